@@ -1,4 +1,4 @@
-"""The commands and their options. What they do is done elsewhere; here it gets a shape and an exit code."""
+"""The commands and their options. Other modules do the work; these functions present it and set the exit code."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def doctor(
     as_json: bool,
     timeout: float,
 ) -> None:
-    """Say what is wrong between this machine and a cluster, and what to change.
+    """Find out what is wrong between this machine and a cluster, and what to change.
 
-    Looks step by step at everything that a record needs. The exit code is 0 when all is well, 1 when something is
-    wrong, 2 for wrong usage.
+    Checks step by step everything that a record needs. The exit code is 0 if everything works, 1 if something is wrong,
+    2 for wrong usage.
     """
     settings = _settings(bootstrap_servers, command_config)
     if send and not topic:
@@ -95,16 +95,16 @@ def doctor(
 def transactions(
     prefix: str, bootstrap_servers: str | None, command_config: Path | None, as_json: bool, timeout: float
 ) -> None:
-    """Say what is open under the transactional ids that begin with PREFIX, and what becomes of it.
+    """Show open transactions of the transactional ids that begin with PREFIX, and what happens to them next.
 
-    Also shows what the consumer groups of the same names have committed, such as the markers of Spark's batches.
-    Changes nothing. The exit code is 0, 1 when the cluster cannot be asked, 2 for wrong usage.
+    Also shows committed offsets of the consumer groups with the same names, such as the markers of Spark's batches.
+    Changes nothing. The exit code is 0, 1 if the cluster cannot be asked, 2 for wrong usage.
     """
     settings = _settings(bootstrap_servers, command_config)
     try:
         with asking(settings, timeout=timeout) as asked:
             found = surveyed(asked, prefix)
-            # Shown while the configuration is kept: its secrets are hidden for so long.
+            # Shown while the configuration exists: until then its secrets are hidden.
             if as_json:
                 click.echo(transactions_document(found))
             else:
@@ -115,7 +115,7 @@ def transactions(
 
 
 def _settings(bootstrap_servers: str | None, file: Path | None) -> dict[str, str]:
-    """The file's settings; what the command line says goes before."""
+    """The file's settings; options of the command line take precedence."""
     settings = _read(file) if file is not None else {}
     if bootstrap_servers is not None:
         settings[_SERVERS] = bootstrap_servers

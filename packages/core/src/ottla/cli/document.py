@@ -10,7 +10,7 @@ from ottla.doctor import Examination, Finding
 
 
 def document(examination: Examination) -> str:
-    """One object: `ok`, the sentence that says what is wrong first (or null), and every finding."""
+    """One object: `ok`, the sentence about the first problem (or null), and every finding."""
     cause = examination.cause
     return json.dumps(
         {

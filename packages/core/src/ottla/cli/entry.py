@@ -1,4 +1,4 @@
-"""The way in, which works without the libraries of the command line: then it says what to install."""
+"""The entry point. It works without the libraries of the command line, and then names the extra to install."""
 
 from __future__ import annotations
 

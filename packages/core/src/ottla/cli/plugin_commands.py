@@ -1,6 +1,6 @@
-"""`ottla plugins`: what is installed, whether it keeps its contract, and the beginning of a new one.
+"""`ottla plugins`: list installed plugins, check their contracts, and write a new one.
 
-The last two come with the testkit, which is looked up only when it is asked for: the core needs none of it.
+The last two need the testkit, which is imported only for them: the core does not depend on it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _PATIENCE: Final = 5.0
 @click.option("--json", "as_json", is_flag=True, help="Print JSON in place of a table.")
 @click.pass_context
 def plugins(context: click.Context, as_json: bool) -> None:
-    """List the installed plugins, and say of each that cannot be used why not.
+    """List the installed plugins, with the reason for each one that cannot be used.
 
-    Each is loaded, and made without settings, as far as that goes. The exit code is 0 whatever is found.
+    Each plugin is loaded, and made without settings if it needs none. The exit code is always 0.
     """
     if context.invoked_subcommand is None:
         _list(as_json=as_json)
@@ -44,7 +44,7 @@ def plugins(context: click.Context, as_json: bool) -> None:
 @plugins.command(name="list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON in place of a table.")
 def list_(as_json: bool) -> None:
-    """The same as `ottla plugins` alone."""
+    """List the installed plugins, like `ottla plugins` alone."""
     _list(as_json=as_json)
 
 
@@ -52,7 +52,7 @@ def _list(*, as_json: bool) -> None:
     registry = Registry()
     standings = []
     for info in _installed(registry):
-        # What is printed by a package that is imported is no part of the list, which programs read.
+        # Output of imported packages must not be part of the list, which programs parse.
         with contextlib.redirect_stdout(sys.stderr), told_when_slow(info):
             standings.append(plugin_condition(info, registry=registry))
     if as_json:
@@ -74,8 +74,8 @@ def _list(*, as_json: bool) -> None:
 def check(names: tuple[str, ...], pairs: tuple[str, ...], command_config: Path | None, verbose: bool) -> None:
     """Run the conformance suites of installed plugins, such as `transport:plaintext`.
 
-    A plugin is made as a producer makes it, from --config. The exit code is 0 when all promises are kept, 1 when one
-    is broken or a plugin cannot be made, 2 for wrong usage.
+    A plugin is made as a producer makes it, from --config. The exit code is 0 if all promises are kept, 1 if one is
+    broken or a plugin cannot be made, 2 for wrong usage.
     """
     settings = {**_read(command_config), **dict(_pair(pair) for pair in pairs)}
     registry = Registry()
@@ -105,10 +105,10 @@ def check(names: tuple[str, ...], pairs: tuple[str, ...], command_config: Path |
     help="Where to write it; by default a folder here, named like the package.",
 )
 def new(kind: KindName, name: str, directory: Path | None) -> None:
-    """Write a package with a plugin that works and passes its suite: what is left is to make it yours.
+    """Write a package with a working plugin that passes its suite, to be changed into your own.
 
-    There is no template for an encoder; begin with ottla.recordbatch.objects, which is one in Python. Nor is there one
-    for a config_provider; begin with ottla.plugins.config_providers.env.
+    There is no template for an encoder; begin with ottla.recordbatch.objects, which is one in Python. There is none for
+    a config_provider, either; begin with ottla.plugins.config_providers.env.
     """
     template = _testkit("template", wanted="the template")
     for info in Registry().installed(kind):
@@ -125,7 +125,7 @@ def new(kind: KindName, name: str, directory: Path | None) -> None:
 
 @contextlib.contextmanager
 def told_when_slow(info: EntryInfo, *, timeout: float = _PATIENCE) -> Iterator[None]:
-    """Whoever waits for a plugin learns which one it is; a call that hangs in foreign code cannot be ended."""
+    """Name the plugin that the user waits for if it is slow; a call that hangs in foreign code cannot be ended."""
     notice = threading.Timer(timeout, lambda: click.echo(f"still waiting for the {info}; Ctrl-C ends it", err=True))
     notice.daemon = True
     notice.start()
@@ -140,7 +140,7 @@ def _installed(registry: Registry) -> list[EntryInfo]:
 
 
 def _named(name: str, registry: Registry) -> EntryInfo:
-    """The plugin that *name* means, with its kind before a colon, or without where only one kind has it."""
+    """The plugin for *name*, with its kind before a colon; the kind may be missing if only one kind has the name."""
     kind, colon, rest = name.partition(":")
     if kind not in KINDS:
         kind, rest = "", name
@@ -172,7 +172,7 @@ def _testkit(module: str, *, wanted: str) -> Any:
 def _pair(written: str) -> tuple[str, str]:
     key, equals, value = written.partition("=")
     if not equals or not key.strip():
-        # Not quoted: it may be a secret whose key was forgotten.
+        # Not quoted: it may be a secret without its key.
         raise click.UsageError("--config takes KEY=VALUE")
     return key.strip(), value
 

@@ -21,7 +21,7 @@ _TITLES: Final = ("kind", "name", "distribution", "version")
 
 
 def show(standings: Sequence[PluginCondition], misplaced: Sequence[EntryPoint]) -> None:
-    """Print them to the standard output, in colour where that is a terminal."""
+    """Print them to the standard output, in colour on a terminal."""
     out: Console = console()
     out.print(_table(standings))
     for entry in misplaced:
@@ -29,7 +29,7 @@ def show(standings: Sequence[PluginCondition], misplaced: Sequence[EntryPoint]) 
 
 
 def document(standings: Sequence[PluginCondition], misplaced: Sequence[EntryPoint]) -> str:
-    """One object: `plugins`, whose `problem` is null where all is well, and `notes`, sentences."""
+    """One object: `plugins`, each with a `problem` that is null if there is none, and `notes`, sentences."""
     plugins = [
         {
             "kind": standing.info.kind.name,
@@ -52,7 +52,7 @@ def _table(standings: Sequence[PluginCondition]) -> Table:
     for standing in standings:
         info = standing.info
         table.add_row(
-            # Text, not str: names in brackets are no markup.
+            # Text, not str: names in brackets must not be parsed as markup.
             Text(info.kind.name),
             Text(_harmless(info.name)),
             Text(_harmless(info.distribution)),
@@ -65,7 +65,7 @@ def _table(standings: Sequence[PluginCondition]) -> Table:
 
 
 def _harmless(text: str) -> str:
-    """What would move the cursor or colour the terminal is spelt out."""
+    """The text with all characters escaped that would move the cursor or colour the terminal."""
     return "\n".join(printable(line) for line in text.split("\n"))
 
 

@@ -6,5 +6,5 @@ from ottla.config import properties
 
 
 def read_properties(content: bytes) -> dict[str, str]:
-    """The entries; of two with one key the last counts. Raises ValueError, which quotes no value."""
+    """The entries; the last one counts if a key is repeated. Raises ValueError, which quotes no value."""
     return properties.read_properties(content.decode("iso-8859-1"))

@@ -1,4 +1,4 @@
-"""An examination as a table, for people, and below it what is wrong."""
+"""An examination as a table, for people, followed by the problems."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _STYLES: Final = {
 }
 
 _WIDTH_OF_A_FILE: Final = 200
-"""Where no terminal says how wide it is, lines are not broken early: somebody may search them."""
+"""Columns without a terminal: long lines are not wrapped early, so that they can be searched."""
 
 
 def show(examination: Examination) -> None:
-    """Print it to the standard output, in colour where that is a terminal."""
+    """Print it to the standard output, in colour on a terminal."""
     out = console()
     out.print(_table(examination))
     for line in _conclusion(examination):
@@ -47,7 +47,7 @@ def _table(examination: Examination) -> Table:
 
 
 def _cells(finding: Finding) -> list[Text]:
-    # Text, not str: names and addresses in brackets are no markup.
+    # Text, not str: names and addresses in brackets must not be parsed as markup.
     skipped = finding.verdict is Verdict.SKIPPED
     plain = _STYLES[Verdict.SKIPPED] if skipped else ""
     return [

@@ -16,7 +16,7 @@ from ottla.errors import printable
 from ottla.transactions import TransactionalId
 
 _WIDTH_OF_A_FILE: Final = 500
-"""Where no terminal says how wide it is, lines are not broken early: somebody may search them."""
+"""Columns without a terminal: long lines are not wrapped early, so that they can be searched."""
 
 _SHOWN: Final = 100
 """Partitions in one cell of the table; the JSON has all."""
@@ -35,7 +35,7 @@ def show_transactions(found: Sequence[TransactionalId], prefix: str) -> None:
         table.add_column(title, overflow="fold")
     now_ms = time.time_ns() // 1_000_000
     for each in found:
-        # Text, not str: names in brackets are no markup.
+        # Text, not str: names in brackets must not be parsed as markup.
         table.add_row(*map(Text, _cells(_harmless(each), now_ms)), style="bold" if each.open else "")
     console.print(table)
     console.print(Text(f"{sum(each.open for each in found)} of {len(found)} open."))
@@ -51,7 +51,7 @@ def transactions_document(found: Sequence[TransactionalId]) -> str:
 
 
 def _harmless(each: TransactionalId) -> TransactionalId:
-    """The same with the coordinator's words made printable; ids and names that Kafka allows for topics stay."""
+    """The same with the coordinator's texts made printable; characters that Kafka allows in ids and topics stay."""
     return attrs.evolve(
         each,
         transactional_id=printable(each.transactional_id),

@@ -1,4 +1,4 @@
-"""The configuration of a producer: read once, checked as a whole, handed out in frozen sections."""
+"""The configuration of a producer: read once, checked as a whole, and split into frozen sections."""
 
 from ottla.config.catalogue import Row, describe
 from ottla.config.draft import ConfigDraft

@@ -1,4 +1,4 @@
-"""The list of servers to begin with: `host:port`, IPv6 addresses in brackets."""
+"""Lists of bootstrap servers: `host:port`, IPv6 addresses in brackets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PROTOCOL: Final = re.compile(r"(?i)(sasl_)?(plaintext|ssl)")
 
 
 def addresses() -> ValueType:
-    """One address or more, each once; every entry that is wrong is named."""
+    """One or more addresses, without duplicates; the error names every invalid entry."""
     return ValueType(allowed='"host:port,host:port" or a list of such', parse=_parse)
 
 
@@ -61,7 +61,7 @@ def _host(host: str, shown: str) -> str:
             ipaddress.IPv6Address(host[1:-1])
         except ValueError:
             raise ValueError(f"{shown} has no valid IPv6 address in its brackets") from None
-        if reason := illegal(host[1:-1]):  # a zone may be anything by Python's rules
+        if reason := illegal(host[1:-1]):  # Python allows any text as a zone
             raise ValueError(f"{shown} has no valid host: {reason}; write host:port")
         return host[1:-1]
     if ":" in host:

@@ -1,9 +1,9 @@
-"""Which files, URLs and logins the options of a producer may name: the decision of who runs the program.
+"""Files, URLs and logins that options of a producer may name; decided by the user who runs the program.
 
-Options can come from people who may not read the files of the process, reach the services beside it, or act as its
-user. The lists come from the environment (`OTTLA_ALLOWED_URLS`, `OTTLA_ALLOWED_FILES`, `OTTLA_ALLOWED_LOGINS`) or from
-the program (`allow`), never from options.
-Plugins ask here before they open what an option names. Java has the system properties
+The author of the options may have fewer rights than the process: may not read its files, reach services beside it, or
+act as its user. The lists come from the environment (`OTTLA_ALLOWED_URLS`, `OTTLA_ALLOWED_FILES`,
+`OTTLA_ALLOWED_LOGINS`) or from the program (`allow`), never from options.
+Plugins check here before they open what an option names. Java has the system properties
 org.apache.kafka.sasl.oauthbearer.allowed.urls and .allowed.files for this (CVE-2025-27817).
 """
 
@@ -28,7 +28,7 @@ LOGINS: Final = "OTTLA_ALLOWED_LOGINS"
 _DEFAULT_PORTS: Final = {"https": 443, "http": 80}
 _HOST: Final = re.compile(r"[a-z0-9_][a-z0-9._-]*|[0-9a-f.]*:[0-9a-f:.]*")
 _KERNEL: Final = ("/proc/", "/sys/")
-"""Where regular files are none: /proc/self/environ has the secrets of the process."""
+"""Folders without regular files: /proc/self/environ has the secrets of the process."""
 
 _LONGEST_PATH: Final = 4096
 
@@ -39,14 +39,15 @@ _others: contextvars.ContextVar[str | None] = contextvars.ContextVar("ottla_opti
 
 
 class NotAllowedError(ValueError):
-    """An option names a file, a URL or a login that is in no list; the message says what would allow it."""
+    """An option names a file, a URL or a login that no list allows; the message says how to allow it."""
 
 
 def allow(*, urls: Iterable[str] = (), files: Iterable[str] = ()) -> None:
-    """Let options name these, in all producers of this process that are made from now on.
+    """Let options name these URLs and files, for all producers that this process makes from now on.
 
-    *urls* are whole: nothing else of their server is allowed. With the first one `https` URLs need to be in the list,
-    too. *files* are absolute paths; one that ends with `/` is a folder with all that is in it. Raises ValueError.
+    *urls* are complete: no other URL of the same server is allowed. Once there is one, `https` URLs have to be in the
+    list, too. *files* are absolute paths; a path that ends with `/` is a folder with everything in it. Raises
+    ValueError.
     """
     global _urls
     if isinstance(urls, str) or isinstance(files, str):
@@ -63,9 +64,9 @@ def allow(*, urls: Iterable[str] = (), files: Iterable[str] = ()) -> None:
 
 @contextlib.contextmanager
 def options_of_others(place: str = "the environment") -> Iterator[None]:
-    """In this block options are not those of who runs the program: `https` URLs need to be allowed, too.
+    """Treat options in this block as written by another user: `https` URLs have to be allowed, too.
 
-    *place* says in errors where the variable is set, with `{variable}` for its name where that helps.
+    *place* says in errors where the variable is set; `{variable}` stands for its name.
     """
     token = _others.set(place)
     try:
@@ -75,17 +76,18 @@ def options_of_others(place: str = "the environment") -> Iterator[None]:
 
 
 def from_others() -> bool:
-    """Whether the options that are read now may be of somebody else than who runs the program.
+    """Return whether the options that are read now may be written by another user than the one who runs the program.
 
-    Then a plugin checks every file that an option names (`check_file`), not only those that leave the process.
+    Then a plugin checks every file that an option names (`check_file`), not only those whose content leaves the
+    process.
     """
     return _others.get() is not None
 
 
 def normal_url(url: str) -> str:
-    """An http or https URL in the one form in which URLs are compared. ValueError does not quote it.
+    """An http or https URL in the form in which URLs are compared. The ValueError does not quote it.
 
-    What different readers of URLs understand differently is refused: users, fragments, blanks, backslashes.
+    Refuses parts that URL parsers treat differently: users, fragments, blanks, backslashes.
     """
     if not url.isascii() or any(letter <= " " or letter in '\x7f\\"<>^`{|}' for letter in url):
         raise ValueError("it must be ASCII without blanks; write other characters as %XX")
@@ -109,7 +111,7 @@ def normal_url(url: str) -> str:
 
 
 def check_url(url: str) -> None:
-    """Raise NotAllowedError if an option may not name this URL; ValueError if it is none."""
+    """Raise NotAllowedError if an option may not name this URL; ValueError if it is not a URL."""
     url = normal_url(url)
     listed = _listed_urls()
     if listed is None and url.startswith("https:") and not from_others():
@@ -127,14 +129,14 @@ def check_url(url: str) -> None:
 
 
 def check_file(path: str) -> str:
-    """The path without links of a file that an option may name. Raises NotAllowedError."""
+    """The path, with links resolved, of a file that an option may name. Raises NotAllowedError."""
     if "\0" in path or not os.path.isabs(path):
         raise NotAllowedError(f"{quoted(path)} is not an absolute path")
     real = os.path.realpath(path)
     if real.startswith(_KERNEL):
         raise NotAllowedError(f"{quoted(path)} is no file on a disk but a view into the system, and is never read")
     if not any(_covers(entry, real) for entry in _listed_files()):
-        # Where a link leads is not said to somebody who may not read what is there.
+        # The target of a link is not shown to users who may not read the file.
         through = "" if from_others() or real == os.path.normpath(path) else f" (which leads to {quoted(real)})"
         raise NotAllowedError(
             f"{quoted(path)}{through} may not be read: it is none of the allowed files; "
@@ -144,9 +146,9 @@ def check_file(path: str) -> str:
 
 
 def check_login(name: str, *, what: str) -> None:
-    """Raise NotAllowedError if options of others may not log in as the process does: with *what*, such as its tickets.
+    """Raise NotAllowedError if options of other users may not log in as the process, with *what*, such as its tickets.
 
-    Options of who runs the program may: `kinit` was theirs, too. *name* is what stands in the list.
+    Options of the user who runs the program may: that user ran `kinit`, too. *name* is the entry in the list.
     """
     listed = {entry.strip().lower() for entry in os.environ.get(LOGINS, "").split(",")}
     place = _others.get()
@@ -161,8 +163,7 @@ def check_login(name: str, *, what: str) -> None:
 def read_file(path: str, *, max_bytes: int) -> bytes:
     """The content of a file that an option may name.
 
-    Raises NotAllowedError; OSError, also when it is no regular file; ValueError when it has more than *max_bytes*
-    bytes.
+    Raises NotAllowedError; OSError, also if it is not a regular file; ValueError if it has more than *max_bytes* bytes.
     """
     real = check_file(path)
     with os.fdopen(open_without_links(real), "rb") as file:
@@ -185,9 +186,9 @@ def _remedy(variable: str, value: str, argument: str) -> str:
 
 
 def _slash_missing(path: str, real: str) -> str:
-    """A hint for a list that names a folder of this file without the slash, and so none of its files."""
+    """A hint for a list that names a folder of this file without the slash, and so allows none of its files."""
     others = from_others()
-    seen = os.path.normpath(path) if others else real  # where a link leads is not said to others
+    seen = os.path.normpath(path) if others else real  # the target of a link is not shown to others
     for entry in sorted(_listed_files()):
         folder = os.path.join(entry if others else os.path.realpath(entry), "")
         if not entry.endswith(("/", os.sep)) and seen.startswith(folder) and os.path.isdir(entry):
@@ -196,13 +197,13 @@ def _slash_missing(path: str, real: str) -> str:
 
 
 def _listed_urls() -> set[str] | None:
-    """None: there is no list."""
+    """The listed URLs; None if there is no list."""
     written = os.environ.get(URLS)
     if written is None:
         return _urls
     found = set(_urls or ())
     for entry in written.split(","):
-        with contextlib.suppress(ValueError):  # what is no URL allows none
+        with contextlib.suppress(ValueError):  # an entry that is not a URL allows none
             found.add(normal_url(entry.strip()))
     return found
 
@@ -213,7 +214,10 @@ def _listed_files() -> set[str]:
 
 
 def _covers(entry: str, real: str) -> bool:
-    """Links are followed on both sides: Kubernetes replaces a mounted secret by replacing a link."""
+    """Return whether an entry allows a file.
+
+    Resolves links of both: Kubernetes replaces a mounted secret by replacing a link.
+    """
     target = os.path.realpath(entry)
     if entry.endswith(("/", os.sep)):
         return real.startswith(os.path.join(target, ""))
@@ -221,8 +225,8 @@ def _covers(entry: str, real: str) -> bool:
 
 
 def open_without_links(real: str) -> int:
-    """Open a path that holds no link. If it holds one by now, because somebody is quicker than us, OSError."""
-    no_wait = getattr(os, "O_NONBLOCK", 0)  # the open of a pipe would wait for its writer
+    """Open a path without links. Raises OSError if a link has appeared in it since the check."""
+    no_wait = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would wait for its writer
     if os.open not in os.supports_dir_fd:
         return os.open(real, os.O_RDONLY | getattr(os, "O_BINARY", 0) | no_wait)
     step = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -1,4 +1,4 @@
-"""All keys that the core reads, as data: for reading, for documentation, and to build the sections from."""
+"""All keys of the core as data: for reading, for documentation, and to build the sections."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
 
 @attrs.frozen(kw_only=True)
 class Row:
-    """One key for people to read."""
+    """One key for the documentation."""
 
     key: str
     type: str
@@ -54,7 +54,7 @@ class Row:
 
 
 def describe() -> tuple[Row, ...]:
-    """Every key that the core reads, with what may be written for it; plugins describe their own."""
+    """Every key of the core with its allowed values; plugins describe their own."""
     return tuple(
         Row(key=each.key, type=each.type.allowed, default=_written(each.default), meaning=each.meaning)
         for each in OPTIONS.values()

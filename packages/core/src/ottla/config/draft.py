@@ -1,7 +1,7 @@
-"""A configuration in the making: the core reads its keys, plugins claim theirs, then all is judged at once.
+"""A configuration under construction: the core reads its keys, plugins claim theirs, then everything is checked.
 
-Which plugins take part depends on the configuration itself, so their keys can be checked only after the
-core's own. Whoever finds a problem notes it here; `finish` raises one error with all, or says what is unused.
+The configuration determines which plugins are used, so their keys are checked after the core's. Problems are collected
+here; `finish` raises one error with all of them, or logs the unused keys.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ _log = logging.getLogger(__name__)
 
 @attrs.define(kw_only=True, repr=False)
 class ConfigDraft:
-    """What the user wrote, being read. Not thread-safe, and of no use after `finish`.
+    """The user's settings while they are read. Not thread-safe, and not usable after `finish`.
 
-    `config` can be used at once to see which plugins are wanted; where the user's value is wrong it holds the
-    default.
+    `config` can be read at once to choose plugins; it has the default where the user's value is wrong.
     """
 
     config: ProducerConfig
@@ -52,7 +51,7 @@ class ConfigDraft:
     ) -> ConfigDraft:
         """Read the core's keys. In *keywords* an underscore stands for a dot: `linger_ms` is `linger.ms`.
 
-        *resolve* puts values in the place of references, in hidden settings, and adds what is wrong to the list.
+        *resolve* replaces references in the hidden settings by values, and adds problems to the list.
         """
         problems: list[str] = []
         settings, keywords = hide_settings(settings), hide_settings(keywords or {})
@@ -63,28 +62,28 @@ class ConfigDraft:
         reconcile(reading)
         reading.problems[:0] = problems
         rest = {key: raw for key, raw in reading.raw.items() if key not in reading.read}
-        # Until a plugin says which of its keys are secret, all are.
+        # All are secret until a plugin declares which of its keys are.
         plugin_values = PluginValues(rest, secrets=rest, certain=False)
         config = build(reading.values, plugin_values=plugin_values)
         return cls(config=config, reading=reading)
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Everything found wrong so far, each once."""
+        """All problems so far, without duplicates."""
         return tuple(dict.fromkeys(self._reading.problems))
 
     def given(self, key: str) -> bool:
-        """Whether the user said something about this key."""
+        """Return whether the user set this key."""
         return self._reading.given(key)
 
     def object_to(self, problem: str) -> None:
-        """Note a problem that somebody else found, to be raised with the others."""
+        """Add a problem found elsewhere, to be raised with the others."""
         self._reading.problems.append(problem)
 
     def claim(self, keys: Sequence[ConfigKey], *, plugin: str) -> PluginValues:
-        """The values of a plugin's keys, defaults filled in; those that are wrong are noted and defaulted.
+        """The values of a plugin's keys, with defaults for missing and wrong ones; wrong ones are noted as problems.
 
-        For a key of the core the plugin's `type` receives what the user wrote, else what the core goes by.
+        For a key of the core the plugin's `type` gets the user's value, or else the core's.
         """
         values = {key.name: self._value(key, plugin) for key in keys}
         return PluginValues(values, secrets=[key.name for key in keys if key.secret])
@@ -92,10 +91,10 @@ class ConfigDraft:
     def finish(
         self, *, installed_keys: Callable[[], Iterable[str]] = tuple, excused: Collection[str] = ()
     ) -> ProducerConfig:
-        """Raise ConfigError with all problems, or log once what is unused or adjusted.
+        """Raise ConfigError with all problems, or log once which keys are unused or adjusted.
 
-        *installed_keys* names the keys of all installed plugins; it is called only if a key is left that
-        nobody has asked for. Nothing is said of *excused* ones.
+        *installed_keys* returns the keys of all installed plugins; called only if a key is left that no plugin claimed.
+        *excused* keys are not reported.
         """
         unclaimed = [key for key in self.config.plugin_values if key not in self._claimed and key not in excused]
         strangers = [key for key in unclaimed if key not in JAVA_KEYS]
@@ -127,7 +126,7 @@ class ConfigDraft:
             return key.default
 
     def _refuse(self, key: ConfigKey, raw: object, why: str, *, plugin: str) -> None:
-        # The error of a secret's type may well quote the secret.
+        # The error of a secret's type may quote the secret.
         if key.name in self._secrets or is_secret(key.name):
             problem = f"{key.name}={HIDDEN}: not accepted by {plugin}; {key.meaning}"
         else:

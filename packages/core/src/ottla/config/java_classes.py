@@ -1,4 +1,4 @@
-"""What Java's class names mean here: common ones are names of plugins, others an error that says so."""
+"""Java's class names: common ones stand for plugins, others are an error that names the alternative."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def serializer() -> ValueType:
 
 
 def interceptors() -> ValueType:
-    """Names of plugins, in the order in which they see a record."""
+    """Names of plugins, in the order in which they process a record."""
     return _names("interceptor", "write the names of plugins of the group ottla.interceptors instead")
 
 
 def reporters() -> ValueType:
-    """Names of plugins; Java's only one needs a machine that is not here."""
+    """Names of plugins; Java's only reporter needs a JVM."""
     jmx = "there is no JMX without Java; leave it out, or name a plugin of the group ottla.reporters"
     return _names(
         "reporter", "write the names of plugins of the group ottla.reporters instead", special={"JmxReporter": jmx}

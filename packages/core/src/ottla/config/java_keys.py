@@ -1,4 +1,4 @@
-"""The keys of Java's producer as of 4.3, by name only: those that we do not read are no typing errors."""
+"""The names of the keys of Java's producer as of 4.3: those that we do not read are not reported as misspelt."""
 
 from __future__ import annotations
 

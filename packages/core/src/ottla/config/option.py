@@ -1,4 +1,4 @@
-"""One key of the core: what may be written for it, what it is when nobody says, what it means."""
+"""One key of the core: its type, default and meaning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _METADATA: Final = "ottla.option"
 
 @attrs.frozen(kw_only=True)
 class Option:
-    """A key under Kafka's name. `default` is in Kafka's units, as a user would write it."""
+    """A key with Kafka's name. `default` is in Kafka's units, as a user would write it."""
 
     key: str
     type: ValueType
@@ -29,6 +29,6 @@ def option(key: str, value_type: ValueType, *, default: Any, meaning: str) -> An
 
 
 def option_of(field: attrs.Attribute[Any]) -> Option | None:
-    """The option that a field was made of; None for a field that no key of its own fills."""
+    """The option of a field; None for a field without a key of its own."""
     found: Option | None = field.metadata.get(_METADATA)
     return found

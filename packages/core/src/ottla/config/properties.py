@@ -19,7 +19,7 @@ _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """The entries; of two with one key the last counts. Raises ValueError, which quotes no value."""
+    """The entries; the last one counts if a key is repeated. Raises ValueError, which quotes no value."""
     entries: dict[str, str] = {}
     for number, line in _logical_lines(text):
         entry = _ENTRY.fullmatch(line)
@@ -32,7 +32,7 @@ def read_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines joined where a backslash says so, with the number of their first; without comments and empty ones."""
+    """Lines joined at trailing backslashes, with the number of the first line; without comments and empty lines."""
     joined, first = "", 0
     for number, line in enumerate(_LINE_END.split(text), start=1):
         rest = line.lstrip(_BLANK)

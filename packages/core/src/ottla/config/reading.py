@@ -1,4 +1,4 @@
-"""The core's own keys, each checked by itself; how keys fit together is judged in `rules`."""
+"""The core's keys, each checked by itself; `rules` checks their combinations."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ottla.config.value_types import ValueType
 from ottla.config.values import PluginValues
 
 HARMLESS: Final = frozenset((*OPTIONS, *REFUSED))
-"""The keys of the core: none of them holds a secret."""
+"""The keys of the core: their values are not secret."""
 
 
 def as_written(settings: Mapping[str, Any]) -> PluginValues:
-    """Settings that nothing has checked: whatever is no key of the core's may be a secret, a misspelt one perhaps."""
+    """Unchecked settings: all keys but the core's may be secrets, even misspelt ones."""
     return PluginValues(settings, secrets=[key for key in settings if key not in HARMLESS], certain=False)
 
 
 @attrs.define(kw_only=True, repr=False)
 class Reading:
-    """What came of the core's keys; no repr shows it.
+    """The values of the core's keys; no repr shows them.
 
-    `raw` hides the values of all other keys. `values` are in Kafka's units, the default where one is wrong.
+    `raw` hides the values of all other keys. `values` are in Kafka's units, with the default for a wrong one.
     """
 
     raw: Mapping[str, object]
@@ -37,18 +37,18 @@ class Reading:
     notes: list[str] = attrs.Factory(list)
 
     def given(self, key: str) -> bool:
-        """Whether the user said something about this key."""
+        """Return whether the user set this key."""
         return self.raw.get(key) is not None
 
     def adjust(self, key: str, value: Any, *, because: str) -> None:
-        """Give a key that the user left out the value that another one asks for."""
+        """Change the value of a key that the user did not set, because another key requires it."""
         self.notes.append(f"{key} is {value} instead of {self.values[key]}, because {because}")
         self.values[key] = value
         self.adjusted.add(key)
 
 
 def read_core(raw: Mapping[str, object]) -> Reading:
-    """Read every key of the core, and note everything that is wrong with any."""
+    """Read every key of the core, and collect the problems of each."""
     reading = Reading(raw=raw)
     for option in OPTIONS.values():
         reading.values[option.key] = _value(reading, option.key, option.type, default=option.default)

@@ -1,4 +1,4 @@
-"""A value of the configuration that names where it is to be had, such as `${file:/run/secrets/kafka:password}`."""
+"""A value that refers to a config provider, such as `${file:/run/secrets/kafka:password}`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.errors.secret import Secret, revealed
 
 @attrs.frozen(kw_only=True, repr=False)
 class Reference:
-    """`first` is the value when the producer was made. A call reads it again; it may wait, and raises NetworkError."""
+    """`first` is the value when the producer was made. A call reads it again; may block, raises NetworkError."""
 
     first: Secret[str]
     again: Callable[[], str]
@@ -22,6 +22,6 @@ class Reference:
 
 
 def settled(value: Any) -> Any:
-    """The value in plain; of a reference the one that it had first."""
+    """The plain value; of a reference its first value."""
     plain = revealed(value)
     return plain.first.reveal() if isinstance(plain, Reference) else plain

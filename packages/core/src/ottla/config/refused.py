@@ -1,4 +1,4 @@
-"""What Java's producer can do and this version cannot: refused with a word of its own, never ignored."""
+"""Keys of Java's producer for features that this version lacks: refused with a remedy, never ignored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.config.value_types import ValueType, boolean
 
 @attrs.frozen(kw_only=True)
 class Refusal:
-    """A key of which only the value `harmless` can be had."""
+    """A key that only accepts the value `harmless`."""
 
     key: str
     type: ValueType
@@ -20,7 +20,7 @@ class Refusal:
     remedy: str
 
     def problem(self, raw: object) -> str | None:
-        """What is wrong with this value, if anything."""
+        """The problem with this value; None if there is none."""
         try:
             value = self.type.parse(raw)
         except ValueError as error:

@@ -1,7 +1,7 @@
-"""How the core's keys must fit together.
+"""Rules for combinations of the core's keys.
 
-Of two keys that do not fit, one that was left out follows the one that was set, and that is noted; if it
-cannot follow, or both were set, the user must choose.
+If two keys conflict and the user set only one, the other is adjusted, and the adjustment is noted. If it cannot be
+adjusted, or the user set both, the user must choose.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ EXACT: Final[tuple[tuple[str, str, Callable[[int], bool]], ...]] = (
     ("acks", "it takes acks=all", lambda acks: acks != -1),
     ("retries", "it takes at least 1", lambda retries: retries == 0),
 )
-"""What rules idempotence out: a key, why, and for which of its values."""
+"""The conflicts with idempotence: a key, the reason, and a predicate on its value."""
 
 
 @attrs.frozen(kw_only=True)
 class AtMost:
-    """`low` may not be above `high`. `raises`: `high` may follow `low`, not only the other way round."""
+    """`low` may not be above `high`. `raises`: `high` may be raised to `low`, not only `low` lowered to `high`."""
 
     low: str
     high: str
@@ -37,16 +37,16 @@ AT_MOST: Final = (
     AtMost(low="reconnect.backoff.ms", high="reconnect.backoff.max.ms"),
     AtMost(low="retry.backoff.ms", high="retry.backoff.max.ms"),
     AtMost(low="socket.connection.setup.timeout.ms", high="socket.connection.setup.timeout.max.ms"),
-    # Memory is what the user can spend: it is never raised unasked.
+    # Memory is limited by the user: it is never raised without being asked for.
     AtMost(low="batch.size", high="buffer.memory", raises=False),
     AtMost(low="max.request.size", high="buffer.memory", raises=False),
 )
 
 
 def reconcile(reading: Reading) -> None:
-    """Let keys that were left out follow those that were set, and note what cannot go together.
+    """Adjust keys that the user did not set, and collect conflicts between keys.
 
-    A rule about a value that is wrong by itself says nothing.
+    A rule is skipped if one of its values is invalid.
     """
     for rule in AT_MOST:
         if not reading.wrong & {rule.low, rule.high}:
@@ -59,7 +59,7 @@ def reconcile(reading: Reading) -> None:
 
 
 def _keep_exact(reading: Reading) -> None:
-    """Idempotence gives way to what rules it out, unless it was asked for; then the user must choose."""
+    """Turn idempotence off if another key conflicts with it, unless it is required; then the user must choose."""
     values = reading.values
     wish = values["enable.idempotence"]
     transactional = values["transactional.id"] is not None
@@ -116,7 +116,7 @@ def _keep_at_most(rule: AtMost, reading: Reading) -> None:
 
 def _keep_delivery_possible(reading: Reading) -> None:
     linger, request = reading.values["linger.ms"], reading.values["request.timeout.ms"]
-    minimum = min(linger + request, INT_MAX)  # as in Java: "for ever" may be written for all of them
+    minimum = min(linger + request, INT_MAX)  # as in Java: all of them may be set to the maximum
     if reading.values["delivery.timeout.ms"] >= minimum:
         return
     parts = f"linger.ms={linger} + request.timeout.ms={request}"

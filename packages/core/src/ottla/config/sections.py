@@ -1,7 +1,7 @@
-"""The configuration of a producer, one frozen section for each part that reads it.
+"""The configuration of a producer: one frozen section for each part that reads it.
 
-Every field is one key of Kafka, with Java's default. Times are seconds, -1 stays what it means to Kafka. Each
-part of the core receives its own section only.
+Every field is one key of Kafka, with Java's default. Times are seconds; -1 means the same as in Kafka. Each part of the
+core gets only its own section.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SerializerChoice: TypeAlias = str | Callable[..., Any]
 
 
 class SecurityProtocol(enum.StrEnum):
-    """How connections are secured."""
+    """The protection of connections: TLS, SASL, both or neither."""
 
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"
@@ -42,17 +42,17 @@ class SecurityProtocol(enum.StrEnum):
 
     @property
     def transport(self) -> str:
-        """The name of the transport plugin that it asks for."""
+        """The name of the transport plugin for this protocol."""
         return "ssl" if self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL) else "plaintext"
 
     @property
     def sasl(self) -> bool:
-        """Whether connections are authenticated with the mechanism that `sasl.mechanism` names."""
+        """Return whether connections are authenticated with `sasl.mechanism`."""
         return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
 class DnsLookup(enum.StrEnum):
-    """What a bootstrap server's name stands for (KIP-235)."""
+    """The use of a bootstrap server's name (KIP-235)."""
 
     USE_ALL_DNS_IPS = "use_all_dns_ips"
     RESOLVE_CANONICAL_BOOTSTRAP_SERVERS_ONLY = "resolve_canonical_bootstrap_servers_only"
@@ -60,7 +60,7 @@ class DnsLookup(enum.StrEnum):
 
 @attrs.frozen(kw_only=True)
 class ConnectionConfig:
-    """Where to connect, how, and for how long to try."""
+    """Connections: bootstrap servers, security, sockets and timeouts."""
 
     bootstrap_servers: tuple[Address, ...] = option(
         "bootstrap.servers",
@@ -107,7 +107,7 @@ class ConnectionConfig:
     send_buffer_bytes: int = option(
         "send.buffer.bytes",
         integer(minimum=-1),
-        default=-1,  # in Java 131,072, with which a request takes several rounds: a seventh of the rate of tables
+        default=-1,  # 131,072 in Java, with which a request takes several rounds: a seventh of the rate of tables
         meaning="The size of a socket's send buffer; -1 leaves it to the system.",
     )
     receive_buffer_bytes: int = option(
@@ -155,7 +155,7 @@ class ConnectionConfig:
 
 
 class RecoveryStrategy(enum.StrEnum):
-    """What to do when no known broker can be reached (KIP-899)."""
+    """The action when no known broker can be reached (KIP-899)."""
 
     NONE = "none"
     REBOOTSTRAP = "rebootstrap"
@@ -163,7 +163,7 @@ class RecoveryStrategy(enum.StrEnum):
 
 @attrs.frozen(kw_only=True)
 class MetadataConfig:
-    """How fresh our view of the cluster is kept."""
+    """The refresh of metadata."""
 
     max_age: float = option(
         "metadata.max.age.ms",
@@ -193,7 +193,7 @@ class MetadataConfig:
 
 @attrs.frozen(kw_only=True)
 class BatchingConfig:
-    """How records are gathered into batches, and what they may occupy."""
+    """Batches: size, linger, memory and compression."""
 
     batch_size: int = option(
         "batch.size",
@@ -247,7 +247,7 @@ class BatchingConfig:
 
 @attrs.frozen(kw_only=True)
 class DeliveryConfig:
-    """When a record counts as delivered, and how long that is tried."""
+    """Acknowledgements, retries and timeouts of records."""
 
     acks: int = option(
         "acks",
@@ -289,7 +289,7 @@ class DeliveryConfig:
 
 
 class Idempotence(enum.StrEnum):
-    """Whether a retry may never write a record twice."""
+    """Idempotence: off, required, or used if possible."""
 
     OFF = "false"
     REQUIRED = "true"
@@ -298,7 +298,7 @@ class Idempotence(enum.StrEnum):
 
 @attrs.frozen(kw_only=True)
 class TransactionsConfig:
-    """Records exactly once, and several of them together."""
+    """Idempotence and transactions."""
 
     idempotence: Idempotence = option(  # noqa: RUF009 - a field, not a default
         "enable.idempotence",
@@ -328,7 +328,7 @@ class TransactionsConfig:
 
 @attrs.frozen(kw_only=True)
 class PartitioningConfig:
-    """How a record without a partition gets one."""
+    """The choice of partitions for records that do not name one."""
 
     partitioner: str = option(
         "partitioner.class",
@@ -358,7 +358,7 @@ class PartitioningConfig:
 
 @attrs.frozen(kw_only=True)
 class SerializationConfig:
-    """What turns keys and values into bytes: a plugin's name, or a callable."""
+    """The serializers of keys and values: a plugin's name, or a callable."""
 
     key_serializer: SerializerChoice = option(  # noqa: RUF009 - a field, not a default
         "key.serializer",
@@ -376,7 +376,7 @@ class SerializationConfig:
 
 @attrs.frozen(kw_only=True)
 class ObservationConfig:
-    """Who looks on: reporters of metrics, and interceptors of records."""
+    """Metrics, reporters, and interceptors of records."""
 
     reporters: tuple[str, ...] = option(
         "metric.reporters",
@@ -406,7 +406,7 @@ class ObservationConfig:
 
 @attrs.frozen(kw_only=True)
 class ReferencesConfig:
-    """Where values come from that settings only refer to."""
+    """Providers of values that settings refer to."""
 
     providers: tuple[object, ...] = option(
         "config.providers",
@@ -420,7 +420,7 @@ class ReferencesConfig:
 
 @attrs.frozen(kw_only=True)
 class ProducerConfig:
-    """Everything that a user may set. `plugin_values` are keys of plugins, as the user wrote them."""
+    """All settings of a user. `plugin_values` are the keys of plugins, as the user wrote them."""
 
     connection: ConnectionConfig = attrs.Factory(ConnectionConfig)
     metadata: MetadataConfig = attrs.Factory(MetadataConfig)

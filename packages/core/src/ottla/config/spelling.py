@@ -1,4 +1,4 @@
-"""How keys are written: as Kafka's dotted names or as Python's keywords, and which one was probably meant."""
+"""Names of keys: Kafka's dotted names, Python's keywords, and suggestions for unknown ones."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _OTHER_CLIENTS: Final = {
     "ssl.ca.location": "ssl.truststore.location",
     "ssl.cafile": "ssl.truststore.location",
 }
-"""What librdkafka, kafka-python or aiokafka call it, and what Kafka does."""
+"""Keys of librdkafka, kafka-python or aiokafka, with Kafka's names for them."""
 
 
 def merge(settings: Mapping[str, object], keywords: Mapping[str, object], *, problems: list[str]) -> dict[str, object]:
-    """Both spellings in one mapping of dotted names; None, as in Java, is nothing said."""
+    """Both spellings in one mapping of dotted names; None, as in Java, means not set."""
     merged: dict[str, object] = {}
     if not isinstance(settings, Mapping):
         problems.append(
@@ -56,7 +56,7 @@ def merge(settings: Mapping[str, object], keywords: Mapping[str, object], *, pro
 
 
 def unknown(key: str, *, known: Iterable[str]) -> str:
-    """The problem with a key that nobody knows, naming the one that was probably meant."""
+    """The problem with an unknown key, with the most similar known one."""
     dotted = key.strip().lower().replace("_", ".").replace("-", ".")
     names = sorted(known)
     matches = difflib.get_close_matches(dotted, names, n=1, cutoff=0.6)

@@ -1,7 +1,7 @@
-"""What may be written for a value, and what it becomes.
+"""Types of values: the allowed texts and objects, and their conversion.
 
-A value is accepted as a Python object or as the string that Java's properties would hold. `parse` keeps
-Kafka's units, so that errors and rules speak them; `inside` turns the result into ours.
+A value is a Python object, or the string that Java's properties would have. `parse` keeps Kafka's units, so errors and
+rules use them; `inside` converts the result to ours.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ottla.config.values import brief
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 SHORT_MAX: Final = 2**15 - 1
-"""Bytes of a string in Kafka's protocol whose length has two bytes, as that of a request's client id."""
+"""Maximum bytes of a string in Kafka's protocol with a two-byte length, such as a request's client id."""
 FOREVER: Final = 1e9
-"""Seconds, some 31 years: no wait is longer, for system calls overflow on Java's largest long."""
+"""Seconds, some 31 years: the longest wait, since system calls overflow with Java's largest long."""
 
 _DIGITS: Final = re.compile(r"[+-]?[0-9]+")
 
@@ -31,7 +31,7 @@ def _unchanged(value: Any) -> Any:
 
 @attrs.frozen(kw_only=True)
 class ValueType:
-    """One kind of value. `parse` raises ValueError with one argument for each thing that is wrong."""
+    """One type. `parse` raises ValueError with one argument for each problem."""
 
     allowed: str
     parse: Callable[[object], Any]
@@ -53,13 +53,13 @@ def integer(*, minimum: int, maximum: int = INT_MAX) -> ValueType:
 
 
 def milliseconds(*, minimum: int = 0, maximum: int = INT_MAX) -> ValueType:
-    """Milliseconds at the edge, seconds inside."""
+    """Milliseconds in the configuration, seconds inside."""
     number = integer(minimum=minimum, maximum=maximum)
     return attrs.evolve(number, allowed=f"milliseconds, {number.allowed}", inside=_seconds)
 
 
 def milliseconds_or_never() -> ValueType:
-    """As `milliseconds`; a negative number is `FOREVER`."""
+    """Like `milliseconds`; a negative number becomes `FOREVER`."""
     number = integer(minimum=-LONG_MAX, maximum=LONG_MAX)
     return attrs.evolve(
         number,
@@ -69,7 +69,7 @@ def milliseconds_or_never() -> ValueType:
 
 
 def choice(table: Mapping[str, Any]) -> ValueType:
-    """One of the table's keys, which are lower-case, written in any case."""
+    """One of the table's keys, which are lower-case; the value's case is ignored."""
     allowed = "one of " + ", ".join(str(name) for name in table)
 
     def parse(raw: object) -> Any:
@@ -86,8 +86,7 @@ def boolean() -> ValueType:
 
 
 def text(*, minimum: int = 0, most_bytes: int | None = None) -> ValueType:
-    """Of *minimum* characters, without the space around them; *most_bytes* is the limit of a field that it travels
-    in."""
+    """At least *minimum* characters without surrounding space; *most_bytes* is the limit of its protocol field."""
     allowed = "a string" + (f" of at least {minimum} character{'s' * (minimum > 1)}" if minimum else "")
 
     def parse(raw: object) -> str:

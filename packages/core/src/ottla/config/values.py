@@ -1,4 +1,4 @@
-"""How values are shown: briefly, and secrets not at all."""
+"""Display of values: short, and without secrets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ HIDDEN: Final = "[hidden]"
 _LONGEST: Final = 80
 _SECRET: Final = re.compile(r"passw|passphrase|secret|jaas|token|credential|(?:^|[._-])key(?:[._-]|$)", re.IGNORECASE)
 _SWITCHES: Final = frozenset({"sasl.allow.cleartext.credentials"})
-"""What is true or false, whatever the name speaks of."""
+"""Keys with boolean values that are not secret, although their names match."""
 
 
 def is_secret(key: str) -> bool:
-    """Whether a key's name says that its value is nobody's business."""
+    """Return whether a key's name suggests that its value is secret."""
     return _SECRET.search(key) is not None and key.lower() not in _SWITCHES
 
 
@@ -28,10 +28,10 @@ def brief(value: object) -> str:
 
 
 class PluginValues(Mapping[str, Any]):
-    """Values by key, read-only. The repr hides what `secrets` names and what looks like a secret.
+    """Values by key, read-only. The repr hides the keys in `secrets` and those that look secret.
 
-    Text from outside shows stars in the place of these secrets for as long as the values are kept, if it is *certain*
-    that they are secrets.
+    While this object lives, text from outside shows stars in place of these secrets, if it is *certain* that they are
+    secrets.
     """
 
     __slots__ = ("_hidden", "_secrets", "_values")
@@ -51,9 +51,9 @@ class PluginValues(Mapping[str, Any]):
         return len(self._values)
 
     def items(self) -> ItemsView[str, Any]:
-        """The pairs as they may be shown: a value that is hidden in the repr is a `Secret` here, too.
+        """The items as they may be shown: a value that the repr hides is a `Secret`.
 
-        Reporters of errors walk through the mappings that they find in frames.
+        Error reporters iterate over mappings that they find in frames.
         """
         return self._visible().items()
 
@@ -62,7 +62,7 @@ class PluginValues(Mapping[str, Any]):
         return self._visible().values()
 
     def _texts(self) -> Iterator[str | bytes]:
-        """The secrets that somebody could echo."""
+        """The secrets that text from outside may contain."""
         for key in self._secrets:
             if isinstance(revealed(self._values.get(key)), str | bytes):
                 yield revealed(self._values[key])
@@ -78,7 +78,7 @@ class PluginValues(Mapping[str, Any]):
         return "{" + ", ".join(f"{key!r}: {self._shown(key)}" for key in self._values) + "}"
 
     def without_secrets(self, text: str) -> str:
-        """Somebody else's words about these values, with the secret ones hidden."""
+        """Text by others about these values, with the secret ones hidden."""
         for secret in (str(revealed(self._values[key])) for key in self._secrets if self._values.get(key) is not None):
             for form in (secret, repr(secret)[1:-1]):
                 text = text.replace(form, HIDDEN) if form else text

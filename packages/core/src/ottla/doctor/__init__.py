@@ -1,4 +1,4 @@
-"""What is wrong between a program and its Kafka cluster, step by step, and what to change."""
+"""Diagnosis of problems between a program and its Kafka cluster, step by step, with what to change."""
 
 from ottla.doctor.examination import DEFAULT_TIMEOUT, examine
 from ottla.doctor.findings import Examination, Finding, Step, Trouble, Verdict

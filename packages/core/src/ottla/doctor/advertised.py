@@ -1,4 +1,4 @@
-"""Whether brokers can be reached where they say: bootstrap servers are only asked the way, records go there."""
+"""Checks that brokers can be reached at their advertised addresses: records go there, not to bootstrap servers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PORTS: Final = range(1, 65536)
 
 @attrs.frozen
 class _Reached:
-    """`outcome` is what answers there, in words, or what stands in the way."""
+    """The result at one address. `outcome` describes the peer, or is the problem."""
 
     outcome: str | Trouble
     seconds: float

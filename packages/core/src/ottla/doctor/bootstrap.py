@@ -1,6 +1,6 @@
-"""The bootstrap servers, step by step: names, connections, handshakes, first answers.
+"""The bootstrap servers, step by step: names, connections, handshakes, first responses.
 
-An address that does not work beside another one of its name that does is a warning: clients try all of them.
+An address that does not work is only a warning if another address of its name does: clients try all of them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def resolved(checked: Checked, bounds: Bounds) -> Generator[Finding, None, Seque
 
 
 def connected(doors: Sequence[Door], bounds: Bounds) -> Generator[Finding, None, Sequence[Open]]:
-    """The connections that could be made."""
+    """The connections that succeeded."""
     knocks = connect(doors, setting=SETTING, bounds=bounds)
     served = {knock.door.server for knock in knocks if isinstance(knock, Open)}
     for knock in knocks:
@@ -44,7 +44,7 @@ def connected(doors: Sequence[Door], bounds: Bounds) -> Generator[Finding, None,
 
 
 def greeted(opened: Sequence[Open], checked: Checked, bounds: Bounds) -> Generator[Finding, None, Sequence[Greeted]]:
-    """The brokers that answered; their conversations are the receiver's to close."""
+    """The brokers that answered; the caller closes their sessions."""
     greetings = greet(opened, transport=checked.transport, bounds=bounds)
     protocol = checked.connection.security_protocol
     yield from map(_shaken, greetings)

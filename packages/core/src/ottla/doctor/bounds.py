@@ -1,4 +1,4 @@
-"""How long an examination may take, as a whole and for each thing that it waits for, and how large an answer may be."""
+"""The limits of an examination: its time, the time of each wait, and the size of a response."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 _TRIES: Final = 7
-"""Waits that may come one after the other: name, connection, handshake, answer, login, broker, record."""
+"""Waits that may follow each other: name, connection, handshake, response, login, broker, record."""
 
 
 @attrs.frozen
@@ -25,11 +25,11 @@ class Bounds:
 
     @classmethod
     def of(cls, timeout: float, clock: Callable[[], float]) -> Bounds:
-        """At most *timeout* seconds from now on for everything."""
+        """Limits of *timeout* seconds from now on for everything."""
         return cls(timeout / _TRIES, clock() + timeout, clock)
 
     def deadline(self) -> float:
-        """When a wait that begins now is given up."""
+        """The deadline of a wait that begins now."""
         return min(self.clock() + self.timeout, self.ends_at)
 
     def remaining(self) -> float:

@@ -1,4 +1,4 @@
-"""Which version of Kafka answers, told by the versions of the requests that it takes: a guess, for people."""
+"""The Kafka release of a broker, guessed from the request versions that it supports; for people."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import attrs
 
 @attrs.frozen
 class Mark:
-    """The first release whose brokers take version `version` of the request `api`."""
+    """The first release whose brokers support version `version` of the request `api`."""
 
     release: str
     api: int
     version: int
 
 
-# Each release by one request that it extended, one that every listener for clients has: newest first.
+# One mark per release, newest first: a request that the release extended, and that every listener for clients has.
 MARKS: Final = (
     Mark("4.2", 2, 11),  # ListOffsets, KIP-1023
     Mark("4.1", 0, 13),  # Produce with topic ids, KIP-516
@@ -49,7 +49,7 @@ MARKS: Final = (
 
 
 def release(offered: Mapping[int, tuple[int, int]]) -> str:
-    """In words, for what a broker offers of each request."""
+    """The release as text, by the request versions that a broker offers."""
     if not offered:
         return "a broker that names no request"
     for position, mark in enumerate(MARKS):

@@ -1,4 +1,4 @@
-"""What a broker tells of its cluster: Metadata, asked for in a way that never makes a topic."""
+"""A broker's metadata of its cluster, requested without ever creating a topic."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from ottla.protocol import (
 )
 
 _NO_CREATION_FROM: Final = 4
-"""Before this version, asking for one topic by its name may create it: all are asked for instead."""
+"""Before this version, a request for one topic by name may create it: all topics are requested instead."""
 
 _RIGHTS_FROM: Final = 8
-"""From this version on the answer tells what this user may do with the topic (KIP-430)."""
+"""From this version on the response has this user's authorized operations on the topic (KIP-430)."""
 
 
 @attrs.frozen(kw_only=True)
 class ClusterView:
-    """`topic` is the one that was asked for, if it came back."""
+    """`topic` is the requested one, if the response has it."""
 
     cluster_id: str | None
     controller: int
@@ -50,7 +50,7 @@ Told: TypeAlias = ClusterView | Trouble
 
 
 def ask_cluster(greeted: Greeted, *, topic: str | None, protocol: SecurityProtocol, bounds: Bounds) -> Told:
-    """The brokers, and *topic* if there is one."""
+    """The brokers, and *topic* if it is given."""
     if METADATA.key not in greeted.versions:
         return Trouble(
             "it speaks Kafka, and offers no metadata: this is a controller's listener",
@@ -63,14 +63,14 @@ def ask_cluster(greeted: Greeted, *, topic: str | None, protocol: SecurityProtoc
         return _view(METADATA.response(version).decode(body, exact=False), topic)
     except UnsupportedVersionError as error:
         return Trouble.told_by(error, remedy="upgrade ottla")
-    except Exception as error:  # also of the transport plugin
+    except Exception as error:  # including those of the transport plugin
         login = "SASL_SSL" if protocol is SecurityProtocol.SSL else "SASL_PLAINTEXT"
         remedy = f"set security.protocol={login} if this listener wants a login, else look into the broker's log"
         return unanswered(error, seconds=bounds.clock() - started, remedy=remedy)
 
 
 def metadata_question(topic: str | None) -> Request:
-    """Ask for the brokers and, if one is named, a topic, which is never created by that."""
+    """A request for the brokers and, if given, for a topic; it never creates the topic."""
 
     def body(version: int) -> list[bytes]:
         topics: list[MetadataRequestTopic] | None = []

@@ -1,4 +1,4 @@
-"""The settings, checked as a producer checks them, and the plugins that they ask for."""
+"""The settings, checked as a producer checks them, and their plugins."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _REMEDY: Final = "correct the configuration"
 
 @attrs.frozen(kw_only=True)
 class Checked:
-    """What the other steps need of a configuration that can be used."""
+    """The parts of a valid configuration that the other steps need."""
 
     connection: ConnectionConfig
     transport: Transport
     mechanism: Mechanism | None
     plugin_values: Mapping[str, Any]
-    """Kept for its secrets, which text of brokers may not show."""
+    """Has the secrets that must not appear in quoted text of brokers."""
 
     def close(self) -> None:
-        """End what the mechanism does in the background, if it does."""
+        """End background work of the mechanism, if there is any."""
         close = getattr(self.mechanism, "close", None)
         if close is not None:
             with contextlib.suppress(Exception):  # a plugin's fault that changes no finding

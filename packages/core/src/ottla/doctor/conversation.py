@@ -1,6 +1,6 @@
-"""One connection spoken over request by request, each awaited: the transport plugin's own layer, a loop and a deadline.
+"""One connection with blocking requests: the transport plugin's layer, a loop and a deadline.
 
-What a producer does with many connections at once is done here with one; the framing is the selector's.
+A producer does this with many connections at once; the framing is the selector's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PEER: Final = "the server"
 
 
 class BrokerSession:
-    """Takes over a connected socket. Raises OttlaError and OSError; `close` it in any case."""
+    """A session on a connected socket, which it owns. Raises OttlaError and OSError; always `close` it."""
 
     def __init__(self, sock: socket.socket, *, transport: Transport, host: str, port: int, bounds: Bounds) -> None:
         self._sock = sock
@@ -32,13 +32,13 @@ class BrokerSession:
         self._asked = 0
 
     def begin(self) -> None:
-        """The layer's handshake, to its end."""
+        """Complete the layer's handshake."""
         deadline = self._bounds.deadline()
         while not self._channel.handshake():
             self._wait(self._channel.interest, deadline)
 
     def ask(self, request: Request, version: int) -> memoryview:
-        """The body of the answer to one request."""
+        """Send a request; return the body of its response."""
         self._asked += 1
         self._send(_framed(request, version, self._asked))
         answer = self.hear()
@@ -48,7 +48,7 @@ class BrokerSession:
         return answer[start:]
 
     def tell(self, data: bytes) -> None:
-        """Send bytes behind their length, without a header."""
+        """Send bytes after their length, without a header."""
         self._send([len(data).to_bytes(SIZE_PREFIX, "big"), data])
 
     def hear(self) -> memoryview:
@@ -59,7 +59,7 @@ class BrokerSession:
         return answer
 
     def details(self) -> Sequence[tuple[str, str]]:
-        """What the layer tells of its handshake, if it tells anything."""
+        """The layer's details of its handshake; may be empty."""
         tell = getattr(self._layer, "details", None)
         return tuple(tell()) if tell is not None else ()
 

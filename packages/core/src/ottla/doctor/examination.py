@@ -1,4 +1,4 @@
-"""The examination itself: which step comes when, and which ones cannot be made because of what was found."""
+"""The examination: the order of the steps, and the steps that are skipped because of earlier findings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla.doctor.record import send_record
 from ottla.doctor.topic import topic_finding
 
 DEFAULT_TIMEOUT: Final = 30.0
-"""Seconds for everything."""
+"""Seconds for the whole examination."""
 
 
 def examine(
@@ -30,10 +30,10 @@ def examine(
     timeout: float = DEFAULT_TIMEOUT,
     tell: Callable[[Finding], object] | None = None,
 ) -> Examination:
-    """Look at everything between this program and an acknowledged record; takes at most about *timeout* seconds.
+    """Check everything between this program and an acknowledged record; takes at most about *timeout* seconds.
 
-    *settings* are those of a producer. *topic* is looked at, never created; *send* puts one record into it. *tell*
-    hears of each finding at once. Nothing is raised for what is found.
+    *settings* are those of a producer. *topic* is checked, never created; *send* puts one record into it. *tell* is
+    called with each finding at once. Problems are findings, and are not raised.
     """
     course = _Course(settings, topic=topic, send=send, bounds=Bounds.of(timeout, time.monotonic))
     findings: list[Finding] = []
@@ -46,7 +46,7 @@ def examine(
 
 @attrs.frozen(kw_only=True)
 class _Seen:
-    """The cluster as one broker told it, and the brokers that cannot be reached."""
+    """The cluster by one broker's metadata, and the brokers that cannot be reached."""
 
     view: ClusterView
     unreachable: frozenset[int]
@@ -73,7 +73,7 @@ class _Course:
             checked.close()
 
     def _outside(self, checked: Checked) -> Iterator[Finding]:
-        """The steps up to the first words with a broker, and from there on."""
+        """The steps up to the first response of a broker, then the others."""
         doors = yield from bootstrap.resolved(checked, self._bounds)
         if not doors:
             yield from self._skipped(Step.TCP, "no bootstrap server has an address")
@@ -90,7 +90,7 @@ class _Course:
                 broker.conversation.close()
 
     def _inside(self, greeted: Sequence[Greeted], checked: Checked) -> Iterator[Finding]:
-        """The steps that talk to the cluster."""
+        """The steps that send requests to the cluster."""
         if not greeted:
             yield from self._skipped(Step.SASL, "no bootstrap server answered as Kafka does")
             return
@@ -109,7 +109,7 @@ class _Course:
         yield from self._on_topic(_Seen(view=view, unreachable=unreachable))
 
     def _cluster(self, greeted: Sequence[Greeted], checked: Checked) -> Generator[Finding, None, ClusterView | None]:
-        """What the first broker tells that tells anything."""
+        """The first usable metadata of these brokers."""
         protocol = checked.connection.security_protocol
         for broker in greeted:
             started = self._bounds.clock()
@@ -138,7 +138,7 @@ class _Course:
         yield send_record(self._topic, self._settings, bounds=self._bounds)
 
     def _skipped(self, first: Step, because: str) -> Iterator[Finding]:
-        """All steps from *first* on; those that nobody asked for say so."""
+        """All steps from *first* on as skipped; those that were not requested say so."""
         steps = list(Step)
         for step in steps[steps.index(first) :]:
             if step in (Step.TOPIC, Step.RECORD) and self._topic is None:

@@ -1,4 +1,4 @@
-"""What an examination finds: values to be shown as a table or as JSON, and which of them is the cause."""
+"""Findings of an examination: values for a table or JSON, and the choice of the cause."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import attrs
 from ottla.errors import printable
 
 _LONGEST: Final = 2_000
-"""Characters of one part of a finding: a sentence with several texts from outside."""
+"""Maximum characters of one part of a finding: a sentence with several texts from outside."""
 
 _NUMBERS: Final = 10
 
 
 def _shown(text: str) -> str:
-    """What a finding says, fit for a terminal whatever the plugin or peer that it comes from."""
+    """The text of a finding, safe for a terminal whatever plugin or peer it comes from."""
     return printable(text, limit=_LONGEST, hide=False)
 
 
 def listed(numbers: Sequence[int]) -> str:
-    """The first of these numbers, and how many others there are."""
+    """The first of these numbers, and the count of the others."""
     shown = ", ".join(map(str, numbers[:_NUMBERS]))
     return shown if len(numbers) <= _NUMBERS else f"{shown} and {len(numbers) - _NUMBERS} more"
 
 
 class Verdict(enum.StrEnum):
-    """`WARNING`: it does not work, and nothing suffers from it as long as something beside it does."""
+    """The result of a step. `WARNING`: it failed, but an alternative works, so nothing is affected."""
 
     OK = "ok"
     WARNING = "warning"
@@ -37,7 +37,7 @@ class Verdict(enum.StrEnum):
 
 
 class Step(enum.StrEnum):
-    """What is looked at, in the order in which a producer needs it."""
+    """The steps, in the order in which a producer needs them."""
 
     CONFIGURATION = "configuration"
     NAMES = "dns"
@@ -54,26 +54,26 @@ class Step(enum.StrEnum):
 
 @attrs.frozen
 class Trouble:
-    """What went wrong with something, in half a sentence, and what to change, in the other half."""
+    """A problem, as two halves of a sentence: what happened, and what to change."""
 
     said: str
     remedy: str
 
     @classmethod
     def told_by(cls, error: Exception, *, remedy: str) -> Trouble:
-        """An error's own words. Ours name the remedy behind a semicolon; *remedy* is for those that do not."""
+        """The problem in an error's message. Ours have a remedy after a semicolon; *remedy* is for other messages."""
         return cls.of(str(error) or type(error).__name__, remedy=remedy)
 
     @classmethod
     def of(cls, text: str, *, remedy: str = "") -> Trouble:
-        """The two halves of a sentence that has a semicolon between them."""
+        """The two halves of a sentence, separated at its semicolon."""
         said, _, own = " ".join(text.split()).partition("; ")
         return cls(said, own or remedy)
 
 
 @attrs.frozen(kw_only=True)
 class Finding:
-    """One line of an examination: `subject` is what was looked at, `said` what was seen."""
+    """One line of an examination: `subject` was checked, `said` is the result."""
 
     step: Step
     subject: str = attrs.field(converter=_shown)
@@ -84,7 +84,7 @@ class Finding:
 
     @classmethod
     def failed(cls, step: Step, subject: str, trouble: Trouble, *, seconds: float = 0.0) -> Finding:
-        """Something is wrong."""
+        """A finding for a problem."""
         return cls(
             step=step,
             subject=subject,
@@ -96,12 +96,12 @@ class Finding:
 
     @classmethod
     def skipped(cls, step: Step, because: str, *, subject: str = "") -> Finding:
-        """A step that was not needed, or could not be made."""
+        """A finding for a step that was not needed or not possible."""
         return cls(step=step, subject=subject, verdict=Verdict.SKIPPED, said=because)
 
     @property
     def sentence(self) -> str:
-        """What is wrong and what to change."""
+        """The problem and its remedy."""
         parts = [f"{self.subject}: {self.said}" if self.subject else self.said, self.remedy]
         text = "; ".join(part.rstrip(".") for part in parts if part)
         return text if text.endswith("?") else f"{text}."
@@ -115,17 +115,17 @@ class Examination:
 
     @property
     def failures(self) -> Sequence[Finding]:
-        """What is wrong. None of them follows from another one: what cannot work because of a failure is skipped."""
+        """The problems. None follows from another one: steps that depend on a failed one are skipped."""
         return [finding for finding in self.findings if finding.verdict is Verdict.FAILED]
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing is wrong."""
+        """Return whether there is no problem."""
         return not self.failures
 
     @property
     def cause(self) -> Finding | None:
-        """What to mend first: the first failure of a step that nothing passed, else the first of all."""
+        """The problem to fix first: the first one of a step in which nothing passed, else the first of all."""
         passed = {finding.step for finding in self.findings if finding.verdict is Verdict.OK}
         stopping = [finding for finding in self.failures if finding.step not in passed]
         return next(iter([*stopping, *self.failures]), None)

@@ -1,6 +1,6 @@
-"""The first words on a connection: the transport's handshake, then "are you Kafka?" (ApiVersions).
+"""The first exchange on a connection: the transport's handshake, then ApiVersions.
 
-Decides what it means when the answer is none, or in another protocol.
+Determines the problem if there is no response, or one in another protocol.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _USUALLY: Final = "set security.protocol=SSL or SASL_SSL if this listener wants 
 
 @attrs.frozen(kw_only=True)
 class Greeted:
-    """A broker that told its versions; the conversation goes on, and is the receiver's to close."""
+    """A broker that answered ApiVersions; the caller goes on with the session and closes it."""
 
     door: Door
     conversation: BrokerSession
@@ -47,7 +47,7 @@ class Greeted:
 
 @attrs.frozen(kw_only=True)
 class NoHandshake:
-    """The transport's handshake did not come to its end."""
+    """The transport's handshake did not complete."""
 
     door: Door
     trouble: Trouble
@@ -56,7 +56,7 @@ class NoHandshake:
 
 @attrs.frozen(kw_only=True)
 class NotKafka:
-    """After the handshake came nothing, or nothing that we understand."""
+    """After the handshake there was no response, or none that could be parsed."""
 
     door: Door
     trouble: Trouble
@@ -69,7 +69,7 @@ Greeting: TypeAlias = Greeted | NoHandshake | NotKafka
 
 
 def greet(opened: Sequence[Open], *, transport: Transport, bounds: Bounds) -> Sequence[Greeting]:
-    """One greeting for each connection, in their order."""
+    """One greeting for each connection, in order."""
     answers = side_by_side(lambda one: _greet(one, transport, bounds), opened, bounds=bounds)
     late = Trouble("the transport did not return in time", "report this to the transport plugin's authors")
     return [
@@ -87,7 +87,7 @@ def _greet(opened: Open, transport: Transport, bounds: Bounds) -> Greeting:
         )
         conversation.begin()
         details = conversation.details()
-    except Exception as error:  # the plugin's too: whatever it raises is a finding
+    except Exception as error:  # including the plugin's: each one is a finding
         (conversation or opened.sock).close()
         seconds = bounds.clock() - started
         return NoHandshake(door=door, trouble=_unshaken(error, seconds=seconds), seconds=seconds)
@@ -120,13 +120,13 @@ def _ask_versions(conversation: BrokerSession) -> Offer:
 
 
 def unanswered(error: Exception, *, seconds: float, remedy: str) -> Trouble:
-    """Why a question has no answer; *remedy* is for a peer that hung up."""
+    """The problem if a request got no response; *remedy* is for a peer that closed the connection."""
     match error:
         case ProtocolMismatchError():
             return Trouble.told_by(error, remedy=_SECURITY)
         case RequestTimeoutError():
             return Trouble(f"{PEER} took the connection and was silent for {seconds:.1f} s", _ALIVE)
-        case SecurityError():  # in TLS 1.3 our certificate is judged after the handshake
+        case SecurityError():  # in TLS 1.3 the server checks our certificate after the handshake
             return Trouble.told_by(error, remedy=remedy)
         case ConnectionFailedError() | ConnectionError():
             return Trouble(f"{PEER} closed the connection without an answer", remedy)

@@ -1,4 +1,4 @@
-"""The login on a connection that was greeted: the same exchange as a producer's, each move awaited."""
+"""The login on a connection after ApiVersions: a producer's exchange, with blocking moves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REMEDY: Final = "look into the broker's log"
 
 @attrs.frozen(kw_only=True)
 class Admitted:
-    """The broker let us in. A session of 0 seconds has no end."""
+    """The broker accepted the login. A session of 0 seconds does not expire."""
 
     greeted: Greeted
     offers: tuple[str, ...]
@@ -33,7 +33,7 @@ class Admitted:
 
 @attrs.frozen(kw_only=True)
 class Refused:
-    """It did not, or we did not trust it."""
+    """The broker refused the login, or we refused the broker."""
 
     greeted: Greeted
     trouble: Trouble
@@ -44,13 +44,13 @@ Answer: TypeAlias = Admitted | Refused
 
 
 def log_in(greeted: Greeted, mechanism: Mechanism, bounds: Bounds) -> Answer:
-    """Log in on one connection. A mechanism that does not come back in time is left behind."""
+    """Log in on one connection. A mechanism that does not return in time is abandoned."""
     started = bounds.clock()
 
     def work(one: Greeted) -> Answer:
         try:
             exchange, session = _converse(one, mechanism)
-        except Exception as error:  # also of the transport plugin
+        except Exception as error:  # including those of the transport plugin
             seconds = bounds.clock() - started
             return Refused(greeted=one, trouble=_trouble(error, seconds=seconds), seconds=seconds)
         return Admitted(greeted=one, offers=exchange.offers, session=session, seconds=bounds.clock() - started)
@@ -102,4 +102,4 @@ def _encoded(body: bytes, _version: int) -> Sequence[bytes]:
 
 
 def _unheard(_completion: object) -> None:
-    """Nobody waits for it but us."""
+    """Do nothing: the caller waits for the response itself."""

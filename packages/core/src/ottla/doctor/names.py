@@ -1,6 +1,6 @@
-"""From names to addresses, all names at once: the transport's own targets, else what the system's resolver says.
+"""Name resolution, all names at once: the transport's own targets, else the system's addresses.
 
-Nothing is decided here: a name without an address is the finding of whoever asked.
+Makes no findings: the caller reports names without an address.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ottla.network.selector.resolver import Resolver
 
 @attrs.frozen
 class Server:
-    """A host and a port as somebody wrote them."""
+    """A host and a port as they were written."""
 
     host: str
     port: int
@@ -33,7 +33,7 @@ class Server:
 
 @attrs.frozen(kw_only=True)
 class Resolved:
-    """Where a server can be. `own`: the transport said so, and no name was looked up."""
+    """The addresses of a server. `own`: they are the transport's, and no name was resolved."""
 
     server: Server
     addresses: Sequence[Address]
@@ -56,15 +56,15 @@ Lookup: TypeAlias = Resolved | Unresolved
 def look_up(
     servers: Iterable[Server], *, transport: Transport, canonical: bool, setting: str, bounds: Bounds
 ) -> Sequence[Lookup]:
-    """One look-up for each server, in their order. *setting* is where a wrong name was written."""
+    """One lookup for each server, in order. *setting* is where a wrong name would be configured."""
     wanted = list(dict.fromkeys(servers))
     found: dict[Server, Lookup] = {}
     for server in wanted:
         if illegal(server.host):
-            continue  # the resolver has the words for it
+            continue  # the resolver has the error message
         try:
             targets = transport.targets(server.host, server.port)
-        except Exception as cause:  # of a plugin, perhaps somebody else's
+        except Exception as cause:  # of a plugin, which may be third-party code
             trouble = Trouble.of(
                 f"the transport failed to say where it is: {printable(repr(cause))}",
                 remedy="ask who wrote the transport",

@@ -1,4 +1,4 @@
-"""One record through a real producer, with the user's own configuration, hurried."""
+"""One record through a real producer, with the user's own configuration and short timeouts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VALUE: Final = b"a test record of ottla doctor"
 _NOBODY: Final = -1
 _LEAST_MS: Final = 1_000
 _WAITS: Final = 2
-"""`send` may wait for metadata, then the record for its answer."""
+"""`send` may wait for metadata, then the record for its response."""
 
 
 def send_record(topic: str, settings: Mapping[str, Any], *, bounds: Bounds) -> Finding:
@@ -24,7 +24,7 @@ def send_record(topic: str, settings: Mapping[str, Any], *, bounds: Bounds) -> F
     started = bounds.clock()
     try:
         said = _send(topic, settings, bounds)
-    except Exception as error:  # also of the plugins that a producer is made of
+    except Exception as error:  # including those of the producer's plugins
         return Finding.failed(Step.RECORD, topic, _trouble(error), seconds=bounds.clock() - started)
     return Finding(step=Step.RECORD, subject=topic, verdict=Verdict.OK, seconds=bounds.clock() - started, said=said)
 
@@ -33,7 +33,7 @@ def _send(topic: str, settings: Mapping[str, Any], bounds: Bounds) -> str:
     within = max(math.floor(bounds.remaining() * 1000 / _WAITS), _LEAST_MS)
     producer = Producer({**settings, **_hurried(within)})
     try:
-        metadata = producer.send(topic, VALUE).result()  # the delivery timeout ends it, and says more
+        metadata = producer.send(topic, VALUE).result()  # the delivery timeout ends it, with a better error message
     finally:
         with contextlib.suppress(OttlaError):
             producer.close(within / 1000)
@@ -44,7 +44,7 @@ def _send(topic: str, settings: Mapping[str, Any], bounds: Bounds) -> str:
 
 
 def _hurried(within: int) -> Mapping[str, Any]:
-    """What the test does not take from the user: times, and serializers, for the record is bytes."""
+    """Settings that replace the user's: timeouts, and serializers, because the record is bytes."""
     return {
         "linger.ms": 0,
         "request.timeout.ms": within,

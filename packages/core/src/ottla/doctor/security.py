@@ -1,4 +1,4 @@
-"""What is told of encryption and login: what a transport says of its handshake, and who a broker took us for."""
+"""Findings about encryption and login: a transport's handshake details, and the identity at each broker."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ottla.interfaces import Mechanism
 from ottla.network.authentication import login_errors
 
 _WARNING: Final = "warning"
-"""The label of what a transport tells to warn."""
+"""The label of a transport's detail that is a warning."""
 
 
 def tls(protocol: SecurityProtocol, greetings: Sequence[Greeting]) -> Iterator[Finding]:
-    """Protocol, cipher and certificates of each connection, as far as the transport tells them."""
+    """Protocol, cipher and certificates of each connection, as far as the transport reports them."""
     if protocol.transport == "plaintext":
         yield Finding.skipped(Step.TLS, f"not used with security.protocol={protocol}")
         return
@@ -43,7 +43,7 @@ def tls(protocol: SecurityProtocol, greetings: Sequence[Greeting]) -> Iterator[F
 def sasl(
     protocol: SecurityProtocol, mechanism: Mechanism | None, greeted: Sequence[Greeted], bounds: Bounds
 ) -> Generator[Finding, None, Sequence[Greeted]]:
-    """The login at each broker; returns those that let us in."""
+    """The login at each broker; returns those that accepted it."""
     if mechanism is None:
         yield Finding.skipped(Step.SASL, f"not used with security.protocol={protocol}")
         return greeted

@@ -1,4 +1,4 @@
-"""TCP connections to many addresses at once; what stands in the way is told apart by the system's error."""
+"""TCP connections to many addresses at once; the system's error determines the problem."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _UNREACHABLE: Final[Mapping[int, str]] = {
 
 @attrs.frozen(kw_only=True)
 class Door:
-    """One address of a server, to be tried."""
+    """One address of a server to connect to."""
 
     server: Server
     address: Address
 
     def __str__(self) -> str:
-        """The server, and the address in brackets where it is not the name itself."""
+        """The server, with the address in brackets if the name is not the address."""
         sockaddr = self.address.target.sockaddr
         at = str(sockaddr[0] if isinstance(sockaddr, tuple) else sockaddr)
         return str(self.server) if at == self.server.host else f"{self.server} ({at})"
@@ -41,7 +41,7 @@ class Door:
 
 @attrs.frozen(kw_only=True)
 class Open:
-    """A connected, non-blocking socket, the receiver's to close."""
+    """A connected, non-blocking socket; the caller closes it."""
 
     door: Door
     sock: socket.socket
@@ -50,7 +50,7 @@ class Open:
 
 @attrs.frozen(kw_only=True)
 class Shut:
-    """An address that gave no connection."""
+    """An address to which no connection could be made."""
 
     door: Door
     trouble: Trouble
@@ -61,7 +61,7 @@ Knock: TypeAlias = Open | Shut
 
 
 def connect(doors: Sequence[Door], *, setting: str, bounds: Bounds) -> Sequence[Knock]:
-    """One result for each door, in their order. *setting* is where a wrong address was written."""
+    """One result for each door, in order. *setting* is where a wrong address would be configured."""
     return _Knocking(setting, bounds).at(doors)
 
 

@@ -1,4 +1,4 @@
-"""Whether records can go to a topic: it exists, this user may write to it, every partition has a leader."""
+"""Checks that a topic can take records: it exists, this user may write to it, every partition has a leader."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ottla.protocol import MetadataResponseTopic
 from ottla.protocol.messages.metadata import NOT_ASKED
 
 _WRITE: Final = 1 << 4
-"""The bit of the operation WRITE among those that a broker says this user is allowed (KIP-430)."""
+"""The bit of the operation WRITE in the authorized operations of a response (KIP-430)."""
 
 
 def topic_finding(name: str, view: ClusterView) -> Finding:
-    """What the broker's answer says of the topic."""
+    """The finding about the topic, by the broker's response."""
     trouble = _trouble(name, view)
     if trouble is not None:
         return Finding.failed(Step.TOPIC, name, trouble)

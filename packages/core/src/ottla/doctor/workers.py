@@ -1,4 +1,4 @@
-"""The same work for several things at once, each on a thread of its own, and nobody waited for too long."""
+"""The same work for several things at once, each on its own thread, with a common deadline."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ R = TypeVar("R")
 
 
 def side_by_side(work: Callable[[T], R], things: Sequence[T], *, bounds: Bounds) -> Sequence[R | None]:
-    """What came of each, in their order; None: it was not done when everything has to end, and is left alone.
+    """The results in order; None: the work was not done at the deadline, and its thread is abandoned.
 
-    *work* keeps its own deadlines and raises nothing.
+    *work* has its own deadlines and raises nothing.
     """
     results: list[R | None] = [None] * len(things)
 

@@ -1,4 +1,4 @@
-"""Every error that Ottla raises, every code that a broker answers with, and how text from outside is quoted."""
+"""Errors that Ottla raises, error codes of brokers, and quoting of text from outside."""
 
 from ottla.errors.codes import ErrorCode, error_code
 from ottla.errors.counting import counted, were

@@ -1,6 +1,7 @@
-"""The codes that brokers answer with: name, number, meaning, whether trying again can help.
+"""Error codes of brokers: name, number, meaning, and whether a retry can help.
 
-What the producer does about a code is decided by its flags here and in `ottla.sender.error_actions`.
+`ottla.sender.error_actions` and `ottla.transactions.error_actions` have the producer's action for each code; they use
+the flags here, with exceptions.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Self
 class ErrorCode(enum.IntEnum):
     """Kafka's error codes as of 4.3. `retriable`: the same request may succeed later.
 
-    `stale_metadata`: what we believe of the cluster is old, and metadata should be asked for.
+    `stale_metadata`: the known metadata is out of date, and new metadata should be requested.
     """
 
     meaning: str
@@ -195,5 +196,5 @@ _BY_NUMBER = {code.value: code for code in ErrorCode}
 
 
 def error_code(number: int) -> ErrorCode:
-    """The code for a number from the wire; one that we do not know counts as UNKNOWN_SERVER_ERROR."""
+    """The code for a number from the wire; an unknown number becomes UNKNOWN_SERVER_ERROR."""
     return _BY_NUMBER.get(number, ErrorCode.UNKNOWN_SERVER_ERROR)

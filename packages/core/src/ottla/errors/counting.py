@@ -1,4 +1,4 @@
-"""Numbers of things in errors and log lines: "1 record was", "2 records were"."""
+"""Counts in errors and log lines: "1 record was", "2 records were"."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ _TAKE_ES: Final = ("ch", "s", "sh", "x")
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun, which gets its plural ending unless there is just one."""
+    """A number with its noun, in the plural unless the number is 1."""
     if number == 1:
         return f"1 {noun}"
     return f"{number} {noun}es" if noun.endswith(_TAKE_ES) else f"{number} {noun}s"
 
 
 def were(number: int) -> str:
-    """The verb for so many."""
+    """The verb for a number: "was" or "were"."""
     return "was" if number == 1 else "were"

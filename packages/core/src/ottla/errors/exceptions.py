@@ -19,29 +19,29 @@ from ottla.results import DeliveryReport, RecordMetadata, TableResult
 
 
 class RowOutcomes(Protocol):
-    """The rows of a table that an error is about, by number. `ottla.TableDelivery` is one."""
+    """The rows of a table that an error is about, by number. `ottla.TableDelivery` implements it."""
 
     @property
     def rows(self) -> int:
-        """How many rows were taken from the table."""
+        """The number of rows taken from the table."""
 
     def done(self) -> bool:
-        """Whether every row's outcome is known; never blocks."""
+        """Return whether every row's outcome is known; never blocks."""
 
     def result(self, timeout: float | None = None) -> TableResult:
-        """The counts, waiting at most *timeout* seconds for them."""
+        """The counts; waits at most *timeout* seconds for them."""
 
     def failed_rows(self) -> Mapping[int, DeliveryError]:
-        """The rows that have failed so far, in order, and why; never blocks."""
+        """The rows that have failed so far, in order, with their errors; never blocks."""
 
     def metadata(self, row: int) -> RecordMetadata | None:
-        """Where a row went, None while it is pending; never blocks."""
+        """The metadata of an acknowledged row, None while it is pending; never blocks."""
 
 
 class OttlaError(Exception):
-    """The base of everything that Ottla raises on purpose.
+    """The base class of all errors that Ottla raises on purpose.
 
-    `delivery` is set when `send_table` ends in the middle of a table: what became of the rows it had taken.
+    `delivery` is set when `send_table` fails in the middle of a table: the outcome of the rows taken so far.
     """
 
     delivery: RowOutcomes | None = None
@@ -57,7 +57,7 @@ class ConfigError(OttlaError, ValueError):
 
 
 class PluginError(OttlaError):
-    """A plugin that the configuration asks for cannot be had."""
+    """A plugin that the configuration asks for is not available."""
 
 
 class PluginNotFoundError(PluginError):
@@ -77,7 +77,7 @@ class ProducerClosedError(OttlaError):
 
 
 class ProducerFailedError(OttlaError):
-    """The I/O thread met an error that it cannot survive; the cause is attached. Make a new producer."""
+    """The I/O thread failed with an error that it cannot survive; the cause is attached. Make a new producer."""
 
 
 class InvalidRecordError(OttlaError, ValueError):
@@ -93,7 +93,7 @@ class SerializationError(InvalidRecordError):
 
 
 class TopicUnavailableError(OttlaError):
-    """The topic or partition was not known within `max.block.ms`; the message says what stood in the way."""
+    """The topic or partition was not known within `max.block.ms`; the message says why."""
 
 
 class BufferExhaustedError(OttlaError):
@@ -101,7 +101,7 @@ class BufferExhaustedError(OttlaError):
 
 
 class NetworkError(OttlaError):
-    """Something between us and a broker; retried until a deadline of its own ends it."""
+    """A failure on the way to a broker; retried until a deadline ends the attempts."""
 
 
 class ConnectionFailedError(NetworkError):
@@ -109,11 +109,11 @@ class ConnectionFailedError(NetworkError):
 
 
 class ConnectionRetiredError(ConnectionFailedError):
-    """A connection was closed by us: idle for `connections.max.idle.ms`, or to a broker that left the cluster."""
+    """We closed the connection: idle for `connections.max.idle.ms`, or its broker left the cluster."""
 
 
 class NameResolutionError(ConnectionFailedError):
-    """A broker's name has no address. `final`: the name does not exist, as far as the resolver knows."""
+    """A broker's name has no address. `final`: the resolver reports that the name does not exist."""
 
     def __init__(self, message: str, *, final: bool = False) -> None:
         self.final = final
@@ -121,7 +121,7 @@ class NameResolutionError(ConnectionFailedError):
 
 
 class BrokersUnreachableError(ConnectionFailedError):
-    """A bootstrap server answers, and a broker was never reached at the address that it advertises; it is retried."""
+    """A bootstrap server answers, but a broker was never reached at its advertised address; it is retried."""
 
 
 class ResponseTooLargeError(ConnectionFailedError):
@@ -129,11 +129,11 @@ class ResponseTooLargeError(ConnectionFailedError):
 
 
 class ProtocolMismatchError(ConnectionFailedError):
-    """The peer speaks something else than we do: TLS where we do not, or no Kafka at all. The message says what."""
+    """The peer speaks another protocol: TLS where we do not, or not Kafka at all. The message says which."""
 
 
 class SecurityError(ConnectionFailedError):
-    """One side does not trust the other; trying again as we are will not help. Raised as one of its subclasses."""
+    """One side does not trust the other; a retry with the same settings will not help. Raised as a subclass."""
 
 
 class TlsHandshakeError(SecurityError):
@@ -141,7 +141,7 @@ class TlsHandshakeError(SecurityError):
 
 
 class CertificateNotTrustedError(TlsHandshakeError):
-    """No trusted authority vouches for the broker's certificate; the message has subject, issuer and trust source."""
+    """No trusted authority signed the broker's certificate; the message has subject, issuer and trust source."""
 
 
 class CertificateExpiredError(TlsHandshakeError):
@@ -161,11 +161,11 @@ class HostnameMismatchError(TlsHandshakeError):
 
 
 class ClientCertificateRequiredError(TlsHandshakeError):
-    """The broker wants a certificate from us, or another one than it got (`ssl.keystore.*`)."""
+    """The broker requires a client certificate, or refused the one that it got (`ssl.keystore.*`)."""
 
 
 class AuthenticationError(SecurityError):
-    """The broker refused our credentials, or could not prove that it knows them; it said what the message quotes."""
+    """The broker refused our credentials, or could not prove that it knows them; the message quotes the broker."""
 
 
 class UnsupportedSaslMechanismError(AuthenticationError):
@@ -181,7 +181,7 @@ class RequestTimeoutError(NetworkError):
 
 
 class ProtocolError(OttlaError):
-    """The peer's bytes are not what the protocol says: a fault of the peer, or of something in between."""
+    """The peer's bytes violate the protocol: a fault of the peer, or of something in between."""
 
 
 class CorruptBatchError(ProtocolError):
@@ -189,11 +189,11 @@ class CorruptBatchError(ProtocolError):
 
 
 class UnsupportedVersionError(OttlaError):
-    """The broker and we share no version of a request, or the version has no place for what is to be said."""
+    """The broker and we share no version of a request, or the version lacks a field that is needed."""
 
 
 class BrokerError(OttlaError):
-    """A broker refused a request. `code` says why; `detail` is what the broker wrote, if anything, made printable."""
+    """A broker refused a request. `code` is the reason; `detail` is the broker's message, if any, made printable."""
 
     def __init__(self, code: ErrorCode, detail: str | None = None) -> None:
         self.code = code
@@ -204,8 +204,9 @@ class BrokerError(OttlaError):
 class DeliveryError(OttlaError):
     """A queued record was given up after `attempts` requests; the cause is attached. Never raised by `send`.
 
-    `possibly_persisted` is True unless the record was never sent, or refused before the append for certain each time:
-    the broker may hold it. NOT_LEADER_OR_FOLLOWER, for one, comes from a leader that wrote the record, too.
+    `possibly_persisted` is False only if the record was never sent, or if each attempt was certainly refused before the
+    append. Otherwise the broker may hold it: NOT_LEADER_OR_FOLLOWER, for example, may come from a leader that wrote the
+    record.
     """
 
     def __init__(self, message: str, *, topic: str, partition: int, attempts: int, possibly_persisted: bool) -> None:
@@ -221,7 +222,7 @@ class DeliveryTimeoutError(DeliveryError):
 
 
 class UndeliveredError(OttlaError):
-    """Records failed and nobody looked at their outcome; `report` has the counts, the first cause is attached."""
+    """Records failed and their errors were never retrieved; `report` has the counts, the first cause is attached."""
 
     def __init__(self, report: DeliveryReport, message: str) -> None:
         self.report = report
@@ -237,11 +238,11 @@ class TableDeliveryError(OttlaError):
 
 
 class TableReadError(OttlaError):
-    """The table's own stream failed; the cause is attached, and `delivery` has the rows before."""
+    """Reading the table's stream failed; the cause is attached, and `delivery` has the rows before."""
 
 
 class FlushTimeoutError(OttlaError, TimeoutError):
-    """`flush` ran out of time; nothing was dropped, the rest goes on being sent. `report` has the counts."""
+    """`flush` ran out of time; nothing was dropped, and sending goes on. `report` has the counts."""
 
     def __init__(self, report: DeliveryReport, message: str) -> None:
         self.report = report
@@ -249,11 +250,11 @@ class FlushTimeoutError(OttlaError, TimeoutError):
 
 
 class TransactionError(OttlaError):
-    """Something is wrong with a transaction; the message says which state it is in and what may be done next."""
+    """A transaction failed or cannot do this now; the message names its state and the next step."""
 
 
 class AbortableTransactionError(TransactionError):
-    """The transaction cannot be committed; `abort_transaction` helps, then another one may be begun."""
+    """The transaction cannot be committed; call `abort_transaction`, then begin another one."""
 
 
 class FatalTransactionError(TransactionError):
@@ -261,11 +262,11 @@ class FatalTransactionError(TransactionError):
 
 
 class ProducerFencedError(FatalTransactionError):
-    """Another producer has taken the transactional id over; this one's open transaction was aborted by it."""
+    """Another producer has taken the transactional id over, which aborted this producer's open transaction."""
 
 
 class TransactionTimeoutError(TransactionError, TimeoutError):
-    """The answer did not come in time; call the same method again to wait for the same outcome."""
+    """The response did not come in time; call the same method again to wait for the same outcome."""
 
 
 class TransactionAbortedError(DeliveryError):

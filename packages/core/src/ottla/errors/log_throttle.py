@@ -10,20 +10,20 @@ from typing import Final
 from ottla.errors import counted
 
 SILENCE_SECONDS: Final = 30.0
-"""Seconds without another line about the same fault."""
+"""Seconds without another line about the same failure."""
 
 
 class ThrottledLog:
-    """Logs what failed, at most once in `SILENCE_SECONDS` for each key. For any thread."""
+    """Logs failures, at most once in `SILENCE_SECONDS` for each key. For any thread."""
 
     def __init__(self, logger: logging.Logger, *, clock: Callable[[], float]) -> None:
         self._logger = logger
         self._clock = clock
-        self._lock = threading.RLock()  # a signal handler may interrupt it, and come here
+        self._lock = threading.RLock()  # a signal handler may interrupt it, and log as well
         self._silent: dict[Hashable, tuple[float, int]] = {}
 
     def error(self, key: Hashable, line: str, *arguments: object, error: BaseException) -> None:
-        """Log a line with the error and its traceback, unless there was one about *key* a short while ago."""
+        """Log a line with the error and its traceback, unless a line for *key* was logged recently."""
         now = self._clock()
         with self._lock:
             until, unsaid = self._silent.get(key, (now, 0))

@@ -1,4 +1,4 @@
-"""What to say when the system gives this process no more files or sockets."""
+"""Error messages for a process that cannot open more files or sockets."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 def exhausted(error: BaseException) -> bool:
-    """Whether an error says that too many files are open, by this process or on the whole machine."""
+    """Return whether an error means that too many files are open, in this process or on the whole machine."""
     return isinstance(error, OSError) and error.errno in _EXHAUSTED
 
 
 def remedy(error: BaseException) -> str:
-    """What helps against an error, to be put behind it; empty where it is about something else."""
+    """The remedy to append to an error's message; empty for other errors."""
     return f"; {REMEDY}" if exhausted(error) else ""
 
 
 def none_left() -> OSError | None:
-    """The error that opening a file ends in, where that is because too many are open."""
+    """The error of opening a file if too many are open; else None."""
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError as error:

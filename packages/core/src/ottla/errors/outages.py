@@ -1,6 +1,6 @@
-"""Failures that last: what is failing, since when, how often, and when a log line about it is due.
+"""Lasting failures: what fails, since when, how often, and when a log line is due.
 
-Plain state without a clock, a lock or a logger: the time is an argument, and whoever owns it writes the lines.
+Plain state without a clock, a lock or a logger: the time is an argument, and the owner writes the lines.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ LONGEST_GAP: Final = 30.0
 """Seconds between two lines about a reason that lasts."""
 
 GAP_AFTER_RECOVERY: Final = 5.0
-"""At most so many seconds pass before a reason that comes back is logged again."""
+"""Maximum seconds before a reason that comes back is logged again."""
 
 FORGET_AFTER: Final = 300.0
-"""A subject that has neither failed nor recovered for so many seconds is not used any more."""
+"""Seconds after which a subject without failure or recovery counts as not used any more."""
 
 SHOWN: Final = 3
-"""A line names so many subjects; the others are a count."""
+"""The number of subjects that a line names; it counts the others."""
 
 LONGEST_TEXT: Final = 500
 """Characters of an error in one line."""
@@ -43,7 +43,7 @@ def one_line(error: object) -> str:
 class Failing(Generic[S, R]):
     """A line that is due: *count* subjects, some of them shown, fail for one reason.
 
-    `failures` counts since the last line about the reason, `lasting` is the age of the oldest of these failures.
+    `failures` counts since the last line about the reason; `lasting` is the age of the oldest of these outages.
     """
 
     first: bool
@@ -57,9 +57,9 @@ class Failing(Generic[S, R]):
 
 @attrs.frozen(kw_only=True)
 class Over(Generic[S]):
-    """A line that is due: *count* subjects work again, or, not `recovered`, are not tried any more.
+    """A line that is due: *count* subjects work again or, if not `recovered`, are not tried any more.
 
-    `lasting` ends with the recovery or, without one, with the last failure: nothing is known of the time after it.
+    `lasting` ends with the recovery or, without one, with the last failure: the state after it is unknown.
     """
 
     recovered: bool
@@ -87,7 +87,7 @@ class _Group(Generic[S, R]):
     next_at: float = float("-inf")
 
     def due(self, now: float, *, by_failure: bool) -> bool:
-        """Whether a line is due: about a new subject after the gap, about those that are known after the longest."""
+        """Return whether a line is due: for new subjects after the gap, for known ones after the longest gap."""
         if not self.subjects or not self.failures or now < self.next_at:
             return False
         return (
@@ -99,7 +99,7 @@ class _Group(Generic[S, R]):
 
 @attrs.define(eq=False, kw_only=True)
 class _Outage(Generic[S, R]):
-    """The failure of one subject, whatever the reasons."""
+    """The failure of one subject, for any reasons."""
 
     group: _Group[S, R]
     started_at: float
@@ -110,7 +110,7 @@ class _Outage(Generic[S, R]):
 
 @attrs.define(eq=False, kw_only=True)
 class _Ended(Generic[S]):
-    """The subjects whose outage is over, until a line says so."""
+    """Subjects whose outage is over, until a line reports them."""
 
     shown: list[S] = attrs.field(factory=list)
     count: int = 0
@@ -120,7 +120,7 @@ class _Ended(Generic[S]):
     next_at: float = float("-inf")
 
     def add(self, subject: S, outage: _Outage[S, R], ended_at: float) -> None:
-        """One more."""
+        """Add a subject."""
         if len(self.shown) < SHOWN:
             self.shown.append(subject)
         self.count += 1
@@ -129,12 +129,12 @@ class _Ended(Generic[S]):
 
 
 class Outages(Generic[S, R]):
-    """What fails, by subject (a partition, a broker, a topic) and grouped by reason. For one thread.
+    """Outages by subject (a partition, a broker, a topic), grouped by reason. For one thread.
 
-    False while nothing fails and nothing is left to log. Thousands of subjects that fail for one reason make one line,
-    and then one after each gap; a subject whose failure was logged is logged again when it works. What is over within
-    *timeout* seconds is not logged. With *repeat_by_failure* a line is repeated only when a failure has come after the
-    gap: for subjects that are not tried all the time, so that none is called failing when nothing is tried.
+    False while nothing fails and no line is left to log. Thousands of subjects that fail for one reason cause one line,
+    and then one after each gap. A subject whose failure was logged is logged again when it works. An outage that ends
+    within *timeout* seconds is not logged. With *repeat_by_failure* a line is repeated only if a failure followed the
+    gap. That is for subjects that are not tried all the time: none is reported as failing while it is not tried.
     """
 
     def __init__(self, *, timeout: float = 0.0, repeat_by_failure: bool = False) -> None:
@@ -156,8 +156,10 @@ class Outages(Generic[S, R]):
         return len(self._outages)
 
     def failed(self, subject: S, reason: R, error: object, now: float, *, started_at: float | None = None) -> None:
-        """Note a failure. Subjects with one *reason* share their lines. *started_at*: when it was, if that is not
-        now."""
+        """Note a failure, which began at *started_at*, by default *now*.
+
+        Subjects with the same *reason* share their lines.
+        """
         group = self._groups.get(reason)
         if group is None:
             group = self._groups[reason] = _Group(reason=reason)
@@ -187,7 +189,7 @@ class Outages(Generic[S, R]):
         self._end(subject, self._given_up, now)
 
     def due_at(self) -> float:
-        """When a line is due if nothing happens; repetitions wait for something to happen."""
+        """The time at which a line is due without further events; repeated lines need an event."""
         due = min((g.next_at for g in self._groups.values() if g.news and g.subjects), default=float("inf"))
         for ended in (self._recovered, self._given_up):
             if ended.count:
@@ -255,7 +257,7 @@ class Outages(Generic[S, R]):
         return line
 
     def _sweep(self, now: float) -> None:
-        """Free what nothing has happened to for long."""
+        """Drop subjects and reasons without events for a long time."""
         if now < self._swept_at + SHORTEST_GAP:
             return
         self._swept_at = now

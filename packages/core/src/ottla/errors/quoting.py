@@ -1,7 +1,7 @@
-"""Text of other parties (brokers, identity servers, certificates) as it may stand in an error, a log or a terminal.
+"""Quoting of text from outside (brokers, identity servers, certificates) in errors, logs and terminals.
 
-What comes out is printable, on one line, at most 300 characters long, and has stars where one of our secrets stood.
-Everything from outside that is shown goes through `printable` or `quoted`; nothing else escapes or cuts such text.
+The result is printable, on one line, at most 300 characters long, and has stars in place of our secrets. All text from
+outside goes through `printable` or `quoted`; no other code escapes or cuts it.
 """
 
 from __future__ import annotations
@@ -17,45 +17,45 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 LONGEST: Final = 300
-"""Characters of one text from outside, escapes included."""
+"""Maximum characters of one text from outside, escapes included."""
 
 STARS: Final = "***"
-"""What stands in the place of a secret, however long that is."""
+"""The replacement of a secret of any length."""
 
 _READ: Final = 1 << 16
-"""Characters of a text that are read: a broker may send megabytes, and secrets are searched in all that is read."""
+"""Characters of a text that are read, and searched for secrets: a broker may send megabytes."""
 
 _ENOUGH_FOR_BASE64: Final = 4
-"""Bytes of a secret from which on its base64 form is looked for: of fewer, the form is in ordinary words."""
+"""Bytes of a secret from which on its base64 form is searched: shorter forms occur in ordinary words."""
 
 _ESCAPE: Final = re.compile(
     r"""\\(?:U00(0[0-9A-F]{5}|10[0-9A-F]{4})|u([0-9A-F]{4})|x([0-9A-F]{2})|([nrtbf"'/\\]))""", re.IGNORECASE
 )
-"""One character in JSON or in a literal of Java or Python: by its code, or by a letter."""
+"""An escaped character in JSON or in a literal of Java or Python: by its code, or by a letter."""
 
 _LETTERS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 
 _ESCAPED_BY: Final = 8
-"""Times that an escaped text is longer than the longest form of a secret, at most: so much after the end is read."""
+"""Maximum length of an escaped text relative to the longest form of a secret: so much is searched after the end."""
 
 _ESCAPED_TIMES: Final = 3
-"""How often a text may have been escaped: as JSON within JSON within a URL."""
+"""Maximum number of times that a text may have been escaped: JSON within JSON within a URL."""
 
 _MARKS_IN_A_ROW: Final = 3
-"""Combining characters above one letter: languages that are written need no more, and lines above are not covered."""
+"""Combining characters on one letter: written languages need no more, and lines above are not covered."""
 
 _BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Characters that `str.isprintable` lets pass though nothing is seen of them."""
+"""Characters that are invisible although `str.isprintable` accepts them."""
 
 _VARIATIONS: Final = frozenset(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
-"""Variation selectors: invisible as well, and any number of them can carry a hidden text."""
+"""Variation selectors: also invisible, and any number of them can carry a hidden text."""
 
 
 class Secrets:
-    """Texts that are shown as stars wherever text from outside is quoted, for as long as this object lives.
+    """Secrets that are replaced by stars wherever text from outside is quoted, while this object lives.
 
-    Keep it where the secret itself is kept. The values of a plugin's keys with `secret=True` are held by the
-    configuration; a plugin makes one of its own for a secret from elsewhere (a file, a callable, a token).
+    Keep it where the secret itself is kept. The configuration holds the values of a plugin's keys with `secret=True`; a
+    plugin makes its own `Secrets` for a secret from elsewhere (a file, a callable, a token).
     """
 
     __slots__ = ("__weakref__", "_forms")
@@ -72,13 +72,13 @@ class Secrets:
 
 
 _held: Final[dict[int, weakref.ref[Secrets]]] = {}
-"""Not a WeakValueDictionary: a Ctrl-C in the function that removes an entry of that is swallowed by the interpreter."""
+"""Not a WeakValueDictionary: the interpreter swallows a Ctrl-C in the function that removes an entry of that."""
 
 _numbers: Final = itertools.count()
 
 
 def quoted(text: str | bytes, *, secrets: Collection[str | bytes] = ()) -> str:
-    """Text from outside between quotation marks; *secrets* are hidden besides those that a `Secrets` holds."""
+    """Text from outside between quotation marks; hides *secrets* in addition to those that a `Secrets` holds."""
     shown = printable(text, secrets=secrets)
     return f'"{shown}"' if "'" in shown else f"'{shown}'"
 
@@ -89,10 +89,10 @@ def printable(
     """Text from outside on one line of at most *limit* characters: a name in a sentence, or a whole sentence.
 
     Control and format characters (escape sequences, line breaks, bidirectional overrides, zero-width characters) and
-    surrogates are spelt out as in Python's literals.
+    surrogates are written as in Python's literals.
 
-    Without *hide* secrets are left: for a sentence of ours in which all text from outside is quoted already. Stars
-    among known words would tell which of them is the password.
+    Without *hide* secrets are not replaced: for a sentence of ours in which all text from outside is already quoted.
+    Stars among known words would reveal which of them is the password.
     """
     read = text[:_READ]
     known = read.decode("utf-8", "backslashreplace") if isinstance(read, bytes) else read
@@ -101,7 +101,7 @@ def printable(
     for form in forms:
         known = known.replace(form, STARS)
     if len(text) > _READ and forms and len(known) < limit + len(forms[0]):
-        return STARS  # so full of secrets that the end of what was read may be the beginning of one more
+        return STARS  # so full of secrets that another one may begin at the end of what was read
     if forms and _has_escaped(forms, known[: limit + _ESCAPED_BY * len(forms[0])]):
         return STARS
     shown = _escaped(known[: limit + 1])
@@ -116,11 +116,11 @@ def _forms_held() -> Iterator[str]:
 
 
 def _has_escaped(forms: Collection[str], text: str) -> bool:
-    """Whether one of the forms is in a text only when its escapes are undone, as those of JSON, HTML and URLs."""
+    """Return whether a form appears in a text once its escapes (JSON, HTML, URLs) are undone."""
     for _ in range(_ESCAPED_TIMES):
         before = text
         for undo in _UNDO:
-            # After each of them: a secret may have what the next one takes for an escape.
+            # Check after each step: a secret may have characters that the next step takes for an escape.
             text = undo(text)
             if any(form in text for form in forms):
                 return True
@@ -150,12 +150,12 @@ _UNDO: Final[tuple[Callable[[str], str], ...]] = (
 
 
 def _longest_first(forms: Iterator[str] | list[str]) -> tuple[str, ...]:
-    """A secret that is a part of another one must not leave the other's rest."""
+    """The longest first: replacing a secret that is part of another one must not leave the rest of the other."""
     return tuple(sorted(set(forms), key=len, reverse=True))
 
 
 def _forms(secret: str | bytes) -> Iterator[str]:
-    """A secret as it may be echoed: as it is, in a URL, in base64 at any of the three places, in hexadecimal digits."""
+    """The forms in which a secret may be echoed: plain, in a URL, in base64 at three offsets, in hexadecimal."""
     raw = secret if isinstance(secret, bytes) else secret.encode("utf-8", "surrogatepass")
     text = raw.decode("utf-8", "backslashreplace")
     if not text:
@@ -166,7 +166,7 @@ def _forms(secret: str | bytes) -> Iterator[str]:
         for digits in (raw.hex(), raw.hex(":"), raw.hex(" "), raw.hex("-")):
             yield from (digits, digits.upper())
         for offset in range(3):
-            # Only the digits that the secret alone decides, whatever stands before and after it.
+            # Only the digits that depend on the secret alone, whatever precedes and follows it.
             encoded = base64.b64encode(bytes(offset) + raw).rstrip(b"=")
             whole = encoded[(8 * offset + 5) // 6 : 8 * (offset + len(raw)) // 6].decode()
             yield from (whole, whole.replace("+", "-").replace("/", "_"))
@@ -176,7 +176,7 @@ def _escaped(text: str) -> str:
     if text.isprintable() and text.isascii():
         return text
     parts: list[str] = []
-    marks = _MARKS_IN_A_ROW  # a mark that no letter carries would be drawn over what stands before the text
+    marks = _MARKS_IN_A_ROW  # a mark without a letter would be drawn over the text before ours
     for character in text:
         is_mark = unicodedata.category(character).startswith("M")
         hidden = not character.isprintable() or character in _BLANK or character in _VARIATIONS
@@ -190,6 +190,6 @@ def _escaped(text: str) -> str:
 
 
 def class_name(thing: object) -> str:
-    """The class of a plugin's object, or the function that it is, with its module."""
+    """The class of a plugin's object, or the plugin's function, with its module."""
     kind = thing if hasattr(thing, "__qualname__") else type(thing)
     return f"{kind.__module__}.{kind.__qualname__}"

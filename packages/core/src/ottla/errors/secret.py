@@ -1,7 +1,7 @@
 """Values that no log, error, repr or traceback shows.
 
-Reporters of errors print the local variables of every frame that an error passed. So a password is wrapped as soon as
-it is ours, and is plain only where it is used: never in a variable of a function that may raise.
+Error reporters print the local variables of every frame in a traceback. So a password is wrapped as soon as it is read,
+and is plain only where it is used: never in a variable of a function that may raise.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ E = TypeVar("E", bound=BaseException)
 
 
 class Secret(Generic[T]):
-    """A value that is shown as stars. It is no string on purpose: what prints, joins or logs it gets the stars."""
+    """A value that is shown as stars. Deliberately not a string: code that prints, joins or logs it gets the stars."""
 
     __slots__ = ("_value",)
 
@@ -46,7 +46,7 @@ def revealed(value: Any) -> Any:
 
 
 def without_frames(error: E) -> E:
-    """The error itself, without its traceback, and without those of its causes and contexts."""
+    """The same error without its traceback, and without those of its causes and contexts."""
     waiting: list[BaseException | None] = [error]
     seen: set[int] = set()
     while waiting:
@@ -59,9 +59,9 @@ def without_frames(error: E) -> E:
 
 
 def hide_settings(settings: Any) -> Any:
-    """A copy of a caller's settings whose values are secrets, all of them: which ones really are is known later.
+    """A copy of a caller's settings in which all values are `Secret`, since it is not known yet which ones are secret.
 
-    What is no mapping is hidden as a whole, for `merge` to refuse.
+    Anything but a mapping is wrapped as a whole; `merge` then refuses it.
     """
     if not isinstance(settings, Mapping):
         return Secret(settings)

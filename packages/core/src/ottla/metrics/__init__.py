@@ -1,4 +1,4 @@
-"""How a producer fares, in figures with the names that Java's producer has for them."""
+"""Metrics of a producer, with the names of Java's producer."""
 
 from ottla.metrics.counters import Counters
 from ottla.metrics.values import MetricValues

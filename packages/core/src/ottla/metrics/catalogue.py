@@ -1,6 +1,6 @@
-"""Every metric that a producer has, as data: its name, which is Java's, what it means, and how it is read.
+"""All metrics of a producer as data: Java's name, meaning, and how each is read.
 
-Those of Java's that are missing are here, too, each with the reason.
+Java's metrics that are missing are listed as well, with the reasons.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TOPIC: Final = "producer-topic-metrics"
 COUNT: Final = "kafka-metrics-count"
 
 RECORD_SIZES: Final = "plain / records"
-"""A source of two tallies: a record by itself is never counted."""
+"""A source of two counters: single records are never counted."""
 
 LABELS: Final[Mapping[str, tuple[str, ...]]] = {
     PRODUCER: ("client-id",),
@@ -25,11 +25,11 @@ LABELS: Final[Mapping[str, tuple[str, ...]]] = {
     TOPIC: ("client-id", "topic"),
     COUNT: ("client-id",),
 }
-"""The labels of each group's tags, in their order."""
+"""The labels of each group's tags, in order."""
 
 
 class Reading(enum.Enum):
-    """How a figure comes of what was counted; those with a window look at the last samples only."""
+    """The computation of a value from a counter; values of a window cover the last samples only."""
 
     TIMES = "how often, since the beginning"
     SUM = "how much, since the beginning"
@@ -42,13 +42,13 @@ class Reading(enum.Enum):
 
     @property
     def cumulative(self) -> bool:
-        """Whether such a figure only grows."""
+        """Return whether the value only grows."""
         return self in (Reading.TIMES, Reading.SUM, Reading.NANOSECONDS)
 
 
 @attrs.frozen
 class Metric:
-    """One metric; `source` is the tally that it is read from, in the scope of its group."""
+    """One metric; `source` is the counter that it is read from, in the scope of its group."""
 
     group: str
     name: str
@@ -202,4 +202,4 @@ MISSING: Final[Mapping[tuple[str, str], str]] = {
     ("app-info", "version"): _OF_TEXT,
     ("app-info", "start-time-ms"): "reporters are told when the producer starts",
 }
-"""The metrics of Java's producer that there are not, and why."""
+"""Metrics of Java's producer that do not exist here, and why."""

@@ -1,7 +1,7 @@
-"""How often something happened, how much it was in all, and the most of late.
+"""Counters: how often something happened, the total amount, and the recent maximum.
 
-Nothing is computed when something is counted: rates, averages and what has left its window are worked out by whoever
-reads, from sums that were put aside when each window ended.
+Counting computes nothing. Readers compute rates and averages of the current windows, from sums saved at the end of each
+window.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 NOTHING: Final = float("-inf")
-"""The peak of a window in which nothing happened."""
+"""The peak of a window without events."""
 
 
 class CounterTotals(NamedTuple):
-    """A tally at the end of a window: what was counted until then, and the window's own peak."""
+    """A counter at the end of a window: the totals so far, and the window's own peak."""
 
     times: int
     total: float
@@ -27,7 +27,7 @@ _START: Final = CounterTotals(times=0, total=0, peak=NOTHING)
 
 
 class Counter:
-    """One thing that is counted. Written by one thread at a time, read by any without a lock."""
+    """One counter. Written by one thread at a time, read by any without a lock."""
 
     __slots__ = ("_marks", "count", "peak", "total")
 
@@ -38,19 +38,19 @@ class Counter:
         self._marks: tuple[CounterTotals, ...] = ()
 
     def add(self, amount: float) -> None:
-        """Count one more, of so much."""
+        """Count one event with an amount."""
         self.count += 1
         self.total += amount
         if amount > self.peak:
             self.peak = amount
 
     def roll_window(self, keep: int) -> None:
-        """A window is over; *keep* so many."""
+        """End the window; keep the totals of the last *keep* windows."""
         self._marks = (*self._marks, CounterTotals(self.count, self.total, self.peak))[-keep:]
         self.peak = NOTHING
 
     def since(self, windows: int) -> CounterTotals:
-        """What was counted in this window and so many before it."""
+        """The counts in this window and the *windows* before it."""
         if windows < 0:
             return _START
         marks = self._marks
@@ -60,7 +60,7 @@ class Counter:
 
 
 class Sum:
-    """Several tallies, read as one."""
+    """Several counters, read as one."""
 
     def __init__(self, counters: Iterable[Counter]) -> None:
         self._counters = tuple(counters)
@@ -74,7 +74,7 @@ class Sum:
         return sum(counter.total for counter in self._counters)
 
     def since(self, windows: int) -> CounterTotals:
-        """What was counted in this window and so many before it."""
+        """The counts in this window and the *windows* before it."""
         marks = [counter.since(windows) for counter in self._counters]
         return CounterTotals(
             times=sum(mark.times for mark in marks),
@@ -84,22 +84,22 @@ class Sum:
 
 
 class Span:
-    """Time that was spent on something, in seconds. For any number of threads."""
+    """Time spent on something, in seconds. For any number of threads."""
 
     __slots__ = ("_lock", "total")
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a signal handler may interrupt it, and come here
+        self._lock = threading.RLock()  # a signal handler may interrupt it, and count as well
         self.total = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count time that was measured elsewhere."""
+        """Add time that was measured elsewhere."""
         with self._lock:
             self.total += seconds
 
     @contextmanager
     def timed(self, clock: Callable[[], float]) -> Iterator[None]:
-        """Count what the block takes, also when it raises."""
+        """Add the duration of the block, even if it raises."""
         started_at = clock()
         try:
             yield

@@ -1,6 +1,6 @@
-"""All that is counted for one producer, and when its windows end. Knows no names, and computes nothing.
+"""All counters of one producer, and the end of their windows. Has no metric names, and computes nothing.
 
-Whoever moves a batch, a request or a connection counts it here; a record by itself is never counted.
+The code that moves a batch, a request or a connection counts it here; single records are never counted.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ from ottla.metrics.counter import Counter, Span, Sum
 
 @attrs.frozen(eq=False)
 class NodeCounters:
-    """What goes to one broker and comes back."""
+    """Counters for one broker."""
 
     requests: Counter = attrs.Factory(Counter)  # bytes of each
     answers: Counter = attrs.Factory(Counter)  # bytes of each
-    latencies: Counter = attrs.Factory(Counter)  # ms from a Produce request to its answer
+    latencies: Counter = attrs.Factory(Counter)  # ms from a Produce request to its response
 
 
 @attrs.frozen(eq=False)
 class TopicCounters:
-    """What goes to one topic."""
+    """Counters for one topic."""
 
-    records: Counter = attrs.Factory(Counter)  # of each batch, each time that it leaves
+    records: Counter = attrs.Factory(Counter)  # of each batch, each time that it is sent
     batches: Counter = attrs.Factory(Counter)  # bytes of each on the wire
     ratios: Counter = attrs.Factory(Counter)  # of compression
-    retries: Counter = attrs.Factory(Counter)  # records of each batch that is queued again
-    errors: Counter = attrs.Factory(Counter)  # records of each batch that is given up
+    retries: Counter = attrs.Factory(Counter)  # records of each requeued batch
+    errors: Counter = attrs.Factory(Counter)  # records of each failed batch
 
 
 @attrs.frozen(eq=False)
 class ProducerCounters:
-    """What the producer does beside that; the sums of all nodes and all topics are made by whoever reads."""
+    """Counters of the whole producer; readers compute the sums over nodes and topics."""
 
     records: Counter = attrs.Factory(Counter)  # of each request
     plain: Counter = attrs.Factory(Counter)  # bytes of the records of each request, before compression
-    waits: Counter = attrs.Factory(Counter)  # ms of each batch from its beginning to its leaving
+    waits: Counter = attrs.Factory(Counter)  # ms from the creation of each batch to its sending
     splits: Counter = attrs.Factory(Counter)
-    throttles: Counter = attrs.Factory(Counter)  # ms that each answer asks for
+    throttles: Counter = attrs.Factory(Counter)  # ms in each response
     connected: Counter = attrs.Factory(Counter)
     closed: Counter = attrs.Factory(Counter)
     logins: Counter = attrs.Factory(Counter)
-    refusals: Counter = attrs.Factory(Counter)  # of trust, whoever refused: the broker or our side
+    refusals: Counter = attrs.Factory(Counter)  # SASL or TLS failures, refused by the broker or by us
     renewals: Counter = attrs.Factory(Counter)
     lost_renewals: Counter = attrs.Factory(Counter)
     polls: Counter = attrs.Factory(Counter)
@@ -62,39 +62,39 @@ class ProducerCounters:
 
 
 class Counters:
-    """What is counted of a producer, its nodes and its topics, in windows of *window* seconds, *samples* of them.
+    """The counters of a producer, its nodes and its topics, in *samples* windows of *window* seconds.
 
-    Counted by the I/O thread, but for spans, memory and errors, which have locks; read by any thread.
+    Written by the I/O thread, except spans, memory and errors, which have locks; read by any thread.
     """
 
     def __init__(self, *, samples: int = 2, window: float = 30.0) -> None:
         self.samples = samples
-        self.window = max(window, 0.001)  # Java takes 0, too
+        self.window = max(window, 0.001)  # Java accepts 0, too
         self.producer = ProducerCounters()
         self.nodes: dict[int, NodeCounters] = {}
         self.topics: dict[str, TopicCounters] = {}
         self.rolls = 0
-        """Odd while a window ends: who reads meanwhile reads again, for the I/O thread waits for nobody."""
+        """Odd while a window ends: readers then read again, because the I/O thread does not wait for them."""
         self.window_starts: tuple[float, ...] = ()
-        """When each window began that is kept; the last one is open."""
+        """The start of each window that is kept; the last one is open."""
         self._ends_at = float("-inf")
 
     def node(self, node: int) -> NodeCounters:
-        """What is counted of a broker."""
+        """The counters of a broker."""
         found = self.nodes.get(node)
         if found is None:
             found = self.nodes[node] = NodeCounters()
         return found
 
     def topic(self, topic: str) -> TopicCounters:
-        """What is counted of a topic."""
+        """The counters of a topic."""
         found = self.topics.get(topic)
         if found is None:
             found = self.topics.setdefault(topic, TopicCounters())
         return found
 
     def source(self, name: str) -> Counter | Sum | Span:
-        """What is counted under this name of the producer, or in sum of its nodes or topics."""
+        """The producer's counter of this name, or the sum over its nodes or topics."""
         if name in _PRODUCER:
             own: Counter | Span = getattr(self.producer, name)
             return own
@@ -102,7 +102,10 @@ class Counters:
         return Sum(getattr(part, name) for part in parts)
 
     def end_window_if_due(self, now: float) -> None:
-        """End the open window if it is over. Once a round, by the I/O thread, before anything of *now* is counted."""
+        """End the open window if it is over.
+
+        Called once a round by the I/O thread, before anything of *now* is counted.
+        """
         self.producer.polls.add(1)
         if now >= self._ends_at:
             self._roll_windows(now)

@@ -1,4 +1,4 @@
-"""Reporters of metrics: started with their producer, closed after it, and never in its way."""
+"""Metrics reporters: started with their producer, closed after it; their failures do not affect it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 
 
 class Reporting:
-    """The reporters of one producer, by what they are called in the log."""
+    """The reporters of one producer, by their names in the log."""
 
     def __init__(self, reporters: Mapping[str, MetricsReporter], registry: MetricsRegistry) -> None:
         self._reporters = reporters
@@ -19,7 +19,7 @@ class Reporting:
         self._started: list[tuple[str, MetricsReporter]] = []
 
     def start(self) -> None:
-        """Start each; one that cannot is left out."""
+        """Start each reporter; drop those that fail to start."""
         for name, reporter in self._reporters.items():
             try:
                 reporter.start(self._registry)
@@ -29,7 +29,7 @@ class Reporting:
                 self._started.append((name, reporter))
 
     def close(self) -> None:
-        """Close those that were started, in the opposite order; once."""
+        """Close the started reporters in reverse order; once."""
         started, self._started = self._started, []
         for name, reporter in reversed(started):
             try:

@@ -1,6 +1,6 @@
-"""Names and values out of what was counted: `Producer.metrics()`, and what reporters read.
+"""Metric names and values computed from counters: `Producer.metrics()`, and the values for reporters.
 
-Whoever asks pays for it, and nobody waits: if a window ends in the same moment, the figures are read again.
+The reading thread computes, and no thread waits: if a window ends meanwhile, the values are read again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ottla.metrics.counters import Counters
 NAN: Final = float("nan")
 
 _TRIES: Final = 5
-"""With windows shorter than it takes to read them, a rate may be a little off."""
+"""The number of attempts. With windows shorter than a reading takes, a rate may be slightly wrong."""
 
 _BY_GROUP: Final[Mapping[str, Sequence[Metric]]] = {
     group: [metric for metric in METRICS if metric.group == group and metric.reading is not Reading.GAUGE]
@@ -29,7 +29,7 @@ _BY_GROUP: Final[Mapping[str, Sequence[Metric]]] = {
 
 @attrs.frozen(kw_only=True)
 class _Horizon:
-    """The windows that count now: how many before the open one, -1: none at all, and the seconds they stand for."""
+    """The windows that count now: the number before the open one, -1: none at all, and the seconds they cover."""
 
     windows: int
     seconds: float
@@ -54,7 +54,7 @@ class MetricValues:
         self._names: dict[tuple[str, str], Sequence[tuple[Metric, MetricName]]] = {}
 
     def snapshot(self) -> Mapping[MetricName, float]:
-        """Every metric's value now. An average or a maximum of nothing is NaN."""
+        """The current value of every metric. The average or maximum of no events is NaN."""
         for _ in range(_TRIES):
             turns = self._counters.rolls
             values = self._counted()
@@ -65,7 +65,7 @@ class MetricValues:
         return values
 
     def describe(self) -> Sequence[MetricDescription]:
-        """What the metrics mean that a snapshot may have."""
+        """Descriptions of the metrics that a snapshot may have."""
         return [
             MetricDescription(
                 group=metric.group,
@@ -95,7 +95,7 @@ class MetricValues:
             yield name, _value(metric, sources, horizon)
 
     def _named(self, group: str, what: str) -> Sequence[tuple[Metric, MetricName]]:
-        """The group's metrics with their names for one node or topic, made when it is met first."""
+        """The group's metrics with their names for one node or topic; made at first use."""
         named = self._names.get((group, what))
         if named is None:
             tags = (self._client, *((label, what) for label in LABELS[group][1:]))
@@ -105,7 +105,7 @@ class MetricValues:
 
 
 def _horizon(counters: Counters, now: float) -> _Horizon:
-    """As in Java: a window counts while its beginning is no older than all samples; a short time counts as longer."""
+    """The current windows, as in Java: those whose start is within all samples; a short elapsed time is rounded up."""
     reach = counters.samples * counters.window
     live = [started_at for started_at in counters.window_starts if now - started_at < reach]
     passed = now - live[0] if live else 0.0

@@ -1,4 +1,4 @@
-"""Requests to brokers: connection states, API versions, what is in flight, time-outs, metadata upkeep."""
+"""Requests to brokers: connection states, API versions, requests in flight, timeouts, metadata updates."""
 
 from ottla.network.client import NetworkClient
 from ottla.network.request import Completion, Request

@@ -1,4 +1,4 @@
-"""The first exchange on a connection: which versions of which requests the broker takes (KIP-35, KIP-511)."""
+"""The first exchange on a connection: the request versions that a broker supports (KIP-35, KIP-511)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ottla.version import __version__
 
 @attrs.frozen(kw_only=True)
 class Features:
-    """The levels of features that the whole cluster has agreed on; `epoch` counts the agreements, -1: none is known."""
+    """Finalized levels of the cluster's features; `epoch` increases with each change, -1: none is known."""
 
     levels: Mapping[str, int] = attrs.Factory(dict)
     epoch: int = -1
 
     def newer(self, other: Features) -> Features:
-        """The one of both that is of the later agreement."""
+        """The one of the two with the later epoch."""
         return other if other.epoch > self.epoch else self
 
 
 @attrs.frozen(kw_only=True)
 class Offer:
-    """What a broker offers, or the version of ApiVersions to ask it with again."""
+    """The versions that a broker offers, or the version of ApiVersions for a repeated request."""
 
     versions: Mapping[int, tuple[int, int]]
     features: Features = attrs.Factory(Features)
@@ -35,7 +35,7 @@ class Offer:
 
 
 def api_versions_request() -> Request:
-    """The request that every connection begins with; the client itself takes its answer."""
+    """The first request of every connection; the client itself handles its response."""
     return Request(
         message=API_VERSIONS,
         body=lambda version: [
@@ -48,9 +48,9 @@ def api_versions_request() -> Request:
 
 
 def offered_versions(version: int, body: memoryview) -> Offer:
-    """Read an ApiVersions answer that was asked for with *version*.
+    """Parse an ApiVersions response to a request of *version*.
 
-    Raises ProtocolError for an answer that cannot be read or that refuses us for good.
+    Raises ProtocolError for a response that cannot be parsed, or with an error that a repeated request cannot fix.
     """
     code = error_code(peek_error_code(body))
     if code is ErrorCode.UNSUPPORTED_VERSION and version > 0:
@@ -74,10 +74,10 @@ def offered_versions(version: int, body: memoryview) -> Offer:
 
 
 def _highest_told(version: int, body: memoryview) -> int:
-    """The version of ApiVersions to try after *version*: the broker's highest where it tells that, else 0."""
+    """The version of ApiVersions to try after *version*: the broker's highest if the response has it, else 0."""
     try:
-        # KIP-511: such an answer has the form of version 0, and from Kafka 2.4 on it has the range of ApiVersions.
-        # Older brokers name no range, and some do not even write the whole form.
+        # KIP-511: such a response has the form of version 0. From Kafka 2.4 on it has the supported range of
+        # ApiVersions. Older brokers give no range, and some do not even write the whole form.
         answer = API_VERSIONS.response(0).decode(body, exact=False)
     except ProtocolError:
         return 0

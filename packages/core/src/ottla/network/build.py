@@ -1,4 +1,4 @@
-"""The parts of the network: selector, metadata, authentication and client, as a configuration asks for them."""
+"""The parts of the network, built by a configuration: selector, metadata, authentication and client."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ from ottla.network.metadata import Metadata
 from ottla.network.selector import Selector
 
 chance: Random = SystemRandom()
-"""Where all random numbers of a producer come from, but a partitioner's: the system, whose generator has no seed that
-would be the application's. A simulation puts one of its own here, before it makes a producer."""
+"""The source of all random numbers of a producer except its partitioner's.
+
+It is the system's generator, which uses no seed of the application. A simulation sets its own generator here before it
+makes a producer.
+"""
 
 
 def build_backoff(initial: float, maximum: float) -> Backoff:
-    """From *initial* to *maximum* seconds between attempts."""
+    """A backoff from *initial* to *maximum* seconds."""
     return Backoff(initial=initial, maximum=maximum, random=chance.random)
 
 
 def build_metadata(
     config: ProducerConfig, wake: Callable[[], object], backoff: Backoff, clock: Callable[[], float]
 ) -> Metadata:
-    """The view of the cluster, which asks for an update by *wake*."""
+    """The metadata, which requests updates by calling *wake*."""
     return Metadata(
         bootstrap=config.connection.bootstrap_servers,
         max_age=config.metadata.max_age,
@@ -39,7 +42,7 @@ def build_metadata(
 
 
 def build_selector(connection: ConnectionConfig, transport: Transport) -> Selector:
-    """The sockets of one producer, by its transport."""
+    """The sockets of one producer, with its transport."""
     return Selector(
         transport=transport,
         send_buffer_bytes=connection.send_buffer_bytes,
@@ -51,7 +54,7 @@ def build_selector(connection: ConnectionConfig, transport: Transport) -> Select
 def build_authentication(
     mechanism: Mechanism | None, client_id: str, wake: Callable[[], object]
 ) -> Authentication | None:
-    """The login of every connection; None: without one."""
+    """The login of every connection; None without one."""
     if mechanism is None:
         return None
     worker = AuthWorker(name=f"ottla-login-{client_id}", wake=wake)
@@ -68,7 +71,7 @@ def build_client(
     *,
     counters: Counters | None = None,
 ) -> NetworkClient:
-    """The connections over a selector, and the requests on them."""
+    """The client over a selector."""
     connection = config.connection
     return NetworkClient(
         selector=selector,

@@ -1,7 +1,7 @@
-"""Requests to brokers: which connection takes one, what is in flight, what timed out.
+"""Requests to brokers: choice of connections, requests in flight, timeouts.
 
-Speaks ApiVersions on every new connection, keeps metadata fresh, and calls each request's `on_complete` once.
-Bytes are moved by a `Selectable`; time is an argument, but for the moment at which a wait ended.
+Sends ApiVersions on every new connection, keeps metadata fresh, and calls each request's `on_complete` once. A
+`Selectable` moves the bytes. Time is an argument, except the time at which a wait ended.
 """
 
 from __future__ import annotations
@@ -106,31 +106,31 @@ class NetworkClient:
             backoff=reconnect_backoff,
         )
         self.features = Features()
-        """What the cluster has agreed on, as the brokers told when we connected."""
+        """The cluster's finalized features, from ApiVersions responses."""
         self._logins = Logins(authentication, self) if authentication is not None else None
-        self._accepted = False  # by any server, ever, a login included
+        self._accepted = False  # by any server at any time, login included
         self._completions: deque[tuple[Request, Completion]] = deque()
-        self._unclosed: set[int] = set()  # nodes whose connection is to be closed before anything else
-        self._written: list[int] = []  # nodes whose request wants no answer, and is written
-        self._finishing = False  # a broker that left the cluster has answers to give
+        self._unclosed: set[int] = set()  # nodes whose connection must be closed before the next request
+        self._written: list[int] = []  # nodes whose written request expects no response
+        self._finishing = False  # a broker that left the cluster still has responses to send
 
     def ready(self, node: int, now: float) -> bool:
-        """Whether a broker takes a request now; if not, a connection is begun where none is.
+        """Return whether a broker takes a request now; connects if there is no connection.
 
-        While metadata is due, no broker is ready: metadata goes first.
+        False for all brokers while a metadata update is due: it goes first.
         """
         broker = self._metadata.cluster.brokers.get(node)
         if broker is None:
             return False
         connection = self._connections.of(broker)
-        if connection.broker is not broker and connection.broker != broker:  # a leader hint told where it is now
+        if connection.broker is not broker and connection.broker != broker:  # a leader hint has named its new address
             self.forget_gone()
             connection = self._connections.of(broker)
         takes = self.takes(connection, now)
         return takes and not self._upkeep.due(now)
 
     def send(self, node: int, request: Request, now: float) -> None:
-        """Send a request to a broker that is ready; its `on_complete` is called by a later `poll`."""
+        """Send a request to a ready broker; a later `poll` calls its `on_complete`."""
         connection = self._connections[node]
         assert connection.may_send(now, max_in_flight=self._max_in_flight), "only a ready broker is sent to"
         try:
@@ -141,7 +141,7 @@ class NetworkClient:
         self._transmit(connection, request, version, now)
 
     def ready_at(self, node: int, now: float) -> float:
-        """When a broker that is not ready may be, without anything happening; infinity: only an event changes that."""
+        """The time at which a broker may become ready without any event; infinity: only an event makes it ready."""
         connection = self._connections.get(node)
         if connection is None:
             return now
@@ -149,12 +149,12 @@ class NetworkClient:
         return at if at > now else float("inf")
 
     def down(self, node: int) -> bool:
-        """Whether the last try to reach a broker failed, and the next one has not begun."""
+        """Return whether the last attempt to reach a broker failed, and the next one has not begun."""
         connection = self._connections.get(node)
         return connection is not None and connection.stage is Stage.DISCONNECTED
 
     def least_loaded(self, now: float) -> int | None:
-        """The least busy broker that takes a request now; a connection is begun where there is none."""
+        """The least busy broker that takes a request now; connects if there is no connection."""
         connection = self._connections.least_loaded(self._metadata.cluster.brokers.values(), now)
         if connection is None:
             return None
@@ -162,26 +162,29 @@ class NetworkClient:
         return connection.broker.id if takes and not self._upkeep.due(now) else None
 
     def next_try(self, now: float) -> float:
-        """When a broker may be tried again or asked again, if none takes a request now."""
+        """The time of the next connection attempt or the next end of throttling, if no broker takes a request now."""
         changes = (max(c.retry_at, c.throttled_until) for c in self._connections)
         return min((at for at in changes if at > now), default=float("inf"))
 
     def refused_by_all(self) -> SecurityError | None:
-        """Why no broker lets us in, although a bootstrap server did; None: it is not so, or one was reached once."""
+        """The error with which all brokers refuse us although a bootstrap server accepted us; else None.
+
+        None as well once any broker was ready.
+        """
         cluster = self._metadata.cluster
         if self._upkeep.reached or cluster.bootstrap or not self._accepted:
             return None
         return self._connections.refused_by_all(cluster.brokers.values())
 
     def failure(self, node: int) -> OttlaError | None:
-        """Why there is no connection to a broker: how the last one ended, or could not be made; None: there is one."""
+        """The error of a broker's last connection or attempt, while it has no connection; else None."""
         connection = self._connections.get(node)
         if connection is None or connection.obstacle is None:
             return None
         return self._with_remedy(connection, connection.obstacle)
 
     def quota(self, node: int, now: float) -> OttlaError | None:
-        """That a broker keeps what is sent to it waiting because of a quota; None: it does not."""
+        """An error that describes a broker's throttling because of a quota; None if it does not throttle."""
         connection = self._connections.get(node)
         seconds = self._throttle_log.lasting(connection.broker, now) if connection is not None else None
         if connection is None or seconds is None:
@@ -192,7 +195,7 @@ class NetworkClient:
         )
 
     def _with_remedy(self, connection: Connection, error: OttlaError) -> OttlaError:
-        """What helps, where an address was never reached that a broker advertises, and nobody has configured."""
+        """Add a remedy to the error if the address is advertised, not configured, and was never reached."""
         broker = connection.broker
         configured = (broker.host, broker.port) in self._metadata.bootstrap_addresses
         if connection.reached or broker.id < 0 or configured or isinstance(error, SecurityError):
@@ -200,24 +203,24 @@ class NetworkClient:
         return never_reached(connection, error)
 
     def offered(self, node: int, message: Message[Any, Any]) -> tuple[int, int] | None:
-        """The versions of a request that a connected broker takes; None when it takes none, or is not connected."""
+        """The versions of a request that a connected broker supports; None if it supports none or is not connected."""
         connection = self._connections.get(node)
         return None if connection is None else connection.versions.get(message.key)
 
     def in_flight(self) -> int:
-        """How many requests wait for an answer."""
+        """The number of requests that wait for a response."""
         return sum(len(connection.in_flight) for connection in list(self._connections))
 
     def poll(self, timeout: float, now: float) -> float:
-        """Move bytes, waiting at most *timeout* seconds, and complete what is complete; returns the time after.
+        """Move bytes, waiting at most *timeout* seconds, and complete requests; return the time afterwards.
 
-        Must come back when something of its own is due, so it may return early.
+        Returns earlier when work of the client itself is due.
         """
         if not self._completions:
-            asked = self._upkeep.ask(now)  # if so, what had to wait for the question goes on, not for its answer
+            asked = self._upkeep.ask(now)  # sends that had to wait for this request can follow now, before its response
             seconds = 0.0 if self._written or asked else min(timeout, self._due_at(now) - now)
             if seconds > 0.0:
-                seconds -= self._clock() - now  # what the round has taken so far: a linger would last so much longer
+                seconds -= self._clock() - now  # minus the round so far, by which a linger would be longer
             self._selector.poll(max(0.0, seconds))
             now = self._clock()
             self._counters.end_window_if_due(now)
@@ -246,10 +249,10 @@ class NetworkClient:
         return now
 
     def flush_unacknowledged(self, now: float) -> bool:
-        """Ask each broker that was sent to without wanting an answer for one; True: some have not answered yet.
+        """Send a request with a response to each broker with unconfirmed requests; True: some have not answered yet.
 
-        Before a connection with `acks=0` is closed: what our kernel still holds is thrown away when an answer arrives
-        at a closed socket, and an answer to a later question says that the broker has taken all that came before.
+        Called before a connection with `acks=0` is closed. The kernel discards unsent bytes when a response arrives at
+        a closed socket. The response to a later request confirms that the broker has taken everything before it.
         """
         unconfirmed = [connection for connection in self._connections if connection.unconfirmed is not None]
         for connection in unconfirmed:
@@ -259,14 +262,14 @@ class NetworkClient:
 
     def _ask_to_confirm(self, connection: Connection, now: float) -> None:
         connection.asked_to_confirm = True
-        self._transmit(connection, api_versions_request(), 0, now)  # a version that every broker takes
+        self._transmit(connection, api_versions_request(), 0, now)  # a version that every broker supports
 
     def wakeup(self) -> None:
-        """End a `poll` that waits. For any thread."""
+        """End a waiting `poll`. For any thread."""
         self._selector.wakeup()
 
     def shutdown(self) -> None:
-        """Close every connection; what is in flight completes as lost."""
+        """Close every connection; requests in flight complete as lost."""
         now = self._clock()
         for connection in self._connections:
             error = ConnectionFailedError("the producer was closed")
@@ -276,17 +279,18 @@ class NetworkClient:
         while self._completions:
             try:
                 self._run_completions()
-            except Exception:  # every batch has its outcome by now; the sockets must be closed all the same
+            except Exception:  # every batch has its outcome by now; the sockets must be closed anyway
                 logger.exception("%s: completing a request failed while the producer was closing", self._client_id)
         if self._logins is not None:
             self._logins.close()
         self._selector.shutdown()
 
     def reset(self, error: NetworkError, now: float) -> None:
-        """Forget every connection, and complete what is complete; requests in flight are lost with *error*.
+        """Forget every connection; requests in flight complete with *error*.
 
-        After a round that failed: what it read or wrote, and did not note, must not meet the next answer. What fails
-        here is repeated by the next call. The sockets are closed by `close_forgotten`, before the next request.
+        Called after a round that raised: data that it read or wrote without noting it must not be matched with the next
+        response. If this method raises, the next call repeats the rest. `close_forgotten` closes the sockets before the
+        next request.
         """
         for connection in self._connections:
             self._unclosed.add(connection.broker.id)
@@ -298,14 +302,14 @@ class NetworkClient:
         self._run_completions()
 
     def close_forgotten(self, error: NetworkError) -> None:
-        """Close the sockets of connections that `reset` has forgotten."""
+        """Close the sockets of connections that `reset` forgot."""
         for node in self._unclosed:
             self._selector.close(node, error)
         self._selector.poll(0.0)
         self._unclosed.clear()
 
     def _abandon(self, connection: Connection, error: NetworkError, now: float) -> None:
-        """End a connection for a reason of our own: its broker is to blame for nothing."""
+        """End a connection for a reason of our own; does not count as a failure of its broker."""
         if self._logins is not None:
             self._logins.abandon(connection)
         self._count_end(connection, error)
@@ -323,7 +327,7 @@ class NetworkClient:
         self._go_on_connecting(connection, now)
 
     def _go_on_connecting(self, connection: Connection, now: float) -> None:
-        """Take the next of the broker's addresses, once they are known."""
+        """Connect to the next of the broker's addresses, once they are resolved."""
         broker = connection.broker
         try:
             if not connection.addresses:
@@ -340,10 +344,11 @@ class NetworkClient:
             self._failed(connection, error, now)
 
     def _failed(self, connection: Connection, error: OttlaError, now: float) -> None:
-        """Note that a connection is gone, complete what it had in flight, and allow the next try after a backoff."""
+        """Note a lost connection, complete its requests in flight, and allow the next attempt after a backoff."""
         forget_frames(error)
         if connection.unconfirmed is not None and now < connection.unconfirmed.deadline:
-            # Later than that the peer has had its time to serve or refuse it: the end says nothing about it any more.
+            # After the deadline the peer has had its time to serve or refuse the request: the end says nothing about
+            # it.
             logger.warning(
                 "%s: records that were sent to %s with acks=0 may be lost: %s",
                 self._client_id,
@@ -363,7 +368,7 @@ class NetworkClient:
             self._log.ended(connection, error, now)
             connection.retry_at = now + self._reconnect_backoff.delay(connection.attempts)
             connection.last_failure = error
-            self._metadata.request_update()  # perhaps the broker is shutting down, and others lead now
+            self._metadata.request_update()  # the broker may be shutting down, and its partitions have new leaders
         else:
             logger.debug("%s: %s: %s", self._client_id, connection.broker, error)
             self._log.failed(connection, self._with_remedy(connection, error), now)
@@ -385,7 +390,7 @@ class NetworkClient:
             (counters.lost_renewals if connection.stage is Stage.RENEWING else counters.refusals).add(1)
 
     def _fail_fatally_if_refused(self, connection: Connection, error: OttlaError) -> None:
-        """Tell who waits, if no server has ever accepted us and all of them say why they will not."""
+        """Report a fatal error to waiting callers if no server ever accepted us and all of them refuse us."""
         if self._accepted:
             return
         final = isinstance(error, ProtocolMismatchError | SecurityError) or (
@@ -397,7 +402,7 @@ class NetworkClient:
             self._metadata.fail_fatally(refusal)
 
     def drop(self, connection: Connection, reason: NetworkError) -> None:
-        """Close a connection; its end is told by the next poll."""
+        """Close a connection; the next poll reports its end."""
         if connection.stage is Stage.RESOLVING:
             connection.lost()  # there is nothing to close yet
         elif not connection.closing:
@@ -407,8 +412,8 @@ class NetworkClient:
     def forget_gone(self) -> None:
         """Close the connections of brokers that left the cluster or moved to another address.
 
-        A broker that metadata no longer lists may be in its controlled shutdown, or fenced: it still answers what it
-        was asked, and that a record is written is worth waiting for. Its connection is closed after the last answer.
+        A broker that metadata no longer lists may be in its controlled shutdown, or fenced: it still answers requests
+        in flight, which may have written records. Its connection is closed after the last response.
         """
         cluster = self._metadata.cluster
         self._finishing = False
@@ -418,7 +423,7 @@ class NetworkClient:
                 continue
             if connection.stage is not Stage.DISCONNECTED:
                 self.drop(connection, ConnectionRetiredError(f"{connection.broker} is not part of the cluster"))
-            # One that we may come back to keeps its backoff.
+            # Connections to brokers that may come back keep their backoff.
             if connection.stage is Stage.DISCONNECTED and not cluster.bootstrap:
                 self._connections.forget(connection)
                 self._log.gone(connection, self._clock())
@@ -433,7 +438,7 @@ class NetworkClient:
         return choose_version(message, *offered, floor=request.floor, ceiling=request.ceiling)
 
     def ask(self, connection: Connection, move: Ask | Token, reader: Reader, now: float) -> None:
-        """Send what a login wants to be sent."""
+        """Send a message of a login."""
         match move:
             case Ask(message=message, version=version, body=body):
                 request = Request(message=message, body=lambda _version: [body], on_complete=_closed_unanswered)
@@ -447,9 +452,9 @@ class NetworkClient:
                 assert_never(move)
 
     def takes(self, connection: Connection, now: float) -> bool:
-        """Whether a connection takes a request now; it is begun where there is none.
+        """Return whether a connection takes a request now; connects if it is disconnected.
 
-        A session that is almost over is renewed first, a short one by a new connection.
+        A session that ends soon is renewed first; a short session is replaced by a new connection.
         """
         if connection.may_connect(now):
             self._connect(connection, now)
@@ -462,14 +467,14 @@ class NetworkClient:
             return False
         connection.stage = Stage.RENEWING
         if connection.awaits_earlier_answers:
-            connection.setup_deadline = float("inf")  # begins with the last of these answers
+            connection.setup_deadline = float("inf")  # starts with the last of these responses
         else:
             connection.setup_deadline = now + self._setup_backoff.delay(0)
         self._logins.begin(connection, now)
         return False
 
     def _end_short_session(self, connection: Connection, now: float) -> None:
-        """Close the connection once all that was sent on it is answered; the next one waits for its backoff."""
+        """Close the connection once all its requests are answered; the next connection waits for its backoff."""
         if connection.unconfirmed is not None and not connection.asked_to_confirm:
             self._ask_to_confirm(connection, now)
         elif not connection.awaits_answers:
@@ -507,7 +512,7 @@ class NetworkClient:
             if request.answered:
                 connection.writing = False
             else:
-                self._written.append(connection.broker.id)  # what that completes is not the sender's to see in here
+                self._written.append(connection.broker.id)  # completed by the next poll, not within this call
 
     def _complete(
         self,
@@ -526,7 +531,7 @@ class NetworkClient:
         self._completions.append((request, completion))
 
     def _run_completions(self) -> None:
-        """Complete requests. What one of them raises stops no other; then it fails the round."""
+        """Complete requests. After an exception the others are completed; then the exception fails the round."""
         fault: Exception | None = None
         while self._completions:
             request, completion = self._completions.popleft()
@@ -539,7 +544,7 @@ class NetworkClient:
         if fault is not None:
             raise fault
 
-    # What a poll brought
+    # Events of a poll
 
     def _note_sent(self, now: float) -> None:
         written, self._written = self._written, []
@@ -552,7 +557,7 @@ class NetworkClient:
                 if sent.reader is not None:
                     sent.reader(memoryview(b""), now)
                     continue
-                connection.heard = True  # a listener that wants a login would have hung up
+                connection.heard = True  # a listener that requires a login would have closed the connection
                 self._answered(connection, now)
                 connection.unconfirmed = sent
                 self._complete(sent.request, node, now)
@@ -590,7 +595,7 @@ class NetworkClient:
             connection.confirm(sent)
             sent.reader(body, now)
             return
-        # As in Java, nobody looks behind an answer: librdkafka's mock cluster adds a byte to Metadata version 13.
+        # Bytes after a response are ignored, as in Java: librdkafka's mock cluster adds a byte to Metadata version 13.
         answer = message.response(sent.version).decode(body, exact=False)
         connection.in_flight.popleft()
         connection.heard = True
@@ -598,21 +603,21 @@ class NetworkClient:
         connection.confirm(sent)
         self._obey(connection, message, sent.version, getattr(answer, "throttle_time_ms", 0), now)
         if connection.stage is Stage.RENEWING and not connection.awaits_earlier_answers:
-            # A broker serves a connection in order, so only now it turns to the login, or after the time it throttles.
+            # A broker serves a connection in order: it turns to the login only now, or after the throttle time.
             connection.setup_deadline = max(now, connection.throttled_until) + self._setup_backoff.delay(0)
         self._complete(sent.request, connection.broker.id, now, answer=answer)
 
     def _obey(
         self, connection: Connection, message: Message[Any, Any], version: int, throttle_ms: int, now: float
     ) -> None:
-        """Pause for as long as an answer asks for."""
+        """Pause for the throttle time of a response."""
         self._counters.producer.throttles.add(float(throttle_ms))
         if throttle_ms > 0 and (seconds := pause(message, version, throttle_ms)):
             connection.throttle(seconds, now)
             self._throttle_log.paused(connection.broker, seconds, now)
 
     def _answered(self, connection: Connection, now: float) -> None:
-        """Note that a broker works: its failures are over."""
+        """Reset the failures of a broker that answers."""
         if connection.failures:
             connection.failures = 0
             self._log.answered(connection, now)
@@ -638,7 +643,7 @@ class NetworkClient:
         self._logins.begin(connection, now)
 
     def admit(self, connection: Connection, now: float) -> None:
-        """A connection is ready: it was greeted, and is logged in where that is asked for."""
+        """Mark a connection as ready after ApiVersions and login."""
         if self._logins is not None:
             counters = self._counters.producer
             (counters.renewals if connection.stage is Stage.RENEWING else counters.logins).add(1)
@@ -662,7 +667,7 @@ class NetworkClient:
         self.forget_gone()
 
     def _meaning(self, connection: Connection, error: OttlaError, now: float) -> OttlaError:
-        """What it means that the peer has ended a connection at this stage."""
+        """The error for a connection that the peer ended at this stage."""
         if type(error) is not ConnectionFailedError:
             return error
         if connection.stage is Stage.NEGOTIATING:
@@ -685,14 +690,14 @@ class NetworkClient:
                 self._go_on_connecting(connection, now)
 
     def _time_out(self, now: float) -> None:
-        """Give up what takes too long, and retire what is idle; what has arrived is read first."""
+        """Close connections that timed out or are idle; responses that have arrived are read first."""
         answered = {node for node, _frame in self._selector.received}
         idle: list[Connection] = []
         for connection in self._connections:
             if connection.next_deadline() > now or connection.closing:
                 continue
             if connection.broker.id in answered:
-                continue  # more may have arrived with it, and a poll gives one answer of each connection
+                continue  # more may have arrived after it: a poll returns one response per connection
             if connection.stage is Stage.READY and not connection.in_flight:
                 idle.append(connection)
                 continue
@@ -714,12 +719,12 @@ class NetworkClient:
 
     def _retire(self, connection: Connection) -> None:
         """Close a connection that had nothing to do for `connections.max.idle.ms`."""
-        # What was sent with acks=0 was written so long ago, and the broker kept the connection: that is no loss.
+        # Requests with acks=0 were written that long ago, and the broker kept the connection: nothing is lost.
         connection.unconfirmed = None
         self.drop(connection, ConnectionRetiredError(f"{connection.broker} had no request for connections.max.idle.ms"))
 
     def _due_at(self, now: float) -> float:
-        """When the client itself has something to do again."""
+        """The time at which the client itself has work to do."""
         due = min((connection.next_deadline() for connection in self._connections), default=float("inf"))
         if self._log.active:
             due = min(due, self._log.due_at())
@@ -731,4 +736,4 @@ class NetworkClient:
 
 
 def _closed_unanswered(_completion: Completion) -> None:
-    """Nobody waits for the end of the client's own requests but the client."""
+    """Do nothing: the client handles its own requests by their `reader`."""

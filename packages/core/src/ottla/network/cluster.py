@@ -1,4 +1,4 @@
-"""What we believe of the cluster at one moment: brokers, topics, leaders. A value; a new one replaces it whole."""
+"""A snapshot of the cluster: brokers, topics, leaders. An immutable value; updates replace it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_LEADER: Final = -1
 
 @attrs.frozen(kw_only=True)
 class Broker:
-    """Where one broker can be reached. Bootstrap addresses have negative ids until brokers are known."""
+    """The address of one broker. Bootstrap servers have negative ids."""
 
     id: int
     host: str = attrs.field(repr=quoted)
@@ -28,7 +28,7 @@ class Broker:
 
 @attrs.frozen(kw_only=True)
 class Topic:
-    """One topic: `leaders[p]` is the broker that leads partition p, or NO_LEADER; `epochs[p]` is its term."""
+    """One topic: `leaders[p]` is the leader of partition p, or NO_LEADER; `epochs[p]` is its leader epoch."""
 
     name: str
     id: bytes = bytes(16)
@@ -44,7 +44,7 @@ class Topic:
 
 @attrs.frozen(kw_only=True)
 class PartitionInfo:
-    """One partition of a topic, and the broker that leads it; None: none does now."""
+    """One partition of a topic, and its leader; None: it has none now."""
 
     topic: str
     partition: int
@@ -60,7 +60,7 @@ class Cluster:
     bootstrap: bool = False
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """The broker that leads a partition; None when there is none or we do not know it."""
+        """The leader of a partition; None if there is none or it is not known."""
         known = self.topics.get(topic)
         if known is None or partition >= len(known.leaders):
             return None
@@ -68,24 +68,24 @@ class Cluster:
         return leader if leader in self.brokers else None
 
     def named_leader(self, topic: str, partition: int) -> int | None:
-        """The broker that led a partition when we last heard of it, also if it is not among the brokers any more."""
+        """The last known leader of a partition, even if it is no longer among the brokers."""
         known = self.topics.get(topic)
         return known.leaders[partition] if known is not None and partition < len(known.leaders) else None
 
     def leader_epoch(self, topic: str, partition: int) -> int:
-        """The term of a partition's leader; -1: brokers before 2.1 do not tell it, or we do not know the partition."""
+        """The leader epoch of a partition; -1: a broker before 2.1 did not give it, or the partition is not known."""
         known = self.topics.get(topic)
         return known.epochs[partition] if known is not None and partition < len(known.epochs) else -1
 
     def has_new_leader(self, topic: str, partition: int, *, since_epoch: int, since_node: int | None) -> bool:
-        """Whether a partition is known to be led by another broker, or in a later term, than it was then (KIP-951)."""
+        """Return whether a partition has another leader, or a later leader epoch, than the given ones (KIP-951)."""
         leader, epoch = self.leader(topic, partition), self.leader_epoch(topic, partition)
         if leader is None:
             return False
         return epoch > since_epoch if epoch >= 0 and since_epoch >= 0 else leader != since_node
 
     def partitions(self, topic: str) -> tuple[PartitionInfo, ...]:
-        """The partitions of a topic by their numbers; none of one that we do not know."""
+        """The partitions of a topic by number; empty for an unknown topic."""
         known = self.topics.get(topic)
         return tuple(
             PartitionInfo(topic=topic, partition=partition, leader=self.brokers.get(leader))

@@ -1,4 +1,4 @@
-"""What the client knows of its connection to one broker: its stage, its backoff, its addresses, its requests."""
+"""State of the connection to one broker: stage, backoff, addresses, requests."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _AFTER_THE_LONGEST: Final = 60.0
 
 
 class Stage(enum.Enum):
-    """How far a connection has come; every stage may end in DISCONNECTED.
+    """The stage of a connection; DISCONNECTED may follow every stage.
 
     | stage          | waits for                                         | then                          |
     |----------------|---------------------------------------------------|-------------------------------|
     | RESOLVING      | addresses                                         | CONNECTING                    |
     | CONNECTING     | the socket and the transport's handshake          | NEGOTIATING                   |
-    | NEGOTIATING    | the answer to ApiVersions, once for a connection  | AUTHENTICATING, without: READY |
+    | NEGOTIATING    | the response to ApiVersions, once per connection  | AUTHENTICATING, without: READY |
     | AUTHENTICATING | SaslHandshake, SaslAuthenticate, our mechanism    | READY                         |
     | READY          | requests                                          | RENEWING, with SASL           |
-    | RENEWING       | the same, after answers to what was asked before  | READY                         |
+    | RENEWING       | the same, after responses to earlier requests     | READY                         |
     """
 
     DISCONNECTED = "disconnected"
@@ -48,7 +48,7 @@ class Stage(enum.Enum):
 
 @attrs.define(eq=False, kw_only=True)
 class LoginState:
-    """A login under way: what is exchanged, and what our side is thinking of, if it is."""
+    """A login in progress: its exchange, and the mechanism's current computation, if any."""
 
     exchange: Exchange
     thought: Computation | None = None
@@ -56,7 +56,7 @@ class LoginState:
 
 @attrs.define(eq=False, kw_only=True)
 class Connection:
-    """The connection to one broker, over all its tries."""
+    """The connection to one broker, over all its attempts."""
 
     broker: Broker
     stage: Stage = Stage.DISCONNECTED
@@ -67,9 +67,9 @@ class Connection:
     retry_at: float = float("-inf")
     setup_deadline: float = float("inf")
     ready_at: float = float("-inf")  # when it last became ready
-    used_at: float = float("-inf")  # ready, answered, or written to without an answer
-    idle_at: float = float("inf")  # when connections.max.idle.ms are over, if it has nothing to do until then
-    host: str = ""  # the name that certificate or principal should have there
+    used_at: float = float("-inf")  # the last time that it became ready, got a response, or wrote a request without one
+    idle_at: float = float("inf")  # when connections.max.idle.ms end, unless it is used before
+    host: str = ""  # the name that the certificate or principal must have
     login: LoginState | None = None
     renew_at: float = float("inf")
     session_ends_at: float = float("inf")
@@ -77,47 +77,47 @@ class Connection:
     throttled_until: float = float("-inf")
     writing: bool = False
     closing: bool = False
-    reason: OttlaError | None = None  # ours for closing it, which stands before what the socket says at the end
-    refusal: OttlaError | None = None  # why it will not become ready by waiting
-    heard: bool = True  # since it is ready, anything
-    unconfirmed: InFlight | None = None  # the last request without an answer, until a later one is answered
+    reason: OttlaError | None = None  # our own for closing it; takes precedence over the socket's error
+    refusal: OttlaError | None = None  # a reason that a retry cannot fix
+    heard: bool = True  # whether anything has arrived since it became ready
+    unconfirmed: InFlight | None = None  # the last request without a response, until a later one is answered
     asked_to_confirm: bool = False
     versions: dict[int, tuple[int, int]] = attrs.field(factory=dict)
     in_flight: deque[InFlight] = attrs.field(factory=deque)
     addresses: Sequence[Address] = ()
 
     def may_connect(self, now: float) -> bool:
-        """Whether a new try is allowed now."""
+        """Return whether a new attempt is allowed now."""
         return self.stage is Stage.DISCONNECTED and now >= self.retry_at
 
     @property
     def attempts(self) -> int:
-        """How many new connections were needed lately, which decides the backoff; a short session counts as well."""
+        """The number of recent attempts, which determines the backoff; a short session counts as well."""
         return max(self.failures, self.short_sessions - 1)
 
     @property
     def setting_up(self) -> bool:
-        """Whether it is on its way to being ready, or to being so again."""
+        """Return whether it is becoming ready, for the first time or again."""
         return self.stage not in (Stage.DISCONNECTED, Stage.READY)
 
     @property
     def awaits_answers(self) -> bool:
-        """Whether it has requests under way, or some without an answer that nothing has confirmed yet (`acks=0`)."""
+        """Return whether requests are in flight, or requests with `acks=0` are unconfirmed."""
         return not self.closing and bool(self.in_flight or self.unconfirmed)
 
     @property
     def obstacle(self) -> OttlaError | None:
-        """What keeps it from being ready, since it failed."""
+        """The error of the last failure, while it has not become ready again."""
         return self.last_failure if self.failures and self.stage not in (Stage.READY, Stage.RENEWING) else None
 
     @property
     def doing(self) -> str:
-        """What it waits for, in words."""
+        """A description of the event that it waits for, for error messages."""
         thinking = self.login is not None and self.login.thought is not None
         return f"{self.stage.value}: our own mechanism takes so long" if thinking else self.stage.value
 
     def may_send(self, now: float, *, max_in_flight: int) -> bool:
-        """Whether the connection takes one more request now."""
+        """Return whether the connection takes one more request now."""
         return (
             self.stage is Stage.READY
             and not self.writing
@@ -128,11 +128,11 @@ class Connection:
 
     @property
     def awaits_earlier_answers(self) -> bool:
-        """Whether the next answer belongs to a request from before a login on this connection."""
+        """Return whether the next response is for a request sent before a login on this connection."""
         return bool(self.in_flight) and self.in_flight[0].reader is None
 
     def throttle(self, seconds: float, now: float) -> None:
-        """Pause, as the broker asks: it reads nothing of us in this time, which so counts against no time-out."""
+        """Pause, as the broker asks. It reads no requests in this time, so all timeouts are extended."""
         self.throttled_until = max(self.throttled_until, now + seconds)
         self.setup_deadline = _put_off(self.setup_deadline, seconds, now)
         self.in_flight = deque(
@@ -140,21 +140,21 @@ class Connection:
         )
 
     def confirm(self, answered: InFlight) -> None:
-        """Note an answer: a broker serves a connection in order, so it has taken whatever was sent before."""
+        """Note a response: a broker serves a connection in order, so it has taken all earlier requests."""
         if self.unconfirmed is not None and answered.number > self.unconfirmed.number:
             self.unconfirmed, self.asked_to_confirm = None, False
 
     def next_deadline(self) -> float:
-        """When something of this connection times out, or when it has been idle for too long."""
+        """The time of the next timeout of this connection, or of the end of its idle time."""
         if self.stage is Stage.READY:
             return self.in_flight[0].deadline if self.in_flight else self.idle_at
         if self.stage is Stage.DISCONNECTED:
             return float("inf")
-        oldest = self.in_flight[0].deadline if self.in_flight else float("inf")  # all may take equally long
+        oldest = self.in_flight[0].deadline if self.in_flight else float("inf")  # all have the same timeout
         return min(oldest, self.setup_deadline)
 
     def lost(self) -> Sequence[InFlight]:
-        """Forget the connection; returns the requests that now have no answer, in order."""
+        """Reset to DISCONNECTED; return the unanswered requests in order."""
         unanswered = tuple(self.in_flight)
         self.in_flight.clear()
         self.stage = Stage.DISCONNECTED

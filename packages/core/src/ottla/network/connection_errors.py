@@ -1,4 +1,4 @@
-"""The words for the end of a connection."""
+"""Errors for the end of a connection."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ SILENCE: Final[Mapping[Stage, str]] = {
     ),
     Stage.NEGOTIATING: "; it took the connection and has sent nothing: it may be frozen, or not be a Kafka broker",
 }
-"""What may be the cause when a peer is silent until socket.connection.setup.timeout.ms, by stage."""
+"""The possible cause when a peer is silent until socket.connection.setup.timeout.ms, by stage."""
 
 
 def describe(connection: Connection, error: OttlaError) -> str:
-    """An error with the broker that it is about, once."""
+    """An error message with the broker's name, once."""
     broker, text = str(connection.broker), str(error)
     return text if text.startswith(broker) else f"{broker}: {text}"
 
 
 def ended_unused(connection: Connection, error: OttlaError, *, since: float) -> bool:
-    """Whether the peer has ended a connection on which nothing was under way: brokers do that to idle ones.
+    """Return whether the peer ended a connection without requests in flight, as brokers do with idle ones.
 
-    One that never answered a request must have been ready before *since*: a peer that greets and hangs up is failing.
+    A connection that never got a response must have been ready before *since*: a peer that answers ApiVersions and then
+    closes the connection is failing.
     """
     return (
         connection.stage is Stage.READY
@@ -39,7 +40,7 @@ def ended_unused(connection: Connection, error: OttlaError, *, since: float) -> 
 
 
 def closed_before_api_versions(error: ConnectionFailedError) -> ConnectionFailedError:
-    """The end of a connection whose peer took our first request and never said a word."""
+    """The error for a peer that took our first request and never sent anything."""
     guess = ConnectionFailedError(
         f"{error}; it had answered nothing: a listener that expects TLS or SASL does that (security.protocol), and so "
         "does a proxy without a broker behind it"
@@ -49,9 +50,9 @@ def closed_before_api_versions(error: ConnectionFailedError) -> ConnectionFailed
 
 
 def never_reached(connection: Connection, error: OttlaError) -> BrokersUnreachableError:
-    """A broker that could not be reached, not once, at the address that it advertises, with what may help.
+    """The error, with a remedy, for a broker that was never reached at the address that it advertises.
 
-    It may just be starting, so it is tried again all the same.
+    It may be starting, so attempts continue.
     """
     remedy = BrokersUnreachableError(
         f"{connection.broker} was never reached at this address, which it advertises; check the broker's "
@@ -62,7 +63,7 @@ def never_reached(connection: Connection, error: OttlaError) -> BrokersUnreachab
 
 
 def closed_after_api_versions(error: ConnectionFailedError) -> ConnectionFailedError:
-    """The end of a connection whose peer told its versions, and hung up on the first thing that we asked."""
+    """The error for a peer that answered ApiVersions and closed the connection at the next request."""
     guess = ConnectionFailedError(
         f"{error}; it had answered nothing but its versions: a listener that wants a login does that (put SASL_ before "
         "what security.protocol is now), and so does a broker that is just ending"
@@ -74,7 +75,7 @@ def closed_after_api_versions(error: ConnectionFailedError) -> ConnectionFailedE
 def forget_frames(error: BaseException) -> None:
     """Drop the tracebacks of an error that is kept, and of its causes.
 
-    Their frames lead to the round in which the connection ended: they would keep its batches in memory until another
+    Their frames refer to the round in which the connection ended, and would keep its batches in memory until another
     connection fails.
     """
     cause: BaseException | None = error

@@ -14,28 +14,28 @@ from ottla.network.connection_errors import describe
 logger = logging.getLogger(__name__)
 
 RECENTLY: Final = 5.0
-"""A connection that was used within so many seconds is not ended for being idle: its broker may be shutting down."""
+"""Seconds. A connection used more recently was not ended for being idle: its broker may be shutting down."""
 
 _Reason: TypeAlias = tuple[Broker, type[OttlaError] | None]
 
 
 class ConnectionLog:
-    """The brokers of one client that cannot be reached now. For the I/O thread, without a lock.
+    """The brokers that one client cannot reach now. For the I/O thread, without a lock.
 
-    A refused login or certificate is a reason of its own, so it is logged also in the middle of another outage.
+    A refused login or certificate counts as another cause, so it is logged even during an outage.
     """
 
     def __init__(self, *, client_id: str) -> None:
         self._client_id = client_id
         self._outages: Outages[Broker, _Reason] = Outages()
-        self._ended_at: dict[Broker, float] = {}  # connections that ended quietly, and are not made again yet
-        self._ended_logged_at: dict[Broker, float] = {}  # and when the last line about one of each broker was
+        self._ended_at: dict[Broker, float] = {}  # connections that ended quietly, and are not open again yet
+        self._ended_logged_at: dict[Broker, float] = {}  # the time of the last such line for each broker
         self._short_sessions_logged = False
         self.active = False
-        """Whether any cannot be reached, or is left to log."""
+        """True while a broker cannot be reached, or a line is still to be written."""
 
     def failed(self, connection: Connection, error: OttlaError, now: float) -> None:
-        """Note a connection that was lost, or could not be made."""
+        """Note a connection that was lost, or an attempt that failed."""
         self.active = True
         self._ended_at.pop(connection.broker, None)
         kind = type(error) if isinstance(error, SecurityError) else None
@@ -43,7 +43,7 @@ class ConnectionLog:
         self._outages.failed(broker, (broker, kind), describe(connection, error), now)
 
     def ended(self, connection: Connection, error: OttlaError, now: float) -> None:
-        """Log that a broker has ended a connection on which nothing was under way."""
+        """Log that a broker ended a connection without requests in flight."""
         broker = connection.broker
         if now - connection.used_at > RECENTLY or now < self._ended_logged_at.get(broker, float("-inf")) + LONGEST_GAP:
             logger.debug("%s: %s; no request was under way", self._client_id, describe(connection, error))
@@ -56,13 +56,13 @@ class ConnectionLog:
         )
 
     def ready(self, connection: Connection, now: float) -> None:
-        """Log that a connection that ended quietly is there again."""
+        """Log that a connection that ended quietly is open again."""
         ended_at = self._ended_at.pop(connection.broker, None)
         if ended_at is not None:
             logger.info("%s: %s is connected again, after %.1f s", self._client_id, connection.broker, now - ended_at)
 
     def short_session(self, connection: Connection, now: float) -> None:
-        """Warn once of sessions that end so soon that each takes a connection of its own."""
+        """Warn once of sessions so short that each needs its own connection."""
         if self._short_sessions_logged:
             return
         self._short_sessions_logged = True
@@ -80,13 +80,13 @@ class ConnectionLog:
         self._outages.recovered(connection.broker, now)
 
     def gone(self, connection: Connection, now: float) -> None:
-        """Note that a broker is not part of the cluster any more, or a bootstrap server is not needed."""
+        """Note that a broker left the cluster, or that a bootstrap server is not needed any more."""
         self._ended_at.pop(connection.broker, None)
         self._ended_logged_at.pop(connection.broker, None)
         self._outages.forget(connection.broker, now)
 
     def due_at(self) -> float:
-        """When a line is due if nothing happens."""
+        """The time at which a line is due without further events."""
         return self._outages.due_at()
 
     def write(self, now: float) -> None:

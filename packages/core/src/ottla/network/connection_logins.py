@@ -1,7 +1,7 @@
-"""Connections on their way through a login: the one that makes them ready, and those that renew its session.
+"""Logins on connections: the first one, which makes a connection ready, and later ones that renew its session.
 
-Decides when a session is renewed and what the end of a connection means in the middle of it; what is said between the
-two sides is the exchange's business, and bytes are the client's.
+Decides when a session is renewed, and which error the end of a connection means during a login. The exchange makes the
+messages; the client moves the bytes.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from ottla.network.request import Reader
 
 
 class LoginTransport(Protocol):
-    """What a login needs of the client that it belongs to."""
+    """The client's methods that a login uses."""
 
     def ask(self, connection: Connection, move: Ask | Token, reader: Reader, now: float) -> None:
-        """Send what the exchange wants to be sent; *reader* takes the answer, or the moment of the last token."""
+        """Send a message of the exchange; *reader* takes the response, or is called when the last token is written."""
 
     def admit(self, connection: Connection, now: float) -> None:
-        """The connection is ready for requests."""
+        """Mark the connection as ready for requests."""
 
     def drop(self, connection: Connection, reason: NetworkError) -> None:
         """Close the connection."""
@@ -46,7 +46,7 @@ class Logins:
         self._transport = transport
 
     def begin(self, connection: Connection, now: float) -> None:
-        """Log in on a connection that has told its versions."""
+        """Log in on a connection whose versions are known."""
         broker = connection.broker
         exchange = self._authentication.exchange(
             host=connection.host, port=broker.port, peer=str(broker), versions=connection.versions
@@ -55,7 +55,7 @@ class Logins:
         self._follow(connection, exchange.begin, now)
 
     def go_on(self, connections: Iterable[Connection], now: float) -> None:
-        """Take up what mechanisms have thought of meanwhile."""
+        """Continue logins whose mechanism has finished computing."""
         for connection in connections:
             while (login := connection.login) is not None and login.thought is not None and not connection.closing:
                 outcome = login.thought.outcome
@@ -68,14 +68,14 @@ class Logins:
                     self._follow(connection, partial(login.exchange.computed, outcome), now)
 
     def abandon(self, connection: Connection) -> None:
-        """The connection has ended."""
+        """Cancel the computation of a connection that has ended."""
         if connection.login is not None and connection.login.thought is not None:
             self._authentication.cancel(connection.login.thought)
 
     def end_of(self, connection: Connection, error: ConnectionFailedError, now: float) -> OttlaError:
-        """What it means that the peer closed a connection."""
+        """The error for a connection that the peer closed."""
         mechanism = self._authentication.mechanism
-        if connection.login is not None:  # without SaslAuthenticate a broker refuses us in no other way
+        if connection.login is not None:  # without SaslAuthenticate a broker refuses by closing the connection
             connection.login.exchange.refused(certain=connection.login.exchange.bare)
         match connection.stage:
             case Stage.AUTHENTICATING if connection.login is not None and connection.login.exchange.bare:
@@ -90,7 +90,7 @@ class Logins:
                 return error
 
     def close(self) -> None:
-        """The producer ends."""
+        """Close the authentication."""
         self._authentication.close()
 
     def _follow(self, connection: Connection, next_move: Callable[[], Move], now: float) -> None:

@@ -1,4 +1,4 @@
-"""The connections of one producer, by node, and questions about all of them. Moves nothing itself."""
+"""The connections of one producer by node, and queries over all of them. Does no I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAY_CONNECT = 2_000
 
 
 class Connections:
-    """Made when a broker is first wanted, dropped when it has left the cluster."""
+    """Connections by node; made at first use, dropped when their broker has left the cluster."""
 
     def __init__(self, *, max_in_flight: int, chance: Random) -> None:
         self._max_in_flight = max_in_flight
@@ -28,20 +28,20 @@ class Connections:
         return iter(self._by_node.values())
 
     def get(self, node: int) -> Connection | None:
-        """The connection of a node, if it was wanted before."""
+        """The connection of a node; None if it was never used."""
         return self._by_node.get(node)
 
     def of(self, broker: Broker) -> Connection:
-        """The connection to a broker, made if there is none."""
+        """The connection to a broker; made if there is none."""
         connection = self._by_node.get(broker.id)
         if connection is None:
             connection = self._by_node[broker.id] = Connection(broker=broker)
         return connection
 
     def least_loaded(self, brokers: Collection[Broker], now: float) -> Connection | None:
-        """The connection to ask: ready and idle first, then the least busy, then one in the making, then a new one.
+        """The connection for the next request; a random one of the best.
 
-        Among equals a random one.
+        Ready and idle ones are best, then the least busy, then one being set up, then a new one.
         """
         ranked: list[tuple[int, Broker]] = []
         for broker in self._chance.sample(list(brokers), len(brokers)):
@@ -56,16 +56,17 @@ class Connections:
         return self.of(min(ranked, key=lambda entry: entry[0])[1]) if ranked else None
 
     def none_left(self, brokers: Collection[Broker], *, since: float = float("-inf")) -> bool:
-        """Whether each of these brokers could not be reached, or was lost and not found again, after *since*."""
+        """Return whether each of these brokers failed, and was not reached again, after *since*."""
         connections = [self._by_node.get(broker.id) for broker in brokers]
         return all(
             c is not None and c.stage is Stage.DISCONNECTED and c.failures and c.failed_at > since for c in connections
         )
 
     def refusal_of_all(self, brokers: Collection[Broker]) -> OttlaError | None:
-        """One of the refusals, when each of these brokers has refused us.
+        """One of the refusals if each of these brokers has refused us; else None.
 
-        A login or certificate that one refuses is the same for all: then it is enough that no other one is left to try.
+        A refused login or certificate is the same for all: then the other brokers need not have refused us, only have
+        failed.
         """
         refusals = [c.refusal if (c := self._by_node.get(broker.id)) is not None else None for broker in brokers]
         trust = next((refusal for refusal in refusals if isinstance(refusal, SecurityError)), None)
@@ -74,7 +75,7 @@ class Connections:
         return refusals[-1] if refusals and None not in refusals else None
 
     def refused_by_all(self, brokers: Collection[Broker]) -> SecurityError | None:
-        """One of the refusals, when each of these brokers was tried, none was ever ready, and one does not trust us."""
+        """A security error if each of these brokers failed, none was ever ready, and one failed with it; else None."""
         connections = [self._by_node.get(broker.id) for broker in brokers]
         if not self.none_left(brokers) or any(c is not None and c.reached for c in connections):
             return None
@@ -82,10 +83,10 @@ class Connections:
         return next((failure for failure in failures if isinstance(failure, SecurityError)), None)
 
     def gone(self, brokers: Collection[Broker]) -> list[Connection]:
-        """The connections to what is not one of these brokers any more, or not at this address."""
+        """The connections whose broker is not one of these, or has another address there."""
         addresses = {broker.id: broker for broker in brokers}
         return [c for c in self._by_node.values() if addresses.get(c.broker.id) != c.broker]
 
     def forget(self, connection: Connection) -> None:
-        """Drop a connection that has ended; the next one to this node begins without any of its past."""
+        """Remove a connection that has ended; the next one to this node starts without its failures."""
         del self._by_node[connection.broker.id]

@@ -1,6 +1,6 @@
-"""What we know of the cluster, which topics we want to know of, and when to ask again.
+"""Metadata: the cluster, the topics in use, and the time of the next update.
 
-Callers wait here for a topic; the I/O thread brings the answers. It knows neither requests nor connections.
+Callers wait here for a topic; the I/O thread delivers the responses. This module uses neither requests nor connections.
 """
 
 from __future__ import annotations
@@ -17,28 +17,31 @@ from ottla.network.cluster import NO_LEADER, Broker, Cluster, Topic
 _NEVER = float("-inf")
 
 _OFTEN_ENOUGH = 0.1
-"""A topic's use is noted again after so many seconds: batch by batch it would be too dear."""
+"""Seconds between two notes of a topic's use: noting each batch would cost too much."""
 
 _MOST_HINTS = 2
-"""So many leaders in a row are taken from answers; then metadata has to name one. A leader may well move twice before
-anything reaches it, while brokers are restarted; brokers that go on naming others are lost, or lie."""
+"""The number of leader hints in a row that are followed; then metadata has to name a leader.
+
+During a restart of brokers a leader may well move twice before a record reaches it. Brokers with more hints are
+misinformed, or malicious.
+"""
 
 _NEWS_TAKE = 1.0
-"""Seconds until every broker's metadata certainly has a broker that another one's answer names."""
+"""Seconds after which every broker's metadata is assumed to include a broker that another broker's response named."""
 
 _FINAL_TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
 
 @attrs.frozen(kw_only=True)
 class Wanted:
-    """What to ask for: all topics in use, or, `partial`, only new ones."""
+    """The topics to request: all topics in use or, if `partial`, only new ones."""
 
     topics: Sequence[str]
     partial: bool
 
 
 class Metadata:
-    """The cluster snapshot and its upkeep. `wait_for` and `cluster` are for any thread, the rest for the I/O thread."""
+    """The cluster snapshot and its updates. `wait_for` and `cluster` are for any thread, others for the I/O thread."""
 
     def __init__(
         self,
@@ -58,24 +61,24 @@ class Metadata:
         self._wake = wake
         self._clock = clock
         self.on_change: Callable[[], object] = lambda: None
-        """Called when the cluster has been replaced, with no lock held that a caller could want."""
+        """Called when the cluster has been replaced, without any lock that a caller might need."""
         self._changed = SignalSafeLock()
         self._used_at: dict[str, float] = {}
         self._wanted = True
-        self._new: set[str] = set()  # topics in use that no answer has told of
+        self._new: set[str] = set()  # topics in use that no response has described
         self._updated_at = float("-inf")
         self._failing_since: float | None = None
         self._retry_at = float("-inf")
         self.hints: dict[tuple[str, int], int] = {}
-        """By partition, the leaders in a row that answers have named since a record of it was acknowledged."""
-        self._advertised: Mapping[int, Broker] = self._bootstrap  # as metadata has it, without the brokers of hints
+        """By partition: the leader hints followed in a row since a record of it was acknowledged."""
+        self._advertised: Mapping[int, Broker] = self._bootstrap  # by metadata, without brokers from hints
         self._stranger: Broker | None = None  # named by a hint only
         self._stranger_since = _NEVER
-        self._strangers = 0  # in a row that metadata did not have either
-        self._stranger_at = _NEVER  # when the next one may be tried
+        self._strangers = 0  # in a row that metadata did not confirm
+        self._stranger_at = _NEVER  # the time at which the next one may be used
         self._failures = 0
-        self._repeats = 0  # answers that told nothing new, one asked for right after the other
-        self._moves = 0  # answers with other brokers than the one before, of those asked for right after another
+        self._repeats = 0  # consecutive responses without any change
+        self._moves = 0  # consecutive responses with other brokers than the one before
         self._error: OttlaError | None = None
         self._fatal_error: OttlaError | None = None
         self._refusal: OttlaError | None = None
@@ -88,31 +91,31 @@ class Metadata:
 
     @property
     def bootstrap_addresses(self) -> Collection[tuple[str, int]]:
-        """Where to begin, as it was configured."""
+        """The addresses of the configured bootstrap servers."""
         return {(broker.host, broker.port) for broker in self._bootstrap.values()}
 
     def age(self, now: float) -> float:
-        """The seconds since the cluster last told of all topics in use; NaN: it has not."""
+        """Seconds since the last response about all topics in use; NaN before the first one."""
         return now - self._updated_at if self._updated_at > float("-inf") else float("nan")
 
     @property
     def last_error(self) -> OttlaError | None:
-        """What went wrong last, since metadata came."""
+        """The last error since the last metadata response."""
         return self._error
 
     @property
     def fatal_error(self) -> OttlaError | None:
-        """Why every server refuses us, for a reason that waiting does not mend; None: it is not so."""
+        """The error with which every server refuses us, if a retry cannot fix it; else None."""
         return self._fatal_error
 
-    # For the callers of the producer
+    # For callers of the producer
 
     def wait_for(self, topic: str, *, partition: int | None, timeout: float, waited: float = 0.0) -> Topic:
-        """The topic, with *partition* among its own, waiting at most *timeout* seconds for the cluster to tell.
+        """Wait until metadata has the topic, with *partition* if given, at most *timeout* seconds; return the topic.
 
-        The seconds that the same call has *waited* already are part of the time-out.
-        Raises TopicUnavailableError, which says what stood in the way; at once when waiting cannot help. Raises
-        SecurityError when no server lets us in.
+        Seconds that the same call has *waited* already count towards the timeout.
+        Raises TopicUnavailableError with the cause; at once if waiting cannot help. Raises SecurityError if no server
+        accepts us.
         """
         deadline = self._clock() + timeout - waited
         self.use(topic, self._clock())
@@ -141,7 +144,7 @@ class Metadata:
                 self._changed.wait(remaining)
 
     def use(self, topic: str, now: float) -> None:
-        """Note that a topic is in use; a new one is asked for at once."""
+        """Note that a topic is in use; a new one is requested at once."""
         if now - self._used_at.get(topic, _NEVER) < _OFTEN_ENOUGH:
             return
         with self._changed:
@@ -175,7 +178,7 @@ class Metadata:
     # For the I/O thread
 
     def missing(self, topic: str, partition: int) -> TopicUnavailableError | None:
-        """Why records for a partition have nowhere to go: the topic or the partition is not there any more."""
+        """The error for records of a partition that no longer exists, or whose topic does not; None if both do."""
         known = self.cluster.topics.get(topic)
         if known is None:
             return None
@@ -195,16 +198,16 @@ class Metadata:
         return None
 
     def request_update(self) -> None:
-        """Ask for metadata as soon as the backoff allows."""
+        """Request metadata as soon as the backoff allows."""
         self._wanted = True
 
     def due_at(self) -> float:
-        """When the next request should be made."""
+        """The time of the next request."""
         wanted = self._wanted or bool(self._new)
         return max(self._retry_at, float("-inf") if wanted else self._updated_at + self._max_age)
 
     def begin(self, now: float) -> Wanted:
-        """A request is on its way, for this; what is wanted from now on needs another."""
+        """Note that a request is sent; return its topics. Later calls of `request_update` need another request."""
         with self._changed:
             partial = not self._wanted and now < self._updated_at + self._max_age
             topics = sorted(self._new if partial else self._used_at)
@@ -217,11 +220,11 @@ class Metadata:
         return Wanted(topics=topics, partial=partial)
 
     def seconds_without_update(self, now: float) -> float:
-        """For how many seconds metadata has been asked for without an answer that could be used."""
+        """Seconds for which metadata has been requested without a usable response."""
         return 0.0 if self._failing_since is None else now - self._failing_since
 
     def fail(self, error: OttlaError, now: float) -> None:
-        """The request came to nothing; it is wanted again, after a backoff. Waiters learn of *error* in the end."""
+        """Note a failed request, and repeat it after a backoff. Callers that time out get *error* as cause."""
         with self._changed:
             self._error = error
             self._wanted = True
@@ -229,7 +232,7 @@ class Metadata:
             self._failures += 1
 
     def rebootstrap(self, now: float) -> None:
-        """Forget the brokers and ask the bootstrap servers, at once (KIP-899, KIP-1102); topics stay known."""
+        """Forget the brokers and ask the bootstrap servers at once (KIP-899, KIP-1102); topics stay known."""
         with self._changed:
             self.cluster = Cluster(brokers=self._bootstrap, topics=self.cluster.topics, bootstrap=True)
             self._advertised, self._stranger = self._bootstrap, None
@@ -239,12 +242,12 @@ class Metadata:
         self.on_change()
 
     def move_leader(self, topic: str, partition: int, leader: Broker, epoch: int, now: float) -> bool:
-        """Take over what a broker said of the leader of a partition (KIP-951); False: we know better already.
+        """Follow a leader hint of a response (KIP-951); False if metadata is as new, or the hint is not followed.
 
-        After two in a row for one partition metadata is asked for in place of a third. A broker that metadata does not
-        have, or has elsewhere, is taken over once, and metadata asked for. Until that has it no other one is, and after
-        each that it did not get within a second there is a backoff: what answers name must not lead to any number of
-        connections.
+        After two hints in a row for a partition, metadata is requested instead of following a third one. A broker that
+        metadata lacks, or has at another address, is used once, and metadata is requested. Until metadata has this
+        broker, no other such broker is used. Each one that metadata still lacks after a second causes a backoff, so
+        that hints cannot cause any number of connections.
         """
         place = (topic, partition)
         with self._changed:
@@ -267,24 +270,24 @@ class Metadata:
         return True
 
     def fail_fatally(self, error: OttlaError) -> None:
-        """Every server refuses us, for a reason that waiting does not mend: who waits is told so now.
+        """Note that every server refuses us, for a reason that a retry cannot fix, and raise this to waiting callers.
 
-        Until an answer comes after all.
+        Any later response ends this state.
         """
         with self._changed:
             self._fatal_error = error
             self._changed.notify_all()
 
     def note(self, error: OttlaError) -> None:
-        """Remember a network error: a caller whose wait ends in vain is told of it."""
+        """Remember a network error as the cause for callers that time out."""
         self._error = error
 
     def update(
         self, brokers: Mapping[int, Broker], topics: Mapping[str, Topic], now: float, *, partial: bool = False
     ) -> None:
-        """Take over an answer, keep leaders whose term is newer than the answer's, drop what is idle.
+        """Apply a response: keep leaders with a newer epoch than the response's, and drop idle topics.
 
-        A *partial* answer is about some topics only, and makes the others no younger.
+        A *partial* response has some topics only, and does not reset the age of the others.
         """
         with self._changed:
             self._failures = 0
@@ -310,7 +313,7 @@ class Metadata:
         self.on_change()
 
     def _may_lead(self, leader: Broker, now: float) -> bool:
-        """Whether a broker that a hint names is one that metadata has, or the only other one now."""
+        """Return whether a hint's broker is in metadata, or is the single other one that may be used now."""
         if leader in (self._advertised.get(leader.id), self._stranger):
             return True
         if self._stranger is not None or now < self._stranger_at:
@@ -319,7 +322,7 @@ class Metadata:
         return True
 
     def _with_stranger(self, brokers: Mapping[int, Broker], now: float) -> Mapping[int, Broker]:
-        """The brokers of an answer, and the one that a hint named, for as long as the answer may be too old for it."""
+        """The brokers of a response, plus the one from a hint while the response may be too old to have it."""
         self._advertised = brokers
         stranger = self._stranger
         if stranger is None:
@@ -335,17 +338,17 @@ class Metadata:
         return brokers
 
     def close(self, refusal: OttlaError) -> None:
-        """Wake everybody who waits, with *refusal*."""
+        """Raise *refusal* to all waiting callers."""
         with self._changed:
             self._refusal = refusal
             self._changed.notify_all()
 
 
 def _newer(known: Topic | None, answer: Topic, brokers: Collection[int]) -> Topic:
-    """The answer, but with the leaders we know where the answer's are of an older term (KIP-320).
+    """The response, with known leaders kept where their epoch is newer than the response's (KIP-320).
 
-    Not where such a leader is none of the answer's *brokers*: only a hint has named it, and it must not keep the
-    partition without a leader for ever.
+    Leaders that are not among *brokers* are not kept: such a leader comes from a hint, and would leave the partition
+    without a leader for ever.
     """
     if known is None or known.id != answer.id or not answer.leaders:
         return answer

@@ -1,4 +1,4 @@
-"""Log lines about metadata: topics that cannot be used, partitions without a leader, and brokers that do not answer."""
+"""Log lines about metadata: unusable topics, partitions without a leader, and brokers that do not answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.network.cluster import NO_LEADER, Broker, Topic
 logger = logging.getLogger(__name__)
 
 PATIENCE: Final = 5.0
-"""Metadata that is wanted for so many seconds, while no broker can be asked, is a line of its own."""
+"""Seconds after which a line is written if metadata is due and no broker can be asked."""
 
 _MOST_MOVES: Final = 20
 """Brokers that leave or join by one answer and have a line each; an answer may make up 20,000."""
@@ -23,7 +23,7 @@ _LEFT_OUT: Final = "brokers that are left out"
 
 
 class MetadataLog:
-    """The topics that cannot be used now, and whether metadata arrives. For the I/O thread, without a lock."""
+    """The topics that cannot be used now, and the state of metadata requests. For the I/O thread, without a lock."""
 
     def __init__(self, *, client_id: str) -> None:
         self._client_id = client_id
@@ -33,7 +33,7 @@ class MetadataLog:
         self._wanted_since: float | None = None
         self._brokers: Mapping[int, Broker] = {}
         self.active = False
-        """Whether anything is amiss, or left to log."""
+        """True while there is a problem, or a line is still to be written."""
 
     def wanted(self, last_error: OttlaError | None, now: float) -> None:
         """Note that metadata is due and no broker can be asked."""
@@ -45,13 +45,13 @@ class MetadataLog:
             self._cluster.failed(_CLUSTER, "unasked", why, now, started_at=self._wanted_since)
 
     def failed(self, error: OttlaError, now: float) -> None:
-        """Note an answer that cannot be used."""
+        """Note a response that cannot be used."""
         kind = error.code.name if isinstance(error, BrokerError) else type(error).__name__
         self.active = True
         self._cluster.failed(_CLUSTER, kind, str(error).rstrip("."), now, started_at=self._wanted_since)
 
     def answered(self, topics: Mapping[str, Topic], now: float) -> None:
-        """Note what an answer says of the topics that were asked for."""
+        """Note the state of the requested topics in a response."""
         self._wanted_since = None
         self._cluster.recovered(_CLUSTER, now)
         for name, topic in topics.items():
@@ -68,7 +68,7 @@ class MetadataLog:
                 self._topics.recovered(name, now)
 
     def cluster_is(self, brokers: Mapping[int, Broker]) -> None:
-        """Log which brokers have left the cluster, or joined it, since the last answer."""
+        """Log the brokers that have left or joined the cluster since the last response."""
         before, self._brokers = self._brokers, brokers
         if not before or before.keys() == brokers.keys():
             return
@@ -88,7 +88,7 @@ class MetadataLog:
             logger.info("%s: %s has joined the cluster; brokers now: %d", self._client_id, brokers[node], len(brokers))
 
     def left_out(self, problems: Sequence[str], now: float) -> None:
-        """Note which brokers of an answer are not used."""
+        """Note the brokers of a response that are not used."""
         if problems:
             self.active = True
             text = "; ".join(problems[:SHOWN]) + ("; ..." if len(problems) > SHOWN else "")
@@ -97,7 +97,7 @@ class MetadataLog:
             self._listed.recovered(_LEFT_OUT, now)
 
     def due_at(self) -> float:
-        """When a line is due if nothing happens."""
+        """The time at which a line is due without further events."""
         return min(self._topics.due_at(), self._cluster.due_at(), self._listed.due_at())
 
     def write(self, now: float) -> None:

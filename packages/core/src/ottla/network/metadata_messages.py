@@ -1,4 +1,4 @@
-"""Metadata requests and answers: from the wire to the values of `ottla.network.cluster`."""
+"""Metadata requests and responses: from the wire to the values of `ottla.network.cluster`."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from ottla.protocol import (
 
 @attrs.frozen(kw_only=True)
 class MetadataAnswer:
-    """The brokers and topics of an answer; `left_out` are brokers in it that no cluster can have, in words.
+    """The brokers and topics of a response; `left_out` describes brokers with impossible values.
 
-    Not all of them where there are many: as many as are shown, and one more.
+    Of many of them it has as many as are shown, and one more.
     """
 
     brokers: Mapping[int, Broker]
@@ -34,18 +34,18 @@ class MetadataAnswer:
 
 
 def metadata_request(topics: Sequence[str], *, on_complete: Callable[[Completion], object]) -> Request:
-    """Ask for the brokers and for these topics; a broker that allows it makes a topic that does not exist."""
+    """Request the brokers and these topics; a broker with auto-creation makes a topic that does not exist."""
 
     def body(version: int) -> Sequence[bytes]:
         wanted = [MetadataRequestTopic(name=name) for name in topics]
         return [METADATA.request(version).encode(MetadataRequest(topics=wanted, allow_auto_topic_creation=True))]
 
-    # Version 0 knows no "none": an empty list there means all topics.
+    # Version 0 cannot ask for no topics: an empty list there means all topics.
     return Request(message=METADATA, body=body, on_complete=on_complete, floor=1)
 
 
 def read_answer(answer: MetadataResponse, wanted: Collection[str]) -> MetadataAnswer:
-    """The brokers of an answer, and those of its topics that were *wanted*; others take no memory and no log line.
+    """The brokers of a response, and its *wanted* topics; others take no memory and no log line.
 
     Raises an OttlaError when it cannot be used.
     """
@@ -64,8 +64,8 @@ def read_answer(answer: MetadataResponse, wanted: Collection[str]) -> MetadataAn
 def _brokers(listed: Iterable[MetadataResponseBroker]) -> tuple[Mapping[int, Broker], Sequence[str]]:
     """The brokers by id, and what is wrong with those that are left out.
 
-    Kafka's -1 is "no node", and negative ids are those of our bootstrap servers: one from outside must not replace
-    them. Of two brokers with one id the first one counts.
+    Kafka's -1 is "no node", and negative ids are those of our bootstrap servers, which a response must not replace. Of
+    two brokers with the same id the first one counts.
     """
     brokers: dict[int, Broker] = {}
     left_out: list[str] = []

@@ -1,6 +1,6 @@
-"""Keeps metadata fresh: whom to ask and when, what an answer changes, when to begin again with the bootstrap servers.
+"""Metadata updates: which broker to ask and when, and when to rebootstrap.
 
-Connections are the client's business, and what is wanted of the cluster is the metadata's.
+The client manages the connections; `Metadata` decides what is requested.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from ottla.network.request import Completion, Request
 logger = logging.getLogger(__name__)
 
 _RARE: Final = 10.0
-"""Seconds after which a broker's wish to begin again has nothing to do with the one before."""
+"""Seconds after which a broker's request to rebootstrap does not count with the one before."""
 
 
 class MetadataTransport(Protocol):
-    """What the upkeep needs of the client that it belongs to."""
+    """The client's methods that metadata updates use."""
 
     def takes(self, connection: Connection, now: float) -> bool:
-        """Whether a connection takes a request now; it is begun where there is none."""
+        """Return whether a connection takes a request now; connects if it is disconnected."""
 
     def send(self, node: int, request: Request, now: float) -> None:
         """Send a request to a broker that takes one."""
 
     def forget_gone(self) -> None:
-        """The cluster has changed: close the connections to what is no part of it."""
+        """Close the connections to brokers that are no longer part of the cluster."""
 
 
 class Upkeep:
     """One producer's metadata requests, at most one at a time.
 
-    `reached`: a broker was ready at the address that it advertises, ever.
+    `reached`: a broker was ever ready at the address that it advertises.
     """
 
     def __init__(
@@ -64,36 +64,36 @@ class Upkeep:
         self._backoff = backoff
         self._losses = 0  # of all brokers, since one was ready
         self._began_again_at = float("-inf")
-        self._again_at = float("-inf")  # when it may begin again once more
-        self._wishes = 0  # of brokers that it begin again, each soon after the one before
-        self._wish_at = float("-inf")  # when the next one is heeded
+        self._again_at = float("-inf")  # when the next rebootstrap is allowed
+        self._asked = 0  # requests of brokers to rebootstrap, each soon after the one before
+        self._asked_at = float("-inf")  # from when on the next one is followed
         self.reached = False
         self.log = MetadataLog(client_id=client_id)
 
     def note_ready(self, broker: Broker) -> None:
-        """A broker takes requests, at the address that it advertises unless it is one of the bootstrap servers."""
+        """Note that a broker takes requests; at its advertised address unless it is a bootstrap server."""
         if broker.id >= 0:
             self.reached = True
             self._losses = 0
 
     def forget_request(self) -> None:
-        """The request under way, if there is one, is lost; ask once more."""
+        """Forget the lost request in flight, if there is one; request metadata again."""
         self._asked = False
         self._metadata.request_update()
 
     def due(self, now: float) -> bool:
-        """Whether metadata is to be asked for now, before anything else."""
+        """Return whether a metadata request has to be sent now, before any other request."""
         return not self._asked and now >= self._metadata.due_at()
 
     def due_at(self, now: float) -> float:
-        """When metadata is to be asked for, if nothing happens before."""
+        """The time of the next metadata request, without further events."""
         if self._asked:
             return float("inf")
         metadata_at = self._metadata.due_at()
         if metadata_at > now:
             return metadata_at
-        # No connection could be asked. A throttled one can be after its time, and a lost one be tried after its
-        # backoff, unless another is being made: Java, too, waits for that first, for as long as setting it up may take.
+        # No connection took the request. A throttled one will after its pause, a lost one is retried after its backoff.
+        # While another one is being set up no new one is made, as in Java, however long the setup takes.
         connections = self._connections
         making = any(connection.setting_up for connection in connections)
         changes = [
@@ -104,7 +104,7 @@ class Upkeep:
         return min((at for at in [*changes, self._again_at] if at > now), default=float("inf"))
 
     def ask(self, now: float) -> bool:
-        """Ask if it is due, and somebody can be asked; True: the question is out."""
+        """Send a request if one is due and a broker takes it; return whether it was sent."""
         if not self.due(now):
             return False
         self._rebootstrap_if_lost(now)
@@ -119,12 +119,12 @@ class Upkeep:
         return True
 
     def _rebootstrap_if_lost(self, now: float) -> None:
-        """Turn to the bootstrap servers when no broker that we know is left, or none has told us anything for long."""
+        """Rebootstrap if no known broker is left, or if none has sent metadata for too long."""
         cluster = self._metadata.cluster
         if cluster.bootstrap or not self._rebootstraps:
             return
-        # Brokers that the bootstrap servers name are tried first, each after its own backoff, and there is a backoff
-        # for all as well: an answer may name others each time that have no address or cannot be reached.
+        # Brokers that the bootstrap servers name are tried first, each after its own backoff. The rebootstrap has a
+        # backoff of its own: each response may name other brokers without an address, or that cannot be reached.
         tried = now >= self._again_at and self._connections.none_left(
             cluster.brokers.values(), since=self._began_again_at
         )
@@ -136,18 +136,18 @@ class Upkeep:
             return
         self._rebootstrap(why, now, known=self._losses > 0)
 
-    def _begin_again_as_asked(self, now: float) -> None:
-        """Do what a broker asks for, but not as often as it likes: each time is a login at a bootstrap server."""
-        if now < self._wish_at:
+    def _rebootstrap_as_asked(self, now: float) -> None:
+        """Rebootstrap as a broker asks for, with a backoff: each time is a login at a bootstrap server."""
+        if now < self._asked_at:
             return  # metadata is asked for again after its own backoff
-        if now - self._wish_at > _RARE:
-            self._wishes = 0
-        self._wish_at = now + self._backoff.delay(self._wishes)
-        self._wishes += 1
-        self._rebootstrap("a broker asked for it", now, known=self._wishes > 1)
+        if now - self._asked_at > _RARE:
+            self._asked = 0
+        self._asked_at = now + self._backoff.delay(self._asked)
+        self._asked += 1
+        self._rebootstrap("a broker asked for it", now, known=self._asked > 1)
 
     def _rebootstrap(self, why: str, now: float, *, known: bool) -> None:
-        # Once for each outage: where the bootstrap servers answer and no broker does, this happens every second.
+        # Warn once per outage: if bootstrap servers answer and no broker does, this happens every second.
         if known:
             logger.debug("%s: %s; asking bootstrap.servers again", self._client_id, why)
         else:
@@ -169,7 +169,7 @@ class Upkeep:
             self.log.failed(error, completion.now)
             refused = isinstance(error, BrokerError) and error.code is ErrorCode.REBOOTSTRAP_REQUIRED
             if refused and self._rebootstraps and not self._metadata.cluster.bootstrap:
-                self._begin_again_as_asked(completion.now)
+                self._rebootstrap_as_asked(completion.now)
             return
         self._metadata.update(answer.brokers, answer.topics, completion.now, partial=wanted.partial)
         self.log.answered(answer.topics, completion.now)

@@ -1,4 +1,4 @@
-"""A request as the sender hands it over, and what comes back of it."""
+"""A request from the sender, and its completion."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ Reader: TypeAlias = Callable[[memoryview, float], None]
 
 @attrs.frozen(kw_only=True)
 class Completion:
-    """The end of a request: its decoded *answer*, or an *error*; neither when none was asked for (`acks=0`).
+    """The end of a request: its decoded *answer*, or an *error*; neither if it expects no response (`acks=0`).
 
-    `written` tells whether the request may have reached the broker; `throttled_until` is when the broker wants to
-    hear of us again.
+    `written`: the request may have reached the broker. `throttled_until`: the end of the broker's throttling.
     """
 
     node: int
@@ -32,7 +31,7 @@ class Completion:
 
 @attrs.frozen(kw_only=True)
 class Request:
-    """What to send: `body` encodes it for the highest version that the broker and we share, `floor` to `ceiling`."""
+    """The request: `body` encodes it for the highest version that the broker and we share, `floor` to `ceiling`."""
 
     message: Message[Any, Any]
     body: Callable[[int], Sequence[Buffer]]
@@ -44,10 +43,10 @@ class Request:
 
 @attrs.frozen(kw_only=True)
 class InFlight:
-    """A request that was handed to its connection; `number` counts all requests of the client.
+    """A request that was passed to its connection; `number` counts all requests of the client.
 
-    The client's own have a `reader` of their answer, given the time too, instead of a completion. A `bare` one goes
-    without a header, and so does its answer.
+    The client's own requests have a `reader`, called with the response and the time, instead of a completion. A `bare`
+    request and its response have no header.
     """
 
     request: Request

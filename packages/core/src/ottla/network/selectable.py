@@ -1,4 +1,4 @@
-"""What the network client asks of whatever moves its bytes: a selector with real sockets, or a simulated network."""
+"""The interface between the network client and its I/O: a selector with real sockets, or a simulated network."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ottla.interfaces import Buffer, Target
 
 @attrs.frozen(kw_only=True)
 class Address:
-    """Where a broker can be reached, and the name that its certificate or principal should have there."""
+    """The address of a broker, and the name that its certificate or principal must have."""
 
     host: str
     target: Target
 
 
 class Selectable(Protocol):
-    """Connections by node id. After each `poll`, the four properties tell what happened in it.
+    """Connections by node id. After each `poll`, the four properties have its events.
 
     All methods are for the I/O thread, except `wakeup`.
     """
@@ -31,42 +31,43 @@ class Selectable(Protocol):
 
     @property
     def sent(self) -> Sequence[int]:
-        """Connections whose send was completely written by this `poll`."""
+        """Connections whose send this `poll` finished writing."""
 
     @property
     def received(self) -> Sequence[tuple[int, memoryview]]:
-        """Whole answers, without their size prefix; at most one of a connection."""
+        """Whole responses, without their size prefix; at most one per connection."""
 
     @property
     def disconnected(self) -> Mapping[int, OttlaError]:
         """Connections that ended, with the reason; they are forgotten."""
 
     def resolve(self, host: str, port: int, *, canonical: bool = False) -> Sequence[Address] | None:
-        """The addresses to try for a broker; None: not known yet, ask again after the next `poll` that returns early.
+        """The addresses to try for a broker; None: not resolved yet.
 
-        *canonical* gives each address its own name. Raises NameResolutionError, rather than give none.
+        After None, call it again after the next `poll` that returns early. *canonical* gives each address its own name.
+        Raises NameResolutionError; never returns an empty sequence.
         """
 
     def connect(self, node: int, target: Target, host: str, port: int) -> None:
-        """Begin to connect; what comes of it is told by `poll`.
+        """Begin to connect; `poll` reports the result.
 
-        Raises ConnectionFailedError when there is no socket for it.
+        Raises ConnectionFailedError when no socket can be made for it.
         """
 
     def send(self, node: int, chunks: Sequence[Buffer]) -> bool:
-        """Send one framed request; the one before it must have been written.
+        """Send one framed request; the previous one must have been written.
 
-        True: it is completely written already, and `sent` will not tell of it.
+        True: it is completely written already, and `sent` will not report it.
         """
 
     def close(self, node: int, reason: NetworkError) -> None:
-        """End a connection at once; the next `poll` tells of it with *reason*."""
+        """End a connection at once; the next `poll` reports it with *reason*."""
 
     def poll(self, timeout: float) -> None:
         """Move bytes, waiting at most *timeout* seconds for something to happen."""
 
     def wakeup(self) -> None:
-        """End a `poll` that waits, or the next one, at once. For any thread."""
+        """End a waiting `poll`, or the next one, at once. For any thread."""
 
     def shutdown(self) -> None:
         """Close everything."""

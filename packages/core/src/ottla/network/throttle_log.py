@@ -14,17 +14,17 @@ from ottla.network.cluster import Broker
 logger = logging.getLogger(__name__)
 
 PATIENCE: Final = 5.0
-"""Pauses that together take so many seconds are worth a line; shorter ones are how a quota works."""
+"""Seconds of consecutive pauses that cause a log line; shorter ones are normal for a quota."""
 
 QUIET: Final = 5.0
-"""Pauses that follow each other within so many seconds are one; after that it is over."""
+"""Seconds. Pauses with shorter gaps count as one; after a longer gap the throttling is over."""
 
 _QUOTA: Final = "quota"
 
 
 @attrs.define(eq=False, kw_only=True)
 class _Pauses:
-    """Pauses that follow each other: when the first began, and when the last ends."""
+    """Consecutive pauses: when the first began, and when the last ends."""
 
     started_at: float
     until: float
@@ -40,7 +40,7 @@ class ThrottleLog:
 
     @property
     def active(self) -> bool:
-        """Whether any broker throttles, or did so a moment ago."""
+        """Return whether any broker throttles, or did until a moment ago."""
         return bool(self._pauses)
 
     def paused(self, broker: Broker, seconds: float, now: float) -> None:
@@ -54,12 +54,12 @@ class ThrottleLog:
             self._outages.failed(broker, _QUOTA, text, pauses.until, started_at=pauses.started_at)
 
     def lasting(self, broker: Broker, now: float) -> float | None:
-        """For how many seconds a broker has throttled the client by now; None: it does not, nor did a moment ago."""
+        """Seconds for which a broker has throttled the client by now; None if it does not, nor did a moment ago."""
         pauses = self._pauses.get(broker)
         return now - pauses.started_at if pauses is not None and now < pauses.until + QUIET else None
 
     def due_at(self) -> float:
-        """When a line is due if nothing happens."""
+        """The time at which a line is due without further events."""
         return min((pauses.until + QUIET for pauses in self._pauses.values()), default=float("inf"))
 
     def write(self, now: float) -> None:

@@ -1,7 +1,7 @@
-"""Which answers ask the client itself to pause before its next request (KIP-219), and for how long.
+"""Responses after which the client itself has to pause before its next request (KIP-219), and the pause.
 
-Before the versions below, a broker that throttles a client delays its answer for that time. A client that then pauses
-as well waits twice.
+Before the versions below, a throttling broker delays its response for that time. A client that then also pauses waits
+twice.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ FIRST_VERSIONS: Final[Mapping[str, int]] = {
     "TxnOffsetCommit": 1,
     "DescribeConfigs": 2,
 }
-"""The first version that is answered at once: `shouldClientThrottle` in the responses of Kafka's clients.
+"""The first version whose response is not delayed: `shouldClientThrottle` in the responses of Kafka's clients.
 
 Messages that are not listed never make Java's client pause, and no broker throttles them.
 """
 
 LONGEST: Final = 3600.0
-"""Seconds of one pause. An answer may name 24 days, which would outlast the broker that wrote it, as pauses do.
+"""Seconds; the longest pause. A response may ask for 24 days, and a pause survives a restart of the broker.
 
-A quota that asks for more is broken: a broker that means it reads nothing of us for as long as it likes anyway.
+A quota that asks for more is misconfigured; a broker that enforces it stops reading our requests anyway.
 """
 
 

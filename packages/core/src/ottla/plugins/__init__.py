@@ -1,1 +1,1 @@
-"""Plugins: the registry of those that are installed, the choice of those that are used, and the built-in ones."""
+"""Plugins: the registry of installed ones, the selection by a configuration, and the built-in ones."""

@@ -1,7 +1,7 @@
-"""References in settings, such as `${file:/run/secrets/kafka:password}`, and the providers that resolve them (KIP-297).
+"""References in settings, such as `${file:/run/secrets/kafka:password}`, and their config providers (KIP-297).
 
-Off unless `config.providers` names a provider, and then only for references to those that it names. All are resolved
-once, when a producer is made; passwords again at each login.
+Off unless `config.providers` names a provider, and then only for references to the named ones. All are resolved once,
+when a producer is made; passwords again at each login.
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ from ottla.plugins.registry import Plugin, Registry
 
 PROVIDERS: Final = "config.providers"
 ALLOWED: Final = "OTTLA_ALLOWED_CONFIG_PROVIDERS"
-"""The environment variable by which who runs the program decides which plugins may be named, with commas in between.
+"""The environment variable with the allowed plugins, separated by commas.
 
-Java has the system property org.apache.kafka.automatic.config.providers for this."""
+The user who runs the program sets it. Java has the system property org.apache.kafka.automatic.config.providers for
+this.
+"""
 
 _REFERENCE: Final = re.compile(r"\$\{([^:{}]+):(?:([^{}]*):)?([^{}:]+)\}")
 _JAVAS: Final = {"FileConfigProvider": "file", "DirectoryConfigProvider": "directory", "EnvVarConfigProvider": "env"}
 
 _Place: TypeAlias = tuple[str, str]
-"""A provider by its name in `config.providers`, and a path."""
+"""A provider's name in `config.providers`, and a path."""
 
 
 def read_draft(
     settings: Mapping[str, object], keywords: Mapping[str, object] | None = None, *, registry: Registry
 ) -> ConfigDraft:
-    """The settings with values in the place of references, being read."""
+    """A draft of the settings, with references replaced by values."""
 
     def resolve(merged: dict[str, object], problems: list[str]) -> None:
         _resolve(merged, registry, problems)
@@ -59,14 +61,14 @@ def _resolve(merged: dict[str, object], registry: Registry, problems: list[str])
 
 @attrs.frozen(repr=False)
 class _Text:
-    """A value with references; each is a place and a key there."""
+    """A value with references; each one is a place and a key there."""
 
     written: Secret[str]
     references: tuple[tuple[_Place, str], ...]
 
     @classmethod
     def of(cls, value: object, providers: Mapping[str, ConfigProvider]) -> _Text | None:
-        """None: nothing in it refers to one of the providers."""
+        """The references in a value; None if it has none to these providers."""
         written = revealed(value)
         if not isinstance(written, str) or "${" not in written:
             return None
@@ -77,7 +79,7 @@ class _Text:
     def resolved(
         self, key: str, providers: Mapping[str, ConfigProvider], values: Mapping[tuple[_Place, str], Secret[str]]
     ) -> Reference:
-        """With the values in it, and ready to be asked again."""
+        """The text with its values, as a reference that can be read again."""
 
         def again() -> str:
             newest, missing = _ask(providers, [self])
@@ -102,7 +104,7 @@ def _read(match: re.Match[str]) -> tuple[_Place, str]:
 def _ask(
     providers: Mapping[str, ConfigProvider], texts: Iterable[_Text]
 ) -> tuple[Mapping[tuple[_Place, str], Secret[str]], Mapping[tuple[_Place, str], str]]:
-    """The values, and of each reference without one the reason. A provider is asked once for all keys of a path."""
+    """The values, and the reason for each missing one. A provider is called once for all keys of a path."""
     keys: dict[_Place, set[str]] = {}
     for text in texts:
         for place, key in text.references:
@@ -123,14 +125,14 @@ def _ask(
 
 
 def _given(provider: ConfigProvider, path: str, keys: set[str]) -> Secret[Mapping[str, str]] | str:
-    """What the provider gives, or why it gives nothing."""
+    """The provider's values, or the reason why it has none."""
     try:
         given = Secret(provider.get(path, frozenset(keys)))
     except ConfigError as error:
         return "; ".join(error.problems)
     except OttlaError as error:
         return str(error)
-    except Exception as error:  # its words may hold a secret
+    except Exception as error:  # its message may have a secret
         place = traceback.extract_tb(error.__traceback__)[-1]
         return f"its provider raised {type(error).__name__} ({place.filename}:{place.lineno})"
     if not isinstance(given.reveal(), Mapping):
@@ -143,11 +145,11 @@ def _shown(reference: tuple[_Place, str]) -> str:
     return printable("${" + ":".join(part for part in (provider, path, key) if part) + "}")
 
 
-# The providers
+# Providers
 
 
 def _providers(merged: dict[str, object], registry: Registry, problems: list[str]) -> Mapping[str, ConfigProvider]:
-    """Those that `config.providers` names, made; the keys that say how are taken out of the settings."""
+    """Make the providers that `config.providers` names; removes their keys from the settings."""
     below = {key: merged.pop(key) for key in list(merged) if key.startswith(f"{PROVIDERS}.")}
     names = [str(name) for name in items().parse(revealed(merged[PROVIDERS]))]
     made: dict[str, ConfigProvider] = {}
@@ -179,7 +181,7 @@ def _made(name: str, settings: dict[str, Any], registry: Registry) -> ConfigProv
 
 
 def _plugin_name(name: str, written: object) -> str:
-    """The plugin's name, which Java's names of classes have as well."""
+    """The plugin's name, also for the names of Java's classes."""
     if not isinstance(written, str):
         raise ConfigError([f"{PROVIDERS}.{name}.class: write the name of a plugin of the group ottla.config_providers"])
     package, _, last = written.strip().rpartition(".")
@@ -209,7 +211,7 @@ def _check_allowed(plugin: Plugin) -> None:
 
 
 def _parameters(plugin: Plugin, written: Mapping[str, Any], name: str) -> tuple[PluginValues, list[str]]:
-    """The plugin's keys, checked, and what is wrong with them."""
+    """The values of the plugin's keys, and the problems with them."""
     keys = {key.name: key for key in plugin.config_keys()}
     values = {key.name: key.default for key in keys.values()}
     problems = [

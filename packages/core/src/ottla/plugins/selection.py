@@ -1,4 +1,4 @@
-"""Which plugins a configuration asks for: looked up, their keys claimed, and made once everything was found good."""
+"""The plugins of a configuration: looked up, their keys claimed, and made once the configuration is valid."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _DEFAULT_MECHANISM: Final = "sasl.mechanism was left out, and that means GSSAPI 
 
 @attrs.frozen(kw_only=True)
 class Plugins:
-    """The plugins that a configuration asks for, made; those of which there may be several by what they are called.
+    """The plugins of a configuration; those of which there may be several are mappings by name.
 
-    A serializer of None takes bytes as they are, a compressor of None leaves them as they are.
+    A serializer of None means that values are bytes already; a compressor of None means no compression.
     """
 
     transport: Transport
@@ -59,20 +59,20 @@ class Plugins:
 
 
 class _Claims:
-    """Looks plugins up and claims their keys, collecting what goes wrong until everything was looked at."""
+    """Looks plugins up, claims their keys, and collects errors until all plugins were looked up."""
 
     def __init__(self, draft: ConfigDraft, registry: Registry) -> None:
         self._draft = draft
         self._registry = registry
         self.errors: list[PluginError] = []
         self.unclaimable: set[str] = set()
-        """Keys of plugins that cannot be had: what is wrong is said once, not again for each of them."""
+        """Keys of plugins that are not available: the missing plugin is reported once, not again for each key."""
 
     def plugin(self, kind: KindName, name: str, *, family: str = "", note: str = "") -> Callable[..., Any]:
-        """A function that makes the plugin's object once the whole configuration has been found good.
+        """A function that makes the plugin's object once the whole configuration is valid.
 
-        *family* is how the names of its keys begin, where that is not the plugin's own name; *note* is added to what
-        is said of one that is missing.
+        *family* is the prefix of its keys, if that is not the plugin's name; *note* is added to the error of a missing
+        plugin.
         """
         try:
             plugin = self._registry.plugin(kind, name)
@@ -84,7 +84,7 @@ class _Claims:
             return _never
 
     def plugins(self, kind: KindName, names: Sequence[str]) -> Callable[[], Mapping[str, Any]]:
-        """The same for several plugins, which are made in order."""
+        """The same for several plugins; they are made in order."""
         found: list[tuple[Plugin, Callable[..., Any]]] = []
         for name in names:
             try:
@@ -95,16 +95,16 @@ class _Claims:
         return lambda: {str(plugin): make() for plugin, make in found}
 
     def of(self, plugin: Plugin) -> Callable[..., Any]:
-        """The same for a plugin that was looked up already."""
+        """The same for a plugin that is already looked up."""
         values = self._draft.claim(plugin.config_keys(), plugin=str(plugin))
         return lambda **extra: plugin.create(values, **extra)
 
 
 def choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plugins]:
-    """The checked configuration and its plugins, made. Raises ConfigError, or PluginError when that is all.
+    """The checked configuration and its plugins. Raises ConfigError, or PluginError if that is the only problem.
 
-    A ConfigError says all in its words. It leaves without the frames in which it was found, a plugin's perhaps, whose
-    variables may hold what was wrong: half a password, say.
+    The ConfigError has all problems as text. Its frames are removed: they may belong to a plugin, and their variables
+    may hold wrong values, such as half a password.
     """
     try:
         return _choose(draft, registry)
@@ -152,7 +152,7 @@ def _choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plu
 
 
 def _finish(draft: ConfigDraft, registry: Registry, claims: _Claims) -> ProducerConfig:
-    """The checked configuration. One missing plugin, and nothing else, is raised as what it is."""
+    """The checked configuration. If the only problem is one missing plugin, raises its PluginError."""
     errors = claims.errors
     try:
         config = draft.finish(installed_keys=registry.declared_keys, excused=claims.unclaimable)
@@ -175,7 +175,7 @@ def _serializer(claims: _Claims, choice: SerializerChoice, *, is_key: bool) -> C
 
 
 def _told(serializer: Serializer | None, encoder: RecordEncoder) -> Serializer | None:
-    """The serializer, which may want to know whose abilities it can use."""
+    """The serializer, after passing the encoder to it if it uses the encoder's abilities."""
     if (use_encoder := getattr(serializer, "use_encoder", None)) is not None:
         use_encoder(encoder)
     return serializer
@@ -212,7 +212,7 @@ def _compressor(name: str, compressor: Compressor) -> Compressor:
 
 
 def _encoder(claims: _Claims, draft: ConfigDraft, registry: Registry, name: str | None) -> Callable[[], RecordEncoder]:
-    """The encoder of that name, or the first that takes records of `send`."""
+    """The encoder of that name, or the first one for records of `send`."""
     if name is not None:
         forced = claims.plugin("encoder", name)
         return lambda: _first_for_send([forced()])
@@ -256,7 +256,7 @@ def _noting(make: Callable[..., Any], note: str) -> Callable[..., Any]:
 
 
 def _families(name: str) -> tuple[str, ...]:
-    """How the keys of a plugin that is not there begin: with its name, as plugins are asked to have it."""
+    """The possible prefixes of the keys of a missing plugin, by the naming convention for plugins."""
     plain = name.strip().lower()
     return f"{plain}.", f"{re.sub('[-_]', '.', plain)}."
 

@@ -1,7 +1,7 @@
-"""The serializers that make whole columns, by the names that `send_table` is given; each made when first asked for.
+"""Serializers of whole columns, by the names that `send_table` gets; each made at first use.
 
-The one that `value.serializer` names is the producer's own, with its keys checked when the producer was made. Any other
-is looked up and given its keys then.
+The one of `value.serializer` is the producer's own; its keys were checked when the producer was made. Any other one is
+looked up and configured at first use.
 """
 
 from __future__ import annotations
@@ -16,24 +16,27 @@ ABILITY: Final = "serialize_column"
 
 
 class SerializeColumn(Protocol):
-    """A serializer's ability to make a whole column, an Arrow array, at once."""
+    """A serializer's method for a whole column, an Arrow array, at once."""
 
     def __call__(self, topic: str, column: Any) -> Any: ...
 
 
 class ValueFormats:
-    """For any thread. *make* makes the value serializer of a name; `named` is there already."""
+    """For any thread. *make* makes the value serializer of a name; `named` exists already."""
 
     def __init__(self, make: Callable[[str], Serializer], *, named: tuple[str, Serializer] | None = None) -> None:
         self._make = make
         self._made = {} if named is None else {_plain(named[0]): named[1]}
 
     def of(self, name: object) -> SerializeColumn:
-        """What makes columns in this format. Raises InvalidRecordError, or PluginError when there is none to be had."""
+        """The method that makes columns in this format.
+
+        Raises InvalidRecordError, or PluginError if the plugin is missing.
+        """
         if not isinstance(name, str):
             raise InvalidRecordError(f"value_format={name!r}: the name of a serializer plugin is a str, such as 'json'")
         serializer = self._made.get(_plain(name))
-        if serializer is None:  # two threads may make one each, of which one is kept: no lock is held in a plugin
+        if serializer is None:  # two threads may make one each, and one is kept: no lock is held while a plugin runs
             serializer = self._made.setdefault(_plain(name), self._make(name))
         ability: SerializeColumn | None = getattr(serializer, ABILITY, None)
         if ability is None:

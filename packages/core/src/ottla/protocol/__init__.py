@@ -1,4 +1,4 @@
-"""The messages of Kafka's wire protocol: their declarations, and the codecs compiled from them."""
+"""Messages of Kafka's wire protocol: their declarations, and the codecs compiled from them."""
 
 from ottla.protocol.compiler import Codec
 from ottla.protocol.headers import read_response_header, request_header

@@ -1,5 +1,6 @@
-"""Every API that is declared. For those who go through all of them, such as tests: a producer needs a handful,
-and making the classes of the others would only delay its start.
+"""All declared APIs, for code that needs all of them, such as tests.
+
+A producer needs only a few, and making the other classes would delay its start.
 """
 
 from __future__ import annotations
@@ -52,4 +53,4 @@ MESSAGES: Final[tuple[Message[Any, Any], ...]] = (
     GET_TELEMETRY_SUBSCRIPTIONS,
     PUSH_TELEMETRY,
 )
-"""In the order of their keys."""
+"""Sorted by API key."""

@@ -1,6 +1,6 @@
 """The codec of one struct at one version, compiled to Python source from its declaration on first use.
 
-What a codec costs is paid by who uses it: a producer never compiles the encoder of a response.
+Only codecs that are used are compiled: a producer never compiles the encoder of a response.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Codec(Generic[T]):
-    """Turns values into bytes and back, at one version. `label` says of what, in errors and tracebacks."""
+    """Encodes and decodes values at one version. `label` names the struct in errors and tracebacks."""
 
     def __init__(self, kind: type[T], *, label: str, version: int, flexible: bool) -> None:
         self.label = label
@@ -30,16 +30,16 @@ class Codec(Generic[T]):
     def encode(self, value: T) -> bytes:
         """The body, without header and length.
 
-        Raises UnsupportedVersionError for a None, or for a field's value, that this version has no place for.
+        Raises UnsupportedVersionError for a None, or for a field's value, that this version cannot express.
         """
         chunks: list[bytes] = []
         self._encoder(value, chunks.append)
         return b"".join(chunks)
 
     def decode(self, buffer: Buffer, *, exact: bool = True) -> T:
-        """The value of a whole body. Raises ProtocolError for anything that is not one.
+        """The value of a whole body. Raises ProtocolError for anything else.
 
-        Bytes behind it are refused when *exact*, else left alone.
+        Trailing bytes are an error if *exact*, else ignored.
         """
         data = bytes(buffer)
         try:

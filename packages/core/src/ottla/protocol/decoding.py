@@ -1,9 +1,9 @@
 """Compiles the decoder of one struct at one version: a function from bytes to a value.
 
-The bytes may be hostile. Every length and count is compared with what is left before anything is cut or
-built; a count is refused when its items, at their smallest, cannot fit. Reads of fixed size rely on Python's
-own checks, so the function raises struct.error, IndexError and UnicodeDecodeError besides ProtocolError;
-`Codec` makes all of them ProtocolError.
+The bytes may be hostile. Every length and count is compared with the remaining bytes before anything is sliced or
+built. A count is refused if its items, at their smallest, cannot fit. Reads of fixed size rely on Python's own checks,
+so the function raises struct.error, IndexError and UnicodeDecodeError besides ProtocolError; `Codec` converts all of
+them to ProtocolError.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ottla.protocol.notation import ArrayOf, Blob, Field, Fixed, StructOf, Text,
 from ottla.protocol.primitives import read_uvarint, skip_tagged_fields
 from ottla.protocol.source import Source
 
-_SHORT_ARRAY: Final = 16  # own unpackers up to here: 1.4x on a Metadata answer with 600 partitions, CPython 3.11
+_SHORT_ARRAY: Final = 16  # own unpackers up to it: 1.4x on a Metadata response with 600 partitions, CPython 3.11
 
 
 def compile_decoder(root: type, *, label: str, version: int, flexible: bool) -> Callable[[bytes], tuple[Any, int]]:
-    """A function `decode(data)` that gives the value and the offset behind it."""
+    """A function `decode(data)` that returns the value and the offset after it."""
     reader = _Reader(version=version, flexible=flexible)
     value = reader.struct(root, "")
     reader.source.line(f"return {value}, at")
@@ -30,12 +30,12 @@ def compile_decoder(root: type, *, label: str, version: int, flexible: bool) -> 
 
 
 def too_many(path: str, count: int, maximum: int) -> ProtocolError:
-    """The error for more items than any cluster has, before they take memory."""
+    """The error for more items than any cluster has; raised before they take memory."""
     return ProtocolError(f"{path} has {count} items, and at most {maximum} are read")
 
 
 def unfit(path: str, count: int, remaining: int) -> ProtocolError:
-    """The error for a length or count that cannot be true."""
+    """The error for a length or count that exceeds the remaining bytes."""
     if count == -1:
         return ProtocolError(f"{path} is null, which it may not be")
     if count < 0:
@@ -44,9 +44,9 @@ def unfit(path: str, count: int, remaining: int) -> ProtocolError:
 
 
 class _Reader:
-    """Walks a declaration once. Reads of fixed size wait in `_run` until an offset behind them is needed.
+    """Walks a declaration once. Reads of fixed size are collected in `_run` until the offset after them is needed.
 
-    In the made function `at` is the offset, `end` the length of `data`.
+    In the compiled function `at` is the offset, `end` the length of `data`.
     """
 
     def __init__(self, *, version: int, flexible: bool) -> None:
@@ -81,8 +81,8 @@ class _Reader:
         return self._made(kind, values)
 
     def _made(self, kind: type, values: dict[str, str]) -> str:
-        # A struct has no validators and no hooks: its attributes may be set without its __init__.
-        # 1.5x on a Metadata answer with 600 partitions, CPython 3.11.
+        # A struct has no validators and no hooks: its attributes may be set without its __init__. 1.5x on a Metadata
+        # response with 600 partitions, CPython 3.11.
         made = self._assigned(f"new({self.source.constant(kind.__name__, kind)})")
         for field in fields_of(kind):
             self.source.line(f"{made}.{field.name} = {values.get(field.name) or self._default(field)}")
@@ -149,7 +149,7 @@ class _Reader:
         self.source.line("at = stop")
 
     def _stop_behind(self, path: str, count: str, size: int) -> None:
-        """Make `stop` the offset behind so many items of this size at least, or refuse the count."""
+        """Set `stop` to the offset after *count* items of at least this size, or refuse the count."""
         self.source.line(f"stop = at + {count}" if size == 1 else f"stop = at + {count} * {size}")
         with self.source.block(f"if {count} < 0 or stop > end"):
             self.source.line(f"raise unfit({path!r}, {count}, end - at)")
@@ -193,7 +193,7 @@ class _Reader:
         return self.source.constant("DEFAULT", field.default)
 
     def _length(self, legacy: str) -> str:
-        """A length or count; -1 for null."""
+        """Read a length or count; -1 for null."""
         size = self._take("B" if self._flexible else legacy)
         self._flush()
         if self._flexible:

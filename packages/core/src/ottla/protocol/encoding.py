@@ -1,7 +1,7 @@
 """Compiles the encoder of one struct at one version: a function that appends chunks of bytes.
 
-Neighbours of fixed size, legacy lengths included, go through one precompiled `struct.Struct`; nested structs
-and arrays are unrolled into loops of the same function, so encoding makes no Python call per field.
+Adjacent fields of fixed size, including legacy lengths, go through one precompiled `struct.Struct`. Nested structs and
+arrays are unrolled into loops of the same function, so encoding makes no Python call per field.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ def compile_encoder(
 ) -> Callable[[Any, Callable[[bytes], object]], None]:
     """A function `encode(value, append)`.
 
-    It raises UnsupportedVersionError for what the version cannot say: a null, or a field that may not be dropped.
+    It raises UnsupportedVersionError for a value that the version cannot express: a null, or a field that may not be
+    dropped.
     """
     writer = _Writer(label=label, version=version, flexible=flexible)
     writer.struct(root, "value")
@@ -31,7 +32,7 @@ def compile_encoder(
 
 
 class _Writer:
-    """Walks a declaration once. Writes of fixed size wait in `_run` until something else must be written."""
+    """Walks a declaration once. Writes of fixed size are collected in `_run` until another kind of write follows."""
 
     def __init__(self, *, label: str, version: int, flexible: bool) -> None:
         self.source = Source(
@@ -59,7 +60,7 @@ class _Writer:
             self._tagged([field for field in present if field.tag is not None], value)
 
     def flush(self) -> None:
-        """Write what waits in the run."""
+        """Write the collected run."""
         if not self._run:
             return
         pack = self.source.constant("PACK", struct.Struct(">" + "".join(f for f, _ in self._run)).pack)

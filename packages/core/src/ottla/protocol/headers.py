@@ -1,7 +1,7 @@
-"""What goes before the body: the header of a request, and the header of its answer.
+"""The header of a request, and the header of its response.
 
-Request headers have version 1, or 2 from a message's first flexible version on, where a block of tagged
-fields follows. Response headers have version 0, or 1 with tagged fields; ApiVersions always answers with 0.
+Request headers have version 1, or 2 from a message's first flexible version on, with a block of tagged fields at the
+end. Response headers have version 0, or 1 with tagged fields; ApiVersions responses always have version 0.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CORRELATION_ID: Final = struct.Struct(">i")
 
 
 def request_header(message: Message[Any, Any], version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """The header of a request, without the length that goes before it."""
+    """The header of a request, without the length before it."""
     # Header 2 keeps the client id's 2-byte length, so that an old broker can read any ApiVersions request.
     client = b"" if client_id is None else client_id.encode()
     size = -1 if client_id is None else len(client)
@@ -28,7 +28,7 @@ def request_header(message: Message[Any, Any], version: int, correlation_id: int
 
 
 def read_response_header(message: Message[Any, Any], version: int, buffer: Buffer) -> tuple[int, int]:
-    """The correlation id of an answer and the offset of its body. Raises ProtocolError."""
+    """The correlation id of a response, and the offset of its body. Raises ProtocolError."""
     try:
         [correlation_id] = _CORRELATION_ID.unpack_from(buffer)
     except struct.error:

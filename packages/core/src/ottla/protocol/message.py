@@ -1,4 +1,4 @@
-"""One API of Kafka: its number, its versions, its two structs, and the version to use with a broker."""
+"""One API of Kafka: its key, its versions, its two structs, and the choice of a version for a broker."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Message(Generic[RequestT, ResponseT]):
         return self._codec("response", version, self.response_type)
 
     def flexible(self, version: int) -> bool:
-        """Whether this version has compact lengths and tagged fields (KIP-482)."""
+        """Return whether this version has compact lengths and tagged fields (KIP-482)."""
         return self.flexible_from is not None and version >= self.flexible_from
 
     def _codec(self, kind: str, version: int, struct: type[Any]) -> Codec[Any]:
@@ -58,7 +58,7 @@ def choose_version(
     floor: int = 0,
     ceiling: int | None = None,
 ) -> int:
-    """The highest version that the broker's range and ours share, from *floor* to *ceiling*.
+    """The highest version in both the broker's range and ours, from *floor* to *ceiling*.
 
     Raises UnsupportedVersionError when there is none.
     """

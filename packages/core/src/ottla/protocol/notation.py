@@ -60,43 +60,43 @@ class Tag:
 
 @attrs.frozen
 class Ignorable:
-    """The request or answer still means what it says when a version has no place for this field."""
+    """Leaving the field out does not change the meaning of the message, at versions that lack it."""
 
 
 @attrs.frozen
 class AtMost:
-    """How many items of an array are believed. Each takes up to thirty times the memory that it has on the wire."""
+    """The maximum items of an array. Each item takes up to thirty times the memory that it has on the wire."""
 
     items: int
 
 
 @attrs.frozen
 class Fixed:
-    """A value of a fixed size, by its letter in the struct module."""
+    """A value of a fixed size, by its format character in the struct module."""
 
     format: str
 
 
 @attrs.frozen
 class Text:
-    """UTF-8 behind its length: 2 bytes, or compact."""
+    """UTF-8 after its length: 2 bytes, or compact."""
 
 
 @attrs.frozen
 class Blob:
-    """Bytes behind their length: 4 bytes, or compact."""
+    """Bytes after their length: 4 bytes, or compact."""
 
 
 @attrs.frozen
 class ArrayOf:
-    """A count, 4 bytes or compact, and so many items."""
+    """A count, 4 bytes or compact, and its items."""
 
     item: WireType
 
 
 @attrs.frozen
 class StructOf:
-    """A struct inside a struct."""
+    """A nested struct."""
 
     type: type
 
@@ -108,7 +108,7 @@ Int8: TypeAlias = Annotated[int, Fixed("b")]
 Int16: TypeAlias = Annotated[int, Fixed("h")]
 Int32: TypeAlias = Annotated[int, Fixed("i")]
 Int64: TypeAlias = Annotated[int, Fixed("q")]
-Uuid: TypeAlias = Annotated[bytes, Fixed("16s")]  # bytes: an id is only compared and sent back
+Uuid: TypeAlias = Annotated[bytes, Fixed("16s")]  # bytes: ids are only compared and sent back
 String: TypeAlias = Annotated[str, Text()]
 Bytes: TypeAlias = Annotated[bytes, Blob()]
 Records: TypeAlias = Annotated[Buffer, Blob()]
@@ -118,7 +118,7 @@ ZERO_UUID: Final = bytes(16)
 
 @attrs.frozen(kw_only=True)
 class Field:
-    """One field of a struct, as the compilers see it. `optional`: its annotation allows None."""
+    """One field of a struct, for the compilers. `optional`: its annotation allows None."""
 
     name: str
     type: WireType
@@ -131,13 +131,13 @@ class Field:
     maximum: int | None
 
     def nullable(self, version: int) -> bool:
-        """Whether null may be written at this version."""
+        """Return whether null may be written at this version."""
         return self.null is not None and version in self.null
 
 
 @functools.cache
 def fields_of(struct: type) -> tuple[Field, ...]:
-    """The fields of a struct in the order of the wire."""
+    """The fields of a struct in wire order."""
     hints = typing.get_type_hints(struct, include_extras=True)
     empty = struct()
     return tuple(

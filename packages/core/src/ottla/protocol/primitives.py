@@ -1,8 +1,8 @@
 """Integers of variable length, as Kafka writes them in flexible messages and in record batches.
 
-Unsigned ones serve the messages; zigzag ones (small negative numbers stay short) serve the records.
-Reading takes a buffer and an offset and gives the value and the offset behind it; whatever is wrong with the
-bytes is a ProtocolError. The tables are for hot loops that want to save a call.
+Unsigned ones are for messages; zigzag ones (small negative numbers stay short) for records. Read functions take a
+buffer and an offset and return the value and the offset after it; they raise ProtocolError for invalid bytes. The
+tables are for hot loops and save a call.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def uvarint(value: int) -> bytes:
     """An unsigned integer, seven bits a byte, lowest first."""
     if value < 0x80:
         return UVARINT[value]
-    if value < 0x4000:  # lengths are mostly here: 1.4x over the loop, CPython 3.11
+    if value < 0x4000:  # most lengths are in this range: 1.4x over the loop, CPython 3.11
         return bytes((value & 0x7F | 0x80, value >> 7))
     if value < 0x200000:
         return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
@@ -49,7 +49,7 @@ def varint(value: int) -> bytes:
 
 
 def varint_size(value: int) -> int:
-    """How many bytes `varint(value)` has."""
+    """The number of bytes of `varint(value)`."""
     zigzag = value << 1 if value >= 0 else (~value << 1) | 1
     return (zigzag.bit_length() + 6) // 7 or 1
 
@@ -89,7 +89,7 @@ def _read(buffer: Buffer, offset: int, bits: int) -> tuple[int, int]:
 
 
 def skip_tagged_fields(buffer: Buffer, offset: int) -> int:
-    """The offset behind a block of tagged fields, none of which matters to us (KIP-482)."""
+    """The offset after a block of tagged fields, all of which are ignored (KIP-482)."""
     count, offset = read_uvarint(buffer, offset)
     end = len(buffer)
     for _ in range(count):

@@ -1,6 +1,6 @@
-"""The body of a Produce request as gathered chunks: the records are referenced, never copied or joined.
+"""The body of a Produce request as a list of chunks: the records are referenced, never copied or joined.
 
-The bytes are those of `PRODUCE.request(version).encode`; this path exists because records are large.
+The bytes are those of `PRODUCE.request(version).encode`; this implementation exists because records are large.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def produce_request(
     timeout_ms: int,
     topics: Sequence[TopicRecords],
 ) -> list[Buffer]:
-    """The body; topics go by their ids from version 13 on, before that by name. Raises UnsupportedVersionError."""
+    """The body; topics have their ids from version 13 on, before that their names. Raises UnsupportedVersionError."""
     if not PRODUCE.min_version <= version <= PRODUCE.max_version:
         raise UnsupportedVersionError(f"Produce request v{version} is not declared")
     flexible = PRODUCE.flexible(version)
     text, length = (_compact_text, uvarint) if flexible else (_text, _pack_int32)
-    more = 1 if flexible else 0  # a compact length is one more than the length
+    more = 1 if flexible else 0  # a compact length is the length plus one
     end_of_struct = b"\0" if flexible else b""
 
     between = b""

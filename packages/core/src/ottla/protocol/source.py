@@ -1,6 +1,6 @@
-"""A Python function in the making: its lines, and the constants that they name.
+"""Source code of a Python function: its lines, and the constants that they use.
 
-The text comes from our own declarations only; no byte of a peer and no text of a user ever gets into it.
+The text comes only from our own declarations; it never has a byte of a peer or text of a user.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ class Source:
         self._constants = constants
 
     def line(self, text: str) -> None:
-        """Add a line at the present depth."""
+        """Add a line at the current indentation."""
         self._lines.append("    " * self._depth + text)
 
     @contextlib.contextmanager
     def block(self, header: str) -> Iterator[None]:
-        """Add a header; the lines added inside the `with` are its block."""
+        """Add a header; lines added within the `with` block are indented below it."""
         self.line(f"{header}:")
         self._depth += 1
         yield
         self._depth -= 1
 
     def fresh(self, stem: str) -> str:
-        """The name of a new variable."""
+        """A new variable name."""
         self._count += 1
         return f"{stem}{self._count}"
 
     def constant(self, stem: str, value: Any) -> str:
-        """The name of a new constant."""
+        """A new name for a constant."""
         name = self.fresh(stem)
         self._constants[name] = value
         return name
@@ -48,7 +48,7 @@ class Source:
         return "\n".join([f"def {self._signature}:", *self._lines, ""])
 
     def compiled(self, label: str) -> Callable[..., Any]:
-        """The function itself; *label* stands for the file in tracebacks."""
+        """The function; *label* is its file name in tracebacks."""
         scope = dict(self._constants)
         exec(compile(self.text(), f"<{label}>", "exec"), scope)
         made: Callable[..., Any] = scope[self._signature.partition("(")[0]]

@@ -1,7 +1,7 @@
 """Rows of a table into batches without a loop over them in Python: every step is one call for a whole column.
 
-Rows are put in the order of their partitions, what stands around keys and values is looked up in tables of varints,
-and one join makes the bytes of all batches. Only what is done for each batch is a loop.
+Rows are sorted by partition. The fields around keys and values come from tables of varints, and one join makes the
+bytes of all batches. Only the steps for each batch are a loop.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ottla.recordbatch.number_columns import Constant
 from ottla.recordbatch.table_rows import Cut, FinishedColumns, TableRows
 
 FRAME: Final = 31
-"""The most that a record takes beside its key, value and headers: six varints and a byte."""
+"""The maximum bytes of a record besides its key, value and headers: six varints and a byte."""
 
 UNASSIGNED: Final = -1
 
 _VARINTS: Final = pa.array([varint(-1), *VARINT], pa.binary())
-"""The varints of -1 and up, so that the size of null is found, too."""
+"""The varints of -1 and up, so that it includes the size of null."""
 
 _NOTHING: Final = pa.scalar(b"", pa.binary())
 _ZERO: Final = pa.scalar(b"\0", pa.binary())
-"""No attributes, no headers: each the same byte."""
+"""No attributes, or no headers: both are this byte."""
 
 _ZEROS: Final = pa.scalar(b"\0\0", pa.binary())
-"""No attributes, and no time since the first record."""
+"""No attributes, and a timestamp delta of 0."""
 
 _NULL: Final = pa.scalar(varint(-1), pa.binary())
 
@@ -40,9 +40,9 @@ _offsets = _VARINTS.slice(1, 4096)
 
 
 def cut_rows(rows: TableRows, partitions: Any | None, *, max_bytes: int) -> Iterator[Cut]:
-    """The rows in batches of at most *max_bytes* bytes of records, or of one row; of each partition in their order.
+    """The rows in batches of at most *max_bytes* bytes of records, or of one row; rows of a partition stay in order.
 
-    *partitions* is an int32 array, None: all are UNASSIGNED, and batches are cut as the rows come.
+    *partitions* is an int32 array. None: all rows are UNASSIGNED, and stay in order.
     """
     if not rows.count:
         return
@@ -60,7 +60,7 @@ def cut_rows(rows: TableRows, partitions: Any | None, *, max_bytes: int) -> Iter
     for partition, start, stop in batches:
         times = None if rows.timestamps is None else rows.timestamps.slice(start, stop - start)
         columns = FinishedColumns(
-            bytes(content[offsets[start] : offsets[stop]]),  # a copy: all batches together would be kept by the last
+            bytes(content[offsets[start] : offsets[stop]]),  # a copy: a slice of any batch would keep the bytes of all
             count=stop - start,
             first_timestamp=rows.now_ms if times is None else times[0].as_py(),
             highest_timestamp=rows.now_ms if times is None else pc.max(times).as_py(),
@@ -78,14 +78,14 @@ def cut_rows(rows: TableRows, partitions: Any | None, *, max_bytes: int) -> Iter
 def _offsets_up_to(count: int) -> Any:
     """The varints of 0, 1, 2 .. *count* - 1."""
     global _offsets
-    known = _offsets  # two threads that let it grow at once do the same work twice
+    known = _offsets  # two threads that extend it at once do the same work twice
     if count > len(known):
         _offsets = known = pa.array(map(varint, range(max(count, 2 * len(known)))), pa.binary())
     return known.slice(0, count)
 
 
 def _order(partitions: Any | None, count: int) -> tuple[Any | None, Sequence[tuple[int, int, int]]]:
-    """The indexes of the rows by partition, None: as they come; and the runs: partition, start, stop."""
+    """The indexes of the rows by partition, None for the given order; and the runs: partition, start, stop."""
     if partitions is None:
         return None, [(UNASSIGNED, 0, count)]
     order = pc.array_sort_indices(partitions).cast(pa.int32())  # a stable sort
@@ -113,7 +113,7 @@ def _binary(column: Any | None) -> Any | None:
 
 
 def _bounds(count: int, *columns: Any | None) -> Sequence[int]:
-    """The sums of what the rows take at most, up to and with each."""
+    """Cumulative maximum sizes of the rows."""
     return _view(pc.cumulative_sum(pc.add(sums(count, columns), FRAME)), 1, "q")
 
 
@@ -148,13 +148,13 @@ def _joined(
 
 
 def _deltas(timestamps: Any, starts: list[int], stops: list[int]) -> Any:
-    """The varints of the times since the first one of each batch."""
+    """The varints of the timestamp deltas in each batch."""
     firsts = timestamps.take(pa.array(starts, pa.int64()))
     return varints(pc.subtract(timestamps, _decoded(firsts, stops)))
 
 
 def sums(count: int, parts: Sequence[Any | None]) -> Any:
-    """The bytes of all parts of each row together; null and None are nothing, a scalar is the same in each row."""
+    """The total bytes of all parts by row; null and None have no bytes, a scalar is part of each row."""
     sizes, same = pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(bytes(8 * count))]), 0
     for part in parts:
         if part is None:
@@ -172,7 +172,7 @@ def _part(column: Any | None, sizes: Any) -> list[Any]:
 
 
 def varints(column: Any) -> Any:
-    """The varint of each number, out of a table where all are small; one for all, a scalar, where all are equal."""
+    """The varint of each number, from a table if all are small; a scalar if all numbers are equal."""
     if not len(column):
         return pa.array([], pa.binary())
     span = pc.min_max(column).as_py()
@@ -185,12 +185,12 @@ def varints(column: Any) -> Any:
 
 
 def _decoded(column: Any, stops: list[int]) -> Any:
-    """Each batch's number for all of its rows."""
+    """Each batch's number, repeated for its rows."""
     return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(pa.array(stops, pa.int32()), column))
 
 
 def _view(column: Any, buffer: int, code: Literal["i", "q"]) -> memoryview:
-    """The numbers of one buffer of a column, from its offset on."""
+    """The numbers in one buffer of a column, from its offset on."""
     width = array(code).itemsize
     more = 1 if pa.types.is_binary(column.type) else 0
     raw = memoryview(column.buffers()[buffer]).cast("B")

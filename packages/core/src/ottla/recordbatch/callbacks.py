@@ -1,6 +1,6 @@
-"""What is to be called of a batch's records: a column beside the others, without a pair of index and callback for each.
+"""Callbacks of a batch's records: a column, without a pair of index and callback for each.
 
-Half a million such pairs that wait for their batches would keep the garbage collector busier than the records do.
+Half a million such pairs in waiting batches would cost the garbage collector more time than the records do.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ OnDelivery: TypeAlias = Callable[[RecordMetadata | None, OttlaError | None], obj
 
 
 def no_callback(given: object) -> InvalidRecordError:
-    """What is said of something else than a function."""
+    """The error for a callback that cannot be called."""
     return InvalidRecordError(
         f"on_delivery must be a function that takes a RecordMetadata or None and an error or None, not "
         f"{type(given).__name__}"
@@ -23,13 +23,13 @@ def no_callback(given: object) -> InvalidRecordError:
 
 
 class CallbackColumn(Collection[tuple[int, OnDelivery]]):
-    """Pairs of index and callback in order, made only for who iterates; in `column` None stands for no callback."""
+    """Pairs of index and callback in order, made during iteration; None in `column` means no callback."""
 
     def __init__(self, column: list[OnDelivery | None]) -> None:
         self.column = column
 
     def __contains__(self, pair: object) -> bool:
-        """Whether it is one of the pairs."""
+        """Return whether it is one of the pairs."""
         return any(pair == each for each in self)
 
     def __iter__(self) -> Iterator[tuple[int, OnDelivery]]:
@@ -37,5 +37,5 @@ class CallbackColumn(Collection[tuple[int, OnDelivery]]):
         return ((index, callback) for index, callback in enumerate(self.column) if callback is not None)
 
     def __len__(self) -> int:
-        """How many pairs there are."""
+        """The number of pairs."""
         return len(self.column) - self.column.count(None)

@@ -1,7 +1,7 @@
-"""CRC-32C, which batches of format v2 carry, by ottla-accel where it is installed, else by the package crc32c.
+"""CRC-32C for batches of format v2, by ottla-accel if it is installed, else by the package crc32c.
 
-No plugin and no setting: the result is the same. ottla-accel is named here because crc32c, which has another license
-(LGPL), is then not even imported.
+Not a plugin or a setting: the result is the same. ottla-accel is preferred here so that crc32c, which has another
+license (LGPL), is not even imported.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ COMPILED: Final = "ottla_accel.crc32c"
 
 
 class Checksum(Protocol):
-    """The checksum of bytes, or of those with the checksum *crc* and these behind them."""
+    """The checksum of bytes, or of bytes that continue data with the checksum *crc*."""
 
     def __call__(self, data: Buffer, crc: int = 0, /) -> int: ...
 
 
 def find_checksum() -> Checksum:
-    """The one to use. Raises ImportError when neither package is installed."""
+    """The implementation to use. Raises ImportError when neither package is installed."""
     try:
         compiled: Checksum = import_module(COMPILED).crc32c
-    except ImportError:  # not installed, or an older one
+    except ImportError:  # not installed, or an older version
         return _of_crc32c()
     return compiled
 
@@ -33,8 +33,8 @@ def find_checksum() -> Checksum:
 def _of_crc32c() -> Checksum:
     from crc32c import crc32c, hardware_based
 
-    # Keep the interpreter's lock for the 70 us that a megabyte takes with the processor's own instruction. Another
-    # thread would have it for 5 ms: 5 % less time for records at full speed in pure Python. -1 is crc32c's own choice.
+    # Keep the GIL for the 70 us that a megabyte takes with the processor's own instruction. Another thread would have
+    # it for 5 ms: 5 % less time for records at full speed in pure Python. -1 is crc32c's own choice.
     return partial(crc32c, gil_release_mode=0 if hardware_based else -1)
 
 

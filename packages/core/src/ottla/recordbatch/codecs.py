@@ -1,4 +1,4 @@
-"""Which codec a batch names in the three lowest bits of its attributes, and the plain bytes behind it."""
+"""The codec in the three lowest bits of a batch's attributes, and unpacking with it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ZSTD: Final = 4
 
 
 def codec(codec_id: int, compressors: Mapping[int, Compressor]) -> Compressor | None:
-    """The one that a batch names, None for plain records; one that is not here is a CorruptBatchError."""
+    """The codec of a batch, None for uncompressed records. Raises CorruptBatchError for an unknown one."""
     if codec_id == NONE:
         return None
     compressor = compressors.get(codec_id)
@@ -27,8 +27,10 @@ def codec(codec_id: int, compressors: Mapping[int, Compressor]) -> Compressor | 
 
 
 def unpack(packed: Buffer, *, codec_id: int, compressors: Mapping[int, Compressor], limit: int) -> memoryview:
-    """The plain bytes, at most *limit* when compressed; a codec that is not here, or what it raises:
-    CorruptBatchError."""
+    """The uncompressed bytes, at most *limit* if they were compressed.
+
+    Raises CorruptBatchError for an unknown codec, or for any error of the codec.
+    """
     compressor = codec(codec_id, compressors)
     if compressor is None:
         return memoryview(packed)
@@ -38,12 +40,12 @@ def unpack(packed: Buffer, *, codec_id: int, compressors: Mapping[int, Compresso
         raise
     except ProtocolError as error:
         raise CorruptBatchError(str(error)) from error
-    except Exception as error:  # the codec may be somebody else's, and these bytes anybody's
+    except Exception as error:  # the codec may be third-party code, and the bytes are not trusted
         raise CorruptBatchError(f"codec {codec_id} cannot unpack it: {printable(repr(error))}") from error
 
 
 def compressed(compressor: Compressor, chunks: Sequence[Buffer]) -> bytes:
-    """What a compressor makes of *chunks*. Raises what it raises, and InvalidPluginError for what are no bytes."""
+    """The compressed chunks. Raises the compressor's errors, and InvalidPluginError if the result is not bytes."""
     made = compressor.compress(chunks, level=None)
     if type(made) is bytes:
         return made

@@ -1,7 +1,7 @@
-"""A finished batch in an older format, for a broker that turned out not to take the one it was made for.
+"""A finished batch in an older format, for a broker that does not support the batch's own format.
 
-Keys, values, order, codec and, in v1, timestamps stay. A producer's id, epoch and sequence are left behind: the
-broker cannot recognise a duplicate. What would be lost of the records themselves is refused instead.
+Keys, values, order, codec and, in v1, timestamps stay. Producer id, epoch and sequence are dropped, so the broker
+cannot recognise a duplicate. Records that would lose data are refused.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ottla.recordbatch.stored import RecordBatch
 
 
 def down_converted(section: Section, *, magic: int, compressors: Mapping[int, Compressor]) -> Section:
-    """The section in format *magic*, 0 or 1; *compressors* by codec id. One that is old enough comes back as it is.
+    """The section in format *magic*, 0 or 1; *compressors* by codec id. Returned unchanged if it is old enough.
 
-    Headers, and zstd, are a UnsupportedVersionError that says what to do.
+    Raises UnsupportedVersionError, with a remedy, for headers and for zstd.
     """
     if section.magic <= magic:
         return section
@@ -32,9 +32,9 @@ def down_converted(section: Section, *, magic: int, compressors: Mapping[int, Co
 
 
 def rewritten(batches: Iterable[RecordBatch], *, magic: int, compressors: Mapping[int, Compressor]) -> Section:
-    """The records of *batches*, one batch in v2 or a whole set of messages, as one section in format *magic*, 0 or 1.
+    """The records of *batches*, one batch in v2 or a whole message set, as one section in format *magic*, 0 or 1.
 
-    Offsets count from 0, as in what is produced. Headers, transactions and zstd are a UnsupportedVersionError.
+    Offsets start at 0, as in a Produce request. Raises UnsupportedVersionError for headers, transactions and zstd.
     """
     batches = tuple(batches)
     for batch in batches:

@@ -1,8 +1,8 @@
-"""LZ4 inside messages of format v0: the frame's header checksum is a wrong one, and must be.
+"""LZ4 inside messages of format v0: the frame's header checksum has to be wrong.
 
-Kafka's first LZ4 writer took the frame's magic number into the checksum, which the LZ4 specification leaves out.
-Brokers of that time insist on it, so v0 keeps it; from v1 on frames are right (KIP-57). Newer readers do not look at
-the byte in v0, for other writers had it right even then: we make it right before a library sees it.
+Kafka's first LZ4 writer included the frame's magic number in the checksum; the LZ4 specification does not. Brokers of
+that time require the wrong checksum, so v0 keeps it; from v1 on frames are right (KIP-57). Newer readers ignore the
+byte in v0, since other writers wrote it right even then; here it is corrected before a library reads the frame.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from ottla.interfaces import Buffer
 _MAGIC: Final = b"\x04\x22\x4d\x18"
 _FLAGS: Final = len(_MAGIC)
 _SIZED: Final = 0x08
-"""The flag of a frame that states its content size, which is then 8 bytes more in the header."""
+"""The flag of a frame that has its content size, 8 more bytes in the header."""
 
 _UINT32: Final = 0xFFFFFFFF
 _PRIMES: Final = (2654435761, 2246822519, 3266489917, 668265263, 374761393)
 
 
 def with_v0_checksum(frame: bytes) -> bytes:
-    """The frame as messages of format v0 carry it."""
+    """The frame with the checksum of messages of format v0."""
     place = _checksum_place(frame)
     return frame if place is None else _replaced(frame, place, frame[:place])
 
 
 def with_right_checksum(frame: Buffer) -> Buffer:
-    """The frame as the specification has it, whatever its checksum was; what is no frame comes back unchanged."""
+    """The frame with the specified checksum, whatever it was; anything but a frame is returned unchanged."""
     place = _checksum_place(frame)
     return frame if place is None else _replaced(frame, place, frame[_FLAGS:place])
 

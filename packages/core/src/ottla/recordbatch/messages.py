@@ -1,8 +1,8 @@
-"""Formats v0 and v1, written and read: sets of messages, where a compressed set is the value of a wrapper message.
+"""Formats v0 and v1, written and read: message sets, in which a compressed set is the value of a wrapper message.
 
 A message is its offset, its length, a CRC-32 of all that follows, magic, attributes, in v1 a timestamp, key and value.
-A wrapper's offset is that of its last message; those inside count from 0 in v1, and are the log's own in v0.
-Neither format has headers, producer ids or transactions, nor zstd.
+A wrapper's offset is that of its last message; offsets inside start at 0 in v1, and are the log's own in v0. Neither
+format has headers, producer ids or transactions, nor zstd.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _LOG_APPEND_TIME: Final = 0x08
 _BEFORE: Final = struct.Struct(">qiI")
 """Offset, length, checksum."""
 _COUNTED_FROM: Final = 12
-"""The length counts what follows it."""
+"""The length counts the bytes after it."""
 _HEADS: Final = (struct.Struct(">bb"), struct.Struct(">bbq"))
 """By format: magic, attributes, and in v1 the timestamp."""
 _SIZE: Final = struct.Struct(">i")
 _NULL: Final = _SIZE.pack(-1)
 
 OVERHEADS: Final = tuple(_BEFORE.size + head.size + 2 * _SIZE.size for head in _HEADS)
-"""By format, what a message takes beside its key and value: 26 and 34 bytes."""
+"""By format, the bytes of a message besides its key and value: 26 and 34."""
 
 
 def message_set(
@@ -53,7 +53,7 @@ def message_set(
 
 
 def wrapper(magic: int, packed: bytes, *, codec_id: int, count: int, max_timestamp: int) -> bytes:
-    """The message around a compressed set of *count* messages."""
+    """The wrapper message of a compressed set of *count* messages."""
     return _message(
         magic,
         offset=count - 1,
@@ -88,13 +88,13 @@ class _Message:
 
 
 def read_message(view: memoryview, *, compressors: Mapping[int, Compressor], limit: int) -> RecordBatch:
-    """The one message of *view*, as a batch; a wrapper may unpack to *limit* bytes."""
+    """The single message in *view*, as a batch; a wrapper may unpack to *limit* bytes."""
     outer = _read(view)
     try:
         inner = _inner(outer, compressors, limit) if outer.codec_id else (outer,)
     except CorruptBatchError as error:
         raise CorruptBatchError(f"the message at offset {outer.offset}: {error}") from error
-    # Some clients leave a wrapper's offset at 0 when they produce; then its messages alone say where they are.
+    # Some clients leave a wrapper's offset at 0 when they produce; then only its messages have offsets.
     base = outer.offset - inner[-1].offset if outer.magic and outer.codec_id and outer.offset else 0
     records = tuple(_record(message, base, outer) for message in inner)
     return RecordBatch(
@@ -111,7 +111,7 @@ def read_message(view: memoryview, *, compressors: Mapping[int, Compressor], lim
 
 
 def message_size(view: memoryview) -> int:
-    """What the first message of *view*, whose magic is there to see, says of its size."""
+    """The size of the first message in *view*, by its length field; the view includes its magic."""
     size: int = _COUNTED_FROM + _BEFORE.unpack_from(view)[1]
     if size < OVERHEADS[view[_BEFORE.size]]:
         raise CorruptBatchError(f"a message of {size} bytes is shorter than one without key and value")
@@ -119,7 +119,7 @@ def message_size(view: memoryview) -> int:
 
 
 def _read(view: memoryview) -> _Message:
-    """A message that fills *view*."""
+    """Read the message that fills *view*."""
     offset, _length, crc = _BEFORE.unpack_from(view)
     if crc32(view[_BEFORE.size :]) != crc:
         raise CorruptBatchError(f"the checksum of the message at offset {offset} is wrong")
@@ -153,7 +153,7 @@ def _read_sized(view: memoryview, position: int) -> tuple[bytes | None, int]:
 
 
 def _inner(outer: _Message, compressors: Mapping[int, Compressor], limit: int) -> tuple[_Message, ...]:
-    """The messages of a wrapper, with their offsets as they stand in it."""
+    """The messages of a wrapper, with their offsets inside it."""
     if outer.value is None:
         raise CorruptBatchError("a wrapper has nothing inside: its value is null")
     if outer.codec_id == ZSTD:

@@ -1,7 +1,7 @@
-"""Numbers of a batch's records, one for each, in little space where many in a row are the same.
+"""Numbers of a batch's records, one for each, stored compactly if many in a row are equal.
 
-A program that sends as fast as it can gives hundreds of records in a row the same millisecond, and values often have
-one size.
+A program that sends as fast as it can creates hundreds of records in the same millisecond, and values often have one
+size.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Self, overload
 
 
 class Constant(Sequence[int]):
-    """One number as often as there are records."""
+    """One number, repeated for all records."""
 
     __slots__ = ("_count", "number")
 
@@ -23,7 +23,7 @@ class Constant(Sequence[int]):
 
     @classmethod
     def of(cls, numbers: Sequence[int]) -> Self | None:
-        """These, if there are some and all are one number."""
+        """A constant if *numbers* is not empty and all are equal; else None."""
         alike = bool(numbers) and numbers.count(numbers[0]) == len(numbers)
         return cls(numbers[0], len(numbers)) if alike else None
 
@@ -34,21 +34,21 @@ class Constant(Sequence[int]):
     def __getitem__(self, index: slice) -> Sequence[int]: ...
 
     def __getitem__(self, index: int | slice) -> int | Sequence[int]:
-        """The number, or fewer of it."""
+        """The number, or a shorter sequence of it."""
         found = range(self._count)[index]
         return self.number if isinstance(found, int) else Constant(self.number, len(found))
 
     def __iter__(self) -> Iterator[int]:
-        """The same again and again."""
+        """Iterate over the repeated number."""
         return repeat(self.number, self._count)
 
     def __len__(self) -> int:
-        """How often there is."""
+        """The number of repetitions."""
         return self._count
 
 
 class Timestamps(Sequence[int]):
-    """Of *count* records, in ms: moments, each with the index of the first record that has it."""
+    """Timestamps of *count* records, in ms: distinct moments, each with the index of its first record."""
 
     __slots__ = ("_count", "_starts", "moments")
 
@@ -59,15 +59,15 @@ class Timestamps(Sequence[int]):
 
     @classmethod
     def of(cls, timestamps: Sequence[int]) -> Self:
-        """These, one for each record."""
+        """Timestamps from a sequence with one for each record."""
         return cls(timestamps, range(len(timestamps)), len(timestamps))
 
     def runs(self) -> Iterator[tuple[int, int]]:
-        """Each moment, with the number of records in a row that have it."""
+        """Each moment, with the number of consecutive records that have it."""
         return ((moment, stop - start) for moment, (start, stop) in zip(self.moments, self._bounds(), strict=True))
 
     def cut(self, indexes: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-        """Where the moments are to be found among *indexes*, which ascend: each moment, and from where to where."""
+        """Split ascending *indexes* by moment: each moment, with the start and stop of its part."""
         for moment, (start, stop) in zip(self.moments, self._bounds(), strict=True):
             first, last = bisect_left(indexes, start), bisect_left(indexes, stop)
             if first < last:
@@ -83,16 +83,16 @@ class Timestamps(Sequence[int]):
     def __getitem__(self, index: slice) -> Sequence[int]: ...
 
     def __getitem__(self, index: int | slice) -> int | Sequence[int]:
-        """The timestamp of one record, or those of some."""
+        """The timestamp of one record, or of a slice."""
         found = range(self._count)[index]
         if isinstance(found, range):
             return [self[place] for place in found]
         return self.moments[bisect_right(self._starts, found) - 1]
 
     def __iter__(self) -> Iterator[int]:
-        """One after the other, faster than by index."""
+        """All timestamps in order, faster than by index."""
         return chain.from_iterable(starmap(repeat, self.runs()))
 
     def __len__(self) -> int:
-        """How many records there are."""
+        """The number of records."""
         return self._count

@@ -1,8 +1,7 @@
 """The columns of a batch that `send` fills, one Python object after the other.
 
-Appending is the hot path of the caller's thread, so it only puts a record's parts on lists and counts what they
-occupy. How they become bytes is the business of `records_v2`, or of `messages` for the formats before, once, when
-the batch is sealed.
+Appending is the hot path of the caller's thread, so it only appends a record's parts to lists and counts their size.
+`records_v2`, or `messages` for older formats, encodes them once, when the batch is sealed.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ Part = TypeVar("Part", bytes, bytes | None, OnDelivery | None)
 TIMESTAMP_MAX: Final = 2**63 - 1
 
 _NEAR_MS: Final = 1 << 20
-"""Timestamps this close to the first one, some 17 minutes, have deltas of at most three bytes."""
+"""Timestamps within this distance of the first one, some 17 minutes, have deltas of at most three bytes."""
 
 _FAR_COST: Final = 7
-"""What the delta of any other timestamp may take beyond those three bytes."""
+"""The maximum bytes of any other timestamp's delta beyond those three."""
 
 _NO_HEADERS: Final = b"\0"
 
@@ -44,25 +43,25 @@ _FRAME: Final = 10
 """Length (2 bytes), attributes (1), timestamp delta (3), sizes of a null key (1) and of a value (2), no headers (1)."""
 
 OBJECT_COST: Final = 176
-"""Bytes that a queued record costs beside its own: its objects' headers, its timestamp, its places in the columns."""
+"""Bytes that a queued record costs besides its own: its objects' headers, its timestamp, its entries in the columns."""
 
 _first: Final = itemgetter(0)
 
 _NAMES_KEPT: Final = 1000
 _LONGEST_NAME_KEPT: Final = 100
 _names: dict[str, bytes] = {}
-"""The bytes of header names, each behind its size; the first ones that were seen."""
+"""The encoded names of headers with their sizes; the first ones seen."""
 
 _LONGER_SIZES: Final = 12
-"""One byte more for each 4096 bytes pays for what sizes of 8192 and above take beyond two bytes each."""
+"""One byte more for each 4096 bytes covers the varints of sizes from 8192 on, which take more than two bytes."""
 
 
 class ObjectColumns:
-    """Keys, values, headers and callbacks in Python lists; all but the values have none until a record has one.
+    """Keys, values, headers and callbacks in Python lists; all lists but the values are None until a record needs them.
 
-    A timestamp that the format cannot hold, or a header name that UTF-8 cannot, raises InvalidRecordError.
+    Raises InvalidRecordError for a timestamp that the format cannot hold, or a header name that UTF-8 cannot.
 
-    `put` is for any thread, and keeps callbacks; whoever calls the others meanwhile holds `lock`.
+    `put` is for any thread, and keeps callbacks; callers of other methods hold `lock` if `put` may be called meanwhile.
     """
 
     __slots__ = (
@@ -98,9 +97,9 @@ class ObjectColumns:
         self._used = 0
         self._far_bytes = 0
         self._low, self._high = 1, 0  # no timestamp is near before the first one
-        self._moment: int | None = None  # the timestamp of the record before, if that needs no other look,
-        self._since, self._until = 0, 0  # and from when to when it is the time, in ns
-        self._moments: list[int] = []  # timestamps that differ from the one before,
+        self._moment: int | None = None  # the previous record's timestamp, if it is near,
+        self._since, self._until = 0, 0  # and the time in ns from which and until which it is the current one
+        self._moments: list[int] = []  # timestamps that differ from the previous one,
         self._starts: list[int] = []  # and the indexes of their records
         self._keys: list[bytes | None] | None = None
         self._values: list[bytes | None] = []
@@ -109,7 +108,7 @@ class ObjectColumns:
         self._nulls = False  # among the values, or among the keys if there are some
         self._plain = True  # no record has headers or a callback yet
         self._facts: Facts | None = None
-        self._kept: int | None = None  # how many records there were when a handler broke a put off
+        self._kept: int | None = None  # the number of records when a handler broke off a put
         self._count = 0  # once encoded
         self.lock = RLock()
         self._putting = False
@@ -118,10 +117,10 @@ class ObjectColumns:
     def append(
         self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
     ) -> int | None:
-        """The record's index in the batch; None: no room. An empty batch takes any record."""
+        """Append a record; return its index in the batch, None if there is no room. An empty batch takes any record."""
         return self.put(key, value, headers, timestamp_ms, None)
 
-    # Encoding headers here and not in `encode` lets a bad one stop its own record only, and leaves one object instead
+    # Headers are encoded here and not in `encode`: a bad one fails only its own record, and one object is kept instead
     # of a tuple of tuples.
     def put(
         self,
@@ -131,13 +130,13 @@ class ObjectColumns:
         timestamp_ms: int | None,
         on_delivery: OnDelivery | None,
     ) -> int | None:
-        """`append`, with what is to be called, under the lock: one call where three would cost 100 ns more.
+        """`append` with a callback, under the lock: one call where three would cost 100 ns more.
 
-        Without a timestamp it is now.
+        Without a timestamp it uses the current time.
         """
-        # A with statement would take 50 ns more for each record. Ctrl-C right behind `acquire` finds the lock taken and
-        # no `finally` yet: a lock that knows its owner can be given back all the same. The value is put last: where a
-        # signal handler interrupts this, the record is on the batch if its value is.
+        # A with statement would take 50 ns more for each record. After Ctrl-C right behind `acquire` the lock is taken
+        # and there is no `finally` yet: an RLock knows its owner, so it can still be released. The value is appended
+        # last: if a signal handler interrupts this, the record is in the batch if its value is.
         try:
             self._acquire()
             if self._putting:  # this is a handler, or __del__, inside a put of the same thread
@@ -148,7 +147,7 @@ class ObjectColumns:
             try:
                 values = self._values
                 index = len(values)
-                # What most records are, in the same millisecond as the one before: 40 to 65 ns less than what follows.
+                # Most records, in the same millisecond as the previous one: 40 to 65 ns less than the code below.
                 if on_delivery is None and timestamp_ms is None and value and not headers and self._plain:
                     keys = self._keys
                     if (key is None) is (keys is None):
@@ -164,7 +163,7 @@ class ObjectColumns:
                 now = 0
                 if timestamp_ms is None:
                     now = time_ns()
-                    # 35 ns less than to divide each time
+                    # 35 ns less than a division each time
                     timestamp_ms = (self._moment or 0) if self._since <= now < self._until else now // 1_000_000
                 used = self._used + OBJECT_COST
                 if value is not None:
@@ -187,9 +186,9 @@ class ObjectColumns:
                     if now and self._moment is not None:
                         self._since = timestamp_ms * 1_000_000
                         self._until = self._since + 1_000_000
-                if self._closed:  # `break_off` by a handler that ran meanwhile
+                if self._closed:  # by `break_off` of a handler that ran meanwhile
                     return None
-                # No call from here to the first append, so no handler between that look and these columns.
+                # No call from here to the first append, so no handler runs between that check and these columns.
                 keys, sections, callbacks = self._keys, None, None
                 if keys is None:
                     if key is not None:
@@ -229,20 +228,21 @@ class ObjectColumns:
                 raise
             if self._kept is None or not isinstance(error, RuntimeError):
                 raise
-            # A handler has broken this off, and the lock is not ours any more.
+            # A handler has broken this off, and we do not hold the lock any more.
             with suppress(UnboundLocalError):
                 raise raised from None
             try:
-                # It was put, and before that. Behind that, the values may be those of columns that were encoded: none.
+                # The record was put if its index is among those kept. After that, the values may be those of encoded
+                # columns: none.
                 return index if index < min(self._kept, len(values)) else None
             except UnboundLocalError:
                 return None
 
     def break_off(self) -> None:
-        """Take no more records, for a handler on the thread that is in the middle of `put` will wait for this batch.
+        """Close the columns and release the lock, when a signal handler or __del__ runs inside a `put` of its thread.
 
-        That `put` goes on with columns that nobody reads any more; without the lock it finds out what became of its
-        record.
+        The handler will wait for this batch. The interrupted `put` goes on with columns that are not read any more;
+        without the lock it finds out whether its record is in the batch.
         """
         if not self.lock._is_owned():  # type: ignore[attr-defined]
             return
@@ -257,19 +257,19 @@ class ObjectColumns:
         self._release()
 
     def _trim(self) -> None:
-        """Forget what is left of a record that was broken off: what is beyond the values."""
+        """Remove the rest of a record that was broken off: everything beyond the values."""
         count = len(self._values)
         for column in (self._keys, self._headers, self._callbacks):
             if column is not None:
                 del column[count:]
         turns = bisect_left(self._starts, count)
         del self._moments[turns:], self._starts[turns:]
-        self._moment, self._until = None, 0  # the next record has its own
+        self._moment, self._until = None, 0  # the next record sets its own
 
     def extend(self, other: Columns, indexes: Sequence[int]) -> int:
-        """Append these records of other columns, and their callbacks; how many, for the rest has no room.
+        """Append these records of other columns, with their callbacks; return how many had room.
 
-        The indexes ascend. An empty batch takes the first one in any case.
+        The indexes ascend. An empty batch always takes the first one.
         """
         assert isinstance(other, ObjectColumns), "columns of one encoder only"
         chosen = _chooser(indexes)
@@ -303,31 +303,31 @@ class ObjectColumns:
         return self._keys or [None] * len(self._values)
 
     def release(self) -> None:
-        """Let go of the records, which other columns have taken over; their number stays."""
+        """Drop the records, which other columns have taken over; their number stays."""
         self._count = len(self._values)
         self._let_go()
 
     def allow(self, memory: int) -> None:
-        """From now on there is room while the records occupy no more than *memory* bytes."""
+        """Set the maximum memory of the records to *memory* bytes."""
         if self._putting:
             self.break_off()
         if not self._closed:
             self._limit = memory
 
     def close(self) -> None:
-        """Take no more records."""
-        if self._putting:  # in a handler: with the lock held, it can only be a put of this very thread
+        """Refuse further records."""
+        if self._putting:  # in a handler: the lock is held, so it can only be a put of this thread
             self.break_off()
         self._closed, self._limit = True, -1
         self._moment, self._until = None, 0
-        self._low, self._high = 1, 0  # no timestamp is near any more, so that each is looked at
+        self._low, self._high = 1, 0  # no timestamp is near any more, so each one goes through `_turn`
 
     def memory(self) -> int:
-        """What the records occupied until they were encoded, their objects included."""
+        """The memory of the records until they were encoded, objects included."""
         return self._used
 
     def __len__(self) -> int:
-        """How many records there are; also after `encode`."""
+        """The number of records; also after `encode`."""
         return self._count or len(self._values)
 
     def size_estimate(self) -> int:
@@ -338,9 +338,9 @@ class ObjectColumns:
         return bare + (bare >> _LONGER_SIZES) + count * frame + self._far_bytes
 
     def encode(self, magic: int) -> Encoded:
-        """Encode everything at once and let go of the records; called once, outside every lock.
+        """Encode everything at once and drop the records; called once, outside every lock.
 
-        A format before v2 cannot carry headers: UnsupportedVersionError, and the records stay. v0 has no timestamps.
+        Raises UnsupportedVersionError for headers in a format before v2, and keeps the records. v0 has no timestamps.
         """
         keys, values, timestamps = self._keys, self._values, self._timestamps()
         first, highest, count = timestamps[0], max(timestamps.moments), len(values)
@@ -366,7 +366,7 @@ class ObjectColumns:
         return Encoded(chunks=[section], first_timestamp=first, max_timestamp=highest, count=count)
 
     def facts(self) -> Facts:
-        """What is told of each record once it is delivered; also after `encode`."""
+        """The times and sizes of records, for their metadata after delivery; also after `encode`."""
         keys, values = self._keys, self._values
         return self._facts or Facts(
             self._timestamps(),
@@ -375,17 +375,17 @@ class ObjectColumns:
         )
 
     def take_callbacks(self, given: list[tuple[int, OnDelivery]]) -> Collection[tuple[int, OnDelivery]]:
-        """All pairs of index and callback, in order, for once: those that came with records, and those *given*."""
+        """All pairs of index and callback, in order: those of records, and those *given*. The callbacks are removed."""
         own = self._callbacks
         if own is None:
             return given
         column = CallbackColumn(own)
         taken = sorted([*column, *given], key=_first) if given else column
-        self._callbacks = None  # last: what fails before has taken none
+        self._callbacks = None  # last: an exception before it leaves all callbacks in place
         return taken
 
     def _turn(self, timestamp_ms: int, index: int) -> bool:
-        """Let another timestamp begin at *index*; False: no room. The first one says what is near."""
+        """Begin another timestamp at *index*; False: no room. The first one determines which ones are near."""
         if self._closed:
             return False
         if not -1 <= timestamp_ms <= TIMESTAMP_MAX:
@@ -394,9 +394,9 @@ class ObjectColumns:
             self._low = max(timestamp_ms - _NEAR_MS, -1)
             self._high = min(timestamp_ms + _NEAR_MS - 1, TIMESTAMP_MAX)
         elif timestamp_ms - self._moments[0] > TIMESTAMP_MAX:
-            return False  # after a first one of -1 the last moment of all is 2**63 away, more than a delta can say
+            return False  # after a first one of -1 the largest timestamp is 2**63 away, more than a delta can hold
         near = self._low <= timestamp_ms <= self._high
-        self._moment = timestamp_ms if near else None  # the next far one costs the same
+        self._moment = timestamp_ms if near else None  # the next far one costs the same again
         self._until = 0
         if not near:
             self._far_bytes += _FAR_COST
@@ -412,7 +412,7 @@ class ObjectColumns:
 
     def _timestamps(self) -> Timestamps:
         count = len(self._values)
-        if self._kept is not None:  # a put that was broken off may have gone on
+        if self._kept is not None:  # an interrupted put may have gone on
             turns = bisect_left(self._starts, count)
             return Timestamps(self._moments[:turns], self._starts[:turns], count)
         return Timestamps(self._moments, self._starts, count)
@@ -428,7 +428,7 @@ class ObjectColumns:
     def _fitting(
         self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None, headers: Sequence[bytes] | None
     ) -> int:
-        """How many of these records there is room for."""
+        """The number of these records for which there is room."""
         sizes = (map(_length, column) for column in (values, keys, headers) if column is not None)
         each = OBJECT_COST - (0 if headers is None else len(_NO_HEADERS))
         occupied = accumulate((sum(parts, each) for parts in zip(*sizes, strict=True)), initial=self._used)
@@ -444,7 +444,7 @@ signals.may_be_broken_off(ObjectColumns.put, lambda names: names["self"].break_o
 
 
 def encode_headers(headers: Sequence[Header]) -> bytes:
-    """The headers of one record as they stand at its end."""
+    """The headers of one record, in the format at its end."""
     parts = [varint(len(headers))]
     for name, content in headers:
         start = _names.get(name) or _header_name(name)
@@ -453,7 +453,7 @@ def encode_headers(headers: Sequence[Header]) -> bytes:
 
 
 def _header_name(name: str) -> bytes:
-    """How a header with this name begins. Programs have few names."""
+    """The encoded name of a header with its size. Programs have few names."""
     try:
         encoded = name.encode()
     except UnicodeEncodeError as error:
@@ -467,7 +467,7 @@ def _header_name(name: str) -> bytes:
 def _joined(
     column: list[Part] | None, count: int, more: Sequence[Part] | None, number: int, *, filler: Part
 ) -> list[Part] | None:
-    """A column of *count* places with *number* more; None as long as it would hold nothing but fillers."""
+    """A column of *count* entries extended by *number* more; None while it would have only fillers."""
     if column is None and more is None:
         return None
     joined = [filler] * count if column is None else column
@@ -476,10 +476,10 @@ def _joined(
 
 
 def _chooser(indexes: Sequence[int]) -> Callable[[Any], Any]:
-    """Picks these places of a column, of None None."""
+    """A function that picks these entries of a column; None for None."""
     if len(indexes) == 1:
         return lambda column: None if column is None else [column[indexes[0]]]
-    choose = itemgetter(*indexes)  # half of what a loop takes
+    choose = itemgetter(*indexes)  # half the time of a loop
     return lambda column: None if column is None else choose(column)
 
 
@@ -494,7 +494,7 @@ def _length(part: bytes | None) -> int:
 
 
 def _sizes(column: Sequence[bytes | None], *, nulls: bool) -> Sequence[int]:
-    """The size of each, -1 for null."""
+    """The size of each part, -1 for null."""
     if nulls and None in column:
         return array("i", [-1 if part is None else len(part) for part in column])
     sizes = list(map(len, column))  # type: ignore[arg-type]  # none is null
@@ -502,13 +502,13 @@ def _sizes(column: Sequence[bytes | None], *, nulls: bool) -> Sequence[int]:
 
 
 class ObjectEncoder:
-    """Pure Python, for `send`."""
+    """The encoder in pure Python, for `send`."""
 
     priority = 0
     record_cost = OBJECT_COST
 
     def columns(self, kind: ColumnsKind, limit: int) -> Columns | None:
-        """Columns for a batch of about *limit* bytes of records; None: this kind is not taken."""
+        """Columns for a batch of about *limit* bytes of records; None for an unsupported kind."""
         return ObjectColumns(limit) if kind is ColumnsKind.OBJECTS else None
 
 

@@ -1,6 +1,6 @@
-"""Record batches read back, of any mixture of formats: for tests, for the command line, and to split a batch.
+"""Parsing record batches of any mixture of formats: for tests, for the command line, and to split a batch.
 
-Nothing in the bytes is trusted: whatever is wrong with them is a CorruptBatchError, and what they unpack to is bounded.
+The bytes are not trusted: any error in them raises CorruptBatchError, and their unpacked size is bounded.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ottla.recordbatch.stored import ControlMarker, Record, RecordBatch
 __all__ = ["UNPACKED_LIMIT", "ControlMarker", "Record", "RecordBatch", "parse_batches"]
 
 UNPACKED_LIMIT: Final = 128 * 1024 * 1024
-"""What the records of one batch may unpack to, unless the caller says otherwise."""
+"""Maximum unpacked bytes of one batch, unless the caller passes another limit."""
 
 _MAGIC_AT: Final = 16
-"""Offset and length come first in every format, and the magic byte is at the same place."""
+"""Every format begins with offset and length, and has the magic byte at the same place."""
 
 
 class _Read(Protocol):
@@ -41,9 +41,9 @@ def parse_batches(
     limit: int = UNPACKED_LIMIT,
     partial_tail: bool = False,
 ) -> Iterator[RecordBatch]:
-    """The batches of *buffer*, one after the other, each in the format it names; *compressors* by codec id.
+    """The batches of *buffer*, one after the other, each in its own format; *compressors* by codec id.
 
-    With *partial_tail* an incomplete last batch is left out: brokers cut what they answer to a Fetch.
+    With *partial_tail* an incomplete last batch is left out: brokers may truncate the end of a Fetch response.
     """
     view = memoryview(buffer)
     while view:
@@ -58,7 +58,7 @@ def parse_batches(
 
 
 def _first(view: memoryview) -> tuple[int, _Read] | None:
-    """The size of the first batch, and what reads it; None: its end is missing."""
+    """The size of the first batch, and the function that reads it; None if its end is missing."""
     if len(view) <= _MAGIC_AT:
         return None
     magic = view[_MAGIC_AT]

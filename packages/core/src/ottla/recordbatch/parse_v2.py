@@ -1,4 +1,4 @@
-"""Record batches of format v2 read back. Nothing in the bytes is trusted."""
+"""Parsing record batches of format v2. The bytes are not trusted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ottla.recordbatch.v2 import (
 
 
 def read_batch(view: memoryview, *, compressors: Mapping[int, Compressor], limit: int) -> RecordBatch:
-    """The one batch of *view*; its records may unpack to *limit* bytes."""
+    """The single batch in *view*; its records may unpack to *limit* bytes."""
     base_offset, _length, leader_epoch, _magic, crc = UNCHECKED.unpack_from(view)
     if crc32c(view[CHECKED_FROM:]) != crc:
         raise CorruptBatchError(f"the checksum of the batch at offset {base_offset} is wrong")
@@ -64,7 +64,7 @@ def read_batch(view: memoryview, *, compressors: Mapping[int, Compressor], limit
 
 
 def batch_size(view: memoryview) -> int:
-    """What the first batch of *view*, whose magic is there to see, says of its size."""
+    """The size of the first batch in *view*, by its length field; the view includes its magic."""
     size = COUNTED_FROM + int.from_bytes(view[LENGTH_OFFSET:COUNTED_FROM], "big", signed=True)
     if size < HEADER_SIZE:
         raise CorruptBatchError(f"a batch of {size} bytes is shorter than its header")

@@ -1,11 +1,10 @@
 """The records section of format v2, from columns: a whole batch at once.
 
-A record is its length, attributes, timestamp delta, offset delta, key, value and headers, lengths as zigzag
-varints. Each of these is a column, most of them out of tables; laid between each other they are the fragments that one
-join makes bytes of.
+A record is its length, attributes, timestamp delta, offset delta, key, value and headers, lengths as zigzag varints.
+Each of these is a column, most of them from tables. Interleaved, they are the fragments that one join turns into bytes.
 
-ns per record of 100 bytes, CPython 3.11, the column of fragments and the join: 85, or 55 where all values have one
-size; 145 with a loop that adds the fragments of one record after the other.
+Nanoseconds per record of 100 bytes for the column of fragments and the join, CPython 3.11: 85, or 55 if all values have
+one size. A loop that adds the fragments of one record after the other takes 145.
 """
 
 from __future__ import annotations
@@ -18,25 +17,25 @@ from ottla.protocol.primitives import VARINT, varint
 from ottla.recordbatch.number_columns import Constant, Timestamps
 
 _TWO_BYTES: Final = len(VARINT)
-"""Sizes below this take at most two bytes, and are found in the tables."""
+"""Sizes below this take at most two bytes, and are in the tables."""
 
 _MOST_FRAME: Final = 32
-"""More than a record takes beside its key, its value and its headers."""
+"""An upper bound of a record's bytes besides its key, value and headers."""
 
 _SIZED: Final = tuple(size + len(encoded) for size, encoded in enumerate(VARINT))
-"""What bytes take together with the varint of their size."""
+"""The size of bytes together with the varint of their size."""
 
 _NEXT: Final = tuple(b"\0" + encoded for encoded in VARINT)
-"""The end of a record without headers, then the length of the next one: one fragment less for each record."""
+"""The end of a record without headers, then the length of the next one: saves one fragment per record."""
 
 _AFTER_NULL: Final = tuple(b"\1" + encoded for encoded in VARINT)
 """A null key, then the size of the value."""
 
 _DELTAS: Final = tuple(b"\0" + varint(delta) for delta in (*range(4096), *range(-4096, 0)))
-"""Attributes and a timestamp delta of -4096 to 4095; the negative ones are where negative indices find them."""
+"""Attributes and a timestamp delta of -4096 to 4095; negative ones are at negative indices."""
 
 _offsets: tuple[bytes, ...] = VARINT
-"""The varints of offset deltas; grows to the largest batch seen, some 45 bytes for each of its records."""
+"""The varints of offset deltas; grows to the largest batch so far, some 45 bytes for each of its records."""
 
 
 def encode_records(
@@ -49,9 +48,9 @@ def encode_records(
     value_sizes: Sequence[int],
     nulls: bool,
 ) -> bytes:
-    """The section. Keys or headers are None when no record has any; headers are encoded; a null's size is -1.
+    """The records section. Keys or headers are None if no record has any; headers are encoded; the size of null is -1.
 
-    *nulls*: there may be some, among the values or the keys.
+    *nulls*: values or keys may include nulls.
     """
     deltas, offsets = _timestamp_deltas(timestamps), _offset_deltas(len(values))
     header_sizes = None if headers is None else _sizes(headers)
@@ -82,7 +81,7 @@ def encode_records(
 
 
 def _lengths(columns: Sequence[Sequence[int]], table: Sequence[bytes], *, frame: int) -> Sequence[bytes]:
-    """The lengths of records, out of a table: the sum of what the *columns* say, the offset's size and *frame*."""
+    """The lengths of records, from a table: the sum of *columns*, the offset's size and *frame*."""
     frame += sum(column.number for column in columns if isinstance(column, Constant))
     different = [column for column in columns if not isinstance(column, Constant)]
     lengths: list[bytes] = []
@@ -126,7 +125,7 @@ def _any(
     deltas: Sequence[bytes],
     offsets: Sequence[bytes],
 ) -> list[bytes]:
-    """Whatever the columns do not take: nulls, large records."""
+    """Fragments for records that the tables do not cover: nulls, large records."""
     fragments: list[bytes] = []
     for key, value, header_section, delta, offset in zip(
         keys or repeat(None), values, headers or repeat(b"\0"), deltas, offsets, strict=False
@@ -152,7 +151,7 @@ def _timestamp_deltas(timestamps: Timestamps) -> list[bytes]:
     """Attributes and a timestamp delta for each record."""
     first, table = timestamps[0], _DELTAS
     near = -4096 <= min(timestamps.moments) - first <= max(timestamps.moments) - first < 4096
-    if near and len(timestamps.moments) * 4 > len(timestamps):  # runs of three or less are no gain
+    if near and len(timestamps.moments) * 4 > len(timestamps):  # runs of three or less gain nothing
         return [table[timestamp - first] for timestamp in timestamps]
     deltas: list[bytes] = []
     for moment, count in timestamps.runs():
@@ -162,7 +161,7 @@ def _timestamp_deltas(timestamps: Timestamps) -> list[bytes]:
 
 def _offset_deltas(count: int) -> Sequence[bytes]:
     global _offsets
-    offsets = _offsets  # two threads that let it grow at once do the same work twice
+    offsets = _offsets  # two threads that extend it at once do the same work twice
     if count > len(offsets):
         _offsets = offsets = (*offsets, *map(varint, range(len(offsets), count)))
     return offsets[:count]

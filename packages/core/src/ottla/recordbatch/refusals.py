@@ -1,4 +1,4 @@
-"""What formats v0 and v1 have no place for, and what to do about it, in one voice."""
+"""Errors for what formats v0 and v1 cannot hold, with remedies."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _FIRST_WITH_V2: Final = "brokers of 0.11 or later, and topics that are not kept 
 
 
 def no_headers(magic: int, *, index: int) -> UnsupportedVersionError:
-    """*index* is the place in its batch of the first record that has some."""
+    """*index* is that of the first record with headers in its batch."""
     return _refusal(magic, f"headers, and record {index} of the batch has some", "send it without", _FIRST_WITH_V2)
 
 
 def no_transactions(magic: int) -> UnsupportedVersionError:
-    """For what belongs to a transaction, or ends one."""
+    """For a batch that belongs to a transaction, or ends one."""
     return _refusal(magic, "transactions", "leave transactional.id unset", _FIRST_WITH_V2)
 
 
@@ -25,7 +25,7 @@ def no_producer_ids(magic: int) -> UnsupportedVersionError:
 
 
 def no_zstd(magic: int) -> UnsupportedVersionError:
-    """For what is, or is to be, compressed with zstd."""
+    """For a batch that is, or is to be, compressed with zstd."""
     return _refusal(magic, "zstd", "choose another compression.type", "brokers and topics of 2.1 or later")
 
 
@@ -34,7 +34,7 @@ def _refusal(magic: int, what: str, remedy: str, newer: str) -> UnsupportedVersi
 
 
 def zstd_is_newer() -> UnsupportedVersionError:
-    """The broker takes record batches, but not with zstd in them."""
+    """For a broker that supports record batches v2, but not zstd."""
     return UnsupportedVersionError(
         "the broker does not know zstd, which is for brokers from 2.1 on: choose another compression.type"
     )

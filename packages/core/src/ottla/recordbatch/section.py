@@ -1,6 +1,6 @@
-"""The last step before the wire: what columns encoded becomes a partition's part of a Produce request.
+"""The last step before the wire: from encoded columns to a partition's part of a Produce request.
 
-Compresses, and in formats v0 and v1 wraps; the header of v2 is written later and any number of times, for producer
+Compresses, and in formats v0 and v1 wraps. The header of v2 is written later and any number of times, because producer
 id, epoch and sequence may change between two attempts.
 """
 
@@ -20,9 +20,9 @@ from ottla.recordbatch.v2 import HEADER_SIZE, batch_header
 
 @attrs.frozen(kw_only=True)
 class Section:
-    """The records of one batch as they travel: in v2 all but the header, in v0 and v1 all there is.
+    """The records of one batch as they are sent: in v2 everything but the header, in v0 and v1 everything.
 
-    `plain_size` is what the records took before they were compressed.
+    `plain_size` is the size of the records before compression.
     """
 
     magic: int
@@ -36,7 +36,7 @@ class Section:
 
     @property
     def ratio(self) -> float:
-        """Compressed to plain size of the records, as the estimation counts it: without header or wrapper."""
+        """Compressed size divided by uncompressed size, for the estimate: without header or wrapper."""
         if self.codec_id == NONE:
             return 1.0
         around = 0 if self.magic == 2 else OVERHEADS[self.magic]
@@ -44,11 +44,11 @@ class Section:
 
     @property
     def wire_size(self) -> int:
-        """What `stamped` takes in a request."""
+        """The size of `stamped` in a request."""
         return self.size + (HEADER_SIZE if self.magic == 2 else 0)
 
     def stamped_with(self, stamp: BatchSequence | None) -> Sequence[Buffer]:
-        """The same, with what a stamp says; None: without one."""
+        """`stamped` with the fields of *stamp*; None: without them."""
         if stamp is None:
             return self.stamped()
         return self.stamped(
@@ -61,8 +61,10 @@ class Section:
     def stamped(
         self, *, producer_id: int = -1, epoch: int = -1, sequence: int = -1, transactional: bool = False
     ) -> Sequence[Buffer]:
-        """The batch for the wire, its records not copied. v0 and v1 have no place for any stamp:
-        UnsupportedVersionError."""
+        """The batch for the wire, without copying its records.
+
+        Raises UnsupportedVersionError for a stamp in v0 or v1, which have no field for it.
+        """
         if self.magic == 2:
             header = batch_header(
                 self.chunks,
@@ -85,7 +87,7 @@ class Section:
 
 @attrs.frozen(kw_only=True, eq=False)
 class SealedBatch:
-    """Records of one partition as they travel, made by somebody who is not the one that sends them."""
+    """Records of one partition, encoded for sending, perhaps by another process than the one that sends them."""
 
     topic: str
     partition: int
@@ -93,9 +95,9 @@ class SealedBatch:
 
 
 def finish(encoded: Encoded, *, magic: int, compressor: Compressor | None) -> Section:
-    """Records that were encoded for format *magic*, compressed and, before v2, wrapped; None: left plain.
+    """Encoded records of format *magic*, compressed and, before v2, wrapped; not compressed if *compressor* is None.
 
-    zstd before v2 is a UnsupportedVersionError.
+    Raises UnsupportedVersionError for zstd before v2.
     """
     chunks, codec_id = encoded.chunks, NONE
     size = plain_size = sum(map(len, chunks))
@@ -119,6 +121,6 @@ def finish(encoded: Encoded, *, magic: int, compressor: Compressor | None) -> Se
 
 
 def refuse_zstd(magic: int, codec_id: int) -> None:
-    """UnsupportedVersionError when a format before v2, which has no zstd, is to carry it."""
+    """Raise UnsupportedVersionError for zstd in a format before v2."""
     if magic < 2 and codec_id == ZSTD:
         raise no_zstd(magic)

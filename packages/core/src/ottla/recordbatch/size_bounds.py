@@ -1,7 +1,7 @@
-"""How large a record may get on the wire, by format: the upper bounds that Kafka's own producer goes by.
+"""Maximum size of a record on the wire, by format: the upper bounds of Java's producer.
 
-They are for checks against `max.request.size` before anything is queued, so they count everything around a record
-that is alone in its batch. Compression is not counted on; before v2, the wrapper that it needs is.
+They are for checks against `max.request.size` before a record is queued, so they include everything around a record
+that is alone in its batch. They do not rely on compression; before v2, they include its wrapper.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RECORD_OVERHEAD: Final = 21
 """In v2: length (5 bytes), attributes (1), timestamp delta (10), offset delta (5), each at its longest."""
 
 _LOG_OVERHEAD: Final = 12
-"""A message's offset and length, which Java counts once for wrapper and message together."""
+"""A message's offset and length; Java counts them once for wrapper and message together."""
 
 
 def lone_record_bound(

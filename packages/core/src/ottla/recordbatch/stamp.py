@@ -1,6 +1,6 @@
-"""Who wrote a batch and as what: producer id, epoch, and the number of its first record among those of a partition.
+"""The producer's fields in a batch's header: producer id, epoch, and the sequence number of its first record.
 
-Sequence numbers go round: 0 follows the highest one.
+Sequence numbers wrap around: 0 follows the highest one.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Final
 import attrs
 
 SEQUENCES: Final = 1 << 31
-"""How many sequence numbers there are."""
+"""The number of sequence numbers."""
 
 
 @attrs.frozen(kw_only=True)
 class ProducerId:
-    """A producer id and its epoch, as the cluster gave them out."""
+    """A producer id and its epoch, as assigned by the cluster."""
 
     id: int
     epoch: int
@@ -26,23 +26,23 @@ class ProducerId:
 
 @attrs.frozen(kw_only=True)
 class BatchSequence:
-    """What a batch's header says of its writer."""
+    """The producer's fields in a batch's header."""
 
     owner: ProducerId
     sequence: int
     transactional: bool = False
 
     def further(self, records: int) -> BatchSequence:
-        """The stamp of what comes so many records later."""
+        """The batch sequence for *records* records later."""
         return BatchSequence(
             owner=self.owner, sequence=(self.sequence + records) % SEQUENCES, transactional=self.transactional
         )
 
     def follows(self, other: BatchSequence) -> bool:
-        """Whether this one comes after another of the same partition."""
+        """Return whether this one comes after another of the same partition."""
         return comes_after(self.sequence, other.sequence)
 
 
 def comes_after(sequence: int, other: int) -> bool:
-    """Whether one sequence number comes after another, no more than half the way round."""
+    """Return whether a sequence number comes after another, at most half the range later."""
     return 0 < (sequence - other) % SEQUENCES < SEQUENCES // 2

@@ -1,4 +1,4 @@
-"""What a log holds, once it is read back: batches of any format, and their records."""
+"""Parsed log content: batches of any format, and their records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.interfaces import Header
 
 @attrs.frozen(kw_only=True)
 class Record:
-    """One record as the log holds it; `timestamp_ms` is the broker's when the batch has LogAppendTime, -1 in v0."""
+    """One record in the log; `timestamp_ms` is the broker's if the batch has LogAppendTime, -1 in v0."""
 
     offset: int
     timestamp_ms: int
@@ -21,7 +21,7 @@ class Record:
 
 
 class ControlMarker(enum.Enum):
-    """What a control batch ends a transaction with."""
+    """The outcome of a transaction in a control batch."""
 
     ABORT = 0
     COMMIT = 1
@@ -31,7 +31,7 @@ class ControlMarker(enum.Enum):
 class RecordBatch:
     """One batch with its records; in formats v0 and v1, one message: a record, or a wrapper with some inside.
 
-    After compaction it may have fewer records than offsets, or none. What a format lacks is -1 or False.
+    After compaction it may have fewer records than offsets, or none. Fields that a format lacks are -1 or False.
     """
 
     magic: int
@@ -52,7 +52,7 @@ class RecordBatch:
 
     @property
     def marker(self) -> ControlMarker | None:
-        """How the transaction ended, if this is a control batch that we understand."""
+        """The outcome of the transaction, if this is a control batch of a known kind."""
         key = self.records[0].key if self.control and self.records else None
         if key is None or len(key) < 4 or key[:2] != b"\0\0":
             return None

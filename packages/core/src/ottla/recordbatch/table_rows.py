@@ -1,6 +1,6 @@
-"""The rows of a table on their way to batches: what an encoder is given, what it gives back, and columns that are full.
+"""Rows of a table for an encoder, the batches that it returns, and their finished columns.
 
-An encoder cuts rows into batches in one go, so its columns are finished when anybody else sees them.
+An encoder cuts rows into batches in one go, so its columns are finished before any other code sees them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ottla.recordbatch.v2 import MAGIC
 class TableRows:
     """Rows as Arrow arrays of one length, each of one chunk. Keys, values and headers are binary or large_binary.
 
-    None: null in every row; for `headers`, which holds encoded header sections, none in any; for `timestamps`, int64
-    in ms without nulls, `now_ms` in all.
+    None means: null in every row; for `headers`, which are encoded header sections, none in any; for `timestamps`,
+    int64 in ms without nulls, `now_ms` in all.
     """
 
     count: int
@@ -34,7 +34,7 @@ class TableRows:
 
 
 class Cut(NamedTuple):
-    """One batch: its partition, UNASSIGNED when none was given, the indexes of its rows in order, and its records."""
+    """One batch: its partition, or UNASSIGNED; the indexes of its rows in order; and its records."""
 
     partition: int
     rows: Sequence[int]
@@ -42,7 +42,7 @@ class Cut(NamedTuple):
 
 
 class FinishedColumns:
-    """A records section that was encoded as a whole: it takes nothing more."""
+    """A records section that was encoded as a whole, and takes no more records."""
 
     __slots__ = ("_count", "_facts", "_first", "_highest", "_section", "_size")
 
@@ -58,16 +58,16 @@ class FinishedColumns:
     def append(
         self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
     ) -> int | None:
-        """None: there is no room."""
+        """Always None: there is no room."""
 
     def allow(self, memory: int) -> None:
-        """It stays closed."""
+        """Do nothing: it stays closed."""
 
     def close(self) -> None:
-        """It is."""
+        """Do nothing: it is closed already."""
 
     def memory(self) -> int:
-        """What the records occupy: their bytes, and what is kept of each for later."""
+        """The memory of the records: their bytes, and their times and sizes."""
         return self._size + self._count * 16
 
     def __len__(self) -> int:
@@ -78,7 +78,7 @@ class FinishedColumns:
         return self._size
 
     def encode(self, magic: int) -> Encoded:
-        """Hand the section over; in a format before v2 its records are encoded anew."""
+        """Return the section; for a format before v2 its records are encoded again."""
         assert self._section is not None, "encoded once"
         encoded = Encoded(
             chunks=[self._section], first_timestamp=self._first, max_timestamp=self._highest, count=self._count
@@ -95,24 +95,24 @@ class FinishedColumns:
         return encoded
 
     def extend(self, other: Columns, indexes: Sequence[int]) -> int:
-        """Nothing has room."""
+        """Always 0: there is no room."""
         return 0
 
     def keys(self) -> Sequence[bytes | None]:
-        """Nobody asks: the rows have their partitions."""
+        """Not needed: the rows have their partitions."""
         raise NotImplementedError("finished columns are of rows that have their partitions")
 
     def release(self) -> None:
-        """Let go of the records."""
+        """Drop the records."""
         self._section = None
 
     def facts(self) -> Facts:
-        """Times and sizes of all records."""
+        """The times and sizes of all records."""
         return self._facts
 
 
 def refused_columns(count: int) -> FinishedColumns:
-    """Columns of records that never were: rows that are refused before they are encoded."""
+    """Columns without content, for rows that are refused before they are encoded."""
     nothing = Constant(0, count)
     return FinishedColumns(
         b"", count=count, first_timestamp=0, highest_timestamp=0, facts=Facts(nothing, None, nothing)
@@ -120,7 +120,7 @@ def refused_columns(count: int) -> FinishedColumns:
 
 
 def sealed_columns(section: Section) -> FinishedColumns:
-    """Columns of records that were sealed elsewhere: of a single one neither time nor sizes are known, and -1."""
+    """Columns of records that were sealed elsewhere; times and sizes of single records are unknown, so they are -1."""
     unknown = Constant(-1, section.count)
     return FinishedColumns(
         b"",

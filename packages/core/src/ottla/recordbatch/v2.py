@@ -1,7 +1,7 @@
-"""The 61 bytes before the records section of format v2: what a batch says of itself.
+"""The 61 bytes before the records section of format v2: the batch header.
 
-The checksum covers all but the first 21 bytes, so a new producer id, epoch or sequence is a new header over the
-same chunks: nothing is encoded, compressed or copied again.
+The checksum covers everything after the first 21 bytes. So a new producer id, epoch or sequence needs a new header
+before the same chunks: nothing is encoded, compressed or copied again.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ottla.recordbatch.checksum import crc32c
 MAGIC: Final = 2
 HEADER_SIZE: Final = 61
 LENGTH_OFFSET: Final = 8
-"""Where the length stands, after the base offset."""
+"""The position of the length, after the base offset."""
 COUNTED_FROM: Final = 12
-"""The length counts what follows it."""
+"""The length counts the bytes after it."""
 CHECKED_FROM: Final = 21
-"""The checksum covers what follows it."""
+"""The checksum covers the bytes after it."""
 NO_LEADER_EPOCH: Final = -1
 
 UNCHECKED: Final = struct.Struct(">qiibI")
@@ -31,7 +31,7 @@ CHECKED: Final = struct.Struct(">hiqqqhii")
 
 
 class Attributes(enum.IntFlag):
-    """The flags above the codec id, which takes the three lowest bits."""
+    """The flags above the codec id, which is in the three lowest bits."""
 
     LOG_APPEND_TIME = 0x08
     TRANSACTIONAL = 0x10
@@ -50,7 +50,7 @@ def batch_header(
     sequence: int = -1,
     transactional: bool = False,
 ) -> bytes:
-    """The header of a batch whose records section is *chunks* in a row, already compressed with *codec_id*."""
+    """The header of a batch whose records section is the concatenated *chunks*, already compressed with *codec_id*."""
     checked = CHECKED.pack(
         codec_id | (Attributes.TRANSACTIONAL.value if transactional else 0),
         count - 1,

@@ -1,8 +1,8 @@
-"""Transactions that are ended from outside: by another process, or after whoever began them is gone.
+"""Transactions that another process ends, or that are ended after their producer is gone.
 
-`complete` ends what `Producer.prepare_transaction` returned; `leftovers` finds what is open, and `abort` ends it.
-`sharing` opens and ends transactions that producers of several processes join; `committed_offset` and `end_offsets`
-tell where a group and the partitions stand, and `survey` what is known of the ids with one beginning.
+`complete` ends what `Producer.prepare_transaction` returned; `leftovers` lists open transactions, and `abort` ends one.
+`sharing` opens and ends transactions that producers of several processes join. `committed_offset` and `end_offsets`
+return offsets of a group and of partitions. `survey` lists the transactional ids with one prefix and their states.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -41,7 +41,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Only now: the messages of transactions cost every program that has none 10 ms at its start.
+    # Imported late: the messages of transactions cost every program 10 ms at its start, also one without transactions.
     if name in __all__:
         from ottla.transactions import admin
 

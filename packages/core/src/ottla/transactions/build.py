@@ -1,4 +1,4 @@
-"""What numbers records, if anything does, and what asks brokers for that: as a configuration asks for it."""
+"""Sequence numbers and transactions of a producer, built by its configuration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class Numbering:
-    """The numbers of records, the requests for them, and who keeps transactions; None: there are none of these."""
+    """Sequences, the source of requests for them, and the transaction manager; None for parts that do not exist."""
 
     sequences: Sequences | None = None
     request_source: RequestSource | None = None
@@ -27,7 +27,7 @@ class Numbering:
 
     @classmethod
     def of(cls, config: TransactionsConfig, backoff: Backoff, client_id: str) -> Self:
-        """What a configuration asks for."""
+        """Build what a configuration asks for."""
         if config.idempotence is Idempotence.OFF:
             return cls()
         if config.transactional_id is None:
@@ -36,7 +36,8 @@ class Numbering:
                 sequences=sequences,
                 request_source=IdempotentAgenda(sequences=sequences, backoff=backoff, client_id=client_id),
             )
-        # Here, because the messages of transactions cost every program that has none 10 ms at its start.
+        # Imported late: the messages of transactions cost every program 10 ms at its start, also one without
+        # transactions.
         from ottla.transactions.manager import TransactionManager
 
         sequences = Sequences(transactional=True, required=True)
@@ -52,5 +53,5 @@ class Numbering:
 
     @property
     def admit(self) -> Callable[[], object] | None:
-        """What raises outside of transactions; None: a record may be queued at any time."""
+        """A check that raises outside of transactions; None if records may be queued at any time."""
         return None if self.manager is None else self.manager.check_open

@@ -1,4 +1,4 @@
-"""Which brokers look after a transactional id and the groups whose positions it commits, as far as that is known."""
+"""The known coordinators of a transactional id and of the groups whose offsets it commits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Coordinators:
         self._groups: dict[str, int] = {}
 
     def node(self, request: CoordinatorRequest) -> int | None:
-        """Who is to be asked; None: any broker, or one that has to be found first."""
+        """The broker to ask; None means any broker, or a coordinator that has to be found first."""
         match request.target:
             case Target.ANY:
                 return None
@@ -31,7 +31,7 @@ class Coordinators:
                 assert_never(request.target)
 
     def before(self, request: CoordinatorRequest) -> CoordinatorRequest:
-        """The request itself, or the search that has to come before it."""
+        """Return the request, or the FindCoordinator request that has to come before it."""
         if request.target is Target.ANY or self.node(request) is not None:
             return request
         if request.target is Target.GROUP:
@@ -39,14 +39,14 @@ class Coordinators:
         return find_coordinator(self._transactional_id, group=False)
 
     def learn(self, request: CoordinatorRequest, node: int) -> None:
-        """A search has found it."""
+        """Note the coordinator that a FindCoordinator request found."""
         if request.kind is CoordinatorRequestKind.FIND_GROUP:
             self._groups[request.key] = node
         else:
             self._transaction = node
 
     def forget(self, request: CoordinatorRequest) -> None:
-        """Find it anew before the next try: it did not answer, or is it no more."""
+        """Forget a coordinator that did not answer or is no longer coordinator; the next attempt finds it again."""
         if request.target is Target.COORDINATOR:
             self._transaction = None
         elif request.target is Target.GROUP:
@@ -54,15 +54,14 @@ class Coordinators:
 
 
 def found(request: CoordinatorRequest, answer: Any) -> Any:
-    """The part of a FindCoordinator answer that is for *request*: from version 4 on one answer tells of several
-    keys."""
+    """The part of a FindCoordinator response for *request*; from version 4 a response has several keys."""
     if not answer.coordinators:
         return answer
     return next((each for each in answer.coordinators if each.key == request.key), answer.coordinators[0])
 
 
 def nobody(coordinator: Any) -> ProtocolError | None:
-    """Why the broker that an answer without an error code names cannot be one; None: it can.
+    """The error if a response without an error code names an impossible broker; None if the broker is possible.
 
     Negative ids are those of our bootstrap servers, and -1 is Kafka's "no node".
     """

@@ -1,4 +1,4 @@
-"""What each error code means to each of a transaction's requests: one table, total over all codes."""
+"""The action for each error code of each transactional request: one table, total over all codes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.errors import ErrorCode
 
 
 class CoordinatorRequestKind(enum.Enum):
-    """The requests by what they are for."""
+    """Transactional requests by purpose."""
 
     INITIALIZE = "InitProducerId"
     FIND_COORDINATOR = "FindCoordinator"
@@ -23,7 +23,7 @@ class CoordinatorRequestKind(enum.Enum):
 
 
 class TransactionErrorAction(enum.Enum):
-    """The ways to go on after an answer."""
+    """Actions of the transaction manager for an error code; later members take precedence."""
 
     DONE = "it is done"
     RETRY = "ask again after a backoff"
@@ -46,7 +46,7 @@ _SPECIAL: Final[Mapping[CoordinatorRequestKind, Mapping[TransactionErrorAction, 
             _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             _C.CLUSTER_AUTHORIZATION_FAILED,
             _C.INVALID_TRANSACTION_TIMEOUT,
-            _C.UNSUPPORTED_VERSION,  # Kafka 4.3 takes no prepared transactions over, though it lists the version
+            _C.UNSUPPORTED_VERSION,  # Kafka 4.3 does not support keep_prepared, but lists the version
         ),
         TransactionErrorAction.ABORTABLE: (_C.TRANSACTION_ABORTABLE,),
     },
@@ -104,7 +104,7 @@ def _action(kind: CoordinatorRequestKind, code: ErrorCode) -> TransactionErrorAc
             return action
     if code.retriable:
         return TransactionErrorAction.RETRY
-    # What else is wrong with a partition concerns that partition alone.
+    # Any other error of a partition concerns only that partition.
     return (
         TransactionErrorAction.ABORTABLE
         if kind is CoordinatorRequestKind.ADD_PARTITIONS
@@ -122,7 +122,7 @@ _WEIGHTS: Final = {ruling: weight for weight, ruling in enumerate(TransactionErr
 
 
 def last_word(kind: CoordinatorRequestKind, codes: Iterable[ErrorCode]) -> ErrorCode:
-    """Of one answer's several codes the one that decides: whose ruling stands later among the rulings."""
+    """The deciding code of several in one response: the one whose action comes last in `TransactionErrorAction`."""
     return max(codes, key=lambda code: _WEIGHTS[TRANSACTION_ERROR_ACTIONS[kind][code]])
 
 
@@ -134,4 +134,4 @@ FATAL_FOR_A_TRANSACTION: Final = frozenset(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     }
 )
-"""Codes of a Produce answer after which no abort helps; after any other the transaction can be aborted."""
+"""Codes of a Produce response after which an abort does not help; after any other the transaction can be aborted."""

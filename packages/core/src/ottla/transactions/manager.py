@@ -1,7 +1,7 @@
-"""A transactional producer's state, and the next thing to ask of its brokers; no I/O, and time is an argument.
+"""A transactional producer's state and its next request to brokers; no I/O, and time is an argument.
 
-What callers ask for is noted under a lock; the I/O thread derives the next request from where things stand, so that
-one whose answer was lost, or refused for now, is asked again without being queued anywhere.
+Callers note what they ask for under a lock. The I/O thread derives the next request from the state. So a request that
+was lost or got a retriable error is repeated without a queue.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ logger = logging.getLogger(__name__)
 _UNUSED = -1
 
 SECONDS_AFTER_ANOTHER = 0.02
-"""The wait when the transaction before is still being ended, which takes the coordinator a moment only."""
+"""The longest backoff for CONCURRENT_TRANSACTIONS: the coordinator ends the previous transaction in a moment."""
 
 NEW_GENERATION = 2
-"""From this level of the feature `transaction.version` on, writing makes partitions members (KIP-890)."""
+"""The level of the feature `transaction.version` from which writing adds partitions to a transaction (KIP-890)."""
 
 
 class TransactionManager(TransactionStateMachine):
-    """The transactions of one producer. What callers use may be called on any thread, the rest on the I/O thread."""
+    """The transactions of one producer. Methods for callers work on any thread, the others on the I/O thread."""
 
     def __init__(
         self,
@@ -80,13 +80,13 @@ class TransactionManager(TransactionStateMachine):
         self._last_error: OttlaError | None = None
         self._started = False
         self._perhaps_started = False  # an answer was lost
-        self._level = _UNUSED  # of the feature transaction.version, in the epoch that we have
+        self._level = _UNUSED  # of the feature transaction.version, in the current epoch
         self._level_now = 0
         self._due_at = float("inf")
         self._needs_new_epoch = False
         self._was_prepared = False
 
-    # For callers
+    # Methods for callers
 
     def check_open(self) -> None:
         """Raise unless records may be queued now."""
@@ -95,7 +95,7 @@ class TransactionManager(TransactionStateMachine):
                 self._require("send", *_SENDING)
 
     def initialize(self, *, keep_prepared: bool = False) -> TransactionalRequestResult:
-        """Have an id given, which fences whoever had the transactional id before."""
+        """Request a producer id, which fences the previous producer of the transactional id."""
         with self._lock:
             if (same := self._same("init_transactions")) is not None:
                 return same
@@ -105,19 +105,19 @@ class TransactionManager(TransactionStateMachine):
             return self._promise("init_transactions")
 
     def begin_transaction(self) -> None:
-        """Let records be queued."""
+        """Allow records to be queued."""
         with self._lock:
             self._require("begin_transaction", State.READY)
             self._transition_to(State.IN_TRANSACTION)
 
     def send_offsets(self, sending: OffsetsToSend) -> TransactionalRequestResult:
-        """Have a group's positions become part of the transaction."""
+        """Add a group's offsets to the transaction."""
         with self._lock:
             self._require("send_offsets_to_transaction", State.IN_TRANSACTION)
             return self._sendings.add(sending)
 
     def end(self, *, commit: bool) -> TransactionalRequestResult:
-        """Take no more records, and have the transaction ended after `all_records_queued`."""
+        """Refuse further records, and end the transaction after `all_records_queued`."""
         what, moving = ("commit_transaction", State.COMMITTING) if commit else ("abort_transaction", State.ABORTING)
         with self._lock:
             if (same := self._same(what)) is not None:
@@ -131,7 +131,7 @@ class TransactionManager(TransactionStateMachine):
             return self._promise(what)
 
     def prepare(self) -> TransactionalRequestResult:
-        """Take no more records, and wait until all are written; ending is left to somebody else."""
+        """Refuse further records, and wait until all are written; another process ends the transaction."""
         with self._lock:
             if (same := self._same("prepare_transaction")) is not None:
                 return same
@@ -142,7 +142,7 @@ class TransactionManager(TransactionStateMachine):
             return self._promise("prepare_transaction")
 
     def join(self, shared: SharedTransaction) -> None:
-        """Let records be queued for a transaction that somebody else opened, and will end."""
+        """Allow records to be queued for a transaction that its owner opened, and will end."""
         with self._lock:
             self._require("join_transaction", State.UNINITIALIZED)
             if shared.transactional_id != self.transactional_id:
@@ -157,7 +157,7 @@ class TransactionManager(TransactionStateMachine):
             self._transition_to(State.JOINED)
 
     def leave(self) -> TransactionalRequestResult:
-        """Take no more records for the transaction that was joined, and wait until all are written."""
+        """Refuse further records for the joined transaction, and wait until all are written."""
         with self._lock:
             if (same := self._same("leave_transaction")) is not None:
                 return same
@@ -167,18 +167,18 @@ class TransactionManager(TransactionStateMachine):
             return self._promise("leave_transaction")
 
     def all_records_queued(self) -> None:
-        """Every record that belongs to the transaction is queued by now."""
+        """Note that every record of the transaction is queued by now."""
         self._may_end = True
 
     def where(self) -> str:
-        """What stands in the way, for a caller whose time ran out."""
+        """The state and the last error, for the message of a timeout."""
         with self._lock:
             last = f"; last error: {self._last_error}" if self._last_error is not None else ""
             return f"the producer with transactional.id {self.transactional_id!r} is {self.state.value}{last}"
 
     @property
     def prepared(self) -> PreparedTransaction | None:
-        """The transaction that is prepared, for whoever will end it."""
+        """The prepared transaction, for the process that will end it; None if there is none."""
         owner = self._sequences.owner
         if self.state is not State.PREPARED or owner is None:
             return None
@@ -192,14 +192,14 @@ class TransactionManager(TransactionStateMachine):
 
     @property
     def uses_txn_v2(self) -> bool:
-        """Whether the open transaction is of the new generation."""
+        """Return whether the open transaction uses the protocol of KIP-890."""
         return self._level >= NEW_GENERATION
 
-    # The agenda
+    # Methods of RequestSource
 
     @property
     def queued_batches(self) -> QueuedBatches:
-        """Queued records leave until their transaction cannot be committed any more."""
+        """Queued batches are sent until their transaction cannot be committed any more."""
         match self.state:
             case State.FATAL_ERROR:
                 return QueuedBatches.FAIL
@@ -210,20 +210,20 @@ class TransactionManager(TransactionStateMachine):
 
     @property
     def obstacle(self) -> OttlaError | None:
-        """Why the last request has to be repeated."""
+        """The error because of which the last request has to be repeated."""
         return self._last_error
 
     @property
     def idle(self) -> bool:
-        """Whether no transaction is being ended."""
+        """Return whether no transaction is being ended."""
         return self.state not in (State.COMMITTING, State.ABORTING)
 
     def note_level(self, level: int) -> None:
-        """What the cluster has agreed on as `transaction.version`; counts from the next transaction on."""
+        """Note the cluster's `transaction.version`; it takes effect with the next transaction."""
         self._level_now = level
 
     def next_request(self, now: float, *, settled: bool) -> CoordinatorRequest | None:
-        """What to ask now, if anything."""
+        """The request to send now, or None."""
         with self._lock:
             self._look_at_failures()
             self._due_at = float("inf")
@@ -239,7 +239,7 @@ class TransactionManager(TransactionStateMachine):
             return self._coordinators.before(request)
 
     def due_at(self) -> float:
-        """When to ask again; what is not waiting for a backoff, waits for an answer or a caller."""
+        """The time of the next attempt; infinite unless a backoff is running or batches have just become sendable."""
         return self._due_at
 
     def node(self, request: CoordinatorRequest) -> int | None:
@@ -247,11 +247,11 @@ class TransactionManager(TransactionStateMachine):
         return self._coordinators.node(request)
 
     def begin(self, request: CoordinatorRequest) -> None:
-        """A request is under way."""
+        """Note that a request is in flight."""
         self._under_way = True
 
     def on_response(self, request: CoordinatorRequest, answer: Any, now: float) -> None:
-        """Take what a broker said."""
+        """Handle a response."""
         with self._lock:
             self._under_way = False
             if self.state is State.FATAL_ERROR:
@@ -276,14 +276,15 @@ class TransactionManager(TransactionStateMachine):
                             self._sequences.begin_epoch(owner)
                         elif self.uses_txn_v2:
                             self._needs_new_epoch = True
-                        # Over from here on, also where a fault keeps the rest from happening: it is not ended twice.
+                        # The transaction is over from here on, also if an exception follows: it must not be ended
+                        # twice.
                         self._started = self._perhaps_started = False
                         self._complete()
                 case _:
                     assert_never(request.kind)
 
     def on_disconnect(self, request: CoordinatorRequest, error: OttlaError, now: float) -> None:
-        """Ask again, once the coordinator is found anew."""
+        """Forget the coordinator, and repeat the request after a backoff."""
         with self._lock:
             self._under_way = False
             if self.state is State.FATAL_ERROR:
@@ -296,7 +297,7 @@ class TransactionManager(TransactionStateMachine):
             self._try_again(error, now)
 
     def on_unsupported_version(self, request: CoordinatorRequest, error: OttlaError) -> None:
-        """A broker is too old for what was asked of it."""
+        """Fail, because a broker is too old for the request."""
         with self._lock:
             self._under_way = False
             if self.state is State.FATAL_ERROR:
@@ -315,13 +316,13 @@ class TransactionManager(TransactionStateMachine):
                 self._transition_to_fatal(error)
 
     def fail_fatally(self, error: OttlaError) -> None:
-        """Tell who waits for the first answer; later on an outage is ridden out."""
+        """Fail `init_transactions` if it waits; after initialization an outage does not fail the producer."""
         with self._lock:
             if self.state is State.INITIALIZING:
                 self._refuse(error)
 
     def recover(self) -> None:
-        """End what is waited for, where the state says that it is over and nobody was told."""
+        """Complete results that still wait although the state is final, after an exception in a round."""
         with self._lock:
             if self.state in (State.READY, State.FATAL_ERROR, State.ABORTABLE_ERROR):
                 self._end_pending(self.cause)
@@ -330,7 +331,7 @@ class TransactionManager(TransactionStateMachine):
             self._sendings.recover()
 
     def close(self) -> None:
-        """Abort what is open; what is prepared stays, that is what it is for. For any thread."""
+        """Abort an open transaction; a prepared one stays, as intended. For any thread."""
         with self._lock:
             if self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
                 self._transition_to(State.ABORTING)
@@ -340,7 +341,7 @@ class TransactionManager(TransactionStateMachine):
                 self._may_end = True
 
     def abort_pending(self, error: OttlaError) -> None:
-        """Nobody is asked any more."""
+        """Fail all waiting callers; no further requests are sent."""
         with self._lock:
             if not self.idle:
                 self._lock.log(
@@ -354,10 +355,10 @@ class TransactionManager(TransactionStateMachine):
             self._end_pending(error)
             self._sendings.drop(error)
 
-    # What is to be done
+    # Choosing the next request
 
     def _look_at_failures(self) -> None:
-        """A record that was given up leaves only one way out of its transaction."""
+        """Fail the transaction, or the producer, after a record failed."""
         failure = self._sequences.failure
         if failure is None or self.state not in _SPOILABLE:
             return
@@ -368,7 +369,7 @@ class TransactionManager(TransactionStateMachine):
             self._transition_to_abortable(failure)
 
     def _end_without_asking(self, *, settled: bool) -> None:
-        """End what no broker has to be asked for."""
+        """End what needs no request to a broker."""
         if not self._may_end or not settled or self._sendings:
             return
         if self.state is State.PREPARED:
@@ -382,7 +383,7 @@ class TransactionManager(TransactionStateMachine):
             self._complete()
 
     def _wanted(self, *, settled: bool) -> CoordinatorRequest | None:
-        """The next request, whoever has to be found first."""
+        """The next request; its coordinator may still have to be found."""
         owner, sequences = self._sequences.owner, self._sequences
         match self.state:
             case State.INITIALIZING:
@@ -421,25 +422,25 @@ class TransactionManager(TransactionStateMachine):
         )
 
     def _begun(self) -> bool:
-        """See that the transaction is begun for the brokers; False: it needs another epoch first."""
+        """Begin the transaction for the brokers; False if it needs another epoch first."""
         if self._started:
             return True
         if self._level_now >= NEW_GENERATION > self._level != _UNUSED:
-            self._needs_new_epoch = True  # something of the old generation may be under way in this epoch
+            self._needs_new_epoch = True  # requests of the old protocol may still be in flight in this epoch
         if self._needs_new_epoch:
             return False
         self._level = self._level_now
         return True
 
     def _members_to_be(self) -> list[TopicPartition]:
-        """The partitions that the coordinator has to be told of; in the new generation writing tells it."""
+        """Partitions to add at the coordinator; with KIP-890 writing adds them."""
         sequences = self._sequences
         if not self.uses_txn_v2:
             return list(sequences.wanted)
         sequences.members.update(sequences.wanted)
         sequences.wanted.clear()
         self._started = sequences.joining = True
-        self._due_at = float("-inf")  # they may leave now
+        self._due_at = float("-inf")  # their batches may be sent now
         return []
 
     def _send_offsets(self, owner: ProducerId, sending: PendingOffsetCommit) -> CoordinatorRequest:
@@ -450,10 +451,10 @@ class TransactionManager(TransactionStateMachine):
             self.transactional_id, owner, sending.sending, sending.unwritten, txn_v2=self.uses_txn_v2
         )
 
-    # What answers mean
+    # Handling responses
 
     def _on_error_code(self, request: CoordinatorRequest, number: int, now: float) -> bool:
-        """Do what an error code asks for; True: there is none."""
+        """Do what an error code asks for; return True if there is no error."""
         code = error_code(number)
         action = TRANSACTION_ERROR_ACTIONS[request.kind][code]
         error = BrokerError(code)
@@ -518,7 +519,7 @@ class TransactionManager(TransactionStateMachine):
             for each in topic.results_by_partition
         }
         codes = [results.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR) for partition in request.partitions]
-        # What was not attempted, was not because of another one.
+        # OPERATION_NOT_ATTEMPTED only follows from the error of another partition.
         telling = [code for code in codes if code is not ErrorCode.OPERATION_NOT_ATTEMPTED] or codes
         if self._on_error_code(request, last_word(request.kind, telling), now):
             sequences = self._sequences
@@ -529,7 +530,7 @@ class TransactionManager(TransactionStateMachine):
 
     def _on_offsets_committed(self, request: CoordinatorRequest, answer: Any, now: float) -> None:
         if not self._sendings:
-            return  # dropped meanwhile
+            return  # dropped in the meantime
         codes = self._sendings.on_response(request, answer)
         if self._on_error_code(request, last_word(request.kind, codes), now):
             self._sendings.done()
@@ -545,12 +546,12 @@ class TransactionManager(TransactionStateMachine):
             logger, logging.DEBUG, "%s: will ask again for %r: %s", self._client_id, self.transactional_id, error
         )
 
-    # How things end
+    # Ending a transaction
 
     def _complete(self) -> None:
-        """The transaction is over."""
+        """Make the producer ready for the next transaction."""
         if self._was_prepared and not self.uses_txn_v2:
-            self._needs_new_epoch = True  # so that nobody who ends it once more ends another one
+            self._needs_new_epoch = True  # so that a repeated `complete` cannot end a later transaction
         self._was_prepared = False
         self._needs_new_epoch |= self._sequences.uncertain or (self._perhaps_started and not self._started)
         self._sequences.begin_transaction()
@@ -566,7 +567,7 @@ class TransactionManager(TransactionStateMachine):
 
 
 _SENDING = (State.IN_TRANSACTION, State.JOINED)
-"""Where records may be queued."""
+"""The states in which records may be queued."""
 
 _SPOILABLE = (State.IN_TRANSACTION, State.COMMITTING, State.PREPARED, State.JOINED, State.LEAVING)
-"""Where a transaction can still be found to have failed."""
+"""The states in which a transaction can still fail."""

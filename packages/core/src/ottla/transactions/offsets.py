@@ -1,4 +1,4 @@
-"""A consumer's positions, to be committed together with a transaction's records."""
+"""A consumer's offsets, committed together with a transaction's records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.errors import InvalidRecordError
 
 @attrs.frozen
 class OffsetAndMetadata:
-    """The next offset to read of a partition, a note beside it, and the leader's epoch (-1: not known)."""
+    """The next offset to read of a partition, a metadata string, and the leader epoch (-1: unknown)."""
 
     offset: int
     metadata: str = ""
@@ -21,9 +21,9 @@ class OffsetAndMetadata:
 
 @attrs.frozen
 class ConsumerGroupMetadata:
-    """A consumer's membership of its group, so that one that was replaced is refused (KIP-447).
+    """A consumer's membership of its group; lets brokers fence a consumer that was replaced (KIP-447).
 
-    With the defaults only the group is named, and nobody is refused. Brokers look at the rest from 2.5 on.
+    The defaults only name the group, and fence no consumer. Brokers check the other fields from 2.5 on.
     """
 
     group_id: str
@@ -37,14 +37,14 @@ TopicPartition: TypeAlias = tuple[str, int]
 
 @attrs.frozen(kw_only=True)
 class OffsetsToSend:
-    """The positions of one group, checked."""
+    """The validated offsets of one group."""
 
     group: ConsumerGroupMetadata
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
 
     @classmethod
     def checked(cls, offsets: Mapping[object, object], group: object) -> OffsetsToSend:
-        """From what a caller may write; also takes the objects of other Kafka clients. Raises InvalidRecordError."""
+        """Validate what a caller passed; also accepts the objects of other Kafka clients. Raises InvalidRecordError."""
         if isinstance(group, str):
             group = ConsumerGroupMetadata(group)
         elif not isinstance(group, ConsumerGroupMetadata):

@@ -1,4 +1,4 @@
-"""Positions on their way into a transaction: which group's are next, and which of them are written."""
+"""Offsets that are being added to a transaction: the queue of groups, and what is not written yet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.transactions.requests import CoordinatorRequest
 
 @attrs.define(eq=False)
 class PendingOffsetCommit:
-    """A group's positions: `announced` to the transaction's coordinator, `left` to be written."""
+    """A group's offsets: `unwritten` partitions, and `announced` once the coordinator has added the group."""
 
     sending: OffsetsToSend
     pending: TransactionalRequestResult
@@ -24,22 +24,22 @@ class PendingOffsetCommit:
 
 
 class PendingOffsetCommits:
-    """What `send_offsets_to_transaction` was called with, in that order; one at a time is under way."""
+    """Calls of `send_offsets_to_transaction` in order; one at a time is in progress."""
 
     def __init__(self) -> None:
         self._waiting: deque[PendingOffsetCommit] = deque()
 
     def __bool__(self) -> bool:
-        """Whether any is not written yet."""
+        """Return whether any offsets are not written yet."""
         return bool(self._waiting)
 
     @property
     def first(self) -> PendingOffsetCommit:
-        """The one whose turn it is."""
+        """The commit in progress."""
         return self._waiting[0]
 
     def add(self, sending: OffsetsToSend) -> TransactionalRequestResult:
-        """Queue a group's positions; the same ones again, after a time-out, are not queued twice."""
+        """Queue a group's offsets; a repeated call after a timeout does not queue them twice."""
         for other in self._waiting:
             if other.sending == sending:
                 return other.pending
@@ -51,7 +51,7 @@ class PendingOffsetCommits:
         return pending
 
     def on_response(self, request: CoordinatorRequest, answer: Any) -> list[ErrorCode]:
-        """Note what an answer to TxnOffsetCommit says is written; its code for each partition that was asked for."""
+        """Note the offsets that a TxnOffsetCommit response confirms; return the code of each requested partition."""
         results = {
             (topic.name, each.partition_index): error_code(each.error_code)
             for topic in answer.topics
@@ -64,17 +64,17 @@ class PendingOffsetCommits:
         return codes
 
     def done(self) -> None:
-        """All of the first one is written."""
+        """Complete the first commit."""
         self.first.pending.end()
         self._waiting.popleft()
 
     def recover(self) -> None:
-        """After a round that failed: end what was written, and not noted as done."""
+        """Complete commits that are written but not marked as done, after an exception in a round."""
         while self._waiting and not self.first.unwritten:
             self.done()
 
     def drop(self, error: OttlaError) -> None:
-        """None of them will be written any more."""
+        """Fail all commits."""
         while self._waiting:
             self.first.pending.end(error)
             self._waiting.popleft()

@@ -1,4 +1,4 @@
-"""What a caller waits for while the I/O thread brings it about."""
+"""The result that a caller waits for, set by the I/O thread."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from ottla.errors import OttlaError
 
 
 class TransactionalRequestResult:
-    """One operation: ended once, with an error or without. For any thread.
+    """One operation; it ends once, with an error or without. For any thread.
 
-    `unclaimed`: nobody was told of its end, so that the same call again is told of it.
+    `unclaimed`: no caller has got the result yet, so a repeated call returns it.
     """
 
     __slots__ = ("_ended", "error", "unclaimed", "what")
@@ -22,17 +22,17 @@ class TransactionalRequestResult:
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended."""
+        """Return whether the operation has ended."""
         return self._ended.is_set
 
     def end(self, error: OttlaError | None = None) -> None:
-        """It is done, or came to nothing because of *error*."""
+        """Set the result: success, or *error*. Has no effect if it is already set."""
         if not self._ended.is_set:
             self.error = error
             self._ended.set()
 
     def wait(self, timeout: float) -> bool:
-        """Wait for its end, at most *timeout* seconds; False: time ran out. Raises what it came to nothing with."""
+        """Wait for the result, at most *timeout* seconds; False if time ran out. Raises the operation's error."""
         if not self._ended.wait(timeout):
             return False
         self.unclaimed = False

@@ -1,4 +1,4 @@
-"""A transaction that is wholly written and waits for somebody to end it: what that somebody has to know."""
+"""A transaction that is fully written and waits for its end: what is needed to end it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _FORM: Final = 1
 
 @attrs.frozen(kw_only=True)
 class PreparedTransaction:
-    """Ended by `ottla.transactions.complete`, in any process, before `transaction.timeout.ms` has passed.
+    """A prepared transaction. `ottla.transactions.complete` ends it, in any process, within `transaction.timeout.ms`.
 
-    `written` is False when nothing was: then there is nothing to end. `level` is the `transaction.version` it is of.
+    `written` is False when nothing was: then there is nothing to end. `level` is its `transaction.version`.
     """
 
     transactional_id: str
@@ -26,12 +26,12 @@ class PreparedTransaction:
     written: bool = True
 
     def to_bytes(self) -> bytes:
-        """For a file, a message or a database."""
+        """Serialize, for a file, a message or a database."""
         return str(self).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """What `to_bytes` made. Raises InvalidRecordError for anything else."""
+        """Parse the result of `to_bytes`. Raises InvalidRecordError for anything else."""
         try:
             fields = json.loads(bytes(data).decode())
             _check_form(fields)
@@ -41,7 +41,7 @@ class PreparedTransaction:
 
     @classmethod
     def from_string(cls, text: str) -> Self:
-        """What `str` made."""
+        """Parse the result of `str`."""
         return cls.from_bytes(text.encode())
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ _TYPES: Final[dict[str, type]] = {
 
 
 def _check_form(fields: Any) -> None:
-    """Raise ValueError unless these are the fields of a prepared transaction, in the form that this version writes."""
+    """Raise ValueError unless *fields* are those of a prepared transaction, in the form that this version writes."""
     if not isinstance(fields, dict) or fields.get("form") != _FORM:
         raise ValueError(f"it is not of form {_FORM}")
     for name, kind in _TYPES.items():

@@ -1,4 +1,4 @@
-"""A producer id for one that has no transactions: asked for once, and when the epochs of the old one are used up."""
+"""The producer id of a producer without transactions: requested at the start, and when the epochs are used up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_TIMEOUT_MS = 2**31 - 1
 
 
 class Idempotence:
-    """Sees that `sequences` have an owner; or that they are off, where brokers know none and it was only wished."""
+    """Gets an owner for `sequences`. Turns them off if brokers have no producer ids and idempotence is not required."""
 
     def __init__(self, *, sequences: Sequences, backoff: Backoff, client_id: str) -> None:
         self._sequences = sequences
@@ -33,50 +33,50 @@ class Idempotence:
 
     @property
     def queued_batches(self) -> QueuedBatches:
-        """Records fail with what a broker refuses an id for, until it gives one."""
+        """FAIL while brokers refuse an id, so that queued batches fail with that error."""
         return QueuedBatches.SEND if self.cause is None else QueuedBatches.FAIL
 
     @property
     def obstacle(self) -> OttlaError | None:
-        """Why there is no id yet."""
+        """The error because of which there is no id yet."""
         return self._sequences.obstacle
 
     @property
     def idle(self) -> bool:
-        """Always: without records nobody needs an id."""
+        """Always True: without records no id is needed."""
         return True
 
     def note_level(self, level: int) -> None:
-        """It is for transactions."""
+        """Ignore the level; only transactions need it."""
 
     def next_request(self, now: float, *, settled: bool) -> CoordinatorRequest | None:
-        """InitProducerId, as long as there is no id."""
+        """An InitProducerId request, while there is no id."""
         sequences = self._sequences
         if sequences.owner is not None or sequences.off or self._under_way:
             return None
         if self.cause is not None and (self._untold or settled):
             self._untold = False
-            return None  # what is queued fails; it is asked again when there is something more to send
+            return None  # queued batches fail; the next request follows once there is more to send
         if now < self._retry_at:
             return None
         self.cause = None
         return initialize(transactional_id=None, timeout_ms=NO_TIMEOUT_MS, current=None)
 
     def due_at(self) -> float:
-        """When to ask again."""
+        """The time of the next attempt."""
         waiting = self._sequences.owner is None and not self._sequences.off and not self._under_way
         return self._retry_at if waiting and self.cause is None else float("inf")
 
     def node(self, request: CoordinatorRequest) -> int | None:
-        """Any broker can answer."""
+        """Always None: any broker can answer."""
         return None
 
     def begin(self, request: CoordinatorRequest) -> None:
-        """The question is on its way."""
+        """Note that a request is in flight."""
         self._under_way = True
 
     def on_response(self, request: CoordinatorRequest, answer: Any, now: float) -> None:
-        """Take the id, or ask again, or fail what is queued."""
+        """Take the id, or retry, or fail what is queued."""
         self._under_way = False
         code = error_code(answer.error_code)
         if code is ErrorCode.NONE and answer.producer_id < 0:
@@ -101,7 +101,7 @@ class Idempotence:
             )
 
     def on_disconnect(self, request: CoordinatorRequest, error: OttlaError, now: float) -> None:
-        """Ask again after a while."""
+        """Retry after a backoff."""
         self._under_way = False
         logger.debug("%s: no producer id yet: %s", self._client_id, error)
         self._sequences.obstacle = error
@@ -109,7 +109,7 @@ class Idempotence:
         self._failures += 1
 
     def on_unsupported_version(self, request: CoordinatorRequest, error: OttlaError) -> None:
-        """Brokers before 0.11 know no producer ids."""
+        """Do without an id, or fail what is queued if one is required: brokers before 0.11 have no producer ids."""
         self._under_way = False
         if self._sequences.required:
             self._refuse(
@@ -129,13 +129,13 @@ class Idempotence:
         self._untold = True
 
     def fail_fatally(self, error: OttlaError) -> None:
-        """Nobody waits for an id; records learn of it by themselves."""
+        """Do nothing: no caller waits for an id, and records fail by other means."""
 
     def recover(self) -> None:
-        """Nobody waits."""
+        """Do nothing: no caller waits."""
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: there is nothing to end."""
 
     def abort_pending(self, error: OttlaError) -> None:
-        """Nobody waits."""
+        """Do nothing: no caller waits."""

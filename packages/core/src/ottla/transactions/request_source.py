@@ -1,4 +1,4 @@
-"""What there is to ask of brokers besides writing records, and what becomes of queued records meanwhile."""
+"""Requests to brokers other than Produce, and what happens to queued batches meanwhile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.transactions.requests import CoordinatorRequest
 
 
 class QueuedBatches(enum.Enum):
-    """What happens to records that are queued."""
+    """The treatment of queued batches."""
 
     SEND = "they leave as they may"
     ABORT = "their transaction cannot be committed"
@@ -18,56 +18,56 @@ class QueuedBatches(enum.Enum):
 
 
 class RequestSource(Protocol):
-    """One request after the other, for the I/O thread; the same one again until its answer is good."""
+    """One request after the other, for the I/O thread; a request is repeated until it succeeds."""
 
     @property
     def queued_batches(self) -> QueuedBatches:
-        """What happens to queued records now."""
+        """The treatment of queued batches now."""
 
     @property
     def cause(self) -> OttlaError | None:
-        """Why they are not sent."""
+        """The error with which they fail, if they do."""
 
     @property
     def obstacle(self) -> OttlaError | None:
-        """Why the last request has to be repeated; None: it has not."""
+        """The error because of which the last request has to be repeated; None: it has not."""
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way that an orderly end should wait for."""
+        """Return whether nothing is in progress that an orderly close should wait for."""
 
     def note_level(self, level: int) -> None:
-        """What the cluster has agreed on as `transaction.version`."""
+        """Note the cluster's `transaction.version`."""
 
     def next_request(self, now: float, *, settled: bool) -> CoordinatorRequest | None:
-        """What to ask now, if anything; *settled*: every record that was queued has its outcome."""
+        """The request to send now, or None; *settled*: every record that was queued has its outcome."""
 
     def due_at(self) -> float:
-        """When the next request may be asked for."""
+        """The time at which the next request may be sent."""
 
     def node(self, request: CoordinatorRequest) -> int | None:
         """The broker that a request is for; None: any."""
 
     def begin(self, request: CoordinatorRequest) -> None:
-        """A request is under way; there is no other until it is answered or lost."""
+        """Note that a request is in flight; there is no other until it is answered or lost."""
 
     def on_response(self, request: CoordinatorRequest, answer: Any, now: float) -> None:
-        """Take what a broker said."""
+        """Handle a response."""
 
     def on_disconnect(self, request: CoordinatorRequest, error: OttlaError, now: float) -> None:
-        """The request came to no broker, or its answer never came."""
+        """Handle a request that did not reach a broker, or whose response did not arrive."""
 
     def on_unsupported_version(self, request: CoordinatorRequest, error: OttlaError) -> None:
-        """Its broker does not know such requests, or knows no version that will do."""
+        """Handle a request that the broker does not support, in any suitable version."""
 
     def fail_fatally(self, error: OttlaError) -> None:
-        """No broker takes us, for a reason that waiting does not mend."""
+        """Handle that no broker accepts us, for a reason that a retry cannot fix."""
 
     def recover(self) -> None:
-        """A round was broken off in here, perhaps: tell those who wait for what is over."""
+        """Complete results that are final, after an exception in a round that may have skipped them."""
 
     def close(self) -> None:
-        """The producer closes: end what should not stay open. For any thread."""
+        """Close the producer: end what must not stay open. For any thread."""
 
     def abort_pending(self, error: OttlaError) -> None:
-        """Nothing is asked any more; whoever waits learns of *error*."""
+        """Fail all waiting callers with *error*; no further requests are sent."""

@@ -1,4 +1,4 @@
-"""A request of idempotence or transactions as a value: what to ask, and whom; nothing is sent here."""
+"""A request of idempotence or transactions as a value: content and receiver; nothing is sent here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TWO_PHASE: Final = 6
 
 
 class Target(enum.Enum):
-    """Who is asked."""
+    """The receiver of a request."""
 
     ANY = "any broker"
     COORDINATOR = "the transaction's coordinator"
@@ -29,7 +29,10 @@ class Target(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class CoordinatorRequest:
-    """One request: `content` is its struct for a version from `floor` to `ceiling`. `key` is the group's id, if any."""
+    """One request: `content` builds its struct for a version from `floor` to `ceiling`.
+
+    `key` is the id of a group, or in FindCoordinator also the transactional id.
+    """
 
     kind: CoordinatorRequestKind
     target: Target
@@ -49,7 +52,7 @@ def initialize(
     two_phase: bool = False,
     keep_prepared: bool = False,
 ) -> CoordinatorRequest:
-    """A producer id; with *current* the same one in another epoch."""
+    """InitProducerId; with *current* it asks for the same producer id with another epoch."""
 
     def content(version: int) -> InitProducerIdRequest:
         return InitProducerIdRequest(

@@ -1,4 +1,4 @@
-"""A transaction that several producers write into: what each of them has to know to join it."""
+"""A transaction that several producers write into: the value with which each of them joins."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import attrs
 class SharedTransaction:
     """Opened and ended by one owner, `ottla.transactions.sharing`; joined by producers, `Producer.join_transaction`.
 
-    A value that can be pickled. The rules for those who join: each partition is written by one producer only, for two
-    would number their batches alike, and a broker takes the second for a repetition of the first: it acknowledges and
-    drops it. Each joiner calls `leave_transaction` and tells the owner how that ended; the owner commits only when all
-    of them left well. `level` is the `transaction.version` that it is of.
+    A value that can be pickled. Each partition must be written by one producer only: two would use the same sequence
+    numbers, and the broker would acknowledge and drop the second one's batches as duplicates.
+    Each joiner calls `leave_transaction` and reports to the owner how that ended; the owner commits only if all of them
+    left without an error. `level` is its `transaction.version`.
     """
 
     transactional_id: str

@@ -1,4 +1,4 @@
-"""The states of a transactional producer, which moves are legal, and what a caller may do in each: tables."""
+"""The states of a transactional producer, the legal transitions, and a caller's next step in each: tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 
 class State(enum.Enum):
-    """Where a producer stands; the value is how errors call it."""
+    """The state of a producer; the value is its name in errors."""
 
     UNINITIALIZED = "not initialized"
     INITIALIZING = "being initialized"
@@ -41,7 +41,7 @@ MOVES: Final[Mapping[State, frozenset[State]]] = MappingProxyType(
         State.FATAL_ERROR: frozenset(),
     }
 )
-"""From each state to those that may follow it."""
+"""The states that may follow each state."""
 
 NEXT_STEPS: Final[Mapping[State, str]] = MappingProxyType(
     {
@@ -58,4 +58,4 @@ NEXT_STEPS: Final[Mapping[State, str]] = MappingProxyType(
         State.FATAL_ERROR: "close this producer; a new one can go on",
     }
 )
-"""What a caller may do next."""
+"""A caller's possible next steps, for error messages."""

@@ -1,6 +1,6 @@
-"""Where a transactional producer stands: its state, why it is no better, and who waits for it to change.
+"""The state machine of a transactional producer: its state, its error, and the caller that waits for a change.
 
-Every error about a state is made here; each says which state it is, why, and what may be done next.
+All errors about a state are made here; each names the state, the cause, and what the caller may do next.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class TransactionStateMachine:
-    """The state of one producer, and its moves. `cause` is what calls are refused with, if something failed."""
+    """The state of one producer, and its transitions. `cause` is the error that calls raise after a failure."""
 
     def __init__(self, *, transactional_id: str, client_id: str) -> None:
         self.transactional_id = transactional_id
@@ -33,10 +33,10 @@ class TransactionStateMachine:
         self.cause: OttlaError | None = None
         self._client_id = client_id
         self._lock = LoggingLock()
-        self._pending: TransactionalRequestResult | None = None  # of the last change of state that was asked for
+        self._pending: TransactionalRequestResult | None = None  # of the last requested change of state
 
     def _let_go(self, error: OttlaError) -> None:
-        """The transaction has failed: nothing more is done for it."""
+        """Drop the rest of a failed transaction."""
         raise NotImplementedError
 
     def _transition_to(self, state: State) -> None:
@@ -44,7 +44,7 @@ class TransactionStateMachine:
         self.state = state
 
     def _require(self, what: str, *allowed: State) -> None:
-        """Raise unless the state is one of these: what failed, or else what was called at the wrong time."""
+        """Raise unless the state is one of *allowed*: the error of the failure, or an IllegalStateError."""
         last = self._pending
         if last is not None and last.unclaimed and last.ended and last.error is None and last.what != "close":
             raise IllegalStateError(
@@ -65,7 +65,7 @@ class TransactionStateMachine:
         return self._pending
 
     def _same(self, what: str) -> TransactionalRequestResult | None:
-        """What an earlier call of the same method, whose time ran out, waited for."""
+        """The pending result of an earlier call of the same method that timed out; None if there is none."""
         pending = self._pending
         same = pending is not None and pending.unclaimed and pending.what == what and pending.error is None
         return pending if same else None
@@ -75,7 +75,7 @@ class TransactionStateMachine:
             self._pending.end(error)
 
     def _refuse(self, error: OttlaError) -> None:
-        """It could not be initialized, which may be tried again."""
+        """Fail the initialization; the caller may try again."""
         refusal = TransactionError(
             f"the producer with transactional.id {self.transactional_id!r} could not be initialized: {error}; mend "
             "the cause, then call init_transactions again"
@@ -85,7 +85,7 @@ class TransactionStateMachine:
         self._end_pending(refusal)
 
     def _transition_to_abortable(self, cause: OttlaError) -> None:
-        """The open transaction can only be aborted."""
+        """Fail the open transaction; it can only be aborted."""
         if self.state in (State.JOINED, State.LEAVING):
             shared = AbortableTransactionError(
                 f"the shared transaction of {self.transactional_id!r} cannot be committed: {cause}; have whoever "
@@ -131,7 +131,7 @@ class TransactionStateMachine:
 
 
 def _anew(error: OttlaError) -> OttlaError:
-    """The same error for another raise, so that no traceback grows."""
+    """A copy of the error to raise, so that the original's traceback does not grow."""
     copy = type(error)(*error.args)
     copy.__cause__ = error.__cause__
     return copy

@@ -1,4 +1,4 @@
-"""The requests of a transaction, from its first partition to its end. Made for transactional producers only."""
+"""The requests of a transaction, from its first partition to its end; imported for transactional producers only."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LAST_END_OF_OLD: Final = 4
 
 
 def find_coordinator(key: str, *, group: bool) -> CoordinatorRequest:
-    """The broker that looks after a transactional id, or a group."""
+    """Find the coordinator of a transactional id, or of a group."""
     key_type = GROUP if group else TRANSACTION
 
     def content(version: int) -> FindCoordinatorRequest:
@@ -53,7 +53,7 @@ def find_coordinator(key: str, *, group: bool) -> CoordinatorRequest:
 def add_partitions(
     transactional_id: str, owner: ProducerId, partitions: Sequence[TopicPartition]
 ) -> CoordinatorRequest:
-    """Make partitions members of the transaction, before anything is written to them."""
+    """Add partitions to the transaction, before anything is written to them."""
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=transactional_id,
         v3_and_below_producer_id=owner.id,
@@ -73,7 +73,7 @@ def add_partitions(
 
 
 def add_offsets(transactional_id: str, owner: ProducerId, group_id: str) -> CoordinatorRequest:
-    """Make a group's offsets part of the transaction."""
+    """Add a group's offsets to the transaction."""
     request = AddOffsetsToTxnRequest(
         transactional_id=transactional_id, producer_id=owner.id, producer_epoch=owner.epoch, group_id=group_id
     )
@@ -94,7 +94,7 @@ def commit_offsets(
     *,
     txn_v2: bool,
 ) -> CoordinatorRequest:
-    """Write those of a group's positions that are *unwritten*; they count when the transaction is committed."""
+    """Write those offsets of a group that are *unwritten*; they take effect when the transaction is committed."""
     group = sending.group
     partitions = tuple(unwritten)
     topics = [

@@ -1,6 +1,6 @@
-"""Logging in to brokers: the exchange of one connection, the session that comes of it, who thinks where.
+"""Logins at brokers: the exchange of one connection, its session, and the thread of a blocking mechanism.
 
-The exchange itself is imported by the first login: a producer without one does not make its messages.
+The first login imports the exchange: a producer without logins does not build its messages.
 """
 
 from ottla.network.authentication.authentication import SHORT_SESSION, Authentication, AuthExecutor

@@ -1,4 +1,4 @@
-"""The login of one producer: its mechanism, where it computes, and when a session is renewed (KIP-368)."""
+"""The login of one producer: its mechanism, its worker thread, and the renewal of sessions (KIP-368)."""
 
 from __future__ import annotations
 
@@ -19,32 +19,33 @@ logger = logging.getLogger(__name__)
 _chance = SystemRandom()
 
 RENEWED_AFTER: Final = (0.85, 0.95)
-"""Of a session's time, by chance: connections that were made together do not log in together."""
+"""Range of the part of a session after which it is renewed; random, so that connections do not log in together."""
 
 SHORT_SESSION: Final = 10.0
-"""Seconds: a shorter session is not renewed on its connection, but followed by a new connection after the backoff.
+"""Seconds. A shorter session is not renewed on its connection; a new connection follows after the backoff.
 
-What a broker says would otherwise decide how often we log in: sessions of 1 ms were ten logins in a second."""
+Otherwise a broker could make us log in any number of times: sessions of 1 ms caused ten logins per second.
+"""
 
 LEAST_SESSION: Final = 0.1
-"""Seconds between two logins, whatever a broker says: there must be time for a request."""
+"""Minimum seconds between two logins, whatever a broker demands: there must be time for a request."""
 
 
 class AuthExecutor(Protocol):
-    """Computes elsewhere; `ottla.network.authentication.worker` has the one with a thread."""
+    """Runs computations of a mechanism; `ottla.network.authentication.worker` has an implementation with a thread."""
 
     def begin(self, work: Callable[[], Step]) -> Computation:
-        """Have something computed."""
+        """Start a computation."""
 
     def cancel(self, computation: Computation) -> None:
-        """Nobody waits for it any more."""
+        """Cancel a computation; its result is not needed any more."""
 
     def close(self) -> None:
-        """Compute nothing more."""
+        """Start no more computations."""
 
 
 class Authentication:
-    """For the I/O thread. *uniform* draws from a range."""
+    """The login of one producer. For the I/O thread. *uniform* draws from a range."""
 
     def __init__(
         self,
@@ -58,13 +59,13 @@ class Authentication:
         self._uniform = uniform
 
     def exchange(self, *, host: str, port: int, peer: str, versions: Mapping[int, tuple[int, int]]) -> Exchange:
-        """A login on one connection, which has told its *versions*."""
-        from ottla.network.authentication.exchange import Exchange  # here: its messages are for those who log in
+        """A login on one connection; *versions* are the broker's."""
+        from ottla.network.authentication.exchange import Exchange  # late: only logins need its messages
 
         return Exchange(self.mechanism, host=host, port=port, peer=peer, versions=versions)
 
     def compute(self, move: Compute) -> Computation:
-        """Have the mechanism compute: here and now, unless it may block. Raises ConnectionFailedError."""
+        """Run a computation of the mechanism: here, or in the worker if it may block. Raises ConnectionFailedError."""
         if self.mechanism.blocking:
             return self._worker.begin(move.work)
         computation = Computation(move.work)
@@ -72,22 +73,22 @@ class Authentication:
         return computation
 
     def cancel(self, computation: Computation) -> None:
-        """Nobody waits for it any more."""
+        """Cancel a computation; its result is not needed any more."""
         self._worker.cancel(computation)
 
     def renewal_after(self, session: float) -> float:
-        """After how many seconds of a session a request should wait for a new login; infinity: never."""
+        """Seconds of a session after which requests wait for a new login; infinity: never."""
         if session <= 0:
             return float("inf")
         return max(session * self._uniform(*RENEWED_AFTER), LEAST_SESSION)
 
     def close(self) -> None:
-        """The producer ends: so does whatever computes."""
+        """Close the worker and the mechanism."""
         self._worker.close()
         close = getattr(self.mechanism, "close", None)
         if close is None:
             return
         try:
             close()
-        except Exception as error:  # its words may be secret
+        except Exception as error:  # its message may have secrets
             logger.error("the mechanism %s failed to close: %s", self.mechanism.name, type(error).__name__)

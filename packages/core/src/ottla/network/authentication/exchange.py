@@ -1,10 +1,10 @@
-"""One login on one connection: which message of the mechanism goes when, and in what it is wrapped.
+"""One login on one connection: the order of messages, and their framing.
 
     SaslHandshake 1 -> SaslAuthenticate, as often as the mechanism wants -> logged in
     SaslHandshake 0 -> bare tokens, for brokers without SaslAuthenticate (before Kafka 1.0)
 
-Sends nothing and reads no clock: each call returns the next move. What the mechanism computes may block, so that is
-a move as well, to be made wherever it suits.
+Does no I/O and reads no clock: each call returns the next move. A computation of the mechanism may block, so it is a
+move as well; the caller chooses its thread.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE, SaslHandshake
 logger = logging.getLogger(__name__)
 
 MAX_TOKEN: Final = 512 * 1024
-"""Bytes of one message of a mechanism, either way; what a broker takes by default (`sasl.server.max.receive.size`)."""
+"""Maximum bytes of a mechanism's message in either direction; a broker's default (`sasl.server.max.receive.size`)."""
 
 MAX_TURNS: Final = 64
-"""No mechanism needs more messages; a broker that goes on for ever is no broker."""
+"""Maximum number of messages. No mechanism needs more; the limit ends a login with a broker that never finishes."""
 
 
 class Exchange:
-    """The login of one connection. Every method raises AuthenticationError, or what the mechanism cannot do now.
+    """The login of one connection. Every method raises AuthenticationError, or the mechanism's temporary NetworkError.
 
-    *peer* is the broker in words; *versions* is what it offers of each request.
+    *peer* names the broker in errors; *versions* are the request versions that it offers.
     """
 
     def __init__(
@@ -47,30 +47,30 @@ class Exchange:
         self._wrapped = SASL_AUTHENTICATE.key in versions
         self._authenticator: Authenticator | None = None
         self._agreed = False  # the broker has accepted the mechanism
-        self._satisfied = False  # the mechanism is, and only the broker's word is missing
+        self._satisfied = False  # the mechanism is, and only the broker's response is missing
         self._version = 0  # of SaslAuthenticate
         self._session = 0.0
         self._turns = 0
-        self._started = False  # the mechanism's first message is made, and may have been sent
+        self._started = False  # the mechanism's first message exists, and may have been sent
         self.offers: tuple[str, ...] = ()
-        """The mechanisms that the broker named in its answer to the handshake."""
+        """The mechanisms that the broker listed in its SaslHandshake response."""
 
     @property
     def bare(self) -> bool:
-        """Whether the broker has no words for a refusal, and hangs up instead."""
+        """Return whether the broker can refuse only by closing the connection."""
         return not self._wrapped
 
     def refused(self, *, certain: bool) -> None:
-        """Report to the mechanism that the broker refused its messages, or hung up on them."""
+        """Report to the mechanism that the broker refused its messages, or closed the connection after them."""
         if not self._started or (refused := getattr(self._authenticator, "refused", None)) is None:
             return
         try:
             refused(certain=certain)
-        except Exception as error:  # its words may be secret
+        except Exception as error:  # its message may have secrets
             logger.error("the mechanism %s failed to take a refusal: %s", self._mechanism.name, type(error).__name__)
 
     def begin(self) -> Move:
-        """Name the mechanism."""
+        """Start with a SaslHandshake request."""
         if SASL_HANDSHAKE.key not in self._versions:
             raise login_errors.no_login(self._peer)
         version = choose_version(SASL_HANDSHAKE, *self._versions[SASL_HANDSHAKE.key]) if self._wrapped else 0
@@ -78,7 +78,7 @@ class Exchange:
         return Ask(message=SASL_HANDSHAKE, version=version, body=body)
 
     def answered(self, body: memoryview) -> Move:
-        """Take the answer to what was sent last. Raises ProtocolError for one that cannot be read."""
+        """Handle the response to the last request. Raises ProtocolError if it cannot be parsed."""
         if not self._agreed:
             return self._agree(body)
         self._turns += 1
@@ -90,7 +90,7 @@ class Exchange:
         return Compute(work=lambda: self._compute(lambda authenticator: authenticator.challenge(data)))
 
     def computed(self, step: Step) -> Move:
-        """Take what the mechanism computed."""
+        """Handle the result of the mechanism."""
         self._started = True
         if step.reply is None:
             if not step.done:
@@ -107,7 +107,7 @@ class Exchange:
         return Ask(message=SASL_AUTHENTICATE, version=version, body=body)
 
     def _agree(self, body: memoryview) -> Move:
-        # The form of the answer is the same in both versions.
+        # The response has the same form in both versions.
         answer = SASL_HANDSHAKE.response(0).decode(body, exact=False)
         self.offers = tuple(answer.mechanisms)
         code = error_code(answer.error_code)
@@ -140,7 +140,7 @@ class Exchange:
         return data
 
     def _compute(self, work: Callable[[Authenticator], Step]) -> Step:
-        """Ask the mechanism, which may be anybody's: what it raises that is not ours becomes ours."""
+        """Call the mechanism, which may be third-party code; convert its exceptions to errors of Ottla."""
         try:
             if self._authenticator is None:
                 self._authenticator = self._mechanism.authenticator(self._host, self._port)

@@ -1,7 +1,7 @@
-"""What is said of a login that did not come about: what happened, to whom, and what helps. Never a secret.
+"""Errors of failed logins: what happened, at which broker, and a remedy. They never have a secret.
 
-What a broker says is quoted within bounds, for it may be anybody's words; what a strange mechanism's exception says is
-not quoted at all, for it may hold the password.
+A broker's text is quoted within bounds, since its source is not trusted. An exception of a third-party mechanism is not
+quoted at all, since it may have the password.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_NAMES: Final = 20
 
 
 def not_enabled(mechanism: Mechanism, peer: str, offers: Sequence[str]) -> UnsupportedSaslMechanismError:
-    """The broker does not take the mechanism."""
+    """The broker does not offer the mechanism."""
     return UnsupportedSaslMechanismError(
         f"{peer} does not offer the SASL mechanism {mechanism.name}; set sasl.mechanism to one that it offers: "
         f"{names(offers)}"
@@ -31,12 +31,12 @@ def not_enabled(mechanism: Mechanism, peer: str, offers: Sequence[str]) -> Unsup
 
 
 def names(offers: Sequence[str]) -> str:
-    """The mechanisms that a broker offers, as many as a line takes."""
+    """The mechanisms that a broker offers, as many as fit on a line."""
     return printable(", ".join(offers[:_MOST_NAMES])) or "none"
 
 
 def no_login(peer: str) -> AuthenticationError:
-    """The listener is none for SASL."""
+    """The listener does not use SASL."""
     return AuthenticationError(
         f"{peer} takes no login on this listener; set security.protocol to PLAINTEXT or SSL, or name the port of a "
         "listener for SASL"
@@ -44,12 +44,12 @@ def no_login(peer: str) -> AuthenticationError:
 
 
 def refused(mechanism: Mechanism, peer: str, response: str) -> AuthenticationError:
-    """The broker said no; *response* are its words."""
+    """The broker refused the login; *response* is its message."""
     return AuthenticationError(f"{peer} refused {_who(mechanism)}: {printable(response)}; {_remedy(mechanism)}")
 
 
 def closed_without_answer(mechanism: Mechanism, peer: str, cause: ConnectionFailedError) -> AuthenticationError:
-    """The broker hung up in the middle of a login by bare tokens: it says no in no other way."""
+    """The broker closed the connection during a login with bare tokens, its only way to refuse one."""
     error = AuthenticationError(
         f"{peer} closed the connection during the login of {_who(mechanism)} and said nothing: the credentials may be "
         f"wrong, for old brokers do not say so; {_remedy(mechanism)}, or look into the broker's log"
@@ -59,7 +59,7 @@ def closed_without_answer(mechanism: Mechanism, peer: str, cause: ConnectionFail
 
 
 def interrupted(mechanism: Mechanism, cause: ConnectionFailedError) -> ConnectionFailedError:
-    """The broker hung up in the middle of a login, though it knows words for a refusal."""
+    """The broker closed the connection during a login, although it could have sent an error."""
     error = ConnectionFailedError(
         f"{cause} during the login of {_who(mechanism)}; it may be stopping, or is too busy: look into its log if this "
         "goes on"
@@ -69,7 +69,7 @@ def interrupted(mechanism: Mechanism, cause: ConnectionFailedError) -> Connectio
 
 
 def expired(peer: str, cause: ConnectionFailedError) -> SessionExpiredError:
-    """The broker hung up, and the session was over."""
+    """The broker closed the connection after the session had expired."""
     error = SessionExpiredError(
         f"{peer} ended the session, whose time was over (connections.max.reauth.ms of the broker, or the token's own); "
         "if this comes often, see that new credentials can be had in time"
@@ -79,7 +79,7 @@ def expired(peer: str, cause: ConnectionFailedError) -> SessionExpiredError:
 
 
 def ended_while_renewing(mechanism: Mechanism, peer: str, cause: ConnectionFailedError) -> SessionExpiredError:
-    """The broker hung up while the session was being renewed."""
+    """The broker closed the connection during the renewal of the session."""
     error = SessionExpiredError(
         f"{peer} ended the session of {_who(mechanism)} while it was being renewed, and said nothing; the next try "
         f"begins a new one: if that fails too, {_remedy(mechanism)}"
@@ -89,7 +89,7 @@ def ended_while_renewing(mechanism: Mechanism, peer: str, cause: ConnectionFaile
 
 
 def endless(mechanism: Mechanism, peer: str, limit: int) -> AuthenticationError:
-    """No end in sight."""
+    """The login took more than *limit* messages."""
     return AuthenticationError(
         f"the login by {mechanism.name} at {peer} did not end after {limit} messages; is it a Kafka broker, and the "
         "mechanism the same on both sides?"
@@ -97,12 +97,12 @@ def endless(mechanism: Mechanism, peer: str, limit: int) -> AuthenticationError:
 
 
 def too_long(mechanism: Mechanism, what: str, max_bytes: int) -> AuthenticationError:
-    """A message beyond what anybody takes."""
+    """A message is above the limit."""
     return AuthenticationError(f"a message of {mechanism.name} is too long: {what}, at most {max_bytes} are allowed")
 
 
 def speechless(mechanism: Mechanism) -> AuthenticationError:
-    """The mechanism waits for a broker that waits for it."""
+    """The mechanism waits for the broker, which waits for the mechanism."""
     return AuthenticationError(
         f"the mechanism {mechanism.name} has nothing to say to the broker, and is not done either; report this to the "
         "plugin's authors"
@@ -110,14 +110,14 @@ def speechless(mechanism: Mechanism) -> AuthenticationError:
 
 
 def malformed(mechanism: Mechanism) -> AuthenticationError:
-    """The mechanism gave no bytes."""
+    """The mechanism did not return bytes."""
     return AuthenticationError(
         f"the mechanism {mechanism.name} gave no bytes for the broker; report this to the plugin's authors"
     )
 
 
 def broken(mechanism: Mechanism, cause: BaseException) -> AuthenticationError:
-    """The mechanism raised what is no error of ours: its type and place, for its words may be secret."""
+    """The mechanism raised an exception that is not Ottla's: type and place only, since its text may have secrets."""
     frames = traceback.extract_tb(cause.__traceback__)
     where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
     return AuthenticationError(

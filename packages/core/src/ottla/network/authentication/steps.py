@@ -1,4 +1,4 @@
-"""What an exchange wants to be done next."""
+"""The moves of an exchange."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.protocol import Message
 
 @attrs.frozen(kw_only=True)
 class Ask:
-    """Send a request; `Exchange.answered` takes the body of its answer."""
+    """Send a request; `Exchange.answered` takes the body of its response."""
 
     message: Message[Any, Any]
     version: int
@@ -22,9 +22,9 @@ class Ask:
 
 @attrs.frozen(kw_only=True)
 class Token:
-    """Send bytes without any header, in place of *message*. `answered` takes the whole next frame.
+    """Send bytes without any header, instead of *message*. `answered` takes the whole next frame.
 
-    The `last` one has no answer: the connection is logged in as soon as it is written.
+    The `last` one has no response: the connection is logged in as soon as it is written.
     """
 
     message: Message[Any, Any]
@@ -34,14 +34,14 @@ class Token:
 
 @attrs.frozen(kw_only=True)
 class Compute:
-    """Have the mechanism compute its next message, wherever that may block, and hand the result to `thought`."""
+    """Have the mechanism compute its next message, on any thread, and pass the result to `Exchange.computed`."""
 
     work: Callable[[], Step] = attrs.field(repr=False)
 
 
 @attrs.frozen(kw_only=True)
 class LoggedIn:
-    """The end: both sides are satisfied. A session of 0 seconds has no end."""
+    """The login succeeded on both sides. A session of 0 seconds does not expire."""
 
     session: float = 0.0
 

@@ -1,8 +1,8 @@
-"""Where mechanisms that may block compute: a thread beside the I/O thread, made when the first one needs it.
+"""A thread for mechanisms that may block, started when the first one needs it.
 
-One at a time, so that a mechanism sees one thread. One that does not come back is left behind with its thread when its
-connection gives up on it, and the others go on with a new thread: a token endpoint that hangs must not stop every login
-for good.
+It runs one computation at a time, so a mechanism is called from one thread. If a connection times out while its
+computation hangs, that thread is abandoned and a new one takes the others. A token endpoint that hangs must not stop
+every login for good.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ottla.interfaces import Step
 
 @attrs.define(eq=False)
 class Computation:
-    """Something being computed. `outcome` is None until it has been; an error is what it raised."""
+    """A computation. `outcome` is None until it has finished; a NetworkError that it raised is its outcome."""
 
     work: Callable[[], Step] = attrs.field(repr=False)
     outcome: Step | NetworkError | None = attrs.field(default=None, repr=False)
 
     def run(self) -> None:
-        """Compute."""
+        """Run the computation."""
         try:
             self.outcome = self.work()
         except NetworkError as error:
@@ -34,7 +34,7 @@ class Computation:
 
 
 class AuthWorker:
-    """For the I/O thread. *wake* is called by the other one whenever an outcome is there."""
+    """A worker thread, for calls from the I/O thread. The worker thread calls *wake* after each outcome."""
 
     def __init__(self, *, name: str, wake: Callable[[], object]) -> None:
         self._name = name
@@ -45,19 +45,19 @@ class AuthWorker:
         self._thread: threading.Thread | None = None
 
     def begin(self, work: Callable[[], Step]) -> Computation:
-        """Have something computed. Raises ConnectionFailedError when there is no thread for it."""
+        """Queue a computation. Raises ConnectionFailedError if no thread can be started."""
         computation = Computation(work)
         with self._changed:
             self._waiting.append(computation)
             try:
                 self._start_thread()
-            except RuntimeError as cause:  # the system gives no more threads
+            except RuntimeError as cause:  # the system has no more threads
                 self._waiting.remove(computation)
                 raise ConnectionFailedError(f"there is no thread for the login: {cause}") from cause
         return computation
 
     def cancel(self, computation: Computation) -> None:
-        """Nobody waits for it any more."""
+        """Cancel a computation; its result is not needed any more."""
         with self._changed:
             if computation in self._waiting:
                 self._waiting.remove(computation)
@@ -65,7 +65,7 @@ class AuthWorker:
                 self._drop_thread()
 
     def close(self) -> None:
-        """Compute nothing more; the thread ends as soon as it comes back from what it computes."""
+        """Start no more computations; the thread ends after the current one."""
         with self._changed:
             self._waiting.clear()
             self._drop_thread()
@@ -90,7 +90,7 @@ class AuthWorker:
             self._wake()
 
     def _next(self) -> Computation | None:
-        """What to compute next; None: this thread is dismissed."""
+        """The next computation; None if this thread was abandoned."""
         with self._changed:
             while self._thread is threading.current_thread():
                 self._current = self._waiting.popleft() if self._waiting else None

@@ -1,6 +1,6 @@
-"""One connection: a request at a time going out, size-prefixed answers coming in.
+"""One connection: one request at a time is written, size-prefixed responses are read.
 
-Frames bytes and keeps what is half-way; the transport layer moves them. It never blocks and reads no clock.
+Frames bytes and keeps partial data; the transport layer moves the bytes. It never blocks and reads no clock.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ SIZE_PREFIX: Final = 4
 _READ_OR_WRITE: Final = Interest.READ | Interest.WRITE
 
 _ROOM_AT_FIRST: Final = 1 << 20
-"""So much memory is taken on the word of a peer; an answer that is larger gets more as its bytes arrive."""
+"""Bytes allocated for an announced size; a larger response gets more memory as its bytes arrive."""
 
 
 class Channel:
-    """A transport layer with frames on top. For the I/O thread."""
+    """A transport layer with framing on top. For the I/O thread."""
 
     def __init__(self, layer: TransportLayer, *, peer: str, max_answer_size: int) -> None:
         self._layer = layer
@@ -32,13 +32,13 @@ class Channel:
         self._prefix = bytearray(SIZE_PREFIX)
         self._target = memoryview(self._prefix)
         self._filled = 0
-        self._size: int | None = None  # of the answer, once its prefix has arrived
-        self._answered = False  # the peer has spoken Kafka
+        self._size: int | None = None  # of the response, once its prefix has arrived
+        self._answered = False  # the peer has answered in Kafka's protocol
         self.ready = False
 
     @property
     def interest(self) -> Interest:
-        """What the selector should watch the socket for."""
+        """The events that the selector should watch the socket for."""
         wanted = self._layer.interest()
         if not self.ready:
             return wanted
@@ -48,27 +48,27 @@ class Channel:
 
     @property
     def sending(self) -> bool:
-        """Whether a send is unfinished."""
+        """Return whether a send is unfinished."""
         return self._sending
 
     @property
     def may_read(self) -> bool:
-        """Whether the layer holds bytes that the socket will not announce."""
+        """Return whether the layer holds bytes for which the socket will not become readable."""
         return self.ready and self._layer.may_read()
 
     def handshake(self) -> bool:
-        """Go on with the layer's handshake; True: requests may be sent."""
+        """Continue the layer's handshake; True: requests may be sent."""
         self.ready = self._layer.handshake()
         return self.ready
 
     def send(self, chunks: Sequence[Buffer]) -> None:
-        """Take one framed request to be written."""
+        """Queue one framed request."""
         assert not self._sending, "one send at a time"
         self._unsent = [chunk for chunk in chunks if len(chunk)]
         self._sending = True
 
     def write(self) -> bool:
-        """Write what the layer takes; True: the send is complete, down to the socket."""
+        """Write what the layer accepts; True: the send is complete, down to the socket."""
         while self._unsent:
             taken = self._layer.write(self._unsent)
             if taken == 0:
@@ -80,10 +80,10 @@ class Channel:
         return False
 
     def read(self) -> memoryview | None:
-        """The next whole answer, or None when it has not arrived yet.
+        """The next whole response, or None if it has not arrived yet.
 
         Raises ConnectionFailedError when the peer has closed, ResponseTooLargeError for a size above the allowed one,
-        and ProtocolMismatchError for a first answer of such a size, or for a size that no answer has.
+        and ProtocolMismatchError for a first response of such a size, or for a negative size.
         """
         while self._filled != self._size:
             if self._filled == len(self._target):
@@ -105,7 +105,7 @@ class Channel:
         self._layer.close()
 
     def _make_room(self) -> None:
-        """The prefix or a part of the answer is complete: make room for what comes next."""
+        """Provide a buffer for the next bytes, after the prefix or a part of the response is complete."""
         if self._size is None:
             self._size = self._announced_size()
             self._target, self._filled = memoryview(bytearray(min(self._size, _ROOM_AT_FIRST))), 0
@@ -127,7 +127,7 @@ class Channel:
         )
 
     def _drop(self, taken: int) -> None:
-        """Forget the first *taken* bytes of what is unsent."""
+        """Drop the first *taken* unsent bytes."""
         for position, chunk in enumerate(self._unsent):
             if taken < len(chunk):
                 self._unsent[:position] = []

@@ -1,7 +1,7 @@
-"""From a broker's name to the addresses to try, without keeping the I/O thread.
+"""Name resolution without blocking the I/O thread.
 
-Each look-up has a thread for as long as it lasts: the system's resolver may take half a minute over one name, cannot
-be interrupted, and must not keep the other names waiting. Addresses in digits need no thread.
+Each lookup has its own thread while it lasts. The system's resolver may take half a minute for one name, cannot be
+interrupted, and must not delay other names. Numeric addresses need no thread.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _NO_SUCH_NAME: Final = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA
 
 
 class Resolver:
-    """Answers are taken once: the next question for the same name asks the system again. For the I/O thread.
+    """Name lookups, for the I/O thread. A result is returned once: the next call for the name asks the system again.
 
-    *wake* is called, by the other thread, whenever an answer has come.
+    The lookup's thread calls *wake* when it has finished.
     """
 
     def __init__(self, wake: Callable[[], object]) -> None:
@@ -35,9 +35,9 @@ class Resolver:
         self._answers: dict[_Wanted, _Found] = {}
 
     def resolve(self, host: str, port: int, *, canonical: bool) -> Sequence[Address] | None:
-        """Every address of a name, in the order the system prefers; None: not yet, ask again.
+        """Every address of a name, in the system's order; None: not resolved yet, call again.
 
-        *canonical* gives each address its own name in place of *host* (`resolve_canonical_bootstrap_servers_only`).
+        *canonical* gives each address its own name instead of *host* (`resolve_canonical_bootstrap_servers_only`).
         Raises NameResolutionError.
         """
         refuse_illegal(host)
@@ -60,7 +60,7 @@ class Resolver:
             return
         try:
             threading.Thread(target=self._answer, args=(wanted,), name="ottla-resolver", daemon=True).start()
-        except RuntimeError as cause:  # the system gives no more threads
+        except RuntimeError as cause:  # the system has no more threads
             raise _unresolved(wanted[0], cause) from cause
         self._asked.add(wanted)
 
@@ -70,16 +70,16 @@ class Resolver:
 
 
 def refuse_illegal(host: str) -> None:
-    """Raise NameResolutionError for what no host can be called, be it from a broker or from a name server."""
+    """Raise NameResolutionError for a name that no host can have, from a broker or from a name server."""
     if reason := illegal(host):
         raise _unresolved(host, ValueError(reason))
 
 
 def _in_digits(host: str, port: int) -> Sequence[Address]:
-    """The address itself, if that is what *host* is."""
+    """The address itself if *host* is a numeric address; else empty."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
-    except (OSError, ValueError):  # ValueError: not even the letters of a name
+    except (OSError, ValueError):  # ValueError: not even valid characters
         return ()
     return [Address(host=host, target=Target(family, sockaddr)) for family, _type, _protocol, _name, sockaddr in found]
 

@@ -1,6 +1,6 @@
-"""Many connections at once: connect, hand shake, write, read, close, and say what happened.
+"""Many connections at once: connect, handshake, write, read, close, and report events.
 
-It knows nothing of requests: what goes out is chunks, what comes in is frames.
+It knows nothing of requests: it writes chunks and returns frames.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _EVENTS = {
 }
 
 
-# On Windows EWOULDBLOCK says so too; elsewhere EAGAIN, the same number, is a full backlog of a Unix socket.
+# EWOULDBLOCK means the same on Windows; elsewhere it equals EAGAIN: a full backlog of a Unix socket.
 _UNDER_WAY = {errno.EINPROGRESS, errno.EWOULDBLOCK} if sys.platform == "win32" else {errno.EINPROGRESS}
 
 _LONGEST_WAIT: Final = 3_600.0
-"""The system's wait takes no more than some weeks, and an infinite one only in another form."""
+"""Seconds. The system's wait accepts at most some weeks, and an infinite one only in another form."""
 
 
 @attrs.define(eq=False)
@@ -50,15 +50,15 @@ class _Connection:
     host: str
     port: int
     peer: str
-    broken: OttlaError | None = None  # writing failed: what has arrived is read, then this is told
+    broken: OttlaError | None = None  # of a failed write: read what has arrived, then end with it
     channel: Channel | None = None
     events: int = 0
-    interest: Interest | None = None  # of the channel, when these events were asked for
-    stalled: bool = False  # the layer said it may read, then gave nothing: wait for the socket
+    interest: Interest | None = None  # of the channel, when these events were set
+    stalled: bool = False  # the layer announced bytes, then returned none: wait for the socket
 
 
 class Selector:
-    """Real sockets behind the `Selectable` contract. For the I/O thread, except `wakeup`."""
+    """The `Selectable` with real sockets. For the I/O thread, except `wakeup`."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Selector:
         self._receive_buffer_bytes = receive_buffer_bytes
         self._max_answer_size = max_answer_size
         self._connections: dict[int, _Connection] = {}
-        self._begun: list[_Connection] = []  # connected without waiting
+        self._begun: list[_Connection] = []  # connected immediately
         self._to_close: dict[int, OttlaError] = {}
         self._wakeup_pending = False
         try:
@@ -97,7 +97,7 @@ class Selector:
         self._clear()
 
     def resolve(self, host: str, port: int, *, canonical: bool = False) -> Sequence[Address] | None:
-        """The transport's own targets, else the addresses of the name, which take a moment: None until then."""
+        """The transport's own targets, else the addresses of the name; None while they are resolved."""
         refuse_illegal(host)  # before a proxy gets it
         try:
             targets = self._transport.targets(host, port)
@@ -114,12 +114,12 @@ class Selector:
         return [Address(host=host, target=target) for target in targets]
 
     def connect(self, node: int, target: Target, host: str, port: int) -> None:
-        """Begin to connect to one address of a broker. Raises ConnectionFailedError when there is no socket for it."""
+        """Begin to connect to one address of a broker. Raises ConnectionFailedError if no socket can be made for it."""
         assert node not in self._connections, "a connection id exists once"
         peer = _peer(target, host, port)
         try:
             sock = socket.socket(target.family, socket.SOCK_STREAM)
-        except OSError as cause:  # no such family here, or no more files for this process
+        except OSError as cause:  # this machine lacks the address family, or this process has no more files
             raise ConnectionFailedError(f"could not connect to {peer}: no socket: {cause}{remedy(cause)}") from cause
         connection = _Connection(node=node, sock=sock, host=host, port=port, peer=peer)
         self._connections[node] = connection
@@ -132,13 +132,13 @@ class Selector:
                 self._to_close[node] = _refused(connection, result)
             else:
                 self._begun.append(connection)
-        except Exception as cause:  # a target that no socket takes raises about anything
+        except Exception as cause:  # a target that no socket accepts can raise many kinds of exceptions
             self._to_close[node] = _lost(f"could not connect to {peer}: {printable(str(cause))}", cause)
 
     def send(self, node: int, chunks: Sequence[Buffer]) -> bool:
-        """Hand a framed request to a connection, and write what the socket takes now.
+        """Pass a framed request to a connection, and write what the socket takes now.
 
-        Mostly that is all of it (True), and a round through the system's wait is saved: 150 us of a record's latency.
+        Mostly it takes everything (True), and the round saves a wait in the system: 150 us of a record's latency.
         """
         connection = self._connections[node]
         channel = connection.channel
@@ -150,12 +150,12 @@ class Selector:
         return False
 
     def close(self, node: int, reason: NetworkError) -> None:
-        """End a connection; the next `poll` tells of it."""
+        """End a connection; the next `poll` reports it."""
         if node in self._connections:
             self._to_close[node] = reason
 
     def poll(self, timeout: float) -> None:
-        """One round over all connections that have something to do."""
+        """One round over all connections with pending work."""
         self._clear()
         to_close, self._to_close = self._to_close, {}
         for node, reason in to_close.items():
@@ -176,16 +176,16 @@ class Selector:
                 self._advance(connection, mask)
 
     def wakeup(self) -> None:
-        """End the current or next wait at once; cheap when called again before that."""
+        """End the current or next wait at once; repeated calls before that cost little."""
         if self._wakeup_pending:
             return
-        signals.begin()  # a handler between the flag and the byte would wait for a round that nothing begins
+        signals.begin()  # a signal handler between the flag and the byte would wait for a wakeup that was never sent
         try:
             self._wakeup_pending = True
             self._wake_writer.send(b"\0")
-        except OSError:  # full: there are bytes; or closed: nobody waits any more
+        except OSError:  # full: bytes are pending; or closed: no thread waits any more
             pass
-        except BaseException:  # the byte was perhaps not written, and without it the flag would keep all others back
+        except BaseException:  # the byte may not be written; without it the set flag would suppress all later wakeups
             self._wakeup_pending = False
             raise
         finally:
@@ -212,7 +212,7 @@ class Selector:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
 
     def _advance(self, connection: _Connection, mask: int) -> None:
-        """Finish the connect, hand shake, read, write: as far as it goes without waiting."""
+        """Finish the connect, handshake, read, write: as far as possible without waiting."""
         try:
             self._step(connection, mask)
         except Exception as cause:
@@ -232,12 +232,12 @@ class Selector:
             self._watch_for(connection, 0)
             return
         interest = channel.interest
-        if interest is not connection.interest:  # a flag takes long to look up, and mostly it is the one before
+        if interest is not connection.interest:  # looking a flag up is slow, and mostly it is unchanged
             self._watch_for(connection, _EVENTS[interest])
             connection.interest = interest
 
     def _failure(self, connection: _Connection, cause: Exception) -> OttlaError:
-        """What ended a connection, as an error of ours."""
+        """The error of Ottla for an exception that ended a connection."""
         if isinstance(cause, OttlaError):
             return cause
         if isinstance(cause, OSError):
@@ -264,7 +264,7 @@ class Selector:
             raise connection.broken
 
     def _write(self, connection: _Connection, channel: Channel) -> bool:
-        """Go on with an unfinished send; True: this finished it."""
+        """Continue an unfinished send; True: it is finished now."""
         if connection.broken or not channel.sending:
             return False
         try:
@@ -315,16 +315,16 @@ class Selector:
         self.disconnected = self._disconnected
 
     def _drain_wakeups(self) -> None:
-        # There is one byte, or by a race of threads a few: what were left would only end the next wait.
+        # There is one byte, or after a race of threads a few; left bytes would only end the next wait.
         with contextlib.suppress(BlockingIOError):
             self._wake_reader.recv(4096)
-        # Only now: a wakeup that came while the bytes were read is dropped, and this round serves it anyhow.
+        # Only now: a wakeup during the read is dropped, and this round serves it anyway.
         self._wakeup_pending = False
 
 
 def _peer(target: Target, host: str, port: int) -> str:
-    """The broker, and where we look for it when that says more: another address, a proxy's port, a path."""
-    where, host = target.sockaddr, printable(host)  # the name may be the metadata's
+    """The broker, with its actual address if that differs: another address, a proxy's port, a path."""
+    where, host = target.sockaddr, printable(host)  # the name may come from metadata
     if not isinstance(where, tuple):
         return f"{with_port(host, port)} (at {printable(str(where))})"
     if where[1] != port:

@@ -1,6 +1,6 @@
 """Waiting for sockets without rounding the time up: Python's epoll takes whole milliseconds only.
 
-A record that lingers 5 ms would linger half a millisecond longer, which near a broker is a tenth of its way.
+A linger of 5 ms would last half a millisecond longer, a tenth of a record's latency near a broker.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Final
 MILLISECOND: Final = 0.001
 
 LONG: Final = 0.1
-"""In a wait of so many seconds a millisecond makes no difference."""
+"""Seconds of a wait from which on a millisecond makes no difference."""
 
 _SELECT_LIMIT: Final = 1_024
-"""FD_SETSIZE: `select` takes no higher descriptor."""
+"""FD_SETSIZE: `select` accepts no higher descriptor."""
 
 
 class Watch:
@@ -31,13 +31,13 @@ class Watch:
         self._descriptor = _descriptor(self._selector)
 
     def select(self, timeout: float) -> list[tuple[selectors.SelectorKey, int]]:
-        """What has happened, as soon as something has, or after *timeout* seconds."""
+        """The events, as soon as there are any, or after *timeout* seconds."""
         if self._descriptor is None or not 0 < timeout < LONG:
             return self._selector.select(timeout)
         end = time.monotonic() + timeout
         whole = int(timeout / MILLISECOND)
         if whole:
-            events = self._selector.select((whole - 0.5) * MILLISECOND)  # which is rounded up to whole ones
+            events = self._selector.select((whole - 0.5) * MILLISECOND)  # rounded up to whole milliseconds
             if events:
                 return events
         rest = min(end - time.monotonic(), MILLISECOND)
@@ -47,7 +47,7 @@ class Watch:
 
 
 def _descriptor(selector: selectors.BaseSelector) -> int | None:
-    """What becomes readable when something has happened, where the selector itself rounds; elsewhere None."""
+    """A descriptor that becomes readable with any event, if the selector rounds its timeout; else None."""
     epoll = getattr(selectors, "EpollSelector", None)  # kqueue takes nanoseconds
     if epoll is None or not isinstance(selector, epoll):
         return None

@@ -1,4 +1,4 @@
-"""Who answers when it is not Kafka in the clear: recognised by the first four bytes, with what to change."""
+"""Peers that do not speak plaintext Kafka: recognised by their first four bytes, with the setting to change."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GREETINGS: Final[Mapping[bytes, str]] = {
 
 
 def stranger(first: bytes) -> str | None:
-    """What the first bytes of an answer tell of a peer that is not what we took it for; None: nothing."""
+    """A description of a peer that speaks another protocol, by the first bytes of a response; None if unknown."""
     if first[1:2] == b"\x03" and first[0] in _TLS:
         return _TLS[first[0]]
     return _GREETINGS.get(first)

@@ -1,4 +1,4 @@
-"""What the codecs say when they cannot go on, in one voice."""
+"""Errors that all codecs share."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from ottla.errors import CorruptBatchError, PluginNotFoundError
 
 
 def malformed(codec: str, reason: object) -> CorruptBatchError:
-    """The bytes are not this codec's."""
+    """The bytes are not in the codec's format."""
     return CorruptBatchError(f"malformed {codec} data: {reason}")
 
 
 def too_large(codec: str, limit: int) -> CorruptBatchError:
-    """Unpacking was stopped."""
+    """The unpacked size is above the limit."""
     return CorruptBatchError(f"{codec} data unpacks to more than the {limit} bytes allowed")
 
 

@@ -16,14 +16,14 @@ LEVEL: Final = level_key("gzip", minimum=1, maximum=9, default=-1, also=-1, mean
 _GZIP_FRAMING: Final = 16 + zlib.MAX_WBITS
 _MAGIC: Final = b"\x1f\x8b\x08"
 _LEAST_AROUND: Final = 18
-"""The header and the trailer of a member."""
+"""Bytes of a member's header and trailer."""
 
 _PIECE: Final = 16 * 1024
-"""Input given at once when unpacking: zlib copies what follows a member, and there may be thousands of them."""
+"""Bytes of input per call when unpacking: zlib copies what follows a member, and there may be thousands."""
 
 
 class Gzip:
-    """Chunks stream through; zlib lets the GIL go."""
+    """Compresses chunk by chunk; zlib releases the GIL."""
 
     codec_id = 1
 
@@ -48,12 +48,12 @@ class Gzip:
 
 
 def _begins_a_member(rest: memoryview) -> bool:
-    """Whether there is more to read: what begins no member is padding, as for Java."""
+    """Return whether another member follows; as in Java, anything else is padding."""
     return len(rest) > _LEAST_AROUND and bytes(rest[: len(_MAGIC)]) == _MAGIC
 
 
 def _member(view: memoryview, free_bytes: int) -> tuple[bytes, memoryview]:
-    """The first member unpacked, stopped at a byte more than *free_bytes*, and what follows it."""
+    """Unpack the first member, up to one byte more than *free_bytes*; return the result and the rest of the input."""
     stream = zlib.decompressobj(_GZIP_FRAMING)
     pieces: list[bytes] = []
     while not stream.eof and free_bytes >= 0:

@@ -1,4 +1,4 @@
-"""How hard a codec tries: the configuration key that each codec with levels declares."""
+"""The configuration key for the level of a codec."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MORE: Final = "more is smaller and slower"
 def level_key(
     codec: str, *, minimum: int, maximum: int, default: int, also: int | None = None, means: str = MORE
 ) -> ConfigKey:
-    """`compression.<codec>.level`, a whole number from *minimum* to *maximum*, or *also*; *means* says what they do."""
+    """`compression.<codec>.level`: a whole number from *minimum* to *maximum*, or *also*; *means* describes them."""
     return ConfigKey(
         name=f"compression.{codec}.level",
         type=_whole_number(minimum, maximum, also),

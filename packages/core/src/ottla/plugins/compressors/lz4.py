@@ -1,6 +1,6 @@
 """LZ4, codec 3: one LZ4 frame as Java writes it, with independent blocks of 64 kB and no content size.
 
-Reading stops at the frame's end, as Java's does; what follows it, another frame included, is left alone.
+Reading stops at the frame's end, as in Java; anything after it, even another frame, is ignored.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Lz4:
         frame = self._frame
         context = frame.create_decompression_context()
         rest = memoryview(buffer)
-        # The library also takes frames that are there to be skipped, and makes nothing of them.
+        # The library also accepts skippable frames, and returns nothing for them.
         if bytes(rest[: len(_MAGIC)]) != _MAGIC:
             raise malformed("lz4", "it does not begin like a frame")
         pieces: list[bytes] = []
@@ -63,7 +63,7 @@ class Lz4:
         ended = False
         while not ended:
             try:
-                # A declared content size is never asked for; each call allocates one piece.
+                # A declared content size is not used; each call allocates one piece.
                 piece, consumed, ended = frame.decompress_chunk(context, rest, max_length=_PIECE)
             except RuntimeError as error:
                 raise malformed("lz4", error) from error
@@ -78,7 +78,7 @@ class Lz4:
 
 
 def _library_level(level: int) -> int:
-    """Java's 1 to 17 in the library's terms, where below 3 is the fast compressor and 16 is the most."""
+    """The library's level for Java's 1 to 17; below 3 is its fast compressor, and 16 its highest level."""
     return 0 if level == FAST else min(max(level, _LEAST_HIGH), _MOST_HIGH)
 
 

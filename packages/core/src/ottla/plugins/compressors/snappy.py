@@ -1,4 +1,4 @@
-"""Snappy, codec 2: raw blocks of 32 kB in the framing of xerial's snappy-java, which is what Kafka knows as snappy."""
+"""Snappy, codec 2: raw blocks of 32 kB in the framing of xerial's snappy-java, which Kafka calls snappy."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _BLOCK_SIZE: Final = 32 * 1024
 _LENGTH: Final = struct.Struct(">i")
 
 _MOST_EXPANSION: Final = 22
-"""A copy of 64 bytes, the longest, takes 3 bytes; a block that promises more is lying about its size."""
+"""Maximum ratio. A copy of 64 bytes, the longest, takes 3 bytes; a block that declares more has a wrong size."""
 
 
 class Snappy:
-    """Has no levels. Chunks are joined, for blocks do not end where chunks do."""
+    """Has no levels. Chunks are joined, because blocks do not end with chunks."""
 
     codec_id = 2
 
@@ -56,11 +56,11 @@ class Snappy:
 
 def _blocks(view: memoryview) -> Iterator[memoryview]:
     if bytes(view[: len(_MAGIC)]) != _MAGIC:
-        yield view  # Java also reads a lone raw block, which some clients write.
+        yield view  # Java also reads a single raw block, which some clients write.
         return
     rest = view
     while rest:
-        if bytes(rest[: len(_MAGIC)]) == _MAGIC:  # the first stream's, and that of each put behind it
+        if bytes(rest[: len(_MAGIC)]) == _MAGIC:  # of the first stream, or of a concatenated one
             if len(rest) < len(_HEADER):
                 raise malformed("snappy", "it ends inside its header")
             rest = rest[len(_HEADER) :]

@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 LEVEL: Final = level_key("zstd", minimum=-131072, maximum=22, default=3)
 
 _PIECE: Final = 512
-"""Input given at once when unpacking: four bytes can unpack to 128 kB, so this is at most 16 MB too many."""
+"""Bytes of input per call when unpacking: four bytes can unpack to 128 kB, so the excess is at most 16 MB."""
 
 _MOST_WINDOW: Final = 1 << 27
-"""The window of level 22; a frame that asks for more memory is refused."""
+"""The window of level 22; frames that need more memory are refused."""
 
 
 class Zstd:
-    """The library's compressors must not be shared: one for each thread and level, for a new one costs 10 us."""
+    """Zstandard with one compressor per thread and level.
+
+    The library's compressors must not be shared between threads, and a new one costs 10 us.
+    """
 
     codec_id = 4
 
@@ -66,8 +69,8 @@ class Zstd:
 
 
 def _frame(decompressor: ZstdDecompressor, view: memoryview, free_bytes: int) -> tuple[bytes, memoryview]:
-    """The first frame unpacked, stopped soon after *free_bytes*, and what follows it."""
-    # Not `decompress`, which trusts the size that the frame declares.
+    """Unpack the first frame, stopping soon after *free_bytes*; return the result and the rest of the input."""
+    # Not `decompress`, which trusts the declared size of the frame.
     stream = decompressor.decompressobj()
     pieces: list[bytes] = []
     while not stream.eof and free_bytes >= 0:

@@ -1,1 +1,1 @@
-"""Providers of configuration values that Ottla brings: `file`, `directory` and `env`, as Java has them."""
+"""Built-in config providers: `file`, `directory` and `env`, as in Java."""

@@ -1,4 +1,4 @@
-"""The paths that `allowed.paths` of a provider names (KIP-993), and reading small files below them."""
+"""The paths in `allowed.paths` of a provider (KIP-993), and reading small files below them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.errors import ConfigError, printable
 from ottla.interfaces import ConfigKey
 
 MOST_BYTES: Final = 1 << 20
-"""Of a file; what it holds is a configuration, not data."""
+"""Maximum size of a file; it has configuration, not data."""
 
 
 def _paths(raw: Any) -> Sequence[Path]:
@@ -36,7 +36,7 @@ ALLOWED_PATHS: Final = ConfigKey(
 
 
 def judged(path: str, allowed: Sequence[Path] | None) -> Path:
-    """The path of a file without its links, if it may be read. ConfigError, whether there is such a file or not."""
+    """The path with links resolved, if it may be read. Raises ConfigError whether or not the file exists."""
     shown = printable(path)
     if not os.path.isabs(path) or "\0" in path or not _encodable(path):
         raise ConfigError([f"{shown} is not an absolute path"])
@@ -53,7 +53,7 @@ def judged(path: str, allowed: Sequence[Path] | None) -> Path:
 
 
 def read_text(path: str, allowed: Sequence[Path] | None) -> str:
-    """What a file holds, in UTF-8. ConfigError says why it is not read; links are followed before it is judged."""
+    """The content of a file, in UTF-8. Raises ConfigError with the reason; links are resolved before the check."""
     real, shown = judged(path, allowed), printable(path)
     try:
         return _read(real).decode()
@@ -61,7 +61,7 @@ def read_text(path: str, allowed: Sequence[Path] | None) -> str:
         raise ConfigError([f"{shown} cannot be read: {error.strerror}"]) from None
     except UnicodeDecodeError:
         problem = f"{shown} is not UTF-8"
-    raise ConfigError([problem])  # without a context, which holds the bytes
+    raise ConfigError([problem])  # without its context, which has the bytes
 
 
 def _encodable(path: str) -> bool:
@@ -73,7 +73,7 @@ def _encodable(path: str) -> bool:
 
 
 def _read(path: Path) -> bytes:
-    # Without links, of which there are none unless one has appeared since; without waiting, for it may be a pipe.
+    # The path has no links unless one has appeared since; it may be a pipe, so opening it must not wait.
     with os.fdopen(allow_lists.open_without_links(str(path)), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(None, "it is no regular file")

@@ -1,4 +1,4 @@
-"""Values that are the files of a folder, as Kubernetes mounts secrets: `${directory:/path:file}` (KIP-632)."""
+"""Values from the files of a folder, as Kubernetes mounts secrets: `${directory:/path:file}` (KIP-632)."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from ottla.plugins.config_providers.allowed_paths import ALLOWED_PATHS, judged, 
 
 
 class DirectoryProvider:
-    """Reads the files whenever it is asked. What they hold is a value as it is, a line break at its end included."""
+    """Reads the files at each call. The content of a file is the value, including a final line break."""
 
     def __init__(self, allowed: Sequence[Path] | None) -> None:
         self._allowed = allowed
 
     def get(self, path: str, keys: Collection[str]) -> Mapping[str, str]:
-        """The contents of the files of these names, directly in the folder."""
+        """The contents of the named files, directly in the folder."""
         if not path:
             raise ConfigError(["a folder and the name of a file in it are needed; write ${directory:/path:file}"])
         for key in keys:
             if key in (".", "..") or os.path.basename(key) != key or "\\" in key or "\0" in key:
                 raise ConfigError([f"{printable(key)!r} is not the name of a file in {printable(path)}"])
-        # Judged first: whether there is a file is not said of one that may not be read.
+        # Checked first: the existence of a file that may not be read is not revealed.
         found = [key for key in keys if os.path.lexists(judged(os.path.join(path, key), self._allowed))]
         return {key: read_text(os.path.join(path, key), self._allowed) for key in found}
 
 
 @hookimpl
 def ottla_config_keys() -> Sequence[ConfigKey]:
-    """Where folders may be."""
+    """The key `allowed.paths`."""
     return (ALLOWED_PATHS,)
 
 

@@ -1,4 +1,4 @@
-"""Values of environment variables: `${env:NAME}` (KIP-887)."""
+"""Values from environment variables: `${env:NAME}` (KIP-887)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ottla.interfaces import ConfigKey, ConfigProvider, PluginConfig
 
 
 class EnvironmentProvider:
-    """Reads the environment whenever it is asked. As in Java a part of a name is enough to match the pattern."""
+    """Reads the environment at each call. As in Java, the pattern needs to match only a part of a name."""
 
     def __init__(self, allowed: re.Pattern[str] | None) -> None:
         self._allowed = allowed
 
     def get(self, path: str, keys: Collection[str]) -> Mapping[str, str]:
-        """The variables of these names."""
+        """The named variables."""
         if path:
             raise ConfigError(["an environment variable has no path; write ${env:NAME}"])
         return {key: value for key, value in os.environ.items() if key in keys and self._may(key)}
@@ -37,7 +37,7 @@ def _pattern(raw: Any) -> re.Pattern[str]:
 
 @hookimpl
 def ottla_config_keys() -> Sequence[ConfigKey]:
-    """Which variables may be read."""
+    """The key for the pattern of allowed variables."""
     return (
         ConfigKey(
             name="allowlist.pattern",

@@ -1,4 +1,4 @@
-"""Values of a file of properties: `${file:/path:key}` (KIP-297)."""
+"""Values from a properties file: `${file:/path:key}` (KIP-297)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ottla.plugins.config_providers.allowed_paths import ALLOWED_PATHS, read_tex
 
 
 class FileProvider:
-    """Reads the file whenever it is asked."""
+    """Reads the file at each call."""
 
     def __init__(self, allowed: Sequence[Path] | None) -> None:
         self._allowed = allowed
 
     def get(self, path: str, keys: Collection[str]) -> Mapping[str, str]:
-        """The properties of these names."""
+        """The named properties."""
         text = Secret(read_text(path, self._allowed))
         try:
             found = read_properties(text.reveal())
@@ -32,7 +32,7 @@ class FileProvider:
 
 @hookimpl
 def ottla_config_keys() -> Sequence[ConfigKey]:
-    """Where files may be."""
+    """The key `allowed.paths`."""
     return (ALLOWED_PATHS,)
 
 

@@ -1,6 +1,6 @@
-"""Java's default: a key's murmur2 hash decides, and records without a key stick to a partition for a while.
+"""Java's default: a key's murmur2 hash chooses the partition; records without a key use the sticky one.
 
-Where those go is `sticky`'s business.
+`sticky` chooses that one.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ def positive(hashed: int) -> int:
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
-    """Where Java's producer puts this key."""
+    """The partition that Java's producer chooses for this key."""
     return positive(murmur2(key)) % partitions
 
 
 class Murmur2Partitioner:
-    """Keys by their hash, over all partitions whether available or not; the rest by *choice*.
+    """Keys by their hash, over all partitions whether available or not; records without a key by *choice*.
 
-    Records of `send` come by `partition_column`, many keys at once; one after the other only from elsewhere.
+    `send` passes many keys at once to `partition_column`; only other callers use `partition`.
     """
 
     def __init__(self, choice: StickyChoice, *, ignore_keys: bool = False) -> None:
@@ -48,7 +48,7 @@ class Murmur2Partitioner:
         return partition_for_key(key, view.partitions)
 
     def partition_column(self, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
-        """The partitions of keys, none of which is None."""
+        """The partitions of keys; none of them is None."""
         partitions = view.partitions
         return [(hashed & 0x7FFFFFFF) % partitions for hashed in murmur2_column(keys)]
 

@@ -1,4 +1,4 @@
-"""The hash that Java's producer uses for keys, one key at a time."""
+"""The hash of Java's producer for keys, one key at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WORDS: Final = tuple(struct.Struct(f"<{words}I").unpack_from for words in range
 # 1300 ns for a key of 16 bytes, CPython 3.11, dominated by 32-bit arithmetic on Python's integers. Reading the words
 # with a Struct from a table is 1.15 times as fast as making the format each time, 1.1 times as memoryview.cast.
 def murmur2(data: bytes) -> int:
-    """The hash that Java's producer uses, as an unsigned 32-bit number."""
+    """The hash of Java's producer, as an unsigned 32-bit number."""
     size = len(data)
     words = size >> 2
     hashed = SEED ^ size

@@ -10,7 +10,7 @@ from ottla.interfaces import Partitioner, TopicView
 
 
 class RoundRobin:
-    """One counter for each topic; `next` on it cannot be torn by other threads."""
+    """One counter for each topic; `next` on it is atomic."""
 
     def __init__(self) -> None:
         self._turns: dict[str, Iterator[int]] = {}

@@ -1,11 +1,11 @@
-"""Where records without a key go: to one partition until it has a batch's worth, then to another (KIP-794).
+"""The sticky partition of records without a key: one partition until it has a batch's worth, then another (KIP-794).
 
-Where records come quickly they stay for `linger.ms`, up to 10 ms and a megabyte: otherwise each of many partitions
-would have a small batch waiting, and a record costs half as much in a large one. How long brokers take has no part in
-that, or slow ones would be given more.
+With a high rate a partition is kept for `linger.ms`, up to 10 ms and a megabyte. Otherwise each of many partitions
+would have a small batch waiting, and a record costs half as much in a large batch. The brokers' latency plays no part
+in that, or slow ones would get more.
 
-The next one is drawn at random among those that can take records, with more weight on short queues. Many threads
-come here at once and no lock is taken: a lost update costs some balance, never a wrong partition.
+The next partition is drawn at random among those that can take records, with more weight on short queues. Many threads
+call this at once without a lock: a lost update costs some balance, never a wrong partition.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from typing import Final
 from ottla.interfaces import TopicView
 
 _ENOUGH: Final = 7 / 8
-"""A batch that is filled so far takes no large record any more, so the stay has ended."""
+"""The filled part of a batch from which on it takes no large record any more, so the partition is changed."""
 
 _LONG_STAY: Final = 1024 * 1024
-"""A stay ends with so many bytes, or with a batch's worth if that is more, however quickly they came."""
+"""Bytes, or a batch's worth if that is more, after which the partition is changed at any rate."""
 
 _LONG_STAY_SECONDS: Final = 0.010
-"""A stay that has a batch's worth ends after so long at most."""
+"""Seconds after which the partition is changed if it has a batch's worth."""
 
 _DRAWS_FROM_ONE_LOOK: Final = 1 / 8
-"""Queues are looked at again after so many draws for each candidate: a look at 5000 partitions takes 400 us."""
+"""Draws per candidate until queues are read again: reading 5000 queues takes 400 us."""
 
 
 class _Stay:
-    """Where a topic's records go for now, and how many bytes went there."""
+    """A topic's sticky partition, and the bytes that went there."""
 
     __slots__ = ("bytes", "draw", "partition", "since")
 
@@ -45,7 +45,7 @@ class _Stay:
 
 
 class StickyChoice:
-    """One partition at a time for each topic. Thread-safe; *random* is drawn from once for each move."""
+    """The sticky partition of each topic. Thread-safe; uses *random* once for each change."""
 
     def __init__(
         self,
@@ -64,18 +64,18 @@ class StickyChoice:
         self._stays: dict[str, _Stay] = {}
 
     def partition(self, topic: str, view: TopicView) -> int:
-        """Where the topic's records go now; looks again whenever the view is a new one."""
+        """The topic's sticky partition; checked again for each new view."""
         stay = self._stays.get(topic)
         if stay is not None and stay.draw.view is view:
             return stay.partition
         return self._look_again(topic, stay, view)
 
     def appended(self, topic: str, partition: int, size: int) -> None:
-        """Count *size* bytes that went to a partition; move on when it has a batch's worth, and has had it for long."""
+        """Count *size* bytes that went to a partition; change it after a batch's worth and the minimum time."""
         self._count(topic, partition, size, seconds=self._seconds)
 
     def finished(self, topic: str, partition: int, size: int) -> None:
-        """The same of records in batches that no other can join: move on when it has a batch's worth."""
+        """Count bytes in batches that no other record can join; change the partition after a batch's worth."""
         self._count(topic, partition, size, seconds=0.0)
 
     def _count(self, topic: str, partition: int, size: int, *, seconds: float) -> None:
@@ -90,7 +90,7 @@ class StickyChoice:
             self._stays[topic] = _Stay(stay.draw, now=now)
 
     def _look_again(self, topic: str, stay: _Stay | None, view: TopicView) -> int:
-        """Stay where we are if that is still among the candidates."""
+        """Keep the partition if it is still among the candidates."""
         draw = _Draw(view, batch_size=self._batch_size, adaptive=self._adaptive, random=self._random)
         if stay is not None and stay.partition in draw.candidates:
             stay.draw = draw
@@ -100,7 +100,7 @@ class StickyChoice:
 
 
 class _Draw:
-    """Draws partitions of one view, the more often the shorter their queues were at the last look."""
+    """Draws partitions of one view, with more weight on queues that were short when last read."""
 
     def __init__(self, view: TopicView, *, batch_size: int, adaptive: bool, random: Random) -> None:
         self.view = view
@@ -108,11 +108,11 @@ class _Draw:
         self._batch_size = batch_size
         self._adaptive = adaptive and bool(view.available)
         self._random = random
-        self._weights: Sequence[int] | None = None  # summed up; None: all are alike
+        self._weights: Sequence[int] | None = None  # cumulative; None: all are equal
         self._draws_left = 0
 
     def next(self) -> int:
-        """One of the candidates."""
+        """A random candidate."""
         if self._adaptive:
             self._draws_left -= 1
             if self._draws_left < 0:
@@ -120,12 +120,12 @@ class _Draw:
         weights = self._weights
         if weights is None:
             return self._random.choice(self.candidates)
-        last = len(weights) - 1  # not beyond it, should the product be rounded up
+        last = len(weights) - 1  # never past it, even if the product is rounded up
         return self.candidates[bisect_right(weights, self._random.random() * weights[last], 0, last)]
 
     def _look_at_queues(self) -> None:
         queued, size = self.view.queued_bytes, self._batch_size
-        # In batches, as Java counts: bytes would make much of an almost empty queue.
+        # In batches, as in Java: in bytes an almost empty queue would weigh too much.
         lengths = [-(-queued[partition] // size) for partition in self.candidates]
         longest = max(lengths)
         self._draws_left = int(len(lengths) * _DRAWS_FROM_ONE_LOOK)
@@ -136,7 +136,7 @@ class _Draw:
 
 
 def _candidates(view: TopicView) -> Sequence[int]:
-    """The available partitions that are not slow; the slow ones too, or all, rather than none."""
+    """The available partitions that are not slow; without any, also the slow ones; without these, all."""
     if not view.slow:
         return view.available or range(view.partitions)
     quick = [partition for partition in view.available if partition not in view.slow]

@@ -1,4 +1,4 @@
-"""The plugins that are installed: found, told apart, loaded one by one, and checked before they are used."""
+"""Installed plugins: found, identified, loaded one by one, and checked before use."""
 
 from ottla.plugins.registry.installed import EntryInfo
 from ottla.plugins.registry.kinds import KINDS, Kind, KindName

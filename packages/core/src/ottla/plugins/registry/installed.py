@@ -1,4 +1,4 @@
-"""Which plugins are installed, found without loading any of them."""
+"""The installed plugins, found without loading any of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GROUPS: Final = frozenset(kind.group for kind in KINDS.values())
 
 @attrs.frozen(kw_only=True)
 class EntryInfo:
-    """One plugin as its distribution announces it; `value` is what would be imported."""
+    """One plugin as its distribution announces it; `value` is the object to import."""
 
     kind: Kind
     name: str
@@ -41,12 +41,12 @@ class EntryInfo:
 
 
 def announced() -> Sequence[EntryPoint]:
-    """The entry points of our groups in everything on `sys.path`.
+    """The entry points of our groups in all distributions on `sys.path`.
 
-    `importlib.metadata.entry_points` gives up on all packages when one has an entry_points.txt that cannot be
-    read; here that package is left out with a warning. Of two copies of a distribution the first on the path
-    counts, as when importing. Looked for again when a package came or went, or `sys.path` is another one: reading
-    all of them takes some 15 ms, and a task of Spark may make a producer.
+    `importlib.metadata.entry_points` fails for all packages if one entry_points.txt cannot be read; here that package
+    is left out with a warning. Of two copies of a distribution the first on the path counts, as in imports. The result
+    is cached until a package is added or removed, or `sys.path` changes: reading everything takes some 15 ms, and each
+    task of Spark may make a producer.
     """
     global _last
     now = _path()
@@ -54,14 +54,14 @@ def announced() -> Sequence[EntryPoint]:
         return _last[1]
     _check_files()
     found = _announced()
-    _check_files()  # the library passes over what it cannot read: without free files everything seems missing
+    _check_files()  # the library skips what it cannot read: without free files it would seem that nothing is installed
     newest = max((changed for _folder, changed in now), default=0)
     _last = (now, found) if time.time_ns() - newest > _INSTALLING_NS else None
     return found
 
 
 _INSTALLING_NS: Final = 5_000_000_000
-"""A folder that changed just now may be in the middle of an installation, whose next files change it no more."""
+"""A folder that changed just now may be in the middle of an installation that does not change its time again."""
 
 _Path = tuple[tuple[str, int], ...]
 _last: tuple[_Path, Sequence[EntryPoint]] | None = None
@@ -73,7 +73,7 @@ def _check_files() -> None:
 
 
 def _path() -> _Path:
-    """Where packages are looked for, and when something came to be there or went."""
+    """The folders of `sys.path`, with the times of their last changes."""
     return tuple((folder, _changed(folder)) for folder in sys.path)
 
 
@@ -94,7 +94,7 @@ def _announced() -> Sequence[EntryPoint]:
 
 
 def misplaced() -> Sequence[EntryPoint]:
-    """Entry points whose group looks like one of ours and is none: nothing will ever ask for them."""
+    """Entry points whose group is similar to ours but is not one: they will never be used."""
     return [
         entry
         for distribution in distributions()
@@ -104,7 +104,7 @@ def misplaced() -> Sequence[EntryPoint]:
 
 
 def entries(kind: Kind, entry_points: Iterable[EntryPoint]) -> tuple[EntryInfo, ...]:
-    """The plugins of one kind, each announcement once, in the order of their names."""
+    """The plugins of one kind sorted by name, without duplicate announcements."""
     infos = [_info(kind, entry) for entry in entry_points if entry.group == kind.group]
     return tuple(sorted(dict.fromkeys(infos), key=lambda info: (info.name.lower(), info.distribution)))
 
@@ -126,7 +126,7 @@ def _info(kind: Kind, entry: EntryPoint) -> EntryInfo:
 
 @functools.lru_cache(maxsize=512)
 def _origin(distribution: Distribution | None) -> tuple[str, str]:
-    """The name and version of a distribution, whose metadata may be damaged."""
+    """The name and version of a distribution; its metadata may be damaged."""
     try:
         name, version = (distribution.name, distribution.version) if distribution else (None, None)
     except Exception:

@@ -1,4 +1,4 @@
-"""The kinds of plugins, as data: where each is announced, which hook makes it, and what that must return."""
+"""The kinds of plugins, as data: entry point group, hook, and the protocol of the hook's result."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KindName: TypeAlias = Literal[
 
 @attrs.frozen(kw_only=True)
 class Kind:
-    """One kind. `install` maps names that we know of to what `pip install` takes; all in lower case."""
+    """One kind. `install` maps known names to packages for `pip install`; all in lower case."""
 
     name: KindName
     group: str
@@ -115,7 +115,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
 
 
 def missing_attributes(found: object, protocol: Any) -> tuple[str, ...]:
-    """What an object lacks of a protocol; a method that is None counts as lacking."""
+    """The attributes that an object lacks of a protocol; a method that is None counts as lacking."""
     declared = {name for name in vars(protocol) if not name.startswith("_")}
     wanted = declared | set(protocol.__annotations__)
     return tuple(sorted(name for name in wanted if getattr(found, name, None) is None))

@@ -1,4 +1,4 @@
-"""Which installed plugin answers to a name. Loads only what is asked for."""
+"""Lookup of installed plugins by name. Loads only the requested ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class Registry:
-    """The plugins that are installed when it is made. Names are compared without case."""
+    """The plugins that are installed when this is made. Names are compared without case."""
 
     def __init__(self, entry_points: Iterable[EntryPoint] | None = None) -> None:
         found = announced() if entry_points is None else tuple(entry_points)
@@ -25,13 +25,13 @@ class Registry:
         self._plugins: dict[EntryInfo, Plugin] = {}
 
     def installed(self, kind: KindName) -> Sequence[EntryInfo]:
-        """Everything announced of this kind, broken ones included; loads nothing."""
+        """All plugins of a kind that are announced, broken ones included; loads nothing."""
         return self._infos[kind]
 
     def plugin(self, kind: KindName, name: str) -> Plugin:
         """The plugin of this name; the same object each time.
 
-        PluginNotFoundError: nobody offers it. InvalidPluginError: two do, or the one that does cannot be used.
+        Raises PluginNotFoundError if no distribution offers it, InvalidPluginError if two do or if it cannot be used.
         """
         wanted = name.strip().lower()
         matches = [info for info in self._infos[kind] if info.name.lower() == wanted]
@@ -59,7 +59,7 @@ class Registry:
     def create_encoders(self, configured: Iterable[tuple[Plugin, PluginConfig]]) -> tuple[RecordEncoder, ...]:
         """The encoders, highest priority first; one that cannot be made is left out with a warning.
 
-        Made for what `encoders` returned. PluginNotFoundError when none is left.
+        *configured* are the results of `encoders`. Raises PluginNotFoundError if none is left.
         """
         made: list[RecordEncoder] = []
         for plugin, config in configured:
@@ -72,11 +72,11 @@ class Registry:
         return tuple(sorted(made, key=lambda encoder: -encoder.priority))
 
     def declared_keys(self) -> frozenset[str]:
-        """The keys of all installed plugins. Loads every one of them; broken ones are passed over."""
+        """The keys of all installed plugins. Loads every plugin; skips broken ones."""
         return frozenset(
             name
             for kind, infos in self._infos.items()
-            if kind != "config_provider"  # whose keys are parameters, below config.providers
+            if kind != "config_provider"  # their keys are parameters below config.providers
             for info in infos
             for name in self._keys(info)
         )

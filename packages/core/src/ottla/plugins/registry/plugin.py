@@ -1,4 +1,4 @@
-"""One plugin, loaded: its word is checked here, and its faults are told from everybody else's."""
+"""One loaded plugin: checks its hooks and results, and raises its faults as InvalidPluginError."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from ottla.plugins.registry.installed import EntryInfo
 from ottla.plugins.registry.kinds import missing_attributes
 
 _FAULTS: Final = (Exception, SystemExit)
-"""What a plugin may raise, and nobody else shall suffer from: a script that was made a plugin may end the program."""
+"""Exceptions of a plugin that are caught, with SystemExit: a script that is used as a plugin may end the program."""
 
 
 class Plugin:
-    """A plugin in a plugin manager of its own. Made by `Registry.plugin`; InvalidPluginError says what is wrong."""
+    """A plugin in its own plugin manager. Made by `Registry.plugin`; InvalidPluginError says what is wrong."""
 
     def __init__(self, info: EntryInfo) -> None:
         self.info = info
         loaded = _load(info)
         self._hooks = _register(info, loaded).hook
         self.conformance: str | None = _stated(info, loaded, "ottla_conformance", None)
-        """Where the plugin keeps its own subclass of the testkit's suite, as `module:class`, if it needs one."""
+        """The plugin's own subclass of the testkit's suite, as `module:class`, if it needs one."""
         self._keys: tuple[ConfigKey, ...] | None = None
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Plugin:
         return self.info.version
 
     def config_keys(self) -> tuple[ConfigKey, ...]:
-        """The keys that the plugin declares; asked once."""
+        """The keys that the plugin declares; its hook is called once."""
         if self._keys is None:
             self._keys = self._declared()
         return self._keys
@@ -55,7 +55,7 @@ class Plugin:
     def create(self, config: PluginConfig, **extra: object) -> Any:
         """The object that the plugin's hook makes; *extra* are the hook's other arguments.
 
-        An error of ours that the hook raises passes unchanged: a library that is missing, a refused setting.
+        An OttlaError of the hook passes unchanged, such as a missing library or a refused setting.
         """
         hook = self.info.kind.hook
         made = self._call(hook, config=config, **extra)
@@ -98,14 +98,14 @@ class Plugin:
     def _broken(
         self, what: str, error: BaseException, config: object
     ) -> tuple[InvalidPluginError, BaseException | None]:
-        """What is said of a fault without the plugin's secrets, and its cause, whose traceback would tell one."""
+        """The error for a fault without the plugin's secrets, and its cause, unless the traceback would reveal one."""
         said = _said(error)
         harmless = config.without_secrets(said) if isinstance(config, PluginValues) else said
         return InvalidPluginError(f"{self} cannot be used: {what} {harmless}"), error if harmless == said else None
 
 
 def _faults(keys: Sequence[ConfigKey]) -> Iterator[str]:
-    """What is wrong with the keys that a plugin declares."""
+    """The errors in the keys that a plugin declares."""
     names = [key.name for key in keys]
     for key in keys:
         if not isinstance(key.name, str) or not key.name or key.name != key.name.strip():
@@ -153,7 +153,7 @@ def _check_spec(info: EntryInfo, loaded: object) -> None:
 
 
 def _stated(info: EntryInfo, loaded: object, attribute: str, default: Any) -> Any:
-    """What the plugin says of itself, or else its module."""
+    """An attribute of the plugin, or else of its module."""
     module = sys.modules.get(_module(info))
     return getattr(loaded, attribute, getattr(module, attribute, default))
 
@@ -161,7 +161,7 @@ def _stated(info: EntryInfo, loaded: object, attribute: str, default: Any) -> An
 def _module(info: EntryInfo) -> str:
     try:
         return info.entry_point.module
-    except AttributeError:  # as the library says that it cannot be read
+    except AttributeError:  # raised by the library for a value that it cannot parse
         raise InvalidPluginError(
             f"{info} cannot be imported: {info.value!r} is no entry point; write 'module' or 'module:object'"
         ) from None

@@ -1,6 +1,6 @@
-"""One plugin by itself: made as a producer makes it, and what stands in its way if it cannot be.
+"""A single plugin, made as a producer makes it, and the reason if it cannot be made.
 
-For those who look at plugins rather than use them: `ottla plugins`, and the checks of the testkit.
+For tools that inspect plugins: `ottla plugins`, and the checks of the testkit.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from ottla.plugins.registry.plugin import Plugin
 _NO_CLUSTER: Final = {"bootstrap.servers": "localhost:9092"}
 _PLAIN: Final = "plaintext"
 _PICKED: Final = frozenset({_PLAIN, "ssl"})
-"""The transports that `security.protocol` picks; every other one is for `connection.via`."""
+"""The transports for `security.protocol`; every other one is for `connection.via`."""
 
 
 @attrs.frozen(kw_only=True)
 class PluginCondition:
-    """An installed plugin, and why it cannot be used: None when it can, as far as can be told without settings."""
+    """An installed plugin, and the reason why it cannot be used: None if it can, as far as settings do not matter."""
 
     info: EntryInfo
     problem: str | None = None
 
 
 def make_alone(plugin: Plugin, settings: Mapping[str, object], *, registry: Registry) -> Any:
-    """What the plugin's hook returns for these settings; nothing else of a producer is made.
+    """The result of the plugin's hook for these settings; makes no other part of a producer.
 
-    A transport for `connection.via` gets the plaintext one as its inner one, where that is installed. Raises
-    ConfigError or PluginError, like `Producer`.
+    A transport for `connection.via` gets the plaintext one as its inner one, if that is installed. Raises ConfigError
+    or PluginError, like `Producer`.
     """
     draft = ConfigDraft.read({**_NO_CLUSTER, **settings})
     config = draft.claim(plugin.config_keys(), plugin=str(plugin))
@@ -43,13 +43,13 @@ def make_alone(plugin: Plugin, settings: Mapping[str, object], *, registry: Regi
 
 
 def plugin_condition(info: EntryInfo, *, registry: Registry) -> PluginCondition:
-    """Load this plugin, and make it without settings, to see whether that can be done."""
+    """Load this plugin, and try to make it without settings."""
     try:
         make_alone(registry.plugin(info.kind.name, info.name), {}, registry=registry)
     except PluginError as error:
         return PluginCondition(info=info, problem=str(error))
     except ConfigError:
-        # It wants settings, and says so: it is there.
+        # It reports missing settings, so it works.
         return PluginCondition(info=info)
     except Exception as error:
         return PluginCondition(info=info, problem=f"{type(error).__name__}: {error}")

@@ -1,1 +1,1 @@
-"""The serializers that come with the core, offered through the same entry points as anybody else's."""
+"""The core's serializers, registered through the same entry points as third-party ones."""

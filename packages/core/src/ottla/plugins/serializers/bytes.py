@@ -1,4 +1,4 @@
-"""Bytes stay what they are; anything else is refused rather than guessed."""
+"""Bytes, unchanged; any other type is refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.interfaces import Header, Serializer
 
 @attrs.frozen
 class BytesSerializer:
-    """Takes bytes, bytearray, memoryview and None; what can change later is copied."""
+    """Accepts bytes, bytearray, memoryview and None; copies mutable ones."""
 
     part: str
 
@@ -34,5 +34,5 @@ def ottla_serializer(is_key: bool) -> Serializer:
 
 
 def plain_bytes(data: bytes | bytearray | memoryview) -> bytes:
-    """What is really there, as bytes: a class derived from bytes may say anything of itself, its length for one."""
+    """The actual content as bytes: a class derived from bytes may return anything, for example as its length."""
     return bytes(memoryview(data))

@@ -1,7 +1,7 @@
 """Values as JSON in UTF-8: one by one, and for `send_table` a column at once.
 
-What both write means the same: fields that are None are left out, times have milliseconds and their zone, bytes are
-base64, and numbers that JSON lacks are text.
+Both have the same format: fields that are None are left out, times have milliseconds and their zone, bytes are base64,
+and numbers that JSON lacks are text.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from ottla.interfaces import Header, RecordEncoder, Serializer
 
 
 class JsonSerializer:
-    """Takes mappings, sequences, text, bytes, numbers, booleans, dates, times and None."""
+    """Accepts mappings, sequences, text, bytes, numbers, booleans, dates, times and None."""
 
     def __init__(self) -> None:
         self._rows: Any = None
 
     def use_encoder(self, encoder: RecordEncoder) -> None:
-        """The record encoder may have `json_rows`, which makes rows of structs faster."""
+        """Use the record encoder's `json_rows`, if it has it, which makes rows of structs faster."""
         self._rows = getattr(encoder, "json_rows", None)
 
     def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
-        """None stays None."""
+        """The value as JSON; None stays None."""
         return None if data is None else _text(data).encode()
 
     def serialize_column(self, topic: str, column: Any) -> Any:
-        """The texts of an Arrow column, null where it is. TypeError for a type that has no JSON."""
+        """The texts of an Arrow column, null where the column is. Raises TypeError for a type without a JSON form."""
         try:
             from ottla.plugins.serializers.json_columns import fits, texts
         except ImportError as cause:

@@ -1,7 +1,7 @@
-"""A column as JSON, one text for each row, made column by column: what Spark's `to_json` writes.
+"""A column as JSON, one text per row, computed column by column, in the format of Spark's `to_json`.
 
-As there: fields that are null are left out, times have milliseconds and their zone, bytes are base64, and numbers that
-JSON lacks are text. Numbers may be written in another way than Java's or Python's (1e+10 for 1.0E10).
+Fields that are null are left out, times have milliseconds and their zone, bytes are base64, and numbers that JSON lacks
+are text. The notation of numbers may differ from Java's or Python's (1e+10 for 1.0E10).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LISTS: Final = ("list", "large_list")
 
 
 def fits(kind: Any) -> bool:
-    """Whether a column of this type can be JSON; the keys of a map are text, times or numbers."""
+    """Return whether a column of this type can be JSON; the keys of a map are text, times or numbers."""
     if pa.types.is_struct(kind):
         return all(fits(kind.field(place).type) for place in range(kind.num_fields))
     if pa.types.is_map(kind):
@@ -38,8 +38,7 @@ def fits(kind: Any) -> bool:
 class JsonRows(Protocol):
     """An encoder's ability `json_rows`: the offsets and the bytes of *count* objects of these columns.
 
-    For a column of a kind that it does not know it calls *text*, which gives a string column and the quotes to put
-    around its cells.
+    For a column of an unsupported type it calls *text*, which returns a string column and the quotes for its cells.
     """
 
     def __call__(
@@ -54,13 +53,13 @@ def texts(column: Any, *, rows: JsonRows | None = None) -> Any:
 
 
 def objects(names: Sequence[str], columns: Sequence[Any], *, count: int, rows: JsonRows | None = None) -> Any:
-    """Objects of these fields, those that are null left out; *rows* makes them faster."""
+    """Objects with these fields, without null ones; *rows* makes them faster."""
     if rows is not None:
         offsets, content = rows(names, columns, count=count, text=partial(_bare, rows=rows))
         return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(content))
     parts: list[Any] = []
-    begun = False  # whether a field is sure to stand before the next one
-    ending = ""  # of the field before, written together with the next label
+    begun = False  # whether a field certainly precedes the next one
+    ending = ""  # of the previous field, written together with the next label
     for name, column in zip(names, columns, strict=True):
         if column.null_count == len(column):
             continue
@@ -82,7 +81,7 @@ def objects(names: Sequence[str], columns: Sequence[Any], *, count: int, rows: J
 
 
 def _bare(column: Any, rows: JsonRows | None) -> tuple[Any, str]:
-    """The JSON of each row without the quotes around it, and those."""
+    """The JSON of each row without its quotes, and the quotes."""
     kind = column.type
     if pa.types.is_struct(kind):
         names = [kind.field(place).name for place in range(kind.num_fields)]
@@ -100,7 +99,7 @@ def _bare(column: Any, rows: JsonRows | None) -> tuple[Any, str]:
     if pa.types.is_date(kind) or pa.types.is_time(kind):
         return column.cast(pa.string()), '"'
     if _is(kind, *_BINARY):
-        # pyarrow has no base64: the one kind that takes an object for each row.
+        # pyarrow has no base64: the only type that needs an object for each row.
         encoded = [None if cell is None else b64encode(cell).decode() for cell in column.to_pylist()]
         return pa.array(encoded, pa.string()), '"'
     text = column.cast(pa.string())
@@ -114,14 +113,14 @@ def _map(column: Any, rows: JsonRows | None) -> Any:
     pairs = column.cast(pa.list_(pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])))
     keys, values = pairs.flatten().flatten()
     name, quote = _bare(keys, None)
-    if not quote:  # a number that JSON lacks has quotes already
+    if not quote:  # a number that JSON lacks already has quotes
         name = pc.replace_substring(name, '"', "")
     each = pc.binary_join_element_wise(_between('"', name, '"'), pc.fill_null(texts(values, rows=rows), "null"), ":")
     return _between("{", _joined(pairs, each), "}")
 
 
 def _joined(lists: Any, elements: Any) -> Any:
-    """The texts of each list's elements with commas between them, null where the list is."""
+    """The texts of each list's elements, joined by commas, null where the list is."""
     counts = pc.fill_null(pc.list_value_length(lists), 0).cast(pa.int32())
     ends = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(counts)])
     return _null_where(lists, pc.binary_join(pa.ListArray.from_arrays(ends, elements), ","))
@@ -136,7 +135,7 @@ def _between(before: str, text: Any, after: str) -> Any:
 
 
 def _escaped(text: Any) -> Any:
-    """The text with what JSON wants escaped; looked for among the bytes of all rows at once, because it is rare."""
+    """The text with JSON's escapes; special characters are rare, so the bytes of all rows are searched at once."""
     content = text.buffers()[2]
     if content is None or not len(text):
         return text

@@ -1,4 +1,4 @@
-"""Strings become UTF-8; anything else is refused rather than turned into its repr."""
+"""Strings as UTF-8; any other type is refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.interfaces import Header, Serializer
 
 @attrs.frozen
 class StringSerializer:
-    """Takes str and None. A lone surrogate raises UnicodeEncodeError, a ValueError."""
+    """Accepts str and None. A lone surrogate raises UnicodeEncodeError, a ValueError."""
 
     part: str
 

@@ -1,6 +1,6 @@
-"""AddOffsetsToTxn: that a transaction is about to commit a group's offsets, before TxnOffsetCommit does.
+"""AddOffsetsToTxn: adds a group's offsets to a transaction, before TxnOffsetCommit commits them.
 
-Not needed where TxnOffsetCommit 5 and `transaction.version` 2 do both in one (KIP-890).
+Not needed with TxnOffsetCommit 5 and `transaction.version` 2, which do both in one (KIP-890).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class AddOffsetsToTxnRequest:
 
 @attrs.define(kw_only=True)
 class AddOffsetsToTxnResponse:
-    """Whether the group's offsets are part of the transaction now."""
+    """The error, if the group's offsets could not be added."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -1,8 +1,8 @@
 """AddPartitionsToTxn: the partitions that a transaction is about to write to.
 
-Versions 0 to 3 are for clients and take one transaction. From 4 on the request is a batch from broker to broker,
-which may also only ask whether the partitions are part of the transaction (KIP-890). A client needs none of it
-where Produce 12 and `transaction.version` 2 add partitions by themselves.
+Versions 0 to 3 are for clients and take one transaction. From 4 on the request is a batch between brokers, which may
+also only verify that the partitions are part of the transaction (KIP-890). A client does not need it with Produce 12
+and `transaction.version` 2, which add partitions implicitly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class AddPartitionsToTxnTopic:
 
 @attrs.define(kw_only=True)
 class AddPartitionsToTxnTransaction:
-    """One transaction of a broker's batch; `verify_only` asks and adds nothing."""
+    """One transaction of a broker's batch; `verify_only` checks and adds nothing."""
 
     transactional_id: String = ""
     producer_id: Int64 = 0
@@ -47,7 +47,7 @@ class AddPartitionsToTxnRequest:
 
 @attrs.define(kw_only=True)
 class AddPartitionsToTxnPartitionResult:
-    """One partition's outcome. With one error among them no partition is added; the rest have error 55."""
+    """One partition's outcome. If any of them has an error, no partition is added; the others have error 55."""
 
     partition_index: Int32 = 0
     partition_error_code: Int16 = 0

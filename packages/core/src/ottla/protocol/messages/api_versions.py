@@ -1,7 +1,7 @@
-"""ApiVersions: which versions of which requests a broker takes, and which features its cluster agreed on.
+"""ApiVersions: the request versions that a broker supports, and the finalized features of its cluster.
 
-An answer with error 35 has the form of version 0 whatever was asked for, and some brokers get even that
-wrong: look at the code with `peek_error_code` before decoding anything.
+A response with error 35 has the form of version 0 for any requested version, and some brokers write even that wrong:
+read the code with `peek_error_code` before decoding anything.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SupportedFeatureKey:
 
 @attrs.define(kw_only=True)
 class FinalizedFeatureKey:
-    """The levels of one feature that the whole cluster has agreed on, such as `transaction.version`."""
+    """The finalized levels of one feature in the whole cluster, such as `transaction.version`."""
 
     name: String = ""
     max_version_level: Int16 = 0
@@ -54,7 +54,7 @@ class FinalizedFeatureKey:
 
 @attrs.define(kw_only=True)
 class ApiVersionsResponse:
-    """`finalized_features` count only when their epoch is not negative."""
+    """`finalized_features` are valid only if their epoch is not negative."""
 
     error_code: Int16 = 0
     api_keys: list[ApiVersion] = attrs.Factory(list)
@@ -71,7 +71,7 @@ API_VERSIONS = Message(
     min_version=0,
     max_version=4,
     flexible_from=3,
-    # KIP-511: who asks does not know yet what the broker can, so the header must not depend on the version.
+    # KIP-511: the client does not know the broker's versions yet, so the header must not depend on the version.
     flexible_response_header=False,
     request_type=ApiVersionsRequest,
     response_type=ApiVersionsResponse,
@@ -79,7 +79,7 @@ API_VERSIONS = Message(
 
 
 def peek_error_code(body: Buffer) -> int:
-    """The error code of an ApiVersions answer behind its header; it comes first at every version."""
+    """The error code of an ApiVersions response without its header; it is the first field at every version."""
     try:
         [code] = struct.unpack_from(">h", body)
     except struct.error:

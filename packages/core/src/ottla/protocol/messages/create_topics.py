@@ -1,7 +1,7 @@
-"""CreateTopics: new topics. Goes to the controller; brokers on KRaft pass it on.
+"""CreateTopics: new topics. Goes to the controller; brokers on KRaft forward it.
 
-From version 4 on -1 stands for the broker's default number of partitions or replicas (KIP-464); from 5 on the
-answer shows how the topic was made (KIP-525), from 7 on its id. Versions 0 and 1 are gone from Kafka 4.
+From version 4 on -1 stands for the broker's default number of partitions or replicas (KIP-464). From 5 on the response
+has the topic's settings (KIP-525), from 7 on its id. Kafka 4 removed versions 0 and 1.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class CreatableTopicConfig:
 
 @attrs.define(kw_only=True)
 class CreatableTopic:
-    """A topic to be. With `assignments` both numbers are -1."""
+    """A topic to create. With `assignments` both numbers are -1."""
 
     name: String = ""
     num_partitions: Int32 = 0
@@ -43,7 +43,7 @@ class CreatableTopic:
 
 @attrs.define(kw_only=True)
 class CreateTopicsRequest:
-    """The answer waits for the topics up to `timeout_ms`; after an error 7 they may still come."""
+    """The response waits for the topics up to `timeout_ms`; after an error 7 they may still be created."""
 
     topics: list[CreatableTopic] = attrs.Factory(list)
     timeout_ms: Int32 = 60_000
@@ -63,7 +63,7 @@ class CreatableTopicConfigs:
 
 @attrs.define(kw_only=True)
 class CreatableTopicResult:
-    """One topic's outcome; `configs` is None when the client may not see them, and the code beside says why."""
+    """One topic's outcome; `configs` is None if the client may not see them, and the code next to it says why."""
 
     name: String = ""
     topic_id: Annotated[Uuid, In(7), Ignorable()] = ZERO_UUID

@@ -1,6 +1,6 @@
-"""DeleteTopics: topics by name, or from version 6 on by id. Goes to the controller; brokers on KRaft pass it on.
+"""DeleteTopics: topics by name, or from version 6 on by id. Goes to the controller; brokers on KRaft forward it.
 
-Version 0 is gone from Kafka 4.
+Kafka 4 removed version 0.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""DescribeConfigs: the settings of topics, brokers and other resources, and where each comes from.
+"""DescribeConfigs: the settings of topics, brokers and other resources, and their sources.
 
-Version 0 knows only whether a setting is the default; from 1 on its source and its synonyms say more (KIP-226),
-from 3 on its type and documentation (KIP-569). A broker's own settings must be asked of that broker.
+Version 0 only has a flag for defaults. From 1 on there are sources and synonyms (KIP-226), from 3 on types and
+documentation (KIP-569). A broker's own settings must be requested from that broker.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class DescribeConfigsResource:
 
 @attrs.define(kw_only=True)
 class DescribeConfigsRequest:
-    """Synonyms are the places that a setting may come from, the one in force first."""
+    """Synonyms are the possible sources of a setting, the effective one first."""
 
     resources: list[DescribeConfigsResource] = attrs.Factory(list)
     include_synonyms: Annotated[Bool, In(1)] = False
@@ -40,7 +40,7 @@ class DescribeConfigsRequest:
 
 @attrs.define(kw_only=True)
 class DescribeConfigsSynonym:
-    """A place that a setting may come from, and what it says."""
+    """A possible source of a setting, and its value there."""
 
     name: String = ""
     value: String | None = ""
@@ -68,7 +68,7 @@ class DescribeConfigsResourceResult:
 
 @attrs.define(kw_only=True)
 class DescribeConfigsResult:
-    """The settings of one resource, or why they cannot be had."""
+    """The settings of one resource, or the error."""
 
     error_code: Int16 = 0
     error_message: String | None = ""
@@ -79,7 +79,7 @@ class DescribeConfigsResult:
 
 @attrs.define(kw_only=True)
 class DescribeConfigsResponse:
-    """The answers, resource by resource."""
+    """The results by resource."""
 
     throttle_time_ms: Int32 = 0
     results: list[DescribeConfigsResult] = attrs.Factory(list)

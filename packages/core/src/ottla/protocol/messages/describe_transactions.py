@@ -10,7 +10,7 @@ from ottla.protocol.notation import Int16, Int32, Int64, String
 
 @attrs.define(kw_only=True)
 class DescribeTransactionsRequest:
-    """No ids, no answers."""
+    """An empty list of ids has an empty response."""
 
     transactional_ids: list[String] = attrs.Factory(list)
 
@@ -39,7 +39,7 @@ class TransactionState:
 
 @attrs.define(kw_only=True)
 class DescribeTransactionsResponse:
-    """The answers, transaction by transaction."""
+    """The states by transaction."""
 
     throttle_time_ms: Int32 = 0
     transaction_states: list[TransactionState] = attrs.Factory(list)

@@ -1,8 +1,8 @@
 """EndTxn: commit or abort a transaction.
 
-From version 5 on, for `transaction.version` 2, the answer brings the epoch for the next transaction, and a new
-producer id when the epochs are used up (KIP-890); sequences start at 0 again. Sending the same request once more
-after a lost answer is safe: it gives 51 CONCURRENT_TRANSACTIONS for a while, then the same epoch.
+From version 5 on, for `transaction.version` 2, the response has the epoch for the next transaction (KIP-890). It has a
+new producer id when the epochs are used up; sequences start at 0 again. After a lost response the same request can be
+repeated: it returns 51 CONCURRENT_TRANSACTIONS for a while, then the same epoch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class EndTxnRequest:
 
 @attrs.define(kw_only=True)
 class EndTxnResponse:
-    """The producer id and epoch to go on with; -1 when the version or the error leaves them as they are."""
+    """The producer id and epoch for the next transaction; -1 if the version or an error leaves them unchanged."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

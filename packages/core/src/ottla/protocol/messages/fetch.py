@@ -1,8 +1,8 @@
 """Fetch: records of partitions, as the log has them.
 
-Versions 0 to 3 bring record formats v0 and v1, from 4 on v2 as well; zstd needs 10. Version 7 has sessions
-(KIP-227), 12 finds out by epochs that a log was truncated (KIP-595), 13 has topic ids in place of names (KIP-516),
-16 says where new leaders are (KIP-951). Versions before 4 are gone from Kafka 4.
+Versions 0 to 3 return record formats v0 and v1, from 4 on v2 as well; zstd needs 10. Version 7 has sessions (KIP-227),
+12 detects a truncated log by epochs (KIP-595), 13 has topic ids instead of names (KIP-516), 16 has the addresses of new
+leaders (KIP-951). Kafka 4 removed versions before 4.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 
 HIGH_WATERMARK_UNSUPPORTED: Final = 2**63 - 1
-"""What a follower says that does not report its high watermark (KIP-1166)."""
+"""Sent by a follower that does not report its high watermark (KIP-1166)."""
 
 
 @attrs.define(kw_only=True)
 class ReplicaState:
-    """Which follower asks, -1 for a consumer (KIP-903)."""
+    """The follower that sends the request, -1 for a consumer (KIP-903)."""
 
     replica_id: Int32 = -1
     replica_epoch: Int64 = -1
@@ -31,7 +31,7 @@ class ReplicaState:
 
 @attrs.define(kw_only=True)
 class FetchPartition:
-    """Where to begin. `log_start_offset` is a follower's alone; epochs of -1 are not checked."""
+    """The offset to start at. Only followers set `log_start_offset`; epochs of -1 are not checked."""
 
     partition: Int32 = 0
     current_leader_epoch: Annotated[Int32, In(9), Ignorable()] = -1
@@ -45,7 +45,7 @@ class FetchPartition:
 
 @attrs.define(kw_only=True)
 class FetchTopic:
-    """The partitions of one topic, which goes by its name up to version 12 and by its id from 13 on."""
+    """The partitions of one topic, by name up to version 12 and by id from 13 on."""
 
     topic: Annotated[String, In(0, 12), Ignorable()] = ""
     topic_id: Annotated[Uuid, In(13), Ignorable()] = ZERO_UUID
@@ -54,7 +54,7 @@ class FetchTopic:
 
 @attrs.define(kw_only=True)
 class ForgottenTopic:
-    """Partitions that the session shall no longer have."""
+    """Partitions to remove from the session."""
 
     topic: Annotated[String, In(7, 12), Ignorable()] = ""
     topic_id: Annotated[Uuid, In(13), Ignorable()] = ZERO_UUID
@@ -63,9 +63,9 @@ class ForgottenTopic:
 
 @attrs.define(kw_only=True)
 class FetchRequest:
-    """A session of 0 with the epoch -1 is no session: everything is asked for each time.
+    """A session id of 0 with the epoch -1 means no session: each request names all partitions.
 
-    A first batch of records above the limits comes whole all the same from version 3 on (KIP-74).
+    From version 3 on, a first batch above the limits is returned whole (KIP-74).
     """
 
     cluster_id: Annotated[String | None, In(12), Tag(0), Ignorable()] = None
@@ -84,7 +84,7 @@ class FetchRequest:
 
 @attrs.define(kw_only=True)
 class EpochEndOffset:
-    """The offset behind the last record of an epoch."""
+    """The offset after the last record of an epoch."""
 
     epoch: Int32 = -1
     end_offset: Int64 = -1
@@ -92,7 +92,7 @@ class EpochEndOffset:
 
 @attrs.define(kw_only=True)
 class LeaderIdAndEpoch:
-    """Who leads the partition now; -1 when the broker does not know."""
+    """The current leader of the partition; -1 if the broker does not know it."""
 
     leader_id: Int32 = -1
     leader_epoch: Int32 = -1
@@ -100,7 +100,7 @@ class LeaderIdAndEpoch:
 
 @attrs.define(kw_only=True)
 class SnapshotId:
-    """The snapshot to fetch in place of a log that begins later."""
+    """The snapshot to fetch instead of a log that begins later."""
 
     end_offset: Int64 = -1
     epoch: Int32 = -1
@@ -108,7 +108,7 @@ class SnapshotId:
 
 @attrs.define(kw_only=True)
 class AbortedTransaction:
-    """A producer's records from this offset up to its next abort marker are not to be read."""
+    """A producer's records from this offset up to its next abort marker belong to an aborted transaction."""
 
     producer_id: Int64 = 0
     first_offset: Int64 = 0
@@ -145,7 +145,7 @@ class FetchableTopicResponse:
 
 @attrs.define(kw_only=True)
 class NodeEndpoint:
-    """Where a leader that the answer names can be reached (KIP-951)."""
+    """The address of a leader in the response (KIP-951)."""
 
     node_id: Int32 = 0
     host: String = ""
@@ -155,7 +155,7 @@ class NodeEndpoint:
 
 @attrs.define(kw_only=True)
 class FetchResponse:
-    """In a session only partitions with something new are in it."""
+    """In a session it only has partitions with changes."""
 
     throttle_time_ms: Annotated[Int32, In(1), Ignorable()] = 0
     error_code: Annotated[Int16, In(7), Ignorable()] = 0

@@ -1,7 +1,7 @@
-"""FindCoordinator: the broker that looks after a group, a transactional id or a share group.
+"""FindCoordinator: the coordinator of a group, a transactional id or a share group.
 
-Up to version 3 one key goes by itself and its answer with it; from 4 on keys go in a list (KIP-699). Version 6
-adds share groups (KIP-932). Error 15 COORDINATOR_NOT_AVAILABLE is usual while the internal topic is being made.
+Up to version 3 request and response have one key; from 4 on a list of keys (KIP-699). Version 6 adds share groups
+(KIP-932). Error 15 COORDINATOR_NOT_AVAILABLE is usual while the internal topic is being created.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHARE: Final = 2
 class FindCoordinatorRequest:
     """`key_type` is GROUP, TRANSACTION or SHARE; a SHARE key is `group:topic id:partition`.
 
-    Version 0 knows only groups.
+    Version 0 only supports groups.
     """
 
     key: Annotated[String, In(0, 3)] = ""
@@ -32,7 +32,7 @@ class FindCoordinatorRequest:
 
 @attrs.define(kw_only=True)
 class Coordinator:
-    """The coordinator of one key, or the error in its place."""
+    """The coordinator of one key, or an error."""
 
     key: String = ""
     node_id: Int32 = 0

@@ -1,6 +1,6 @@
-"""GetTelemetrySubscriptions: which metrics of this client the cluster wants, and how often (KIP-714).
+"""GetTelemetrySubscriptions: the metrics of this client that the cluster wants, and the interval (KIP-714).
 
-Brokers without a telemetry plugin leave it out of ApiVersions, although they answer it, with no metrics.
+Brokers without a telemetry plugin leave it out of ApiVersions, but answer it with an empty list of metrics.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from ottla.protocol.notation import ZERO_UUID, Bool, Int8, Int16, Int32, String,
 
 @attrs.define(kw_only=True)
 class GetTelemetrySubscriptionsRequest:
-    """The id is zero in a client's first request; the answer then brings one to keep."""
+    """The id is zero in a client's first request; the response then assigns one."""
 
     client_instance_id: Uuid = ZERO_UUID
 
 
 @attrs.define(kw_only=True)
 class GetTelemetrySubscriptionsResponse:
-    """`requested_metrics` are prefixes of names: none at all is no metric, one empty prefix is every metric.
+    """`requested_metrics` are prefixes of names: an empty list means no metric, one empty prefix means every metric.
 
     `accepted_compression_types` are codec ids, the preferred one first.
     """

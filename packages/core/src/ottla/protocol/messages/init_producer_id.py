@@ -1,9 +1,9 @@
 """InitProducerId: a producer id and epoch, for idempotence (KIP-98) or for the owner of a transactional id.
 
-With a transactional id the request fences whoever used that id before, and ends the transaction that was left
-open. Version 3 lets a producer that has an id bump its epoch and go on (KIP-360), 4 adds the answer 90
-PRODUCER_FENCED (KIP-588), 5 the answer 120 TRANSACTION_ABORTABLE (KIP-890). Version 6 is for two-phase commit
-(KIP-939): Kafka 4.3 does not list it unless unstable versions are switched on.
+With a transactional id the request fences its previous producer and ends an open transaction. Version 3 lets a producer
+with an id bump its epoch and go on (KIP-360), 4 adds the error 90 PRODUCER_FENCED (KIP-588), 5 the error 120
+TRANSACTION_ABORTABLE (KIP-890). Version 6 is for two-phase commit (KIP-939): Kafka 4.3 does not list it unless unstable
+versions are switched on.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ottla.protocol.notation import Bool, In, Int16, Int32, Int64, String
 
 @attrs.define(kw_only=True)
 class InitProducerIdRequest:
-    """`transactional_id=None` is for idempotence alone, and then the time-out means nothing.
+    """`transactional_id=None` is for idempotence only; then the timeout has no effect.
 
-    `producer_id` and `producer_epoch` are those the producer has, or -1 for a new one.
+    `producer_id` and `producer_epoch` are the producer's current ones, or -1 for a new id.
     """
 
     transactional_id: String | None = ""

@@ -1,8 +1,8 @@
-"""ListOffsets: the offset that belongs to a time, or to one of the ends of a partition.
+"""ListOffsets: the offset for a timestamp, or for one of the ends of a partition.
 
-Version 0 gives the first offsets of log segments, at most so many; all others give one offset and its timestamp.
-What may be asked for grows with the version: MAX_TIMESTAMP from 7 (KIP-734), EARLIEST_LOCAL from 8 (KIP-405),
-LATEST_TIERED from 9 (KIP-1005), EARLIEST_PENDING_UPLOAD from 11 (KIP-1023).
+Version 0 returns first offsets of log segments, up to a number; all others return one offset and its timestamp. Later
+versions add requests: MAX_TIMESTAMP from 7 (KIP-734), EARLIEST_LOCAL from 8 (KIP-405), LATEST_TIERED from 9 (KIP-1005),
+EARLIEST_PENDING_UPLOAD from 11 (KIP-1023).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EARLIEST_PENDING_UPLOAD: Final = -6
 
 @attrs.define(kw_only=True)
 class ListOffsetsPartition:
-    """`timestamp` is in milliseconds, or one of the negative names of this module."""
+    """`timestamp` is in milliseconds, or one of the negative constants of this module."""
 
     partition_index: Int32 = 0
     current_leader_epoch: Annotated[Int32, In(4), Ignorable()] = -1
@@ -75,7 +75,7 @@ class ListOffsetsTopicResponse:
 
 @attrs.define(kw_only=True)
 class ListOffsetsResponse:
-    """The answers by topic."""
+    """The offsets by topic."""
 
     throttle_time_ms: Annotated[Int32, In(2), Ignorable()] = 0
     topics: list[ListOffsetsTopicResponse] = attrs.Factory(list)

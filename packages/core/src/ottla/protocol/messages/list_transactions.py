@@ -1,6 +1,6 @@
-"""ListTransactions: the transactions that one coordinator knows (KIP-664); ask every broker for all.
+"""ListTransactions: the transactions of one coordinator (KIP-664); ask every broker to get all.
 
-Version 1 can leave out the young ones (KIP-994), version 2 those whose id does not match a pattern (KIP-1152).
+Version 1 can filter by duration (KIP-994), version 2 by a pattern of ids (KIP-1152).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ottla.protocol.notation import In, Int16, Int32, Int64, String
 
 @attrs.define(kw_only=True)
 class ListTransactionsRequest:
-    """Empty filters, -1 and None let everything through.
+    """Empty filters, -1 and None match everything.
 
-    States go by their names, such as `Ongoing` or `PrepareCommit`; the duration is in milliseconds, and the pattern
-    is a regular expression of RE2 that has to match the whole id.
+    States have their names, such as `Ongoing` or `PrepareCommit`; the duration is in milliseconds. The pattern is a
+    regular expression of RE2 that has to match the whole id.
     """
 
     state_filters: list[String] = attrs.Factory(list)
@@ -38,7 +38,7 @@ class TransactionState:
 
 @attrs.define(kw_only=True)
 class ListTransactionsResponse:
-    """`unknown_state_filters` are the names among the filters that the coordinator does not know."""
+    """`unknown_state_filters` are the names in the filters that the coordinator does not know."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

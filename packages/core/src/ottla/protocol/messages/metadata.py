@@ -10,12 +10,15 @@ from ottla.protocol.message import Message
 from ottla.protocol.notation import ZERO_UUID, AtMost, Bool, Ignorable, In, Int16, Int32, Null, String, Uuid
 
 NOT_ASKED: Final = -(2**31)
-"""The authorized operations of an answer when the request did not ask for them."""
+"""The authorized operations in a response if the request did not ask for them."""
 
 MOST_BROKERS: Final = 20_000
 MOST_TOPICS: Final = 250_000
 MOST_PARTITIONS: Final = 250_000
-"""Of one topic. Each number is several times what any cluster has; without them 100 MB of an answer take a gigabyte."""
+"""Maximum partitions of one topic.
+
+Each limit is several times that of any cluster; without them a response of 100 MB takes a gigabyte.
+"""
 
 
 @attrs.define(kw_only=True)
@@ -38,7 +41,7 @@ class MetadataRequest:
 
 @attrs.define(kw_only=True)
 class MetadataResponseBroker:
-    """Where one broker can be reached."""
+    """The address of one broker."""
 
     node_id: Int32 = 0
     host: String = ""

@@ -1,7 +1,7 @@
-"""OffsetFetch: the offsets that a group has committed, and the notes beside them.
+"""OffsetFetch: committed offsets of a group, with their metadata strings.
 
-From version 2 on `topics=None` asks for all, from 7 on the broker can be told not to answer while a transaction is
-about to change an offset (KIP-447), from 8 on several groups are asked for at once, and 10 has topic ids for names.
+From version 2 on `topics=None` asks for all. From 7 on the request may demand that no transaction is about to change an
+offset (KIP-447). From 8 on it has several groups, and 10 has topic ids instead of names.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class OffsetFetchRequestTopics:
 
 @attrs.define(kw_only=True)
 class OffsetFetchRequestGroup:
-    """One group; a member names itself only for the new kind of groups (KIP-848)."""
+    """One group; only members of the new kind of groups (KIP-848) name themselves."""
 
     group_id: Annotated[String, In(8)] = ""
     member_id: Annotated[String | None, In(9), Ignorable()] = None
@@ -72,7 +72,7 @@ class OffsetFetchResponseTopic:
 
 @attrs.define(kw_only=True)
 class OffsetFetchResponsePartitions:
-    """One partition's offset, of one of several groups; -1: there is none."""
+    """One partition's offset, for one of several groups; -1: there is none."""
 
     partition_index: Annotated[Int32, In(8)] = 0
     committed_offset: Annotated[Int64, In(8)] = 0
@@ -83,7 +83,7 @@ class OffsetFetchResponsePartitions:
 
 @attrs.define(kw_only=True)
 class OffsetFetchResponseTopics:
-    """The offsets of one topic's partitions, of one of several groups."""
+    """The offsets of one topic's partitions, for one of several groups."""
 
     name: Annotated[String, In(8, 9), Ignorable()] = ""
     topic_id: Annotated[Uuid, In(10), Ignorable()] = ZERO_UUID

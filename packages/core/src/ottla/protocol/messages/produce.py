@@ -1,8 +1,8 @@
-"""Produce: record batches for partitions, and where each of them was written.
+"""Produce: record batches for partitions, and the offsets at which they were written.
 
-Brokers from 4.0 on list versions 0 to 2 and refuse them (KAFKA-18659); they are here for brokers before 0.11.
-Record batches v2 need version 3, zstd needs 7; 13 has topic ids in place of names.
-`ottla.protocol.produce_request` encodes the request without copying the records.
+Brokers from 4.0 on list versions 0 to 2 and refuse them (KAFKA-18659); they are here for brokers before 0.11. Record
+batches v2 need version 3, zstd needs 7; 13 has topic ids instead of names. `ottla.protocol.produce_request` encodes the
+request without copying the records.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class PartitionProduceData:
 
 @attrs.define(kw_only=True)
 class TopicProduceData:
-    """The partitions of one topic, which goes by its name up to version 12 and by its id from 13 on."""
+    """The partitions of one topic, by name up to version 12 and by id from 13 on."""
 
     name: Annotated[String, In(0, 12), Ignorable()] = ""
     topic_id: Annotated[Uuid, In(13), Ignorable()] = ZERO_UUID
@@ -34,7 +34,7 @@ class TopicProduceData:
 
 @attrs.define(kw_only=True)
 class ProduceRequest:
-    """With `acks=0` the broker sends no answer at all."""
+    """With `acks=0` the broker sends no response at all."""
 
     transactional_id: Annotated[String | None, In(3)] = None
     acks: Int16 = 0
@@ -44,7 +44,7 @@ class ProduceRequest:
 
 @attrs.define(kw_only=True)
 class BatchIndexAndErrorMessage:
-    """A record, by its place in the batch, for which the broker refused the whole batch (KIP-467)."""
+    """A record, by its index in the batch, for which the broker refused the whole batch (KIP-467)."""
 
     batch_index: Int32 = 0
     batch_index_error_message: String | None = None
@@ -52,7 +52,7 @@ class BatchIndexAndErrorMessage:
 
 @attrs.define(kw_only=True)
 class LeaderIdAndEpoch:
-    """Who leads the partition now, beside error 6 (KIP-951); -1 when the broker does not know."""
+    """The current leader of the partition, sent with error 6 (KIP-951); -1 if the broker does not know it."""
 
     leader_id: Int32 = -1
     leader_epoch: Int32 = -1
@@ -60,7 +60,7 @@ class LeaderIdAndEpoch:
 
 @attrs.define(kw_only=True)
 class PartitionProduceResponse:
-    """Where one partition's batch was written, or why not. `log_append_time_ms` is -1 under CreateTime."""
+    """The offset of one partition's batch, or the error. `log_append_time_ms` is -1 under CreateTime."""
 
     index: Int32 = 0
     error_code: Int16 = 0
@@ -74,7 +74,7 @@ class PartitionProduceResponse:
 
 @attrs.define(kw_only=True)
 class TopicProduceResponse:
-    """The answers for the partitions of one topic."""
+    """The results for the partitions of one topic."""
 
     name: Annotated[String, In(0, 12), Ignorable()] = ""
     topic_id: Annotated[Uuid, In(13), Ignorable()] = ZERO_UUID
@@ -83,7 +83,7 @@ class TopicProduceResponse:
 
 @attrs.define(kw_only=True)
 class NodeEndpoint:
-    """Where a leader that the answer names can be reached (KIP-951)."""
+    """The address of a leader in the response (KIP-951)."""
 
     node_id: Int32 = 0
     host: String = ""
@@ -93,7 +93,7 @@ class NodeEndpoint:
 
 @attrs.define(kw_only=True)
 class ProduceResponse:
-    """The answers by topic; `node_endpoints` has an address for each `current_leader`."""
+    """The results by topic; `node_endpoints` has an address for each `current_leader`."""
 
     responses: list[TopicProduceResponse] = attrs.Factory(list)
     throttle_time_ms: Annotated[Int32, In(1), Ignorable()] = 0

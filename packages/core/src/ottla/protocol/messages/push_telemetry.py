@@ -12,7 +12,7 @@ from ottla.protocol.notation import ZERO_UUID, Bool, Bytes, Int8, Int16, Int32, 
 class PushTelemetryRequest:
     """`metrics` is an OpenTelemetry MetricsData v1 message, compressed with the codec of that id.
 
-    `terminating` marks the last push, which may come before its time.
+    `terminating` marks the last push, which may come before the end of the interval.
     """
 
     client_instance_id: Uuid = ZERO_UUID
@@ -24,7 +24,7 @@ class PushTelemetryRequest:
 
 @attrs.define(kw_only=True)
 class PushTelemetryResponse:
-    """Error 117 UNKNOWN_SUBSCRIPTION_ID: ask for the subscription again."""
+    """Error 117 UNKNOWN_SUBSCRIPTION_ID: request the subscription again."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -1,7 +1,7 @@
-"""SaslAuthenticate: one message of the mechanism there, one back (KIP-152).
+"""SaslAuthenticate: one message of the mechanism in each direction (KIP-152).
 
-From version 1 on the answer says how long the session may last; before that the client has to authenticate
-again on the same connection, or the broker closes it (KIP-368).
+From version 1 on the response has the lifetime of the session. Before its end the client has to authenticate again on
+the same connection, or the broker closes it (KIP-368).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ottla.protocol.notation import Bytes, Ignorable, In, Int16, Int64, String
 
 @attrs.define(kw_only=True)
 class SaslAuthenticateRequest:
-    """`auth_bytes` are the mechanism's alone, and never in a repr: they may hold a password."""
+    """`auth_bytes` belong to the mechanism and are never in a repr: they may have a password."""
 
     auth_bytes: Bytes = attrs.field(default=b"", repr=False)
 
 
 @attrs.define(kw_only=True)
 class SaslAuthenticateResponse:
-    """`session_lifetime_ms=0` is a session without an end."""
+    """`session_lifetime_ms=0` is a session that does not expire."""
 
     error_code: Int16 = 0
     error_message: String | None = ""

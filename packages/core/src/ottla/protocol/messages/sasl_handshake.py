@@ -1,7 +1,7 @@
 """SaslHandshake: the mechanism to authenticate with, as the first request or the second after ApiVersions.
 
-The version decides what follows: after 0 the mechanism's bytes go bare behind a length of 4 bytes, without any
-Kafka header; after 1 they go in SaslAuthenticate requests (KIP-152).
+The version determines what follows. After 0 the mechanism's messages are sent bare with a length of 4 bytes, without
+any Kafka header; after 1 they are sent in SaslAuthenticate requests (KIP-152).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ottla.protocol.notation import Int16, String
 
 @attrs.define(kw_only=True)
 class SaslHandshakeRequest:
-    """Mechanisms go by their IANA names, such as SCRAM-SHA-256."""
+    """Mechanisms have their IANA names, such as SCRAM-SHA-256."""
 
     mechanism: String = ""
 
 
 @attrs.define(kw_only=True)
 class SaslHandshakeResponse:
-    """With error 33 `mechanisms` are those that the broker does take."""
+    """With error 33 `mechanisms` are those that the broker accepts."""
 
     error_code: Int16 = 0
     mechanisms: list[String] = attrs.Factory(list)

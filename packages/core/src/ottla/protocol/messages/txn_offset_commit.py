@@ -1,7 +1,7 @@
-"""TxnOffsetCommit: a consumer's offsets, committed when the transaction is.
+"""TxnOffsetCommit: a consumer's offsets, committed with the transaction.
 
-From version 3 on the consumer's membership goes along, so that a group that moved on refuses (KIP-447). Version 5
-has the bytes of version 4, but also does what AddOffsetsToTxn does: it is only for transactions under
+From version 3 on it has the consumer's membership, so that a group with a newer generation refuses (KIP-447). Version 5
+has the bytes of version 4, but also does the work of AddOffsetsToTxn: it is only for transactions with
 `transaction.version` 2 (KIP-890).
 """
 
@@ -17,7 +17,7 @@ from ottla.protocol.notation import Ignorable, In, Int16, Int32, Int64, String
 
 @attrs.define(kw_only=True)
 class TxnOffsetCommitRequestPartition:
-    """The next offset to read of one partition; a leader epoch of -1 is an unknown one."""
+    """The next offset to read of one partition; a leader epoch of -1 is unknown."""
 
     partition_index: Int32 = 0
     committed_offset: Int64 = 0
@@ -35,7 +35,7 @@ class TxnOffsetCommitRequestTopic:
 
 @attrs.define(kw_only=True)
 class TxnOffsetCommitRequest:
-    """Goes to the coordinator of the group. `generation_id=-1` and no member: the group does not check."""
+    """Goes to the coordinator of the group. `generation_id=-1` and no member: the group checks no membership."""
 
     transactional_id: String = ""
     group_id: String = ""
@@ -65,7 +65,7 @@ class TxnOffsetCommitResponseTopic:
 
 @attrs.define(kw_only=True)
 class TxnOffsetCommitResponse:
-    """There is no error for the whole: every partition has the same one then."""
+    """There is no error for the whole request: instead every partition has the same one."""
 
     throttle_time_ms: Int32 = 0
     topics: list[TxnOffsetCommitResponseTopic] = attrs.Factory(list)

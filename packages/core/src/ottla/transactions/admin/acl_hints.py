@@ -1,4 +1,4 @@
-"""Which right is missing when a broker refuses: its code says of what kind, and here is known of what."""
+"""The ACL that is missing when a broker refuses a request: its error code gives the kind, the caller the resource."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.errors import ErrorCode, quoted
 def needed(
     code: ErrorCode, *, transactional_id: str | None = None, group: str | None = None, read: Iterable[str] = ()
 ) -> str:
-    """The end of a sentence about *code*, which names the right; empty where it is not about one.
+    """The end of an error message that names the missing ACL; empty if *code* is not about authorization.
 
     *read* are the topics whose offsets were to be committed.
     """

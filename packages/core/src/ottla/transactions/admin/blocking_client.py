@@ -1,4 +1,4 @@
-"""One request after the other, each waited for on the caller's thread: for those who have no producer."""
+"""Blocking requests, one after the other, on the caller's thread, without a producer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @contextmanager
 def asking(config: Mapping[str, Any], *, timeout: float) -> Iterator[Asking]:
-    """Connections by a producer's configuration, for as long as the `with` block lasts."""
+    """Connections by a producer's configuration, open until the end of the `with` block."""
     connections = connect(config)
     asked = Asking(connections, timeout=timeout)
     try:
@@ -48,8 +48,10 @@ def asking(config: Mapping[str, Any], *, timeout: float) -> Iterator[Asking]:
 
 
 class Asking:
-    """Asks brokers, at most *timeout* seconds in all. Raises TransactionTimeoutError, and what a broker refuses
-    with."""
+    """Requests to brokers, with *timeout* seconds for all of them together.
+
+    Raises TransactionTimeoutError when time is up, TransactionError when a broker refuses.
+    """
 
     def __init__(self, connections: ClientAndMetadata, *, timeout: float) -> None:
         self._client: NetworkClient = connections.client
@@ -62,7 +64,7 @@ class Asking:
         self._coordinators: dict[tuple[str, bool], int] = {}
 
     def level(self) -> int:
-        """The cluster's `transaction.version`; some broker was asked before."""
+        """The cluster's `transaction.version`; 0 before the first response of a broker."""
         return self._client.features.levels.get("transaction.version", 0)
 
     def brokers(self) -> list[int]:
@@ -73,7 +75,7 @@ class Asking:
         return sorted(self._metadata.cluster.brokers)
 
     def topic(self, name: str) -> Topic:
-        """What the cluster tells of a topic, every partition with a leader."""
+        """The metadata of a topic; waits until every partition has a leader."""
         while True:
             self._metadata.use(name, self._clock())
             found = self._metadata.cluster.topics.get(name)
@@ -89,11 +91,11 @@ class Asking:
             self._pass(f"topic {name!r} is not known, or has partitions without a leader")
 
     def refresh(self) -> None:
-        """What is known of topics may be old."""
+        """Request new metadata."""
         self._metadata.request_update()
 
     def coordinator(self, key: str, *, group: bool = False) -> int:
-        """The broker that looks after a transactional id, or a group."""
+        """The coordinator of a transactional id, or of a group."""
         failures = 0
         while (key, group) not in self._coordinators:
             request = find_coordinator(key, group=group)
@@ -115,7 +117,7 @@ class Asking:
         return self._coordinators[key, group]
 
     def find_coordinators(self, transactional_ids: Sequence[str]) -> None:
-        """Learn many coordinators with one request, as far as brokers tell; `coordinator` asks for the rest."""
+        """Find many coordinators with one request, where brokers support it; `coordinator` finds the others."""
         unknown = [each for each in transactional_ids if (each, False) not in self._coordinators]
         if len(unknown) < 2:
             return
@@ -127,7 +129,7 @@ class Asking:
                     self._coordinators[found.key, False] = found.node_id
 
     def run(self, request: CoordinatorRequest, transactional_id: str) -> tuple[Any, ErrorCode]:
-        """The answer to a request, and its code, which is one that asking again does not change."""
+        """Send a request until its error code is not retriable; return the response and that code."""
 
         def one() -> Any:
             node = self.coordinator(transactional_id)
@@ -137,7 +139,10 @@ class Asking:
         return answer, error_code(answer.error_code)
 
     def until_answered(self, key: str, one: Callable[[], T], code_of: Callable[[T], ErrorCode]) -> T:
-        """The first answer that does not say to ask again; meanwhile the coordinator of *key* is found anew."""
+        """Call *one* until its error code is not retriable; return its result.
+
+        Before a repetition it forgets the coordinator of *key*, except after CONCURRENT_TRANSACTIONS.
+        """
         failures = 0
         while True:
             try:
@@ -147,7 +152,8 @@ class Asking:
                     return answer
                 self._last_error = BrokerError(code)
                 if code is ErrorCode.CONCURRENT_TRANSACTIONS:
-                    # The right coordinator writes markers of the transaction before, which takes it some milliseconds.
+                    # The coordinator is right: it still writes the markers of the previous transaction, which takes
+                    # some milliseconds.
                     self._wait(self._backoff.delay(0))
                     continue
             except _ConnectionLostError as lost:
@@ -166,7 +172,10 @@ class Asking:
         floor: int = 0,
         ceiling: int | None = None,
     ) -> Any:
-        """The answer to one request; None: of any broker, as often as it takes. Raises UnsupportedVersionError."""
+        """The response to one request; with None as *node* from any broker, repeating lost requests.
+
+        Raises UnsupportedVersionError.
+        """
         while True:
             chosen = self._ready(node)
             completions: list[Completion] = []
@@ -190,18 +199,18 @@ class Asking:
                 raise _ConnectionLostError(error)
 
     def once(self, node: int, message: Message[Any, Any], content: Any) -> Any | None:
-        """The answer of one broker to one request; None: there is none."""
+        """The response of one broker to one request; None if the connection is lost or the request not supported."""
         try:
             return self.ask(node, message, lambda _version: content)
         except (_ConnectionLostError, UnsupportedVersionError):
             return None
 
     def offers(self, node: int, message: Message[Any, Any]) -> bool:
-        """Whether a broker knows such requests."""
+        """Return whether a broker supports these requests."""
         return self._client.offered(self._ready(node), message) is not None
 
     def _ready(self, node: int | None) -> int:
-        """A broker that takes a request now: this one, or any."""
+        """A broker that takes a request now: *node*, or any if it is None."""
         while True:
             now = self._clock()
             if node is None:
@@ -219,7 +228,7 @@ class Asking:
             self._pass("no broker can be reached" if node is None else f"broker {node} cannot be reached")
 
     def _pass(self, why: str) -> None:
-        """Let bytes move for a moment."""
+        """Run network I/O for at most 100 ms. Raises TransactionTimeoutError with *why* once time is up."""
         now = self._clock()
         fatal = self._metadata.fatal_error
         if fatal is not None:
@@ -238,7 +247,7 @@ class Asking:
 
 
 class _ConnectionLostError(Exception):
-    """A request of one broker came to nothing."""
+    """The connection to one broker was lost, or could not be made."""
 
     def __init__(self, error: OttlaError) -> None:
         self.error = error

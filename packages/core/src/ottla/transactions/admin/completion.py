@@ -1,4 +1,4 @@
-"""The end of a prepared transaction, from any process and as often as wanted; each time what became of it is told."""
+"""Ending a prepared transaction, from any process; repeatable, and returns the outcome each time."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from ottla.transactions.transactional_requests import end
 
 
 class Outcome(enum.Enum):
-    """What became of a transaction.
+    """The outcome of a transaction.
 
     FENCED: its transactional id was taken over, or is in use again, or its time ran out under `transaction.version` 0
-    or 1. It was aborted then, unless an earlier `complete` has committed it: that cannot be told any more.
+    or 1. Then the transaction was aborted, unless an earlier `complete` committed it: brokers no longer know which.
+
     UNKNOWN: no coordinator remembers the transactional id (`transactional.id.expiration.ms`).
     """
 
@@ -32,17 +33,17 @@ class Outcome(enum.Enum):
 
     @property
     def committed(self) -> bool:
-        """Whether its records are visible."""
+        """Return whether its records are visible."""
         return self in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED)
 
 
 def complete(
     config: Mapping[str, Any], prepared: PreparedTransaction, *, commit: bool, timeout: float = DEFAULT_TIMEOUT
 ) -> Outcome:
-    """Commit or abort a prepared transaction with connections of its own, as *config* says for a producer.
+    """Commit or abort a prepared transaction over connections of its own, made by a producer's configuration.
 
-    Safe to repeat, also at the same time from elsewhere. Raises TransactionTimeoutError when no answer came in time,
-    after which it may have been ended or not, and TransactionError when the cluster refuses.
+    Safe to repeat, also concurrently from elsewhere. Raises TransactionTimeoutError when no response came in time,
+    after which the transaction may have ended or not, and TransactionError when the cluster refuses.
     """
     if not prepared.written:
         return Outcome.COMMITTED if commit else Outcome.ABORTED
@@ -51,7 +52,7 @@ def complete(
 
 
 def ended(asked: Asking, prepared: PreparedTransaction, *, commit: bool, open_before: bool) -> Outcome:
-    """End it, over connections that are there; whether it was open before is for the caller to know."""
+    """End a transaction over existing connections; the caller knows whether it was open before."""
     request = end(
         prepared.transactional_id,
         ProducerId(id=prepared.producer_id, epoch=prepared.epoch),
@@ -63,13 +64,13 @@ def ended(asked: Asking, prepared: PreparedTransaction, *, commit: bool, open_be
 
 
 def outcome_of(code: ErrorCode, *, commit: bool, open_before: bool) -> Outcome:
-    """What EndTxn's code says of the transaction. Raises TransactionError for what says nothing of it."""
+    """The outcome by EndTxn's error code. Raises TransactionError for a code that does not determine it."""
     match code:
         case ErrorCode.NONE if commit:
             return Outcome.COMMITTED if open_before else Outcome.ALREADY_COMMITTED
         case ErrorCode.NONE:
             return Outcome.ABORTED if open_before else Outcome.ALREADY_ABORTED
-        case ErrorCode.INVALID_TXN_STATE:  # the coordinator knows this epoch's end, and it is the other one
+        case ErrorCode.INVALID_TXN_STATE:  # the coordinator ended this epoch the other way
             return Outcome.ALREADY_ABORTED if commit else Outcome.ALREADY_COMMITTED
         case ErrorCode.PRODUCER_FENCED | ErrorCode.INVALID_PRODUCER_EPOCH:
             return Outcome.FENCED
@@ -81,7 +82,7 @@ def outcome_of(code: ErrorCode, *, commit: bool, open_before: bool) -> Outcome:
 
 
 def _is_open(asked: Asking, prepared: PreparedTransaction) -> bool:
-    """Whether nobody has ended it yet, as far as its coordinator tells; brokers before 3.0 tell nothing."""
+    """Return whether a transaction is still open, by its coordinator; True for brokers before 3.0, which cannot say."""
     found = described(asked, prepared.transactional_id)
     if found is None:
         return True

@@ -31,11 +31,11 @@ class ClientAndMetadata:
     clock: Callable[[], float]
     backoff: Backoff
     config: ProducerConfig
-    """Kept for its secrets, which text of brokers may not show."""
+    """Has the secrets that must not appear in quoted text of brokers."""
 
 
 def connect(settings: Mapping[str, Any]) -> ClientAndMetadata:
-    """Connections by a producer's configuration; none is made yet. Raises ConfigError or PluginError."""
+    """Client and metadata by a producer's configuration; does not connect yet. Raises ConfigError or PluginError."""
     settings = hide_settings(settings)
     registry = Registry()
     config, plugins = choose(read_draft(settings, registry=registry), registry)

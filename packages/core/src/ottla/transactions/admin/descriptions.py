@@ -1,4 +1,4 @@
-"""What coordinators say of transactions (KIP-664)."""
+"""DescribeTransactions and ListTransactions requests (KIP-664)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FIRST_WITH_PATTERN = 2
 
 
 def described(asked: Asking, transactional_id: str) -> TransactionState | None:
-    """What its coordinator says of a transactional id; None: nothing, for it is too old, or does not know it."""
+    """A transactional id as its coordinator describes it; None if the broker is too old or does not know the id."""
     if not _tells(asked, transactional_id):
         return None
 
@@ -43,7 +43,7 @@ def described(asked: Asking, transactional_id: str) -> TransactionState | None:
 
 
 def described_together(asked: Asking, transactional_ids: Sequence[str]) -> Sequence[TransactionState | None]:
-    """The same of many, with one request for each coordinator; those without a good answer are asked for one by one."""
+    """Descriptions of many ids, with one request for each coordinator; ids without a result are described singly."""
     asked.find_coordinators(transactional_ids)
     by_coordinator: dict[int, list[str]] = {}
     for each in transactional_ids:
@@ -59,7 +59,7 @@ def described_together(asked: Asking, transactional_ids: Sequence[str]) -> Seque
 
 
 def _tells(asked: Asking, transactional_id: str) -> bool:
-    """Whether the coordinator is new enough; another one is found where this one cannot be reached."""
+    """Return whether the coordinator supports DescribeTransactions; finds it again if it cannot be reached."""
 
     def one() -> bool:
         return asked.offers(asked.coordinator(transactional_id), DESCRIBE_TRANSACTIONS)
@@ -68,7 +68,7 @@ def _tells(asked: Asking, transactional_id: str) -> bool:
 
 
 def listed(asked: Asking, node: int, prefix: str) -> Sequence[str]:
-    """The ids that begin with *prefix* and have a transaction open, of those that one broker coordinates."""
+    """Transactional ids with *prefix* and an open transaction that one broker coordinates."""
 
     def content(version: int) -> ListTransactionsRequest:
         request = ListTransactionsRequest(state_filters=[ONGOING])
@@ -86,7 +86,7 @@ def listed(asked: Asking, node: int, prefix: str) -> Sequence[str]:
 
 
 def literal_pattern(text: str) -> str:
-    """A pattern of RE2 that matches just this."""
+    """An RE2 pattern that matches *text* literally."""
     return "".join(letter if letter.isalnum() or letter == "_" else f"\\x{{{ord(letter):x}}}" for letter in text)
 
 

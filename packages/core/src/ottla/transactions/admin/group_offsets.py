@@ -1,4 +1,4 @@
-"""Offsets that brokers tell: what a group has committed, and where partitions end."""
+"""Offsets from brokers: a group's committed offsets, and the ends of partitions."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ Partitions = Mapping[str, Sequence[int]]
 def committed_offset(
     config: Mapping[str, Any], group: str, topic: str, partition: int, *, timeout: float = DEFAULT_TIMEOUT
 ) -> OffsetAndMetadata | None:
-    """What a group has committed for a partition, None: nothing.
+    """The offset that a group has committed for a partition; None if there is none.
 
-    Waits while a transaction is about to change it (brokers of 2.5 or later).
+    Waits while an open transaction may still change it (brokers of 2.5 or later).
     """
     with asking(config, timeout=timeout) as asked:
         return committed(asked, group, topic, partition)
@@ -52,7 +52,7 @@ def committed_offset(
 def end_offsets(
     config: Mapping[str, Any], partitions: Partitions, *, timeout: float = DEFAULT_TIMEOUT
 ) -> Mapping[tuple[str, int], int]:
-    """Where partitions end at the moment, what is not committed yet included."""
+    """The current end offsets of partitions, including uncommitted records."""
     with asking(config, timeout=timeout) as asked:
         return ends(asked, partitions)
 
@@ -60,13 +60,13 @@ def end_offsets(
 def partition_counts(
     config: Mapping[str, Any], topics: Iterable[str], *, timeout: float = DEFAULT_TIMEOUT
 ) -> Mapping[str, int]:
-    """How many partitions topics have. Waits for one that does not exist, until time is up."""
+    """The number of partitions of each topic. Waits for a topic that does not exist, until time is up."""
     with asking(config, timeout=timeout) as asked:
         return {topic: len(asked.topic(topic).leaders) for topic in topics}
 
 
 def committed(asked: Asking, group: str, topic: str, partition: int) -> OffsetAndMetadata | None:
-    """What a group has committed for a partition."""
+    """The offset that a group has committed for a partition; None if there is none."""
     for found in _fetched(asked, group, {topic: [partition]}):
         if found.offset >= 0:
             return OffsetAndMetadata(found.offset, found.metadata)
@@ -75,7 +75,7 @@ def committed(asked: Asking, group: str, topic: str, partition: int) -> OffsetAn
 
 @attrs.frozen(kw_only=True)
 class GroupOffset:
-    """One offset that a group has committed, and the note beside it."""
+    """One committed offset of a group, with its metadata string."""
 
     topic: str
     partition: int
@@ -84,12 +84,15 @@ class GroupOffset:
 
 
 def committed_by_group(asked: Asking, group: str) -> Sequence[GroupOffset]:
-    """Everything that a group has committed."""
+    """All committed offsets of a group."""
     return [found for found in _fetched(asked, group, None) if found.offset >= 0]
 
 
 def _fetched(asked: Asking, group: str, partitions: Partitions | None) -> Sequence[GroupOffset]:
-    """The offsets of these partitions, or of all; of partitions only once no transaction is about to change one."""
+    """Committed offsets of these partitions, or of all.
+
+    With partitions it waits until no open transaction may change one of them.
+    """
     stable = partitions is not None
 
     def content(version: int) -> OffsetFetchRequest:
@@ -135,7 +138,7 @@ def _fetched(asked: Asking, group: str, partitions: Partitions | None) -> Sequen
 
 
 def ends(asked: Asking, partitions: Partitions) -> Mapping[tuple[str, int], int]:
-    """Where partitions end; their leaders are asked, one after the other."""
+    """End offsets of partitions; asks their leaders one after the other."""
     found: dict[tuple[str, int], int] = {}
 
     def one() -> ErrorCode:

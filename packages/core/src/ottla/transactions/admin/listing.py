@@ -1,6 +1,6 @@
-"""What coordinators hold under transactional ids with one beginning: open, ended, and the offsets beside them.
+"""State of all transactional ids with one prefix: open or ended transactions, and committed offsets of their groups.
 
-For people who want to know what became of a writer; changes nothing.
+For people who investigate what a writer has done; changes nothing.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ottla.transactions.admin.group_offsets import GroupOffset, committed_by_gro
 
 @attrs.frozen(kw_only=True)
 class TransactionalId:
-    """One id. `state` is Kafka's name for it, such as `Ongoing`; the times are in milliseconds, since 1970 or long.
+    """One id. `state` is Kafka's name for it, such as `Ongoing`; times are milliseconds since 1970, or durations.
 
-    `partitions` are those that the open transaction has written to; `offsets` what the group of the same name has
-    committed, where writers such as Spark's keep their markers.
+    `partitions` are those that the open transaction has written to; `offsets` are those that the group of the same name
+    has committed, where writers such as Spark's keep their markers.
     """
 
     transactional_id: str
@@ -40,11 +40,11 @@ class TransactionalId:
 
     @property
     def open(self) -> bool:
-        """Whether readers of committed records wait for its end."""
+        """Return whether an open transaction blocks readers of committed records."""
         return self.state == "Ongoing" or self.state.startswith("Prepare")
 
     def prospect(self, *, now_ms: int) -> str:
-        """What becomes of it, in a few words."""
+        """The transaction's next event, as a short phrase."""
         match self.state:
             case "Ongoing":
                 remaining = (self.started_ms + self.timeout_ms - now_ms) / 1000
@@ -63,9 +63,9 @@ class TransactionalId:
 
 
 def survey(config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAULT_TIMEOUT) -> Sequence[TransactionalId]:
-    """Every id that begins with *prefix*, as its coordinator knows it; those with an open transaction first.
+    """Every id that begins with *prefix*, as its coordinator describes it; those with an open transaction first.
 
-    Asks every broker, which have to be of 3.0 or later. Raises UnsupportedVersionError, TransactionTimeoutError, or
+    Asks every broker; all have to be 3.0 or later. Raises UnsupportedVersionError, TransactionTimeoutError, or
     TransactionError when the cluster refuses.
     """
     with asking(config, timeout=timeout) as asked:
@@ -73,7 +73,7 @@ def survey(config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAULT_T
 
 
 def surveyed(asked: Asking, prefix: str) -> Sequence[TransactionalId]:
-    """The same over connections that are there."""
+    """`survey` over existing connections."""
     ids = sorted({found for node in asked.brokers() for found in _listed(asked, node, prefix)})
     found = [_inspected(asked, transactional_id) for transactional_id in ids]
     return sorted(filter(None, found), key=lambda each: not each.open)
@@ -97,7 +97,7 @@ def _listed(asked: Asking, node: int, prefix: str) -> Sequence[str]:
 def _inspected(asked: Asking, transactional_id: str) -> TransactionalId | None:
     state = described(asked, transactional_id)
     if state is None:
-        return None  # forgotten meanwhile
+        return None  # expired since it was listed
     return TransactionalId(
         transactional_id=transactional_id,
         state=state.transaction_state,

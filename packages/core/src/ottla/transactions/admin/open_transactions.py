@@ -1,4 +1,4 @@
-"""Transactions that nobody ends: found by the beginning of their ids, and aborted one by one."""
+"""Open transactions by the prefix of their ids, and how to abort one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla.transactions.transactional_requests import end
 
 @attrs.frozen(kw_only=True)
 class Leftover:
-    """An open transaction: whose it is, since when (ms since 1970), for how long it may stay, and where it wrote."""
+    """An open transaction: its id, its start (ms since 1970), its timeout, and its partitions."""
 
     transactional_id: str
     producer_id: int
@@ -30,9 +30,9 @@ class Leftover:
 
 
 def leftovers(config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAULT_TIMEOUT) -> Sequence[Leftover]:
-    """The open transactions whose ids begin with *prefix*, oldest first; those in good hands are among them.
+    """The open transactions whose ids begin with *prefix*, oldest first, including those of running producers.
 
-    Asks every broker, which have to be of 3.0 or later. Raises UnsupportedVersionError, TransactionTimeoutError, or
+    Asks every broker; all have to be 3.0 or later. Raises UnsupportedVersionError, TransactionTimeoutError, or
     TransactionError when the cluster refuses.
     """
     with asking(config, timeout=timeout) as asked:
@@ -40,7 +40,7 @@ def leftovers(config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAUL
 
 
 def found(asked: Asking, prefix: str) -> Sequence[Leftover]:
-    """The same over connections that are there."""
+    """`leftovers` over existing connections."""
     ids = {name for node in asked.brokers() for name in listed(asked, node, prefix)}
     states = [described(asked, name) for name in sorted(ids)]
     still = [_leftover(state) for state in states if state is not None and state.transaction_state == ONGOING]
@@ -48,13 +48,13 @@ def found(asked: Asking, prefix: str) -> Sequence[Leftover]:
 
 
 def abort(config: Mapping[str, Any], leftover: Leftover, *, timeout: float = DEFAULT_TIMEOUT) -> Outcome:
-    """Abort this very transaction, and keep whoever began it from writing more; a later one of its id stays."""
+    """Abort exactly this transaction, and fence its producer; a later transaction of the same id stays."""
     with asking(config, timeout=timeout) as asked:
         return aborted(asked, leftover)
 
 
 def aborted(asked: Asking, leftover: Leftover) -> Outcome:
-    """The same over connections that are there."""
+    """`abort` over existing connections."""
     owner = ProducerId(id=leftover.producer_id, epoch=leftover.epoch)
     asked.coordinator(leftover.transactional_id)
     newest = asked.level() >= NEW_GENERATION
@@ -62,7 +62,7 @@ def aborted(asked: Asking, leftover: Leftover) -> Outcome:
     _answer, code = asked.run(request, leftover.transactional_id)
     outcome = outcome_of(code, commit=False, open_before=True)
     if outcome is Outcome.ABORTED and not newest:
-        # The epoch is still what it was, and whoever has it could go on writing.
+        # EndTxn left the epoch as it was, so the producer that has this epoch could go on writing.
         request = initialize(transactional_id=leftover.transactional_id, timeout_ms=leftover.timeout_ms, current=owner)
         asked.run(request, leftover.transactional_id)
     return outcome

@@ -1,7 +1,7 @@
-"""The owner's side of a transaction that many producers write into: opened, given offsets, and ended, by one process.
+"""The owner's side of a shared transaction: one process opens it, adds offsets and ends it, many producers write.
 
-The producers join with `Producer.join_transaction`. What they wrote and the owner's offsets become visible together,
-so an offset of the owner's own can tell later, even after a crash, whether the transaction was committed.
+The producers join with `Producer.join_transaction`. Their records and the owner's offsets become visible together. So
+an offset of the owner's own shows later, even after a crash, whether the transaction was committed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 60_000
 
 @attrs.frozen(kw_only=True)
 class Ended:
-    """How a shared transaction ended. `following` is the next one, where the answer brought an epoch for it."""
+    """The end of a shared transaction. `following` is the next one, if the response brought an epoch for it."""
 
     outcome: Outcome
     following: SharedTransaction | None
@@ -38,7 +38,7 @@ class Ended:
 
 @contextmanager
 def sharing(config: Mapping[str, Any], *, timeout: float = DEFAULT_TIMEOUT) -> Iterator[Sharing]:
-    """An owner's conversation with the brokers, of at most *timeout* seconds; *config* is as for a producer."""
+    """A `Sharing` for the `with` block, with *timeout* seconds in all; *config* is a producer's configuration."""
     with asking(config, timeout=timeout) as asked:
         yield Sharing(asked)
 
@@ -46,8 +46,8 @@ def sharing(config: Mapping[str, Any], *, timeout: float = DEFAULT_TIMEOUT) -> I
 class Sharing:
     """Opens and ends shared transactions. Made by `sharing`.
 
-    Everything raises TransactionTimeoutError when time runs out, after which it may have been done or not;
-    ProducerFencedError when the id is in other hands; TransactionError when the cluster refuses.
+    All methods raise TransactionTimeoutError when time runs out, after which the operation may have happened or not;
+    ProducerFencedError when another owner has the id; TransactionError when the cluster refuses.
     """
 
     def __init__(self, asked: Asking) -> None:
@@ -60,10 +60,10 @@ class Sharing:
         after: SharedTransaction | None = None,
         transaction_timeout_ms: int = DEFAULT_TRANSACTION_TIMEOUT_MS,
     ) -> SharedTransaction:
-        """A transaction to join. It takes the id over: whoever had it is fenced, and what was open there is aborted.
+        """Open a transaction to join. Takes the id over: fences its previous producer and aborts its open transaction.
 
-        With *after*, which was ended before, the id is only kept: ProducerFencedError says that another owner has it
-        now.
+        With *after*, an earlier transaction that was ended, the id is kept and not taken over. Raises
+        ProducerFencedError if another owner has the id now.
         """
         current = None if after is None else ProducerId(id=after.producer_id, epoch=after.epoch)
         request = initialize(transactional_id=transactional_id, timeout_ms=transaction_timeout_ms, current=current)
@@ -76,7 +76,7 @@ class Sharing:
         )
 
     def commit_offsets(self, shared: SharedTransaction, offsets: Mapping[Any, Any], group_metadata: Any) -> None:
-        """Make offsets part of the transaction, by (topic, partition); the partitions have to exist."""
+        """Add offsets by (topic, partition) to the transaction; the partitions have to exist."""
         sending = OffsetsToSend.checked(offsets, group_metadata)
         group, owner = sending.group.group_id, _owner(shared)
         txn_v2 = shared.level >= NEW_GENERATION
@@ -96,9 +96,9 @@ class Sharing:
         self._check(request, code, shared.transactional_id, right=right)
 
     def end(self, shared: SharedTransaction, *, commit: bool) -> Ended:
-        """Commit or abort it; harmless to repeat until the id is used again. An abort asked for too late is no error.
+        """Commit or abort the transaction. Safe to repeat until the id is used again; aborting too late is no error.
 
-        The outcome of a commit may be ALREADY_ABORTED: its time was over.
+        The outcome of a commit may be ALREADY_ABORTED, if the transaction had timed out.
         """
         request = end(shared.transactional_id, _owner(shared), commit=commit, txn_v2=shared.level >= NEW_GENERATION)
         answer, code = self._asked.run(request, shared.transactional_id)
@@ -136,7 +136,7 @@ def _owner(shared: SharedTransaction) -> ProducerId:
 
 
 def _worst(answer: TxnOffsetCommitResponse) -> ErrorCode:
-    """What to go by: the first code that asking again does not mend, else the first that is not NONE."""
+    """The deciding error code: the first that is not retriable, else the first that is not NONE."""
     codes = [error_code(each.error_code) for topic in answer.topics for each in topic.partitions]
     wrong = [code for code in codes if code is not ErrorCode.NONE]
     return next((code for code in wrong if not code.retriable), wrong[0] if wrong else ErrorCode.NONE)
