@@ -65,8 +65,8 @@ class Upkeep:
         self._losses = 0  # of all brokers, since one was ready
         self._began_again_at = float("-inf")
         self._again_at = float("-inf")  # when the next rebootstrap is allowed
-        self._asked = 0  # requests of brokers to rebootstrap, each soon after the one before
-        self._asked_at = float("-inf")  # from when on the next one is followed
+        self._brokers_asked = 0  # requests of brokers to rebootstrap, each soon after the one before
+        self._follow_at = float("-inf")  # from when on the next one is followed
         self.reached = False
         self.log = MetadataLog(client_id=client_id)
 
@@ -138,13 +138,13 @@ class Upkeep:
 
     def _rebootstrap_as_asked(self, now: float) -> None:
         """Rebootstrap as a broker asks for, with a backoff: each time is a login at a bootstrap server."""
-        if now < self._asked_at:
+        if now < self._follow_at:
             return  # metadata is asked for again after its own backoff
-        if now - self._asked_at > _RARE:
-            self._asked = 0
-        self._asked_at = now + self._backoff.delay(self._asked)
-        self._asked += 1
-        self._rebootstrap("a broker asked for it", now, known=self._asked > 1)
+        if now - self._follow_at > _RARE:
+            self._brokers_asked = 0
+        self._follow_at = now + self._backoff.delay(self._brokers_asked)
+        self._brokers_asked += 1
+        self._rebootstrap("a broker asked for it", now, known=self._brokers_asked > 1)
 
     def _rebootstrap(self, why: str, now: float, *, known: bool) -> None:
         # Warn once per outage: if bootstrap servers answer and no broker does, this happens every second.
