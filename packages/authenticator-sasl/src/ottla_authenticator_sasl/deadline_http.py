@@ -63,7 +63,7 @@ class Limits:
 
     @property
     def whole(self) -> float:
-        """Return the seconds for the whole exchange."""
+        """The seconds for the whole exchange."""
         return self.connect + self.answer
 
 

@@ -35,23 +35,23 @@ class Address:
 
     @property
     def port_or_default(self) -> int:
-        """Return the port to connect to."""
+        """The port to connect to."""
         return DEFAULT_PORTS[self.scheme] if self.port is None else self.port
 
     @property
     def authority(self) -> str:
-        """Return host and port as in a Host header."""
+        """Host and port as in a Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port is None else f"{host}:{self.port}"
 
     @property
     def host_and_port(self) -> str:
-        """Return host and port, always with a port."""
+        """Host and port, always with a port."""
         return self.authority if self.port is not None else f"{self.authority}:{self.port_or_default}"
 
     @property
     def url(self) -> str:
-        """Return the whole URL, in its normal form."""
+        """The whole URL, in its normal form."""
         return f"{self.scheme}://{self.authority}{self.target}"
 
     def __str__(self) -> str:
