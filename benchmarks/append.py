@@ -1,7 +1,7 @@
-"""What a record costs on its way to a request, without a network: `python benchmarks/append.py`.
+"""Time of a record's steps up to a request, without a network: `python benchmarks/append.py`.
 
-The steps one by one, in nanoseconds per record, the best of some repetitions: for tuning, not for comparing
-machines. `ProducerBatch.append` contains `Columns.append`.
+It prints each step's nanoseconds per record, the best of some repetitions: for tuning, not for comparing machines.
+`ProducerBatch.append` contains `Columns.append`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from ottla.recordbatch.v2 import batch_header
 NOW_MS: Final = 1_700_000_000_000
 REGISTRY: Final = Registry()
 RUN: Final = 1_000
-"""Keys that are looked at together, as `send` does."""
+"""Keys that are partitioned together, as in `send`."""
 
 
 class SendPath:
-    """The steps. Each method takes all records through its step and returns the seconds that it took."""
+    """The steps. Each method runs its step for all records and returns the seconds."""
 
     def __init__(self, workload: Workload, encoder: RecordEncoder) -> None:
         self._workload = workload
@@ -50,7 +50,7 @@ class SendPath:
         return time.perf_counter() - started
 
     def partition(self) -> float:
-        """Choose the partitions of all keys, a run at a time."""
+        """Choose the partitions of all keys, one run of keys at a time."""
         partition_column = made(REGISTRY.plugin("partitioner", "murmur2")).partition_column
         view = TopicView(partitions=self._workload.partitions, available=(), queued_bytes=())
         keys = [key for key, _value in self._records if key is not None]
@@ -60,13 +60,13 @@ class SendPath:
         return time.perf_counter() - started
 
     def append_to_columns(self) -> float:
-        """Put records into columns, new ones when they are full."""
+        """Append records to columns, new ones when they are full."""
         started = time.perf_counter()
         self._filled()
         return time.perf_counter() - started
 
     def append_to_accumulator(self) -> float:
-        """Put records into batches of one partition that nobody drains."""
+        """Append records to batches of one partition, which are never drained."""
         appender = accumulator(self._workload, self._encoder).appender
         headers, size = self._headers, self._workload.value_size
         queue = appender.queues("t", TopicView(partitions=1, available=(0,), queued_bytes=())).queues[0]
@@ -78,7 +78,7 @@ class SendPath:
         return time.perf_counter() - started
 
     def encode(self) -> float:
-        """Make records sections."""
+        """Encode records sections."""
         batches = self._filled()
         started = time.perf_counter()
         for batch in batches:
@@ -86,7 +86,7 @@ class SendPath:
         return time.perf_counter() - started
 
     def make_header(self) -> float:
-        """Make the headers of batches, checksums included."""
+        """Encode the headers of batches, checksums included."""
         batches = [batch.encode(2) for batch in self._filled()]
         started = time.perf_counter()
         for batch in batches:
@@ -117,18 +117,18 @@ class SendPath:
 
 
 def made(plugin: Plugin) -> Any:
-    """What a plugin makes when nothing is configured."""
+    """Return a plugin's object with its default configuration."""
     return plugin.create({key.name: key.default for key in plugin.config_keys()})
 
 
 @functools.cache
 def encoder(name: str) -> RecordEncoder:
-    """An installed encoder."""
+    """Return an installed encoder."""
     return cast(RecordEncoder, made(REGISTRY.plugin("encoder", name)))
 
 
 def accumulator(workload: Workload, encoder: RecordEncoder) -> RecordAccumulator:
-    """An accumulator with room for everything."""
+    """Return an accumulator with enough memory for all records."""
 
     def columns(limit: int) -> Columns:
         made = encoder.columns(ColumnsKind.OBJECTS, limit)
@@ -151,7 +151,7 @@ def accumulator(workload: Workload, encoder: RecordEncoder) -> RecordAccumulator
 
 
 def best_of(repeats: int, step: Callable[[], float]) -> float:
-    """The shortest of some repetitions, without the garbage collector's pauses."""
+    """Return the shortest of some repetitions, without the garbage collector's pauses."""
     gc.collect()
     gc.disable()
     try:
@@ -161,7 +161,7 @@ def best_of(repeats: int, step: Callable[[], float]) -> float:
 
 
 def table(rows: Iterable[tuple[str, float]]) -> Table:
-    """Names and nanoseconds."""
+    """Return a table of names and nanoseconds."""
     shown = Table()
     shown.add_column("step")
     shown.add_column("ns per record", justify="right")

@@ -1,7 +1,7 @@
-"""What encoding and decoding of messages costs, beside other libraries for the same: `python benchmarks/codec.py`.
+"""Time of encoding and decoding messages, compared with other libraries: `python benchmarks/codec.py`.
 
-Each library encodes or decodes the same bytes, from its own values and into them. In every round each runs once,
-another one first each time; the figures are medians over the rounds, in microseconds for one message.
+Each library encodes or decodes the same bytes, from its own values and into them. In every round each runs once, in
+rotating order; the figures are medians over the rounds, in microseconds for one message.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SLICE_SECONDS: Final = 0.02
 
 @attrs.frozen(kw_only=True)
 class Sample:
-    """What everybody encodes, and the bytes that everybody decodes."""
+    """Values that every library encodes, and bytes that every library decodes."""
 
     batches: Sequence[tuple[int, Sequence[Buffer]]]
     metadata: bytes
@@ -49,20 +49,20 @@ class Sample:
 
 
 class Library(Protocol):
-    """One library's way with the sample."""
+    """One library's implementation for the sample."""
 
     def encode_produce(self) -> Sequence[Buffer]:
-        """The body of a Produce request, from the batches, in one chunk or many."""
+        """Return the body of a Produce request, from the batches, in one chunk or several."""
 
     def decode_metadata(self) -> object:
-        """A Metadata answer."""
+        """Decode a Metadata response."""
 
     def decode_produced(self) -> object:
-        """A Produce answer."""
+        """Decode a Produce response."""
 
 
 class Ottla:
-    """Gathers the request: its chunks are the batches' own."""
+    """Collect the request's chunks, which are the batches' own."""
 
     def __init__(self, sample: Sample) -> None:
         self._topics = [(TOPIC, bytes(16), sample.batches)]
@@ -81,7 +81,7 @@ class Ottla:
 
 
 class Kio:
-    """Entities, a writer in Python and a reader that is native."""
+    """Entities, with a writer in Python and a native reader."""
 
     def __init__(self, sample: Sample) -> None:
         from kio.index import load_payload_module
@@ -160,7 +160,7 @@ STEPS: Final[Mapping[str, Callable[[Library], Callable[[], object]]]] = {
 
 
 def sample(*, partitions: int, batch_size: int, cluster_partitions: int) -> Sample:
-    """Batches of zeros for *partitions*, and answers of a usual size."""
+    """Return batches of zeros for *partitions*, and responses of a usual size."""
     metadata = MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=n, host=f"broker-{n}.example", port=9092) for n in range(9)],
         cluster_id="x" * 22,
@@ -197,20 +197,20 @@ def sample(*, partitions: int, batch_size: int, cluster_partitions: int) -> Samp
 
 
 def copied(given: Sample) -> int:
-    """How many chunks of records are not the same objects in the gathered request."""
+    """Return how many chunks of records are copies in the encoded request."""
     kept = {id(chunk) for chunk in Ottla(given).encode_produce()}
     return sum(id(chunk) not in kept for _partition, records in given.batches for chunk in records)
 
 
 def check(libraries: Mapping[str, Library]) -> None:
-    """All encode the same bytes, or the comparison is worth nothing."""
+    """Check that all libraries encode the same bytes; without that the comparison is worthless."""
     encoded = {name: b"".join(library.encode_produce()) for name, library in libraries.items()}
     if len(set(encoded.values())) > 1:
         raise click.ClickException(f"they do not encode the same bytes: {', '.join(encoded)}")
 
 
 def microseconds(step: Callable[[], object], times: int) -> float:
-    """One message's time, as the mean of so many in a row."""
+    """Return one message's time, as the mean of *times* calls."""
     started = time.perf_counter()
     for _ in range(times):
         step()
@@ -218,7 +218,7 @@ def microseconds(step: Callable[[], object], times: int) -> float:
 
 
 def measure(steps: Mapping[str, Callable[[], object]], *, rounds: int) -> Mapping[str, Sequence[float]]:
-    """Every library's microseconds, round by round."""
+    """Return every library's microseconds, round by round."""
     times = {name: max(1, int(SLICE_SECONDS * 1e6 / microseconds(step, 20))) for name, step in steps.items()}
     names, taken = list(steps), {name: list[float]() for name in steps}
     for number in range(rounds):
@@ -229,7 +229,7 @@ def measure(steps: Mapping[str, Callable[[], object]], *, rounds: int) -> Mappin
 
 
 def table(figures: Mapping[str, Mapping[str, Sequence[float]]]) -> Table:
-    """Medians, and how much longer the others take than Ottla in the same round."""
+    """Return medians, and the ratios of the others' times to Ottla's in the same round."""
     shown = Table()
     for heading in ("step", "library"):
         shown.add_column(heading, no_wrap=True)

@@ -1,10 +1,10 @@
-"""What a round trip to the broker costs: Ottla, confluent-kafka and Java's producer in turns, `distance.py --help`.
+"""Cost of a round trip to the broker: Ottla, confluent-kafka and Java's producer in turns, `distance.py --help`.
 
-Brokers stand behind a proxy that delays all bytes and limits nothing else. Steady small traffic is told in
-milliseconds from `send` to the callback, bursts in those until the flush has ended; a ratio is Ottla's figure divided
-by the better of the two others in the same round, the median over the rounds.
+Brokers are behind a proxy that delays all bytes and limits nothing else. Steady small traffic is measured in
+milliseconds from `send` to the callback, bursts in milliseconds to the end of the flush. A ratio is Ottla's figure
+divided by the better of the two others in the same round, the median over the rounds.
 
-All of it takes an hour; `--short` takes some minutes.
+A full run takes an hour; `--short` takes some minutes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ WARM_UP: Final = Work(
 
 @attrs.frozen(kw_only=True)
 class Shape:
-    """What is sent; `part` is the figures that count."""
+    """A kind of load; `part` selects the figures."""
 
     name: str
     work: Work
@@ -60,7 +60,7 @@ class Shape:
 def steady(
     name: str, partitions: int, *, at_once: int = 0, way: str = "turns", spread: bool = False, idempotent: bool = True
 ) -> Shape:
-    """So many records each 25 ms, mostly one for each partition; *spread*: evenly over that time."""
+    """Return a load of records every 25 ms, mostly one for each partition; *spread*: evenly over that time."""
     bunch = at_once or partitions
     work = Work(
         topic="",
@@ -76,7 +76,7 @@ def steady(
 
 
 def burst(name: str, partitions: int, *, size: int, way: str = "turns", idempotent: bool = True) -> Shape:
-    """Twenty megabytes at once."""
+    """Return a load of twenty megabytes at once."""
     records = BURST_BYTES // size
     work = Work(
         topic="",
@@ -123,7 +123,7 @@ class Running:
         )
 
     def run(self, work: Work) -> Took:
-        """Have it do one work."""
+        """Run one work."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(work.line + "\n")
@@ -134,7 +134,7 @@ class Running:
         return Took(**json.loads(answer))
 
     def end(self) -> None:
-        """It has served."""
+        """End the process."""
         self._process.kill()
         with self._process:
             pass
@@ -154,11 +154,11 @@ class Row:
         return float(median(getattr(each, part) for each in self.took[client]))
 
     def rival(self, part: str) -> str:
-        """Who of the others has the better median."""
+        """Return the other client with the better median."""
         return min((name for name in RIVALS if name in self.took), key=lambda name: self.middle(name, part))
 
     def ratio(self, client: str, part: str) -> float:
-        """The client's figure divided by the better one of the others', round by round; the median."""
+        """Return the median ratio of the client's figure to the better one of the others', round by round."""
         rivals = [name for name in RIVALS if name in self.took]
         rounds = zip(self.took[client], *(self.took[name] for name in rivals), strict=True)
         ratios = (getattr(own, part) / min(getattr(other, part) for other in others) for own, *others in rounds)
@@ -167,7 +167,7 @@ class Row:
 
 @contextlib.contextmanager
 def running(names: Sequence[str], kafka: KafkaCluster, broker: Broker) -> Iterator[Mapping[str, Running]]:
-    """The clients' processes, warm."""
+    """Run the clients' processes and warm them up."""
     topic = broker.create_topic(WARM_UP.partitions)
     clients: dict[str, Running] = {}
     try:
@@ -190,7 +190,7 @@ def measure(
     round_trips: Sequence[float],
     rounds: int,
 ) -> list[Row]:
-    """A shape at each distance, the clients in turns, another one first in each round."""
+    """Measure a load at each distance, with the clients in rotating order."""
     work = attrs.evolve(shape.work, topic=broker.create_topic(shape.work.partitions))
     rows = []
     kafka.round_trip = 0.0
@@ -219,7 +219,7 @@ def _line(row: Row) -> str:
 
 
 def table(rows: Sequence[Row], part_names: Sequence[str], title: str) -> Table:
-    """The better one's figures, and the ratios to them."""
+    """Return the better client's figures, and the ratios to them."""
     made = Table(title=title)
     made.add_column("what is sent")
     for name in ("round trip", "the better one", *(name for name in OURS if name in rows[0].took)):

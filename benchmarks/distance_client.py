@@ -1,7 +1,7 @@
 """One client at a distance, in a process of its own: `python distance_client.py CLIENT SERVERS`.
 
-Each line on its stdin is one work (`Work.line`); it answers each with a line of JSON, a `Took`. The producer of the
-first work with its settings is kept for the next ones, so connections are made and metadata is known.
+Each line on its stdin is one work (`Work.line`); it answers each with a line of JSON, a `Took`. Later works reuse the
+producer of the first work with the same settings, so connections and metadata are ready.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ PATIENCE: Final = 60.0
 
 @attrs.frozen(kw_only=True)
 class Work:
-    """So many records of so many bytes to a topic.
+    """Records of a size for a topic.
 
-    With an *interval*, in seconds, so many of a *bunch* leave in each, else all at once. They go to all partitions in
-    turn, or by key, or wherever the client wants.
+    With an *interval*, in seconds, each interval sends *bunch* records, else all are sent at once. They go to all
+    partitions in turn, or by key, or by the client's choice.
     """
 
     topic: str
@@ -38,12 +38,12 @@ class Work:
 
     @property
     def line(self) -> str:
-        """As a client gets it."""
+        """The work as a line for a client."""
         return " ".join(str(value) for value in attrs.astuple(self))
 
     @classmethod
     def read(cls, line: str) -> Work:
-        """What `line` has written."""
+        """Parse the result of `line`."""
         topic, partitions, records, size, way, interval, bunch, idempotent = line.split()
         return cls(
             topic=topic,
@@ -59,7 +59,7 @@ class Work:
 
 @attrs.frozen(kw_only=True)
 class Took:
-    """Milliseconds from a record's `send` to its callback, and from the first `send` to the end of the flush."""
+    """Milliseconds of each record from `send` to its callback, and from the first `send` to the end of the flush."""
 
     p50: float
     p95: float
@@ -76,14 +76,14 @@ class Client(Protocol):
         """Send a record; *done* is called when it is acknowledged."""
 
     def wait(self, until: float) -> None:
-        """Let time pass."""
+        """Wait until a time."""
 
     def flush(self) -> None:
-        """Wait for all of them."""
+        """Wait for all records."""
 
 
 class OttlaClient:
-    """`send` with `on_delivery`."""
+    """Client with `send` and `on_delivery`."""
 
     def __init__(self, servers: str, idempotent: bool, encoder: str) -> None:
         from ottla import Producer
@@ -104,16 +104,16 @@ class OttlaClient:
         self._producer.send(topic, value, key, partition=partition, on_delivery=acknowledged)
 
     def wait(self, until: float) -> None:
-        """It has a thread of its own."""
+        """Wait; Ottla has a thread of its own."""
         time.sleep(max(0.0, until - time.perf_counter()))
 
     def flush(self) -> None:
-        """Raises when a record failed."""
+        """Wait for all records. Raises when one failed."""
         self._producer.flush(PATIENCE)
 
 
 class ConfluentClient:
-    """`produce`, and `poll` whenever there is time."""
+    """Client with `produce`, and `poll` while it waits."""
 
     def __init__(self, servers: str, idempotent: bool) -> None:
         from confluent_kafka import Producer
@@ -144,12 +144,12 @@ class ConfluentClient:
         )
 
     def wait(self, until: float) -> None:
-        """Have the callbacks run that are due, when they are due."""
+        """Run callbacks when they are due."""
         while (left := until - time.perf_counter()) > 0:
             self._producer.poll(left)
 
     def flush(self) -> None:
-        """Wait for all of them."""
+        """Wait for all records."""
         self._producer.flush(PATIENCE)
 
 
@@ -161,7 +161,7 @@ CLIENTS: Final[Mapping[str, Callable[[str, bool], Client]]] = {
 
 
 def places(work: Work) -> Iterator[tuple[bytes | None, int | None]]:
-    """Key and partition of each record."""
+    """Yield key and partition of each record."""
     for number in range(work.records):
         if work.way == "turns":
             yield None, number % work.partitions
@@ -170,7 +170,7 @@ def places(work: Work) -> Iterator[tuple[bytes | None, int | None]]:
 
 
 def run(client: Client, work: Work) -> Took:
-    """Send, and say what it took. Raises when not every record was acknowledged."""
+    """Send the records and return the times. Raises when not every record was acknowledged."""
     value, took, clock = b"v" * work.size, [], time.perf_counter
 
     def timed(sent_at: float) -> Callable[[], object]:
@@ -190,7 +190,7 @@ def run(client: Client, work: Work) -> Took:
 
 
 def main(name: str, servers: str) -> None:
-    """Do what stdin says."""
+    """Run the works from stdin."""
     clients: dict[bool, Any] = {}
     for line in sys.stdin:
         work = Work.read(line)

@@ -1,4 +1,4 @@
-"""From runs to what they say: a row for each peer, and Ottla's rate against theirs."""
+"""Summaries of runs: a row for each peer, and Ottla's rate compared with theirs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Figures:
 
 
 def figures(runs: Sequence[Run], peer: str, *, ours: str = OURS) -> Figures | None:
-    """A peer's figures, against those of *ours*; None: no run of it is valid."""
+    """Return a peer's figures, compared with those of *ours*, or None if it has no valid run."""
     valid = [run for run in runs if run.peer == peer and run.problem is None and run.measurement is not None]
     if not valid:
         return None
@@ -51,7 +51,7 @@ def figures(runs: Sequence[Run], peer: str, *, ours: str = OURS) -> Figures | No
 
 
 def table(rows: Sequence[Figures], *, title: str) -> Table:
-    """The figures to look at."""
+    """Return the table of figures."""
     shown = Table(title=title, title_justify="left")
     shown.add_column("peer", no_wrap=True)
     for heading in ("runs", "records/s", "min - max", "CPU s/million", "MiB, taken", "Ottla / peer", "min - max"):

@@ -1,7 +1,7 @@
-"""What a producer costs that has nothing to do: `python benchmarks/idle.py --help`.
+"""Cost of an idle producer: `python benchmarks/idle.py --help`.
 
-Each state is measured in this process, with nothing else running in it: the CPU time of all its threads, and how often
-they went to sleep, which is how often they woke. A broker that is started for it lives in the process above.
+Each state is measured in this process, with no other load in it: the CPU time of all its threads, and how often they
+went to sleep, which is how often they woke. A broker that is started for it runs under the parent process.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.processes.free_ports import free_ports
 
 SETTLING: Final = 2.0
-"""Seconds before the clock starts: connections of the bootstrap are closed, metadata is young."""
+"""Seconds before the measurement: bootstrap connections are closed, metadata is fresh."""
 
 LONG_LINGER_MS: Final = 3_600_000
 
 
 @attrs.frozen(kw_only=True)
 class Cost:
-    """What so many seconds cost."""
+    """The cost of an interval."""
 
     seconds: float
     cpu_seconds: float
@@ -39,17 +39,17 @@ class Cost:
 
     @property
     def share(self) -> float:
-        """Of one core, in percent."""
+        """The share of one core, in percent."""
         return 100 * self.cpu_seconds / self.seconds
 
     @property
     def wakeups_per_second(self) -> float:
-        """How often a thread of this process woke."""
+        """How often threads of this process woke in a second."""
         return self.wakeups / self.seconds
 
 
 def cost_of(seconds: float) -> Cost:
-    """Sleep, and see what the other threads did meanwhile; our own waking is taken off."""
+    """Sleep, and measure the other threads meanwhile; subtracts this thread's own wakeups."""
     before, started, cpu = resource.getrusage(resource.RUSAGE_SELF), time.monotonic(), time.process_time()
     time.sleep(seconds)
     cpu, ended = time.process_time() - cpu, time.monotonic()
@@ -58,7 +58,7 @@ def cost_of(seconds: float) -> Cost:
 
 
 def connected(servers: str, topic: str, seconds: float) -> Cost:
-    """All that was sent is acknowledged."""
+    """All records are acknowledged."""
     with Producer(bootstrap_servers=servers) as producer:
         for number in range(1_000):
             producer.send(topic, b"%d" % number)
@@ -68,7 +68,7 @@ def connected(servers: str, topic: str, seconds: float) -> Cost:
 
 
 def lingering(servers: str, topic: str, seconds: float) -> Cost:
-    """A record is queued whose time has not come."""
+    """A record is queued and lingers."""
     with Producer(bootstrap_servers=servers, linger_ms=LONG_LINGER_MS, delivery_timeout_ms=2 * LONG_LINGER_MS) as it:
         it.send(topic, b"lingers")
         time.sleep(SETTLING)
@@ -76,7 +76,7 @@ def lingering(servers: str, topic: str, seconds: float) -> Cost:
 
 
 def missing(servers: str, topic: str, seconds: float) -> Cost:
-    """A topic was asked for that does not exist, and is looked for until it counts as idle."""
+    """A producer requested a missing topic, and refreshes its metadata until the topic counts as idle."""
     with Producer(bootstrap_servers=servers, max_block_ms=1_000) as producer:
         with contextlib.suppress(TopicUnavailableError):
             producer.send(f"{topic}-that-does-not-exist", b"")
@@ -85,7 +85,7 @@ def missing(servers: str, topic: str, seconds: float) -> Cost:
 
 
 def unreachable(_servers: str, _topic: str, seconds: float) -> Cost:
-    """No broker is there; one is looked for once a second."""
+    """No broker is reachable; the producer tries to connect once a second."""
     [port] = free_ports(1)
     with Producer(bootstrap_servers=f"127.0.0.1:{port}", reconnect_backoff_max_ms=1_000) as _producer:
         time.sleep(SETTLING)

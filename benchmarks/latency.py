@@ -1,8 +1,8 @@
-"""How long a record takes to be acknowledged, linger 0: one after the other, or so many a second.
+"""Time until a record is acknowledged, with linger 0: one record after the other, or at a rate.
 
-`python latency.py PEER SERVERS TOPIC RECORDS RATE` runs in a process of its own and prints what each record took.
-With a RATE of 0 the next record is sent when the one before is acknowledged. Otherwise so many as the rate asks for are
-due at each millisecond, and each is counted from then, whether the producer kept up or not.
+`python latency.py PEER SERVERS TOPIC RECORDS RATE` runs in a process of its own and prints the records' times. With a
+RATE of 0 the next record is sent when the one before is acknowledged. Otherwise records are due at each millisecond as
+the rate requires, and each is timed from then, even if the producer falls behind.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BURST_SECONDS: Final = 0.001
 
 @attrs.frozen(kw_only=True)
 class Latency:
-    """What so many records took, in microseconds."""
+    """Percentiles of the records' times, in microseconds."""
 
     records: int
     p50: float
@@ -33,23 +33,23 @@ class Latency:
 
 
 class Client(Protocol):
-    """A producer under test. `late` takes the index of a record and when it was acknowledged."""
+    """A producer under test. `late` gets the index of a record and the time of its acknowledgement."""
 
     def awaited(self) -> None:
         """Send one record and wait until it is acknowledged."""
 
     def send(self, index: int, late: Callable[[int, float], None]) -> None:
-        """Send one record, and do not wait."""
+        """Send one record without waiting."""
 
     def turn(self) -> None:
-        """Whatever the client wants to be called for now and then."""
+        """Do the regular work that the client needs."""
 
     def flush(self) -> None:
-        """Wait for all of them."""
+        """Wait for all records."""
 
 
 class OttlaClient:
-    """`send(...).result()`, and `on_delivery`."""
+    """Client with `send(...).result()`, and `on_delivery`."""
 
     def __init__(self, servers: str, topic: str, encoder: str) -> None:
         from ottla import Producer
@@ -62,7 +62,7 @@ class OttlaClient:
         self._producer.send(self._topic, VALUE).result(PATIENCE)
 
     def send(self, index: int, late: Callable[[int, float], None]) -> None:
-        """Send one record, and do not wait."""
+        """Send one record without waiting."""
 
         def acknowledged(metadata: object, error: Exception | None) -> None:
             if error is not None:
@@ -72,15 +72,15 @@ class OttlaClient:
         self._producer.send(self._topic, VALUE, on_delivery=acknowledged)
 
     def turn(self) -> None:
-        """It has a thread of its own."""
+        """Do nothing: Ottla has a thread of its own."""
 
     def flush(self) -> None:
-        """Wait for all of them."""
+        """Wait for all records."""
         self._producer.flush()
 
 
 class ConfluentClient:
-    """`produce`, and `poll` until the callback has run."""
+    """Client with `produce`, and `poll` until the callback has run."""
 
     def __init__(self, servers: str, topic: str) -> None:
         from confluent_kafka import Producer
@@ -99,17 +99,17 @@ class ConfluentClient:
             raise RuntimeError(acknowledged[0])
 
     def send(self, index: int, late: Callable[[int, float], None]) -> None:
-        """Send one record, and do not wait."""
+        """Send one record without waiting."""
         self._producer.produce(
             self._topic, VALUE, on_delivery=lambda _error, _message: late(index, time.perf_counter())
         )
 
     def turn(self) -> None:
-        """Have the callbacks run that are due."""
+        """Run callbacks that are due."""
         self._producer.poll(0)
 
     def flush(self) -> None:
-        """Wait for all of them."""
+        """Wait for all records."""
         self._producer.flush()
 
 
@@ -121,7 +121,7 @@ CLIENTS: Final[Mapping[str, Callable[[str, str], Client]]] = {
 
 
 def one_by_one(client: Client, records: int) -> Sequence[float]:
-    """The seconds of each record, sent when the one before had been acknowledged."""
+    """Return the seconds of each record, sent when the one before was acknowledged."""
     took = []
     for _ in range(records):
         started = time.perf_counter()
@@ -131,7 +131,7 @@ def one_by_one(client: Client, records: int) -> Sequence[float]:
 
 
 def at_rate(client: Client, records: int, rate: float) -> Sequence[float]:
-    """The seconds of each record from when it was due, *rate* a second."""
+    """Return the seconds of each record from its due time, with *rate* records a second."""
     done = [0.0] * records
 
     def late(index: int, at: float) -> None:
@@ -149,7 +149,7 @@ def at_rate(client: Client, records: int, rate: float) -> Sequence[float]:
 
 
 def summary(seconds: Sequence[float]) -> Latency:
-    """The percentiles."""
+    """Return the percentiles."""
     parts = quantiles(seconds, n=1_000)
     return Latency(records=len(seconds), p50=parts[499] * 1e6, p99=parts[989] * 1e6, p999=parts[998] * 1e6)
 

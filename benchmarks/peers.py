@@ -1,7 +1,7 @@
-"""One run in a process of its own: `python peers.py PEER SERVERS TOPIC WORKLOAD` prints what it took.
+"""One run in a process of its own: `python peers.py PEER SERVERS TOPIC WORKLOAD` prints its measurement.
 
-Every peer sends the same records with the same settings, in the fastest way that its documentation shows.
-Making the producer, its connections and the data is not timed; sending and the flush that ends it are.
+Every peer sends the same records with the same settings, in the fastest way that its documentation shows. The time
+covers sending and the final flush, but not the creation of producer, connections and data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stopwatch import Measurement, Stopwatch, memory_now, peak_memory
 from workload import Workload
 
 WARM_UP: Final = 2_000
-"""Records sent before the clock starts: connections are made, metadata is known, code has run once."""
+"""Records before the measurement: connections are open, metadata is known, code has run once."""
 
 POLL_EVERY: Final = 1_000
 
@@ -29,7 +29,7 @@ POLL_EVERY: Final = 1_000
 CONFLUENT_AT_ITS_BEST: Final = MappingProxyType(
     {"linger.ms": 50, "batch.size": 1_000_000, "batch.num.messages": 100_000}
 )
-"""What its documentation says of throughput: wait longer, and let batches be as large as they get."""
+"""Its documentation's advice for throughput: longer waits, and batches as large as possible."""
 
 
 class Peer(Protocol):
@@ -43,18 +43,18 @@ class Peer(Protocol):
 
 
 class Counter:
-    """A delivery callback that does next to nothing."""
+    """A minimal delivery callback."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def __call__(self, *outcome: object) -> None:
-        """One record was delivered."""
+        """Count one delivered record."""
         self.count += 1
 
 
 class OttlaPeer:
-    """`send`, then `flush`."""
+    """Peer with `send`, then `flush`."""
 
     def __init__(
         self, workload: Workload, servers: str, topic: str, counter: Counter | None, encoder: str = "native"
@@ -91,10 +91,10 @@ class OttlaPeer:
 
 
 class OttlaTablePeer(OttlaPeer):
-    """`send_table` of a pyarrow table that is there already, then `flush`."""
+    """Peer with `send_table` of an existing pyarrow table, then `flush`."""
 
     def prepare(self, values: Sequence[bytes], keys: Sequence[bytes | None]) -> Any:
-        """The records as a table."""
+        """Return the records as a table."""
         import pyarrow as pa
 
         columns = {"value": pa.array(values, pa.binary())}
@@ -109,7 +109,7 @@ class OttlaTablePeer(OttlaPeer):
 
 
 class ConfluentPeer:
-    """`produce` with `poll(0)` now and then; its queue has a limit only where memory is compared."""
+    """Peer with `produce` and regular `poll(0)`; its queue has a limit only where memory is compared."""
 
     def __init__(
         self,
@@ -163,11 +163,11 @@ class ConfluentPeer:
                 continue
 
     def close(self) -> None:
-        """It has no end of its own."""
+        """Do nothing: it has no close."""
 
 
 class KafkaPythonPeer:
-    """`send`, then `flush`."""
+    """Peer with `send`, then `flush`."""
 
     def __init__(self, workload: Workload, servers: str, topic: str, counter: Counter | None) -> None:
         from kafka import KafkaProducer
@@ -202,7 +202,7 @@ class KafkaPythonPeer:
 
 
 class AiokafkaPeer:
-    """`await send`, which returns once the record is queued, then `flush`.
+    """Peer with `await send`, which returns once the record is queued, then `flush`.
 
     It has no setting for requests in flight: one for each partition.
     """

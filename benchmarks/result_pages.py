@@ -35,7 +35,7 @@ svg { max-width: 100%; height: auto; }
 def markdown(
     results: Sequence[Result], latencies: Sequence[LatencyResult], environment: Mapping[str, Any], rounds: int
 ) -> str:
-    """Everything as tables."""
+    """Return all results as tables."""
     return (
         "\n".join([*_head(environment, rounds), *_summary(results), *_details(results), *_latencies(latencies)]) + "\n"
     )
@@ -44,7 +44,7 @@ def markdown(
 def page(
     results: Sequence[Result], latencies: Sequence[LatencyResult], environment: Mapping[str, Any], rounds: int
 ) -> str:
-    """The same with a plot for each group of scenarios."""
+    """Return the same with a plot for each group of scenarios."""
     render = MarkdownIt("commonmark").enable("table").render
     parts = [render("\n".join([*_head(environment, rounds), *_summary(results)]))]
     for group, found in groupby(results, key=lambda each: each.scenario.group):
@@ -79,7 +79,7 @@ def _summary(results: Sequence[Result]) -> list[str]:
     ]
     for each in results:
         if not each.rates:
-            continue  # ours alone
+            continue  # Ottla alone
         native, python = each.scenario.peers[0], each.scenario.peers[1]
         cells = [each.rates.get(native), each.cpu.get(native), each.rates.get(python), each.cpu.get(python)]
         lines.append(f"| {_name(each)} | " + " | ".join(str(cell or "") for cell in cells) + " |")
@@ -125,7 +125,7 @@ def _name(each: Result) -> str:
 
 
 def _rates(results: Sequence[Result]) -> str:
-    """Bars of records per second with their spread, one group of bars for each scenario."""
+    """Return bars of records per second with their spread, one group of bars for each scenario."""
     peers = list(dict.fromkeys(row.peer for each in results for row in each.rows))
     figure = Figure(figsize=(10, 0.8 + 0.28 * sum(len(each.rows) + 1 for each in results)), layout="constrained")
     axes = figure.subplots()

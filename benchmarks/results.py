@@ -1,4 +1,4 @@
-"""What the whole benchmark found, scenario by scenario: medians and their spread, and Ottla against the best rival."""
+"""Results of the whole benchmark by scenario: medians and their spread, and Ottla compared with the best rival."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Ratio:
 
 @attrs.frozen(kw_only=True)
 class Result:
-    """One scenario's. `rates` and `cpu` are against the faster of confluent-kafka's two settings, in each round."""
+    """One scenario's result. `rates` and `cpu` are relative to confluent-kafka's faster setting, round by round."""
 
     scenario: Scenario
     rows: Sequence[Figures]
@@ -37,14 +37,14 @@ class Result:
 
 @attrs.frozen(kw_only=True)
 class LatencyResult:
-    """One load's: the medians of every client's percentiles over the rounds."""
+    """One load's result: the medians of every client's percentiles over the rounds."""
 
     load: str
     rows: Mapping[str, Latency]
 
 
 def result(scenario: Scenario, runs: Sequence[Run]) -> Result:
-    """What the runs of one scenario say."""
+    """Summarize the runs of one scenario."""
     valid = [run for run in runs if run.problem is None]
     best: dict[int, Run] = {}
     for run in valid:
@@ -77,7 +77,7 @@ def result(scenario: Scenario, runs: Sequence[Run]) -> Result:
 
 
 def latency_result(load: str, rounds: Mapping[str, Sequence[Latency]]) -> LatencyResult:
-    """The medians over the rounds of one load."""
+    """Return the medians over the rounds of one load."""
     return LatencyResult(
         load=load,
         rows={

@@ -1,7 +1,6 @@
-"""Rounds of runs against one broker: a fresh process and a fresh topic for each, and a check of what arrived.
+"""Rounds of runs with one broker: a fresh process and a fresh topic for each, and a check of the records that arrived.
 
-In every round each peer runs once, and each time another one goes first: what disturbs the machine for
-a while disturbs all.
+In every round each peer runs once, in rotating order, so that a temporary disturbance of the machine affects all.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from workload import Workload
 
 ANSWER_SECONDS: Final = 30.0
 REMOVED_IN_A_SECOND: Final = 1_000
-"""So many partitions: each has three files open until the broker has removed it, which it does in its own time."""
+"""Maximum partitions: each has three open files until the broker has removed it, which takes a while."""
 
 PEERS_SCRIPT: Final = Path(__file__).with_name("peers.py")
 
 
 @attrs.frozen(kw_only=True)
 class Run:
-    """One run. A run with a `problem` counts for nothing."""
+    """One run. A run with a `problem` is invalid."""
 
     peer: str
     round: int
@@ -54,14 +53,14 @@ class Run:
 
 
 class Broker:
-    """What the benchmark itself asks of the cluster under the runs."""
+    """The benchmark's own requests to the cluster."""
 
     def __init__(self, servers: str, security: Mapping[str, Any]) -> None:
         self.servers = servers
         self._admin = AdminClient({"bootstrap.servers": servers, "log_level": 0, **security})
 
     def create_topic(self, partitions: int) -> str:
-        """A new, empty topic; returns its name once it has leaders."""
+        """Create an empty topic; return its name once it has leaders."""
         topic = f"ottla-bench-{uuid.uuid4().hex[:12]}"
         created = self._admin.create_topics(
             [NewTopic(topic, num_partitions=partitions)], operation_timeout=ANSWER_SECONDS
@@ -79,14 +78,14 @@ class Broker:
         self._admin.delete_topics([topic])[topic].result(ANSWER_SECONDS)
 
     def held(self, topic: str, partitions: int) -> int:
-        """How many records the topic holds, by its end offsets."""
+        """Return how many records the topic holds, by its end offsets."""
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(topic, partition): latest for partition in range(partitions)}
         answers = self._admin.list_offsets(asked, request_timeout=ANSWER_SECONDS)
         return sum(answer.result(ANSWER_SECONDS).offset for answer in answers.values())
 
     def _led(self, topic: str, partitions: int) -> bool:
-        # Not by asking for offsets: librdkafka remembers for half a minute that it found no leader.
+        # Not by a request for offsets: librdkafka caches a missing leader for half a minute.
         known = self._admin.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic].partitions
         return len(known) == partitions and all(partition.leader >= 0 for partition in known.values())
 
@@ -99,7 +98,7 @@ def run_rounds(
     timeout: float,
     tell: Callable[[Run], object],
 ) -> Sequence[Run]:
-    """Every peer's workload, *rounds* times after one that only warms the broker up.
+    """Run every peer's workload *rounds* times, after one round that only warms the broker up.
 
     A run may take *timeout* seconds.
     """
@@ -113,7 +112,7 @@ def run_rounds(
 
 
 def run_once(broker: Broker, peer: str, workload: Workload, *, number: int, timeout: float) -> Run:
-    """One run from its topic's creation to its removal."""
+    """Run one workload, from the creation of its topic to its removal."""
     topic = broker.create_topic(workload.partitions)
     run = Run(peer=peer, round=number, records=workload.records)
     try:
@@ -144,7 +143,7 @@ def _measure(servers: str, peer: str, topic: str, workload: Workload, timeout: f
 
 
 def _mismatch(broker: Broker, topic: str, workload: Workload, measurement: Measurement) -> str | None:
-    """Why a run is invalid: sent, held by the broker and called back must be one number."""
+    """Return why a run is invalid: the numbers of records sent, held by the broker and called back differ."""
     sent, called_back = measurement.sent, measurement.called_back
     deadline = time.monotonic() + (ANSWER_SECONDS if workload.acks == "0" else 0.0)  # nobody waited for the broker
     while (held := broker.held(topic, workload.partitions)) < sent and time.monotonic() < deadline:

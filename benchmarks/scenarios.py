@@ -1,4 +1,4 @@
-"""The works that the whole benchmark goes through, and who does each."""
+"""Workloads of the whole benchmark, and the peers of each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BASE: Final = Workload(
 
 @attrs.frozen(kw_only=True)
 class Scenario:
-    """One work under a name for people, in a group of what it is compared with."""
+    """One workload with a name, in a group of comparable ones."""
 
     group: str
     name: str

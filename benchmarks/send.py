@@ -1,4 +1,4 @@
-"""Ottla beside the other Python producers, on one real broker: `python benchmarks/send.py --help`."""
+"""Ottla compared with the other Python producers, with one real broker: `python benchmarks/send.py --help`."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from ottla_testkit.kafka_cluster.security import Security
 
 DISTRIBUTIONS: Final = ("ottla", "ottla-accel", "confluent-kafka", "aiokafka", "kafka-python")
 SHARES: Final = {"aiokafka": 0.5, "kafka-python": 0.2}
-"""The slow peers send fewer records: it is the rate that is compared."""
+"""Slow peers send fewer records: only rates are compared."""
 
 TABLE_WIDTH: Final = 126
 CODECS: Final = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 def environment() -> Mapping[str, Any]:
-    """What the figures depend on beside the settings."""
+    """Return the environment that the figures depend on, apart from the settings."""
     return {
         "python": platform.python_version(),
         "machine": platform.platform(),
@@ -44,14 +44,14 @@ def environment() -> Mapping[str, Any]:
 
 
 def scaled(workload: Workload, peers: Sequence[str]) -> dict[str, Workload]:
-    """Each peer's share of the workload."""
+    """Return each peer's share of the workload."""
     return {
         peer: attrs.evolve(workload, records=max(1, int(workload.records * SHARES.get(peer, 1.0)))) for peer in peers
     }
 
 
 def tell(run: Run) -> None:
-    """One line for a run that ended."""
+    """Print one line for a finished run."""
     name = f"round {run.round}" if run.round else "warm-up"
     said = f"INVALID: {run.problem}" if run.problem else f"{run.rate:>9,.0f} records/s"
     click.echo(f"{name}  {run.peer:<16} {said}", err=True)
@@ -60,7 +60,7 @@ def tell(run: Run) -> None:
 def save(
     file: Path, workload: Workload, before: Mapping[str, Any], runs: Sequence[Run], rows: Sequence[Figures]
 ) -> None:
-    """Everything that was measured, as JSON."""
+    """Save all measurements as JSON."""
     content = {
         "workload": attrs.asdict(workload),
         "environment": before,
@@ -131,7 +131,7 @@ def main(
 
 @contextlib.contextmanager
 def _broker_for(workload: Workload) -> Iterator[tuple[str, Workload]]:
-    """A broker's address, and the workload with what it takes to trust that broker."""
+    """Yield a broker's address, and the workload with the trust settings for that broker."""
     if workload.security == "PLAINTEXT":
         with KafkaCluster(sustained=True) as kafka:
             yield kafka.bootstrap_servers, workload

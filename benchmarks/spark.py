@@ -1,8 +1,8 @@
-"""`format("ottla")` beside Spark's own Kafka sink, and beside a writer that only reads its rows.
+"""`format("ottla")` compared with Spark's own Kafka sink, and with a writer that only reads its rows.
 
-`python benchmarks/spark.py --help`; the table is Markdown. A local Spark, one broker of its own, and rounds that
-interleave the ways, another one first each time. Cached rows, acks=all, idempotent; a run counts only if the topic's
-end offsets add up.
+`python benchmarks/spark.py --help`; the table is Markdown. It uses a local Spark, a broker of its own, and rounds that
+interleave the ways in rotating order. Cached rows, acks=all, idempotent; a run counts only if the topic's end offsets
+add up.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CODECS: Final = ("none", "lz4", "zstd")
 WITHIN: Final = 600.0  # seconds for one query
 
 AIMS: Final = {"none": 2.0, "lz4": 2.0, "zstd": 2.5}
-"""So many times as fast as Spark's sink."""
+"""Target speed relative to Spark's sink."""
 
 PYTHON_AIM: Final = 1.2
 JSON_AIM: Final = 1.5
@@ -46,9 +46,10 @@ SMALL_AIM: Final = 0.04  # seconds more
 
 @attrs.frozen(kw_only=True)
 class Case:
-    """What is written, and for each way the seconds of its runs, round by round: of the clock, and of processors.
+    """A frame to write, and the seconds of each way's runs, round by round: wall clock and processors.
 
-    Processors: of the JVM and all Python workers, without the broker. Those seconds say the same on a busy machine.
+    Processor seconds are those of the JVM and all Python workers, without the broker. They are stable on a busy
+    machine.
     """
 
     name: str
@@ -59,7 +60,7 @@ class Case:
 
 
 class Bench:
-    """One session and one broker under all runs."""
+    """One session and one broker for all runs."""
 
     def __init__(
         self,
@@ -79,7 +80,7 @@ class Bench:
         self._warm_up = warm_up
 
     def interleave(self, ways: Sequence[Way], run: Callable[[Way], float | None], case: Case) -> Case:
-        """Run all ways in rounds; those before the ones that count warm everything up."""
+        """Run all ways in rounds; the first rounds are a warm-up."""
         for number in range(1 - self._warm_up, self._rounds + 1):
             first = number % len(ways)
             for way in (*ways[first:], *ways[:first]):
@@ -94,7 +95,7 @@ class Bench:
         return case
 
     def batch(self, frame: DataFrame, way: Way, *, records: int, codec: str) -> float | None:
-        """Seconds of one write into a topic of its own; None: not all records are there."""
+        """Return the seconds of one write into a new topic, or None if records are missing."""
         topic = self._broker.create_topic(self._partitions) if way.to_kafka else ""
         writer = frame.write.format(way.format).mode("append").options(**self._options(way, topic, codec))
         started = time.perf_counter()
@@ -107,7 +108,7 @@ class Bench:
         return seconds if held == records else None
 
     def micro_batches(self, way: Way, *, rows: int, batches: int) -> float | None:
-        """Median seconds that one micro-batch takes to be written; None: not all records are there."""
+        """Return the median seconds of a micro-batch, or None if records are missing."""
         topic = self._broker.create_topic(self._partitions) if way.to_kafka else ""
         with tempfile.TemporaryDirectory(prefix="ottla-bench-", ignore_cleanup_errors=True) as folder:
             source = self.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
@@ -134,7 +135,7 @@ class Bench:
             self._broker.delete_topic(topic)
             if held < rows * len(progress):
                 return None
-        # The first ones start workers, compile, and connect.
+        # The first micro-batches start workers, compile, and connect.
         return median(float(each["durationMs"]["addBatch"]) for each in progress[len(progress) // 3 :]) / 1000
 
     def _options(self, way: Way, topic: str, codec: str) -> Mapping[str, str]:
@@ -214,7 +215,7 @@ def main(
 
 
 def markdown(cases: Sequence[Case]) -> list[str]:
-    """Medians of the rounds; ratios are the median of Spark's sink's figure by the way's in the same round."""
+    """Return medians of the rounds; a ratio is the median of Spark's figure divided by the way's in the same round."""
     lines = [
         "| what | way | seconds | rows/s | faster than Spark's sink | CPU s | less CPU than Spark's sink |",
         "|---|---|---|---|---|---|---|",
@@ -234,7 +235,7 @@ def _against(figures: Mapping[str, Sequence[float]], name: str) -> str:
 
 
 def _cpu_seconds(without: Sequence[int]) -> Mapping[tuple[int, float], float]:
-    """Of each process below this one. What those spend that end is lost: Spark's daemons do not wait for theirs."""
+    """Return the seconds of each process below this one; those of ended ones are lost: Spark does not wait for them."""
     found = {}
     for process in psutil.Process().children(recursive=True):
         if process.pid not in without:
@@ -303,7 +304,7 @@ def _environment(cores: int) -> str:
 
 @contextmanager
 def _session(cores: int, memory: str) -> Iterator[SparkSession]:
-    # Read by the JVM when it starts; its Python workers import the source that only reads from here.
+    # The JVM reads it at its start; its Python workers import the source that only reads from here.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     settings: dict[str, bool | float | int | str | None] = {

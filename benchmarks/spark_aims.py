@@ -1,4 +1,4 @@
-"""What the Spark package is to reach, and whether a benchmark's rounds say so."""
+"""Targets of the Spark package, and a check of a benchmark's rounds for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Aim:
-    """One way beside another: so many times as fast at least, or so many seconds more at most."""
+    """One way compared with another: a minimum speed ratio, or maximum extra seconds."""
 
     name: str
     way: str
@@ -19,12 +19,12 @@ class Aim:
     seconds_more: float | None = None
 
     def found(self, seconds: Mapping[str, Sequence[float]]) -> Sequence[float]:
-        """The figure of each round, sorted; none where one of the ways did not run."""
+        """Return the figure of each round, sorted; none if one of the ways did not run."""
         pairs = zip(seconds.get(self.way, ()), seconds.get(self.beside, ()), strict=False)
         return sorted(theirs / ours if self.times is not None else ours - theirs for ours, theirs in pairs)
 
     def line(self, seconds: Mapping[str, Sequence[float]]) -> str | None:
-        """A row of the table; None: there are no figures."""
+        """Return a row of the table, or None without figures."""
         found = self.found(seconds)
         if not found:
             return None
@@ -39,7 +39,7 @@ class Aim:
 
 
 def table(cases: Sequence[tuple[Sequence[Aim], Mapping[str, Sequence[float]]]]) -> list[str]:
-    """All aims of some cases with their seconds, way by way and round by round, as Markdown."""
+    """Return all targets of some cases with their seconds, way by way and round by round, as Markdown."""
     lines = [line for aims, seconds in cases for aim in aims if (line := aim.line(seconds)) is not None]
     return ["| what | is | median (lowest - highest) | aim | reached |", "|---|---|---|---|---|", *lines]
 

@@ -1,4 +1,4 @@
-"""What the Spark benchmark writes, and by which ways: frames, sources and the sinks side by side."""
+"""Frames, sources and sinks of the Spark benchmark."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ WIDE_COLUMNS: Final = 50
 
 @attrs.frozen(kw_only=True)
 class Way:
-    """One way of writing; `columns` None: as the frame is."""
+    """One way of writing; `columns` None: the frame unchanged."""
 
     name: str
     format: str
     options: Mapping[str, str] = attrs.field(factory=dict)
     to_kafka: bool = True
-    """False: nothing arrives, and nothing is looked for."""
+    """False: nothing arrives, and nothing is checked."""
 
 
 SINK: Final = Way(name="Spark's sink", format="kafka")
@@ -45,22 +45,22 @@ WAYS: Final = {"sink": SINK, "accel": ACCEL, "python": PYTHON, "floor": FLOOR}
 
 
 class OnlyReads(DataSource):
-    """A sink in Python that takes all rows and does nothing with them: the floor.
+    """A Python sink that reads all rows and drops them: the lower bound.
 
-    Rows are acknowledged as our sink does it, or with `acks=late` left to the kernel, as in any other sink.
+    Rows are acknowledged as in Ottla's sink, or with `acks=late` by the kernel alone, as in any other sink.
     """
 
     @classmethod
     def name(cls) -> str:
-        """The word for `format`."""
+        """The name for `format`."""
         return FLOOR.format
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """The writer of a batch."""
+        """Return the writer of a batch."""
         return ReadingWriter(self._late())
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        """The writer of a micro-batch."""
+        """Return the writer of a micro-batch."""
         return ReadingStreamWriter(self._late())
 
     def _late(self) -> bool:
@@ -68,24 +68,24 @@ class OnlyReads(DataSource):
 
 
 class ReadingWriter(DataSourceArrowWriter):
-    """Reads a task's rows; `commit` and `abort` do nothing."""
+    """Read a task's rows; `commit` and `abort` do nothing."""
 
     def __init__(self, late: bool) -> None:
         self._late = late
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        """Read them."""
+        """Read all rows."""
         return _read(iterator, late=self._late)
 
 
 class ReadingStreamWriter(DataSourceStreamArrowWriter):
-    """Reads a task's rows of one micro-batch; `commit` and `abort` do nothing."""
+    """Read a task's rows of one micro-batch; `commit` and `abort` do nothing."""
 
     def __init__(self, late: bool) -> None:
         self._late = late
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        """Read them."""
+        """Read all rows."""
         return _read(iterator, late=self._late)
 
 
@@ -96,7 +96,7 @@ def _read(batches: Iterator[Any], *, late: bool) -> WriterCommitMessage:
 
 
 def keyed(spark: SparkSession, count: int, *, value_size: int, tasks: int) -> DataFrame:
-    """Keys of 16 bytes, and values of words of eight digits, which compress about as well as JSON does."""
+    """Return keys of 16 bytes, and values of words of eight digits, which compress about as well as JSON."""
     words = F.transform(
         F.sequence(F.lit(0), F.lit(value_size // 9)),
         lambda place: F.lpad((F.pmod(F.xxhash64("id", place), F.lit(WORDS)) * 199_933).cast("string"), 8, "0"),
@@ -107,7 +107,7 @@ def keyed(spark: SparkSession, count: int, *, value_size: int, tasks: int) -> Da
 
 
 def wide(spark: SparkSession, count: int, *, tasks: int) -> DataFrame:
-    """Fifty columns: numbers, text, dates, booleans and nulls."""
+    """Return fifty columns: numbers, text, dates, booleans and nulls."""
     kinds = (
         lambda n: F.pmod(F.xxhash64("id", F.lit(n)), F.lit(1_000_000)).alias(f"count{n}"),
         lambda n: (F.pmod(F.xxhash64("id", F.lit(n)), F.lit(10**6)) / 128).alias(f"price{n}"),

@@ -1,8 +1,8 @@
-"""What exactly-once and all-or-nothing cost: jobs and micro-batches beside our at-least-once, and Spark's own sink.
+"""Cost of exactly-once and all-or-nothing: jobs and micro-batches compared with at-least-once, and Spark's own sink.
 
 `python benchmarks/spark_guarantees.py --help`; the table is Markdown, its rules are those of `spark.py`. Jobs write a
-cached frame with keys. Each micro-batch of a stream has the same rows, behind a join that takes its share of the time;
-a run's figure is the median of its micro-batches.
+cached frame with keys. Each micro-batch of a stream has the same rows, after a join that takes its share of the time; a
+run's figure is the median of its micro-batches.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ONCE: Final = Way(
     name="exactly-once", format="ottla", options={**ACCEL.options, "guarantee": "exactly-once", PREFIX: "benchmark"}
 )
 WHOLE: Final = Way(name="all or nothing", format="foreachBatch", options=ACCEL.options)
-"""Not by `format`: it is what `atomically` gives to `foreachBatch`."""
+"""Not a format: `atomically` returns it for `foreachBatch`."""
 
 GOALS: Final = ((ONCE, SINK, 1.3), (ONCE, ACCEL, 0.85), (WHOLE, SINK, 0.9))
 SMALL_ROWS: Final = 10
@@ -42,7 +42,7 @@ SMALL_MORE: Final = 0.030  # seconds
 
 @attrs.frozen(kw_only=True)
 class Streams:
-    """Streams over one frame, against one broker."""
+    """Streams of one frame, with one broker."""
 
     spark: SparkSession
     broker: Broker
@@ -50,7 +50,7 @@ class Streams:
     codec: str
 
     def job(self, frame: DataFrame, way: Way, *, rows: int) -> float | None:
-        """Seconds of one job; None: not all records are there."""
+        """Return the seconds of one job, or None if records are missing."""
         topic = self.broker.create_topic(self.partitions)
         options = self._options(way, topic)
         started = time.perf_counter()
@@ -64,7 +64,7 @@ class Streams:
         return seconds if held >= rows else None
 
     def run(self, frame: DataFrame, way: Way, *, rows: int, batches: int) -> float | None:
-        """Median seconds of a micro-batch, the first two left out; None: not all records are there."""
+        """Return the median seconds of a micro-batch without the first two, or None if records are missing."""
         topic = self.broker.create_topic(self.partitions)
         with tempfile.TemporaryDirectory(prefix="ottla-bench-", ignore_cleanup_errors=True) as folder:
             query = self._start(frame, way, topic, folder)

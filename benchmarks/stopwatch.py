@@ -1,4 +1,4 @@
-"""What a run cost: time, processor time of all its threads, and the process's memory at its highest."""
+"""Cost of a run: time, processor time of all its threads, and the process's peak memory."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import psutil
 
 @attrs.frozen(kw_only=True)
 class Measurement:
-    """What a run says of itself. `sent` counts the warm-up too, the times do not.
+    """A run's own measurement. `sent` includes the warm-up, the times do not.
 
-    `called_back` is None when no callbacks were asked for. Memory is in bytes: at its highest, and what of it came
-    after sending had begun.
+    `called_back` is None without callbacks. Memory is in bytes: the peak, and its part that was added after sending had
+    begun.
     """
 
     sent: int
@@ -46,15 +46,15 @@ class Stopwatch:
 
 
 def memory_now() -> int:
-    """Bytes that this process has in memory."""
+    """Return the bytes that this process has in memory."""
     return int(psutil.Process().memory_info().rss)
 
 
 def peak_memory() -> int:
-    """Bytes that this process had in memory at most."""
+    """Return the peak bytes that this process had in memory."""
     status = Path("/proc/self/status")
     if status.exists():
-        # Linux hands ru_maxrss down from the parent across exec; this line starts anew.
+        # Linux passes ru_maxrss from the parent across exec; this line starts again.
         lines = status.read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,6 +1,6 @@
 """The whole benchmark: every scenario, every peer, then latencies; `python benchmarks/suite.py --help`.
 
-Takes about an hour with five rounds; `--only partitions` and `--rounds 1` are for a look.
+It takes about an hour with five rounds; `--only partitions` and `--rounds 1` give a quick result.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from ottla_testkit.kafka_cluster import KafkaCluster
 HERE: Final = Path(__file__).parent
 RUN_WITHIN: Final = 300.0
 DELETING: Final = {"log.segment.delete.delay.ms": 1_000}
-"""A minute's worth of topics with 5,000 partitions is more files than a broker may have open."""
+"""In a minute, topics with 5,000 partitions need more files than a broker may open."""
 
 ONE_BY_ONE: Final = "one at a time"
 AWAITED_RECORDS: Final = 5_000
 PACED_SECONDS: Final = 5
 SHARES: Final = (0.1, 0.8)
-"""Loads, as shares of what confluent-kafka takes when all is due at once, the same for everybody."""
+"""Loads, as shares of confluent-kafka's rate when all records are due at once, equal for all clients."""
 
 AT_ONCE: Final = 1e9
 DUE_AT_ONCE: Final = 500_000
 
 
 def throughput(broker: Broker, scenarios: Sequence[Scenario], rounds: int) -> list[Result]:
-    """Every scenario with every peer of it."""
+    """Run every scenario with all its peers."""
     found = []
     for scenario in scenarios:
         click.echo(f"== {scenario.group}: {scenario.name}", err=True)
@@ -53,7 +53,7 @@ def throughput(broker: Broker, scenarios: Sequence[Scenario], rounds: int) -> li
 
 
 def latencies(broker: Broker, rounds: int) -> list[LatencyResult]:
-    """One record at a time, then so many a second."""
+    """Measure one record at a time, then records at a rate."""
     all_at_once = [_latency(broker, "confluent-kafka", DUE_AT_ONCE, AT_ONCE) for _ in range(rounds)]
     rate = DUE_AT_ONCE / (median(each.p999 for each in all_at_once) / 1e6)
     loads = {ONE_BY_ONE: (AWAITED_RECORDS, 0.0)}

@@ -1,7 +1,7 @@
-"""`send_table` beside confluent-kafka's produce loop, and beside the least that any program has to do.
+"""`send_table` compared with confluent-kafka's produce loop, and with the minimum work of any program.
 
-`python benchmarks/table.py --help`. The floor is lz4 and CRC-32C of the records, encoded already, batch by batch, and
-one copy of what comes out: no code of ours, no broker, one thread.
+`python benchmarks/table.py --help`. The minimum is lz4 and CRC-32C of encoded records, batch by batch, and one copy of
+the result: no code of Ottla, no broker, one thread.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FLOOR_RECORDS: Final = 200_000
 
 
 def encoded(workload: Workload) -> Sequence[bytes]:
-    """Batches of such records as they are before compression."""
+    """Return batches of such records before compression."""
     rows = TableRows(count=FLOOR_RECORDS, now_ms=0, values=pa.array(workload.values(FLOOR_RECORDS), pa.binary()))
     if workload.keyed:
         rows = attrs.evolve(rows, keys=pa.array(workload.keys(FLOOR_RECORDS), pa.binary()))
@@ -47,7 +47,7 @@ def encoded(workload: Workload) -> Sequence[bytes]:
 
 
 def floor(batches: Sequence[bytes]) -> float:
-    """Records per second of the least that there is to do."""
+    """Return the records per second of the minimum work."""
     started = time.perf_counter()
     for batch in batches:
         packed = lz4.frame.compress(batch, block_linked=False)

@@ -1,4 +1,4 @@
-"""What one run sends, and the settings that are the same for every peer."""
+"""Workload of one run, and the settings that all peers share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEADERS: Final[list[tuple[str, Any]]] = [("trace", b"4bf92f3577b34da6"), ("sourc
 
 
 class Repeated(Sequence[T]):
-    """A few things again and again, so that ten million of them take no more memory than a thousand."""
+    """A few items repeated, so that ten million of them take no more memory than a thousand."""
 
     def __init__(self, pool: Sequence[T], count: int) -> None:
         self._pool = pool
@@ -44,7 +44,7 @@ class Repeated(Sequence[T]):
 
 @attrs.frozen(kw_only=True)
 class Workload:
-    """So many records and how they are sent. Travels to a run's process as JSON."""
+    """Records and their settings. A run's process gets it as JSON."""
 
     records: int
     value_size: int
@@ -61,22 +61,22 @@ class Workload:
     idempotent: bool = False
     security: str = "PLAINTEXT"
     buffer_mib: int | None = None
-    """What a producer may keep of the records; None: Ottla its default, confluent-kafka as much as it wants."""
+    """Memory that a producer may use for records; None: Ottla's default, no limit for confluent-kafka."""
     authorities: str | None = None
-    """With SSL: the file with the authorities that a broker's certificate may come from."""
+    """With SSL: the file with the authorities of the broker's certificate."""
 
     @property
     def librdkafka_security(self) -> dict[str, Any]:
-        """How confluent-kafka's clients are told of the security."""
+        """Settings of confluent-kafka for the security protocol."""
         return {"security.protocol": self.security, "ssl.ca.location": self.authorities or ""}
 
     @property
     def header_list(self) -> list[tuple[str, Any]] | None:
-        """Every record's headers; None: it has none."""
+        """Every record's headers, or None."""
         return HEADERS if self.headers else None
 
     def values(self, count: int) -> Sequence[bytes]:
-        """Text that compresses about as well as JSON does; the same in every process."""
+        """Return text that compresses about as well as JSON; the same in every process."""
         words = [b"%08d" % number for number in random.Random(1).sample(range(10**8), 500)]
         pick = random.Random(2).choices
         count_of_words = self.value_size // 9 + 1
@@ -84,6 +84,6 @@ class Workload:
         return Repeated(pool, count)
 
     def keys(self, count: int) -> Sequence[bytes | None]:
-        """So many keys in turn, or none."""
+        """Return the keys in turn, or None for each record."""
         pool = [b"key-%09d" % number for number in range(self.distinct_keys)] if self.keyed else [None]
         return Repeated(pool, count)

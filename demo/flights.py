@@ -1,10 +1,10 @@
 """336,776 real flights through PySpark into a real Kafka, read back by another client and compared.
 
-    python demo/flights.py                                      a Kafka of its own, for as long as it takes
-    python demo/flights.py --bootstrap-servers host:9092        yours
-    python demo/flights.py --stream                             as a stream, a micro-batch for each month
+python demo/flights.py                                      a Kafka of its own, for the duration
+python demo/flights.py --bootstrap-servers host:9092        yours
+python demo/flights.py --stream                             as a stream, a micro-batch for each month
 
-Ends with exit code 1, and a sentence for each thing that is not as it should be.
+Ends with exit code 1, and a sentence for each difference, if there is any.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def main(bootstrap_servers: str | None, topic: str | None, partitions: int, comp
 
 @attrs.frozen(kw_only=True)
 class Pace:
-    """How much passed in how long."""
+    """Records and seconds."""
 
     records: int
     size: int
@@ -109,7 +109,7 @@ def _flights(console: Console, stack: ExitStack, folder: Path) -> tuple[SparkSes
 
 
 def _send(console: Console, expected: Tally, place: Topic, job: Callable[[], None]) -> Pace:
-    """Run the job, and show how many records the topic holds while it runs."""
+    """Run the job, and show how many records the topic holds meanwhile."""
     before = sum(place.ends().values())
     over = threading.Event()
     with _progress(console) as progress, ThreadPoolExecutor(1) as pool:

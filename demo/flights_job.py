@@ -37,9 +37,9 @@ logger.gateway.level=error
 
 @contextmanager
 def session(folder: Path) -> Iterator[SparkSession]:
-    """All cores of this machine, with this Python, and without Spark's chatter."""
+    """Yield a session with all cores of this machine, with this Python, and without Spark's usual output."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    # The flights' package brings pandas with it; nothing here uses it.
+    # The flights' package installs pandas; nothing here uses it.
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
     log_settings = folder / "log4j2.properties"
     log_settings.write_text(LOG_SETTINGS)
@@ -62,24 +62,24 @@ def session(folder: Path) -> Iterator[SparkSession]:
 
 
 def prepare(spark: SparkSession, flights: Path) -> DataFrame:
-    """Key and value of every flight, in Spark's memory, so that writing can be timed by itself."""
+    """Return key and value of every flight, in Spark's memory, so that writing can be timed alone."""
     frame = _keys_and_values(spark.read.csv(str(flights), **READING)).cache()
     frame.count()
     return frame
 
 
 def prepare_stream(spark: SparkSession, months: Path) -> DataFrame:
-    """The same for a folder with a file for each month: each is a micro-batch."""
+    """Return the same for a folder with a file for each month: each is a micro-batch."""
     return _keys_and_values(spark.readStream.option("maxFilesPerTrigger", 1).csv(str(months), **READING))
 
 
 def nothing_of(frame: DataFrame) -> DataFrame:
-    """The frame without its rows: writing it starts Spark's Python workers, which a long job would not notice."""
+    """Return the frame without its rows: writing it starts Spark's Python workers, whose start a long job hides."""
     return frame.where("length(value) < 0")  # Spark cannot know beforehand that this is none of them
 
 
 def write(frame: DataFrame, bootstrap_servers: str, topic: str, compression: str) -> None:
-    """Returns when Kafka has acknowledged every record."""
+    """Write the frame; return when Kafka has acknowledged every record."""
     (
         frame.write.format("ottla")
         .option("kafka.bootstrap.servers", bootstrap_servers)
@@ -91,7 +91,7 @@ def write(frame: DataFrame, bootstrap_servers: str, topic: str, compression: str
 
 
 def write_stream(frame: DataFrame, bootstrap_servers: str, topic: str, compression: str, *, folder: Path) -> None:
-    """Returns when every file that is there has become a micro-batch, and Kafka has acknowledged every record."""
+    """Write the stream; return when every file was a micro-batch, and Kafka has acknowledged every record."""
     query = (
         frame.writeStream.format("ottla")
         .queryName("flights")

@@ -1,4 +1,4 @@
-"""Records counted and summed up, whatever their order, and what two such accounts disagree about."""
+"""Counts and checksums of records in any order, and the differences of two of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DIGEST_BYTES: Final = 10
 
 @attrs.define
 class Tally:
-    """An account of records. `checksum` is the sum of their hashes: one lost, doubled or changed alters it."""
+    """Count and checksum of records. `checksum` is the sum of their hashes: a lost or changed record alters it."""
 
     records: int = 0
     without_key: int = 0
@@ -32,7 +32,7 @@ class Tally:
             self.without_key += 1
         else:
             self.keys.add(key)
-        # No tail number holds a zero byte, and none begins with one: a key and no key cannot look the same.
+        # No tail number contains a zero byte, and none begins with one: a key and a missing key always differ.
         digest = hashlib.blake2b(b"\0\0" if key is None else key + b"\0", digest_size=DIGEST_BYTES)
         digest.update(value)
         self.checksum = (self.checksum + int.from_bytes(digest.digest(), "big")) % 2 ** (8 * DIGEST_BYTES)
@@ -44,7 +44,7 @@ class Tally:
 
 @attrs.define
 class ReadBack:
-    """An account of what was read, with the partitions in which each key was found."""
+    """Tally of the records that were read, with the partitions of each key."""
 
     partitions: int
     tally: Tally = attrs.Factory(Tally)
@@ -57,7 +57,7 @@ class ReadBack:
             self.places.setdefault(record.key, set()).add(record.partition)
 
     def misplaced(self) -> Iterator[str]:
-        """A sentence for each key that is not exactly where Java's producer would have put it."""
+        """Yield a sentence for each key that is not in the one partition where Java's producer would put it."""
         for key, found in sorted(self.places.items()):
             wanted = java_partition(key, self.partitions)
             if found != {wanted}:
@@ -65,7 +65,7 @@ class ReadBack:
 
 
 def tally_of(records: Iterable[KeyAndValue]) -> Tally:
-    """The account of these records."""
+    """Return the tally of these records."""
     counter = Tally()
     for key, value in records:
         counter.add(key, value)

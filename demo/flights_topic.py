@@ -25,7 +25,7 @@ NOT_YET: Final = (
 
 
 class TopicError(Exception):
-    """The cluster cannot be reached, or refuses."""
+    """The cluster cannot be reached, or refuses a request."""
 
 
 @attrs.frozen(kw_only=True)
@@ -57,7 +57,7 @@ class Topic:
                 raise TopicError(f"topic {self.name!r} cannot be made at {servers}: {error.args[0].str()}") from error
 
     def ends(self) -> Offsets:
-        """The offset after the last record of each partition; waits until a new topic has its leaders."""
+        """Return the offset after the last record of each partition; wait until a new topic has its leaders."""
         deadline = time.monotonic() + WITHIN
         while True:
             try:
@@ -70,7 +70,7 @@ class Topic:
             time.sleep(LOOK_AGAIN)
 
     def read(self, starts: Offsets, ends: Offsets, *, progress: Callable[[int], object]) -> Iterator[Record]:
-        """Every record between the offsets; *progress* is told how many came."""
+        """Yield every record between the offsets; *progress* is called with the number of records so far."""
         missing = {partition for partition in ends if ends[partition] > starts[partition]}
         consumer = Consumer({**self._client, "group.id": "ottla-demo", "enable.auto.commit": False})
         try:

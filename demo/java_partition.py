@@ -1,4 +1,4 @@
-"""Where Java's producer puts a key: 32-bit MurmurHash2 of its bytes, sign bit off, modulo the partitions.
+"""The partition of a key in Java's producer: 32-bit MurmurHash2 of its bytes, sign bit off, modulo the partitions.
 
 Written from the algorithm's description and not from Ottla's own, so that one can check the other.
 """
@@ -11,12 +11,12 @@ MASK = 0xFFFFFFFF
 
 
 def java_partition(key: bytes, partitions: int) -> int:
-    """The partition of a key in a topic with so many."""
+    """Return the partition of a key in a topic with this number of partitions."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
 def murmur2(data: bytes) -> int:
-    """The hash as an unsigned number."""
+    """Return the hash as an unsigned number."""
     digest = (SEED ^ len(data)) & MASK
     whole = len(data) - len(data) % 4
     for start in range(0, whole, 4):

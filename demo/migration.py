@@ -1,8 +1,8 @@
 """The same job through Spark's own Kafka sink and through Ottla, and what arrived compared record by record.
 
-    python demo/migration.py                                      a Kafka of its own, for as long as it takes
-    python demo/migration.py --bootstrap-servers host:9092        yours
-    python demo/migration.py --table planes                       not all three tables
+python demo/migration.py                                      a Kafka of its own, for the duration
+python demo/migration.py --bootstrap-servers host:9092        yours
+python demo/migration.py --table planes                       not all three tables
 
 The job itself is `write` in migration_job.py. Ends with exit code 1, and a sentence for each table that differs.
 """
@@ -77,16 +77,16 @@ def main(bootstrap_servers: str | None, names: Sequence[str], compression: str) 
 
 @attrs.define
 class Compared:
-    """The records of one table as both sinks have written them, none of them kept.
+    """Comparison of one table's records from both sinks, without keeping any of them.
 
-    A record without a key goes to a partition by chance, in both: it is compared without.
+    Both sinks put a record without a key into a random partition: it is compared without.
     """
 
     counts: Counter[str] = attrs.Factory(Counter)
     _more: Counter[bytes] = attrs.Factory(Counter)  # how often Spark's sink has it, less how often Ottla has
 
     def add_all(self, sink: str, place: Topic, starts: Offsets) -> None:
-        """Count what is in a topic from these offsets on."""
+        """Count the records of a topic from these offsets on."""
         step = 1 if sink == SINKS[0] else -1
         for record in place.read(starts, place.ends(), progress=lambda _: None):
             self.counts[sink] += 1
@@ -97,7 +97,7 @@ class Compared:
 
     @property
     def alike(self) -> bool:
-        """Each record was written as often by the one as by the other, and there was one."""
+        """Whether both wrote each record equally often, and at least one record."""
         return not self._more and bool(self.counts)
 
     def __str__(self) -> str:

@@ -21,7 +21,7 @@ KEYS: Final = {"flights": "tailnum", "planes": "tailnum", "weather": "origin"}
 
 @contextmanager
 def session_with_both(folder: Path) -> Iterator[SparkSession]:
-    """A session that has Spark's own sink, too. Raises KafkaUnavailableError where its jars cannot be fetched."""
+    """Yield a session that also has Spark's own sink. Raises KafkaUnavailableError where its jars cannot be fetched."""
     jars = spark_sink_jars()
     with session(folder) as spark:
         for jar in jars:
@@ -30,12 +30,12 @@ def session_with_both(folder: Path) -> Iterator[SparkSession]:
 
 
 def topic_of(name: str, sink: str) -> str:
-    """Where a table goes that is written by this sink."""
+    """Return the topic of a table that this sink writes."""
     return f"{name}-by-{sink}"
 
 
 def prepare(spark: SparkSession, names: Sequence[str], folder: Path) -> DataFrame:
-    """Key, value and headers of every row of these tables, and the table's name, in Spark's memory."""
+    """Return key, value and headers of every row of these tables, and the table's name, in Spark's memory."""
     frames = [_rows(spark.read.csv(str(table(name, folder)), header=True, nullValue=MISSING), name) for name in names]
     frame = reduce(DataFrame.unionByName, frames).cache()
     frame.count()
@@ -43,7 +43,7 @@ def prepare(spark: SparkSession, names: Sequence[str], folder: Path) -> DataFram
 
 
 def write(frame: DataFrame, sink: str, bootstrap_servers: str, compression: str) -> None:
-    """The job. To move it, 'kafka' becomes 'ottla'; nothing else does."""
+    """Run the job. To move it, 'kafka' becomes 'ottla'; nothing else changes."""
     (
         frame.withColumn("topic", concat("name", lit(topic_of("", sink))))
         .write.format(sink)

@@ -1,6 +1,6 @@
-"""What the suite needs to know of this mechanism, also for `ottla plugins check`: a broker as AWS' own.
+"""A broker like AWS' own for the conformance suite of this mechanism; `ottla plugins check` uses it, too.
 
-It needs ottla-testkit, so nothing else may import it.
+It needs ottla-testkit, so no other module may import it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _KEYS: Final[Mapping[str, Any]] = {ACCESS_KEY: "AKID", SECRET_KEY: SECRET}
 
 
 class AwsBroker:
-    """Gives a receipt for a request that is signed with one access key, or with any; signatures only AWS can check."""
+    """Accept a request that is signed with one access key, or with any; only AWS can verify signatures."""
 
     def __init__(self, access_key: str) -> None:
         self.satisfied = False
         self._access_key = access_key
 
     def answer(self, data: bytes) -> bytes:
-        """The receipt."""
+        """Return the receipt."""
         request = json.loads(data)
         if request["version"] != "2020_10_22" or not request["x-amz-credential"].startswith(self._access_key):
             raise ValueError("somebody else's request")
@@ -36,7 +36,7 @@ class AwsBroker:
 
 
 class MskIamConformance(AuthenticatorConformance):
-    """Every promise of a mechanism."""
+    """All requirements for a mechanism."""
 
     secrets = (SECRET,)
     host = "b-1.demo.abc123.c2.kafka.eu-central-1.amazonaws.com"
@@ -44,7 +44,7 @@ class MskIamConformance(AuthenticatorConformance):
 
     @staticmethod
     def settings_for(given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Keys of AWS' examples, where nobody gives better ones."""
+        """Return the settings, with the access key of AWS' examples if they have none."""
         return given if {*_KEYS, PROVIDER} & given.keys() else {**given, **_KEYS}
 
     @pytest.fixture

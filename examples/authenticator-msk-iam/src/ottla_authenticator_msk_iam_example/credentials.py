@@ -1,4 +1,4 @@
-"""Where the keys of AWS come from: a function of the user's, the configuration, or the environment."""
+"""The source of AWS credentials: a user's function, the configuration, or the environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SESSION_TOKEN: Final = "aws.msk.session.token"
 
 
 def credentials_source(config: PluginConfig, environment: Mapping[str, str] = os.environ) -> Callable[[], Credentials]:
-    """A function that gives the credentials of the moment. ConfigError: there are none, or two."""
+    """Return a function that returns the current credentials. Raises ConfigError for no source, or two."""
     provider = config[PROVIDER]
     access_key, secret_key = config[ACCESS_KEY], config[SECRET_KEY]
     if provider is not None and (access_key or secret_key):
@@ -45,7 +45,7 @@ def credentials_source(config: PluginConfig, environment: Mapping[str, str] = os
 
 
 def _provided(provider: Callable[[], Any]) -> Credentials:
-    """What the user's function gives, whose own words may hold secrets: only the kind of its error is told."""
+    """Call the user's function. Its message may hold secrets: errors report only the exception's type."""
     try:
         given = provider()
     except OttlaError:

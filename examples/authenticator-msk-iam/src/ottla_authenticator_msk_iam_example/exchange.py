@@ -16,7 +16,7 @@ USER_AGENT: Final = "ottla-authenticator-msk-iam-example"
 
 
 class MskIamExchange:
-    """Credentials and the time are asked for when it starts: a signature is good for a quarter of an hour only."""
+    """It takes credentials and time when it starts: a signature is valid for a quarter of an hour only."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class MskIamExchange:
         self._clock = clock
 
     def start(self) -> bytes:
-        """The request, its names in lower case, as AWS' own library writes it."""
+        """Return the request with lower-case names, as AWS' own library writes it."""
         if self._region is None:
             raise AuthenticationError(f"aws.msk.region is needed: the broker's name {self._host!r} does not say it")
         query = presigned(self._credentials(), host=self._host, region=self._region, at=self._clock())
@@ -40,7 +40,7 @@ class MskIamExchange:
         return json.dumps(said | {name.lower(): value for name, value in query.items()}).encode()
 
     def challenge(self, data: bytes) -> Step:
-        """Done when the broker says which request it took; whoever it refuses gets an error instead."""
+        """Return the final step when the broker sends the receipt; a refused client gets an error instead."""
         try:
             receipt = json.loads(data)
             known = receipt["version"] == VERSION

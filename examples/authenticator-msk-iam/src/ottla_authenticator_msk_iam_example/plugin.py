@@ -29,7 +29,7 @@ _IN_HOST: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\
 
 
 class MskIamMechanism:
-    """Signs a request for each connection. `blocking`, because a function that fetches credentials may wait."""
+    """Sign a request for each connection. `blocking`, because a function that fetches credentials may wait."""
 
     name = NAME
     blocking = True
@@ -46,7 +46,7 @@ class MskIamMechanism:
         self._clock = clock
 
     def authenticator(self, host: str, port: int) -> Authenticator:
-        """A login at this broker, in the region that is configured or that its name says."""
+        """Return a login at this broker, in the configured region or the one in its name."""
         named = _IN_HOST.search(host.lower())
         region = self._region or (named[1] if named else None)
         return MskIamExchange(host, region=region, credentials=self._credentials, clock=self._clock)
@@ -54,7 +54,7 @@ class MskIamMechanism:
 
 @hookimpl
 def ottla_config_keys() -> Sequence[ConfigKey]:
-    """Credentials, or where they come from, and the region."""
+    """Keys for the credentials or their source, and for the region."""
     return [
         ConfigKey(name=PROVIDER, type=_callable, default=None, meaning="a function that returns the keys, as a tuple"),
         ConfigKey(name=ACCESS_KEY, type=_text, default=None, meaning="the access key, as a string"),

@@ -1,4 +1,4 @@
-"""A presigned request by AWS Signature Version 4: a GET of `/` with everything in its query. Knows no clock."""
+"""A request presigned by AWS Signature Version 4: a GET of `/` with all parameters in its query. Has no clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import attrs
 SERVICE: Final = "kafka-cluster"
 ACTION: Final = "kafka-cluster:Connect"
 LIFETIME: Final = 900
-"""Seconds for which the request is good; as long as AWS' own library says."""
+"""Seconds for which the request is valid, as in AWS' own library."""
 
 _ALGORITHM: Final = "AWS4-HMAC-SHA256"
 _EMPTY: Final = hashlib.sha256(b"").hexdigest()
@@ -22,7 +22,7 @@ _EMPTY: Final = hashlib.sha256(b"").hexdigest()
 
 @attrs.frozen(kw_only=True)
 class Credentials:
-    """Keys of AWS, the session token with those that do not last."""
+    """AWS credentials, with a session token if they are temporary."""
 
     access_key: str
     secret_key: str = attrs.field(repr=False)
@@ -30,7 +30,7 @@ class Credentials:
 
 
 def presigned(credentials: Credentials, *, host: str, region: str, at: datetime.datetime) -> Mapping[str, str]:
-    """The query of the signed request, unencoded; *at* is in UTC."""
+    """Return the query of the signed request, unencoded; *at* is in UTC."""
     time = at.strftime("%Y%m%dT%H%M%SZ")
     scope = f"{time[:8]}/{region}/{SERVICE}/aws4_request"
     query = {
@@ -50,7 +50,7 @@ def presigned(credentials: Credentials, *, host: str, region: str, at: datetime.
 
 
 def _key(secret_key: str, scope: str) -> bytes:
-    """The key of this day, region and service: one HMAC for each part of the scope."""
+    """Return the key of this day, region and service: one HMAC for each part of the scope."""
     key = f"AWS4{secret_key}".encode()
     for part in scope.split("/"):
         key = _mac(key, part)

@@ -1,4 +1,4 @@
-"""An example of a metrics reporter: a producer's figures for Prometheus."""
+"""An example of a metrics reporter: a producer's metrics for Prometheus."""
 
 from ottla_reporter_prometheus_example.plugin import PrometheusReporter
 

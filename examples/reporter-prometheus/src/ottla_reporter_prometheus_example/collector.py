@@ -1,6 +1,6 @@
-"""What Prometheus is told of all producers of a program, made when it asks.
+"""Metrics of all producers of a program, created when Prometheus collects them.
 
-One collector stands for all of them, because a name may be offered to a registry only once.
+One collector serves all producers, because a name may be registered only once.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ _TOTAL: Final = "_total"
 
 
 class ProducersCollector(Collector):
-    """Asks the producers that are there when it is asked itself. For any thread."""
+    """Read the current producers' metrics at each collection. For any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._producers: list[MetricsRegistry] = []
 
     def add(self, producer: MetricsRegistry, *, to: CollectorRegistry) -> None:
-        """Tell of a producer from now on; with the first one it joins the registry."""
+        """Add a producer; with the first one, the collector joins the registry."""
         with self._lock:
             if not self._producers:
                 to.register(self)
             self._producers.append(producer)
 
     def remove(self, producer: MetricsRegistry, *, of: CollectorRegistry) -> None:
-        """Tell of it no more; with the last one it leaves the registry."""
+        """Remove a producer; with the last one, the collector leaves the registry."""
         with self._lock:
             self._producers = [each for each in self._producers if each is not producer]
             if not self._producers:
                 of.unregister(self)
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: who registers is not to be asked for figures yet."""
+        """Return nothing: a registration must not read metrics yet."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
-        """Every figure of every producer, by name."""
+        """Return every metric of every producer, by name."""
         with self._lock:
             producers = list(self._producers)
         metrics: dict[str, Metric] = {}
@@ -57,7 +57,7 @@ class ProducersCollector(Collector):
 
 
 def _add(metrics: dict[str, Metric], name: MetricName, value: float, described: MetricDescription | None) -> None:
-    """One sample. What nobody has described may as well go down: then it is a gauge."""
+    """Add one sample. A metric without a description may decrease, so it is a gauge."""
     grows = described is not None and described.cumulative
     full = _name(f"kafka_{name.group.removesuffix('-metrics')}_{name.name}")
     family = full.removesuffix(_TOTAL) if grows else full

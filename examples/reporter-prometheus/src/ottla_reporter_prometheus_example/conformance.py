@@ -1,4 +1,4 @@
-"""How `ottla plugins check` asks the reporter for figures; only the check imports this, and with it the testkit."""
+"""The conformance class for `ottla plugins check`, which imports it and the testkit. It reads the reporter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla_testkit.conformance import MetricsReporterConformance
 
 
 class PrometheusConformance(MetricsReporterConformance):
-    """Reads the program's registry, as a server would."""
+    """Read the program's registry, as a server would."""
 
     def collect(self, reporter: MetricsReporter) -> None:
         generate_latest(REGISTRY)

@@ -20,21 +20,21 @@ _collector: Final = ProducersCollector()
 
 
 class PrometheusReporter:
-    """Offers a producer's figures in the registry of the program, and over HTTP if there is an address for it."""
+    """Publish a producer's metrics in the program's registry, and over HTTP if an address is configured."""
 
     def __init__(self, *, listen: server.Address | None = None) -> None:
         self._listen = listen
         self._producer: MetricsRegistry | None = None
 
     def start(self, registry: MetricsRegistry) -> None:
-        """Offer them. OSError: the address cannot be had, and nothing is offered."""
+        """Publish the metrics. Raises OSError if the address is not available; then nothing is published."""
         if self._listen is not None:
             server.open_at(self._listen)
         self._producer = registry
         _collector.add(registry, to=REGISTRY)
 
     def close(self) -> None:
-        """Offer them no more."""
+        """Stop publishing the metrics."""
         if self._producer is not None:
             _collector.remove(self._producer, of=REGISTRY)
         if self._listen is not None:
@@ -43,7 +43,7 @@ class PrometheusReporter:
 
 @hookimpl
 def ottla_config_keys() -> Sequence[ConfigKey]:
-    """Where to listen."""
+    """The key for the address to listen on."""
     return [
         ConfigKey(
             name=LISTEN,

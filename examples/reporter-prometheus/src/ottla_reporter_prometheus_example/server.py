@@ -1,4 +1,4 @@
-"""A server that Prometheus can ask, where a program has none of its own. Producers with one address share it."""
+"""A server for Prometheus, where a program has none of its own. Producers with the same address share it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _lock: Final = threading.Lock()
 
 
 def open_at(address: Address) -> None:
-    """Serve at this address, unless somebody of this program does already. OSError: it cannot be had."""
+    """Serve at this address, unless this program does already. Raises OSError if it is not available."""
     with _lock:
         server = _servers.get(address)
         if server is None:
@@ -33,7 +33,7 @@ def open_at(address: Address) -> None:
 
 
 def close_at(address: Address) -> None:
-    """End the server, when nobody else uses it."""
+    """End the server, unless another producer uses it."""
     with _lock:
         server = _servers[address]
         server.users -= 1

@@ -1,4 +1,4 @@
-"""The transport for `connection.via=socks5`: every broker through a SOCKS5 proxy."""
+"""The transport for `connection.via=socks5`: connects to every broker through a SOCKS5 proxy."""
 
 from ottla_transport_socks5_example.plugin import Socks5Transport
 

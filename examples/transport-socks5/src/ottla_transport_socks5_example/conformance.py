@@ -1,6 +1,6 @@
-"""What the suite needs to know of this transport, also for `ottla plugins check`: a proxy, and the broker behind it.
+"""A proxy with a broker behind it, for the conformance suite of this transport; `ottla plugins check` uses it, too.
 
-It needs ottla-testkit, so nothing else may import it.
+It needs ottla-testkit, so no other module may import it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _NO_LOGIN: Final = 0
 _PASSWORD: Final = 2
 _CONNECT: Final = 1
 _LENGTHS: Final[Mapping[int, int]] = {1: 4, 4: 16}
-"""Of addresses by their kind; the length of a name goes before it."""
+"""Length of addresses by their kind; a name is preceded by its length."""
 
 
 class SocksPeer(PlainPeer):
-    """Asks for a login where one is offered, connects to whatever is wanted, and is the broker from then on."""
+    """Request a login if one is offered, accept any destination, and be the broker from then on."""
 
     def __init__(self, sock: socket.socket) -> None:
         super().__init__(sock)
@@ -31,7 +31,7 @@ class SocksPeer(PlainPeer):
         self._connected = False
 
     def advance(self) -> None:
-        """The proxy's part comes first, and is no part of what the broker hears."""
+        """Do the proxy's part first; the broker receives none of its bytes."""
         super().advance()
         while not self._connected and len(self.received) >= self._wanted:
             said = bytes(self.received[: self._wanted])
@@ -44,14 +44,14 @@ class SocksPeer(PlainPeer):
             super().advance()
 
     def write(self, data: bytes) -> None:
-        """The broker's words wait until it is connected to."""
+        """Take the broker's bytes, which wait until the connection is open."""
         if self._connected:
             super().write(data)
         else:
             self._early += data
 
     def _negotiation(self) -> Generator[int, bytes, None]:
-        """Yields how many bytes come next, and is sent them (RFC 1928, and RFC 1929 for the login)."""
+        """Yield the number of bytes to read next, and receive them (RFC 1928, and RFC 1929 for the login)."""
         version, methods = yield 2
         offered = yield methods
         login = _PASSWORD in offered
@@ -70,7 +70,7 @@ class SocksPeer(PlainPeer):
 
 
 class Socks5Conformance(TransportConformance):
-    """Every promise of a transport, the proxy's part included."""
+    """All requirements for a transport, the proxy's part included."""
 
     host = "kafka"
     settings: ClassVar[Mapping[str, Any]] = {"socks5.proxy": "127.0.0.1:1080"}

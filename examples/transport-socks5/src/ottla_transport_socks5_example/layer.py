@@ -1,4 +1,4 @@
-"""One connection: first a talk with the proxy, then whatever the transport inside makes of the socket."""
+"""One connection: first a negotiation with the proxy, then the inner transport's layer on the same socket."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla_transport_socks5_example.negotiation import Negotiation
 
 
 class Socks5Layer:
-    """Carries out a negotiation, then is the layer that *open_inner* returns. Reads no byte that is not the proxy's."""
+    """Negotiate, then delegate to the layer that *open_inner* returns. Reads no byte after the proxy's."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Socks5Layer:
         self._heard = b""
 
     def handshake(self) -> bool:
-        """The proxy's, then the inner layer's own."""
+        """Complete the proxy's handshake, then the inner layer's."""
         while self._inner is None:
             if not self._take_turn():
                 return False
@@ -39,38 +39,38 @@ class Socks5Layer:
         return self._inner.handshake()
 
     def write(self, chunks: Sequence[Buffer]) -> int:
-        """To the broker."""
+        """Write to the broker."""
         return self._broker.write(chunks)
 
     def flush(self) -> bool:
-        """As the inner layer says."""
+        """Flush the inner layer."""
         return self._broker.flush()
 
     def read_into(self, buffer: memoryview) -> int | None:
-        """From the broker."""
+        """Read from the broker."""
         return self._broker.read_into(buffer)
 
     def interest(self) -> Interest:
-        """To be heard or to hear, while it is the proxy's turn; then as the inner layer says."""
+        """Return the negotiation's events, afterwards the inner layer's."""
         if self._inner is not None:
             return self._inner.interest()
         return Interest.WRITE if self._unsaid else Interest.READ
 
     def may_read(self) -> bool:
-        """As the inner layer says."""
+        """Return the inner layer's result."""
         return self._broker.may_read()
 
     def details(self) -> Sequence[tuple[str, str]]:
-        """What the inner layer tells of itself, if it does."""
+        """Return the inner layer's details, if it has any."""
         tell = getattr(self._inner, "details", None)
         return tuple(tell()) if tell is not None else ()
 
     def close(self) -> None:
-        """The inner layer's goodbye, if there is one already."""
+        """Close the inner layer, if it is open already, else the socket."""
         if self._inner is not None:
             self._inner.close()
             return
-        with contextlib.suppress(OSError):  # the proxy may be gone already
+        with contextlib.suppress(OSError):  # the proxy may have closed already
             self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
 
@@ -80,7 +80,7 @@ class Socks5Layer:
         return self._inner
 
     def _take_turn(self) -> bool:
-        """Say and hear as much as the socket allows; True: the turn is over."""
+        """Write and read as much as the socket allows; return True when the turn is complete."""
         try:
             if self._unsaid:
                 self._unsaid = self._unsaid[self._sock.send(self._unsaid) :]
@@ -101,7 +101,7 @@ class Socks5Layer:
         return not self._unsaid
 
     def _go_on(self) -> None:
-        """Answer what was heard, or open the inner layer when all is said."""
+        """Process the proxy's response, or open the inner layer at the end."""
         heard, self._heard = self._heard, b""
         try:
             self._unsaid, self._missing = self._negotiation.send(heard)

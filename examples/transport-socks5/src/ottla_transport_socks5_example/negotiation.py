@@ -1,6 +1,6 @@
-"""What is said to a SOCKS5 proxy, and what it must answer: RFC 1928, and RFC 1929 for the login. Owns no socket.
+"""Messages to a SOCKS5 proxy and their responses: RFC 1928, and RFC 1929 for the login. Owns no socket.
 
-A broker's name goes to the proxy as it is: the proxy looks it up, and our own resolver never hears of it.
+The proxy gets a broker's name unchanged and resolves it; the local resolver does not get it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import attrs
 from ottla.errors import ConnectionFailedError, NameResolutionError, ProtocolMismatchError
 
 MAX_LENGTH: Final = 255
-"""Of a user name, a password or a broker's name: their length is one byte."""
+"""Maximum bytes of a user name, a password or a broker's name: their length is one byte."""
 
 _VERSION: Final = 5
 _LOGIN_VERSION: Final = 1
@@ -42,7 +42,7 @@ _REFUSALS: Final[Mapping[int, str]] = {
 
 
 class Turn(NamedTuple):
-    """Bytes for the proxy, and how many bytes of its answer to wait for: never more than it must send."""
+    """Bytes for the proxy, and the number of response bytes to wait for: never more than it must send."""
 
     say: bytes
     hear: int
@@ -60,15 +60,15 @@ Negotiation: TypeAlias = Generator[Turn, bytes, None]
 
 
 def negotiation(host: str, port: int, *, proxy: str, login: UserPassword | None) -> Negotiation:
-    """Yields turns and is sent what was heard; at its end the next byte is the broker's.
+    """Yield turns and receive the responses; after its end the next byte is the broker's.
 
-    Raises ConnectionFailedError with what *proxy* refused, and ProtocolMismatchError when it speaks something else.
+    Raises ConnectionFailedError if *proxy* refuses, and ProtocolMismatchError if it uses another protocol.
     """
     destination = _destination(host, port)
     yield from _introduce(proxy, login)
     version, reply = yield Turn(bytes([_VERSION, _CONNECT, 0]) + destination, 2)
     _check(version, _VERSION, proxy)
-    if reply != _SUCCESS:  # judged now: after a refusal some proxies hang up without the rest of their answer
+    if reply != _SUCCESS:  # checked now: some proxies close after a refusal without the rest
         reason = _REFUSALS.get(reply, "for a reason that is not in RFC 1928")
         raise ConnectionFailedError(
             f"the SOCKS5 proxy {proxy} does not connect us to {host}:{port}: {reason} ({reply})"
@@ -115,7 +115,7 @@ def _check(version: int, expected: int, proxy: str) -> None:
 
 
 def _rest(kind: int, first: int, proxy: str) -> int:
-    """How long the rest of the address is that follows a success, *first* being its first byte, and its port."""
+    """Return the number of remaining bytes after *first*, a successful reply's first address byte, port included."""
     lengths = {_IPV4: 4 - 1, _IPV6: 16 - 1, _NAME: first}
     if kind not in lengths:
         raise ProtocolMismatchError(

@@ -21,7 +21,7 @@ _HOST_AND_PORT: Final = re.compile(r"(?:(?P<name>[^\s:/@\[\]]+)|\[(?P<digits>[0-
 
 
 class Socks5Transport:
-    """Opens connections by way of a proxy; what it speaks to the brokers is the inner transport's business."""
+    """Open connections through a proxy; the inner transport has the protocol for the brokers."""
 
     def __init__(self, targets: Sequence[Target], *, proxy: str, login: UserPassword | None, inner: Transport) -> None:
         self._targets = targets
@@ -30,11 +30,11 @@ class Socks5Transport:
         self._inner = inner
 
     def targets(self, host: str, port: int) -> Sequence[Target]:
-        """The proxy's addresses, whatever the broker."""
+        """Return the proxy's addresses, for every broker."""
         return self._targets
 
     def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
-        """A layer that asks the proxy for the broker, then hands the socket on to the inner transport."""
+        """Return a layer that connects through the proxy, then passes the socket to the inner transport."""
         return Socks5Layer(
             sock,
             negotiation=negotiation(host, port, proxy=self._proxy, login=self._login),
@@ -45,7 +45,7 @@ class Socks5Transport:
 
 @hookimpl
 def ottla_config_keys() -> Sequence[ConfigKey]:
-    """Where the proxy is, and the login, if it wants one."""
+    """Keys for the proxy's address, and for the login, if it requires one."""
     return [
         ConfigKey(name="socks5.proxy", type=_host_and_port, default=None, meaning="the proxy, as host:port"),
         ConfigKey(name="socks5.username", type=_short, default=None, meaning="the login's user name, if any"),
@@ -73,7 +73,7 @@ def _login(config: PluginConfig) -> UserPassword | None:
 
 
 def _look_up(host: str, port: int) -> Sequence[Target]:
-    """Now, on the caller's thread: `targets` is asked on the I/O thread, which must not wait for names."""
+    """Resolve now, on the caller's thread: `targets` runs on the I/O thread, which must not wait for names."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as cause:

@@ -1,4 +1,4 @@
-"""The transport for `connection.via=unix`: every broker behind the Unix socket of a local relay."""
+"""The transport for `connection.via=unix`: connects to every broker through the Unix socket of a local relay."""
 
 from ottla_transport_unix_example.plugin import UnixTransport
 

@@ -1,6 +1,6 @@
-"""What the suite needs to know of this transport, also for `ottla plugins check`: which kind of socket it gets.
+"""The kind of socket for the conformance suite of this transport; `ottla plugins check` uses it, too.
 
-It needs ottla-testkit, so nothing else may import it.
+It needs ottla-testkit, so no other module may import it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ottla_testkit.conformance import PlainPeer, TransportConformance
 
 
 class UnixConformance(TransportConformance):
-    """Every promise of a transport."""
+    """All requirements for a transport."""
 
     settings: ClassVar[Mapping[str, Any]] = {"unix.path": "/run/kafka.sock"}
 
     def socket_pair(self) -> tuple[socket.socket, socket.socket]:
-        """As the relay's."""
+        """Return Unix sockets, like the relay's."""
         return socket.socketpair()
 
     @pytest.fixture

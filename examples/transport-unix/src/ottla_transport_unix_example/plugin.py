@@ -1,6 +1,6 @@
-"""Bytes for the brokers by way of a Unix socket, where a local relay takes them on.
+"""Connections to brokers through a Unix socket, where a local relay forwards the bytes.
 
-There is no layer here: the connected socket goes to the inner transport as it is.
+There is no layer here: the inner transport gets the connected socket unchanged.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from ottla.interfaces import ConfigKey, PluginConfig, Target, Transport, Transpo
 ottla_conformance = "ottla_transport_unix_example.conformance:UnixConformance"
 
 MAX_PATH: Final = 103
-"""What every system has room for beside the zero at the end; Linux takes four bytes more."""
+"""Maximum bytes of a path on every system, without the zero at the end; Linux allows four bytes more."""
 
 
 class UnixTransport:
-    """Connects to one path; what it speaks to the brokers is the inner transport's business."""
+    """Connect to one path; the inner transport has the protocol for the brokers."""
 
     def __init__(self, path: str, *, inner: Transport) -> None:
         self._path = path
         self._inner = inner
 
     def targets(self, host: str, port: int) -> Sequence[Target]:
-        """The relay's socket, whatever the broker."""
+        """Return the relay's socket, for every broker."""
         return [Target(socket.AF_UNIX, self._path)]
 
     def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
-        """The inner transport's layer, for the broker and not for the relay."""
+        """Return the inner transport's layer, for the broker and not for the relay."""
         return self._inner.open(sock, host, port)
 
 
 @hookimpl
 def ottla_config_keys() -> Sequence[ConfigKey]:
-    """Where the relay listens."""
+    """The key for the relay's path."""
     return [ConfigKey(name="unix.path", type=_path, default=None, meaning="the path of the relay's socket")]
 
 

@@ -1,3 +1,3 @@
-"""Ottla's hot paths in C. Nothing is imported from here: an entry point makes the core find it."""
+"""Ottla's hot paths in C. Import nothing from here: the core finds it by an entry point."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""The record encoder that is chosen wherever this package is installed, and its own way through `send`."""
+"""The record encoder that the core selects where this package is installed, and its own implementation of `send`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class NativeEncoder:
-    """Columns that are encoded while they are filled."""
+    """Columns that encode records while they are appended."""
 
     priority = 10
     record_cost = 20 + FACT_SIZE
@@ -29,13 +29,13 @@ class NativeEncoder:
     murmur2_partitions = staticmethod(murmur2_partitions)
 
     def columns(self, kind: ColumnsKind, limit: int) -> Columns | None:
-        """Columns for `send`."""
+        """Return columns for `send`."""
         return NativeColumns(limit) if kind is ColumnsKind.OBJECTS else None
 
     def quick_send(
         self, producer: Producer, *, routes: dict[str, Route], partitioner: Partitioner
     ) -> Callable[..., Delivery]:
-        """`send` of this producer, which is not kept alive by it."""
+        """Return `send` of this producer, without a reference that keeps the producer alive."""
         return QuickSend(
             routes=routes,
             producer=weakref.ref(producer),

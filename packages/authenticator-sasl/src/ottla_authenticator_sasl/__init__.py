@@ -1,4 +1,4 @@
-"""Ottla's SASL mechanisms: PLAIN, SCRAM, OAUTHBEARER and GSSAPI. `Token` is what a token provider may return."""
+"""Ottla's SASL mechanisms: PLAIN, SCRAM, OAUTHBEARER and GSSAPI. A token provider may return a `Token`."""
 
 from ottla_authenticator_sasl.bearer_token import Token
 

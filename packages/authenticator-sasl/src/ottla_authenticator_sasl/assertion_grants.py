@@ -1,4 +1,4 @@
-"""What an assertion is sent for: as a grant of its own, or as the proof of a client.
+"""Grants with an assertion: as a grant of its own, or to authenticate a client.
 
 Java's JwtBearerJwtRetriever (KIP-1139) and the assertions of its ClientCredentialsJwtRetriever (KIP-1258).
 """
@@ -25,33 +25,33 @@ class JwtBearer:
     scope: str | None = None
 
     def headers(self) -> Mapping[str, str]:
-        """What goes above the body."""
+        """Return the request's headers."""
         return _HEADERS
 
     def body(self) -> str:
-        """The form."""
+        """Return the form."""
         asked = {"grant_type": f"{_URN}:grant-type:jwt-bearer", "assertion": self.assertion()}
         return urllib.parse.urlencode(asked | _scope(self.scope))
 
     def secrets(self) -> Collection[str]:
-        """None that would fit where an error repeats something."""
+        """Return no secrets: an assertion is too long to fit where an error repeats text."""
         return ()
 
 
 @attrs.frozen(kw_only=True)
 class ClientAssertion:
-    """The grant `client_credentials`, for a client that proves itself by an assertion (RFC 7523 section 2.2)."""
+    """The grant `client_credentials`, for a client that authenticates by an assertion (RFC 7523 section 2.2)."""
 
     assertion: Assertion = attrs.field(repr=False)
     client_id: str | None = None
     scope: str | None = None
 
     def headers(self) -> Mapping[str, str]:
-        """What goes above the body."""
+        """Return the request's headers."""
         return _HEADERS
 
     def body(self) -> str:
-        """The form."""
+        """Return the form."""
         asked = {
             "grant_type": "client_credentials",
             "client_assertion_type": f"{_URN}:client-assertion-type:jwt-bearer",
@@ -61,7 +61,7 @@ class ClientAssertion:
         return urllib.parse.urlencode(asked | who | _scope(self.scope))
 
     def secrets(self) -> Collection[str]:
-        """None that would fit where an error repeats something."""
+        """Return no secrets: an assertion is too long to fit where an error repeats text."""
         return ()
 
 

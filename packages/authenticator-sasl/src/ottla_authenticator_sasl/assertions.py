@@ -1,8 +1,8 @@
-"""Signed assertions (RFC 7523): a JWT that says who we are, in place of a secret.
+"""Signed assertions (RFC 7523): a JWT that authenticates the client, in place of a secret.
 
-Either a file that somebody else keeps current, or made here for each request and signed by a private key. The keys are
-Java's (KIP-1139, KIP-1258), and one of librdkafka's for a private key as text. Files must be allowed: an assertion goes
-to the server that an option names, and a key signs for it.
+An assertion comes from a file that another program keeps current, or is created for each request and signed by a
+private key. The keys are Java's (KIP-1139, KIP-1258), and one of librdkafka's for a private key as text. Files must be
+allowed: an assertion goes to the server that an option names, and a key signs for it.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ MAX_FILE: Final = 256 * 1024
 
 
 class Assertion(Protocol):
-    """Where an assertion comes from, for each request anew."""
+    """Source of assertions, called for each request."""
 
     def __call__(self) -> str:
-        """The assertion. Raises AuthenticationError."""
+        """Return the assertion. Raises AuthenticationError."""
 
 
 @attrs.frozen
@@ -53,7 +53,7 @@ class AssertionFile:
     path: str
 
     def __call__(self) -> str:
-        """What is in the file, blanks around it apart."""
+        """Return the file's contents without surrounding whitespace."""
         assertion = _content(FILE, self.path).decode("ascii", "replace").strip()
         if not is_sendable(assertion):
             raise AuthenticationError(f"the file of {FILE} holds no JWT")
@@ -62,7 +62,7 @@ class AssertionFile:
 
 @attrs.frozen(kw_only=True)
 class SignedAssertion:
-    """An assertion made here. *claims* go before those of the template, and the times before both."""
+    """An assertion created here. *claims* override the template's, and the times override both."""
 
     algorithm: str
     private_key: Callable[[], Secret[bytes]] = attrs.field(repr=False)
@@ -75,7 +75,7 @@ class SignedAssertion:
     clock: Callable[[], float] = time.time
 
     def __call__(self) -> str:
-        """A new one, whose time begins now."""
+        """Return a new assertion that is valid from now."""
         template = {} if self.template is None else _template(self.template)
         header = {name: value for name, value in template.get("header", {}).items() if name not in ("alg", "typ")}
         now = int(self.clock())
@@ -109,7 +109,7 @@ class SignedAssertion:
 
 
 def assertion(config: PluginConfig) -> Assertion | None:
-    """What the keys say; None: nothing of an assertion. ConfigError, and PluginNotFoundError without PyJWT."""
+    """Return the configured assertion, or None. Raises ConfigError, and PluginNotFoundError without PyJWT."""
     for key in FILES:
         if config[key] is not None:
             try:
@@ -169,7 +169,7 @@ def _library() -> Any:
 
 
 def _template(path: str) -> dict[str, dict[str, Any]]:
-    """The template's two parts: {"header": {...}, "payload": {...}}."""
+    """Return the template's two parts: {"header": {...}, "payload": {...}}."""
     try:
         found = json.loads(_content(TEMPLATE, path))
     except (ValueError, RecursionError):

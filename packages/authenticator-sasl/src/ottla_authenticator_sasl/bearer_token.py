@@ -1,4 +1,4 @@
-"""A bearer token: what a provider may return for one, and what may be sent as one."""
+"""A bearer token: the results that a provider may return, and the characters that may be sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.errors import AuthenticationError
 from ottla_authenticator_sasl.jwt import claims
 
 MAX_TOKEN: Final = 256 * 1024
-"""Characters. Brokers take half a megabyte at most, and that only since 3.4."""
+"""Maximum characters. Brokers take half a megabyte at most, and that only since 3.4."""
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _EXTENSION: Final = re.compile(r"[A-Za-z]+")
@@ -22,9 +22,9 @@ _EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+")
 
 @attrs.frozen
 class Token:
-    """A token, with what its source knows of it. Without `expires_at_ms` it is asked for anew for each login.
+    """A token with the facts that its source knows. A token without `expires_at_ms` is fetched again for each login.
 
-    `extensions` go to the broker with it; `principal` and `scope` are for people to read.
+    `extensions` are sent to the broker with it; `principal` and `scope` are for logs.
     """
 
     value: str = attrs.field(repr=False)
@@ -37,16 +37,16 @@ class Token:
 
 @attrs.frozen(kw_only=True)
 class ClaimNames:
-    """Which claims of a JWT name its principal and its scope."""
+    """Names of the JWT claims with the principal and the scope."""
 
     subject: str = "sub"
     scope: str = "scope"
 
 
 def token_of(given: Any, *, names: ClaimNames, source: str) -> Token:
-    """The token that *source* gave: a string, a `Token`, or a tuple in the order of its fields.
+    """Return the token that *source* returned: a string, a `Token`, or a tuple in the order of its fields.
 
-    What it does not say is taken from the claims, if it is a JWT. AuthenticationError never quotes it.
+    If it is a JWT, its claims provide missing fields. AuthenticationError never quotes the token.
     """
     token = _token(given, source)
     if not is_sendable(token.value):
@@ -66,12 +66,12 @@ def token_of(given: Any, *, names: ClaimNames, source: str) -> Token:
 
 
 def is_sendable(value: Any) -> bool:
-    """Whether a value has the form of a bearer token (RFC 6750 section 2.1), as every JWT has."""
+    """Return whether a value has the form of a bearer token (RFC 6750 section 2.1), as every JWT has."""
     return isinstance(value, str) and len(value) <= MAX_TOKEN and _TOKEN.fullmatch(value) is not None
 
 
 def check_extensions(extensions: Any, *, source: str) -> None:
-    """Refuse what RFC 7628 has no place for; `auth` is the token's own key."""
+    """Check extensions by the rules of RFC 7628; `auth` is the token's own key."""
     if not isinstance(extensions, Mapping):
         raise AuthenticationError(f"{source} gave extensions that are no mapping of names to values")
     for name, value in extensions.items():
@@ -82,7 +82,7 @@ def check_extensions(extensions: Any, *, source: str) -> None:
 
 
 def expired(token: Token, *, now: float, source: str) -> AuthenticationError | None:
-    """The error with a token that is of no use at *now*, in seconds since the epoch."""
+    """Return the error for a token that has expired by *now*, in seconds since the epoch, or None."""
     if token.expires_at_ms is None or token.expires_at_ms > now * 1000:
         return None
     when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(token.expires_at_ms / 1000))

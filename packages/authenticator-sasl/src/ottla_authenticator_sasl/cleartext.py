@@ -1,4 +1,4 @@
-"""A warning for credentials that everything between us and the broker can read."""
+"""A warning for credentials that are sent without encryption."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ALLOWED: Final = "sasl.allow.cleartext.credentials"
 PROTOCOL: Final = "security.protocol"
 
 _warned: set[str] = set()
-"""The mechanisms that this process was warned of: one line each, however many producers it makes."""
+"""Mechanisms that this process has warned about: one line each, even with many producers."""
 
 
 def _boolean(raw: Any) -> bool:
@@ -35,7 +35,7 @@ CLEARTEXT_KEYS: Final = (
 
 
 def warn_of_cleartext(config: PluginConfig, *, mechanism: str, sent: str) -> None:
-    """Warn once in a process and for a mechanism, unless the key says that it is meant."""
+    """Warn once per process and mechanism, unless the configuration allows it."""
     unencrypted = config[PROTOCOL].strip().upper() == "SASL_PLAINTEXT"
     if not unencrypted or config[ALLOWED] or mechanism in _warned:
         return

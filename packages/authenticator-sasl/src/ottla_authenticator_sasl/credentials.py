@@ -1,6 +1,6 @@
-"""Name and password of a login: fixed ones, or those that functions give at each login.
+"""Name and password of a login: fixed ones, or those that functions return for each login.
 
-Functions run on threads of their own, one call at a time, so that one that hangs stops no connection but its own.
+Functions run on threads of their own, one call at a time, so that one that hangs blocks no other connection.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla_authenticator_sasl.functions import ask
 from ottla_authenticator_sasl.single_flight import SingleFlight
 
 PATIENCE: Final = 5.0
-"""Seconds for a function: a login should report why it fails before the time for a connection (10 s) is over."""
+"""Seconds for a function: a login should fail with its cause before the connection times out (10 s)."""
 
 Function: TypeAlias = Callable[[], Any]
 
@@ -27,9 +27,10 @@ def _hidden(password: str | Secret[str]) -> Secret[str]:
 
 @attrs.frozen(kw_only=True)
 class UserPassword:
-    """A name and a password, as the UTF-8 bytes that they are: like Java, no SASLprep.
+    """A name and a password as UTF-8 bytes: like Java, without SASLprep.
 
-    `options` are the other ones of a `sasl.jaas.config`. While it is kept, text of brokers has stars for the password.
+    `options` are the other options of a `sasl.jaas.config`. While the object exists, broker messages show the password
+    as asterisks.
     """
 
     name: str
@@ -42,9 +43,9 @@ class UserPassword:
 
 
 class Credentials(Protocol):
-    """Where each login gets its name and password from. `keys` are those that the user wrote, for errors.
+    """The source of each login's name and password. `keys` are the configured ones, for errors.
 
-    `blocking`: `current` may wait. `identity` is the name that is known before, if one is.
+    `blocking`: `current` may wait. `identity` is the name, if it is known before the login.
     """
 
     keys: str
@@ -52,10 +53,10 @@ class Credentials(Protocol):
     identity: str | None
 
     def current(self) -> UserPassword:
-        """For one login. AuthenticationError and ConnectionFailedError say why there is none."""
+        """Return the credentials of one login. Raises AuthenticationError or ConnectionFailedError with the cause."""
 
     def close(self) -> None:
-        """Wait for no function any more; returns at once."""
+        """Stop waiting for functions; returns at once."""
 
 
 class FixedCredentials:
@@ -69,15 +70,15 @@ class FixedCredentials:
         self._login = login
 
     def current(self) -> UserPassword:
-        """The login."""
+        """Return the login."""
         return self._login
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
 
 class AskedCredentials:
-    """What *make* makes of the functions' answers, asked for each login; logins at the same time share an answer."""
+    """Credentials that *make* creates from the functions' results for each login; concurrent logins share a call."""
 
     blocking = True
 
@@ -93,7 +94,7 @@ class AskedCredentials:
         )
 
     def current(self) -> UserPassword:
-        """The answer to a question that is asked now, or was a moment ago and is still open."""
+        """Return the result of a call that starts now, or of one that is already running."""
         joined = self._flight.join(needless=lambda: False)
         assert joined is not None, "it is never needless"
         flight, _new = joined
@@ -105,17 +106,17 @@ class AskedCredentials:
         return self._latest
 
     def close(self) -> None:
-        """Ask no more, and release logins that wait."""
+        """Make no more calls, and release logins that wait."""
         self._flight.close()
 
 
 def answer(value: Secret[Any] | Function, *, key: str, wanted: str) -> Secret[Any]:
-    """A value of the configuration, or what its function says now."""
+    """Return a value of the configuration, or the current result of its function."""
     return value if isinstance(value, Secret) else ask(value, key=key, wanted=wanted)
 
 
 def made(name: Secret[Any], password: Secret[Any], *, keys: str, options: Mapping[str, str]) -> UserPassword | str:
-    """A login of what was written or answered, or what is wrong with it."""
+    """Return a login of the configured or returned values, or an error message."""
     for part in (name, password):
         if not isinstance(part.reveal(), str):
             return f"{keys}: a name or password is of the type {type(part.reveal()).__name__}; it must be a string"

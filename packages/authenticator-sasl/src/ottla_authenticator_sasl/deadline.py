@@ -1,4 +1,4 @@
-"""A moment that nothing waits beyond."""
+"""A deadline for several operations."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import time
 
 
 class Deadline:
-    """So many *seconds* from now."""
+    """A point in time, *seconds* from now."""
 
     def __init__(self, seconds: float) -> None:
         self._at = time.monotonic() + seconds
 
     def remaining(self, maximum: float = float("inf")) -> float:
-        """Seconds until then, or *maximum*. Raises TimeoutError: none."""
+        """Return the seconds that remain, at most *maximum*. Raises TimeoutError when none remain."""
         remaining = self._at - time.monotonic()
         if remaining <= 0:
             raise TimeoutError("timed out")

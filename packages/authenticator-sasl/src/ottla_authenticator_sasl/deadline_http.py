@@ -1,8 +1,8 @@
 """One POST over HTTP or HTTPS within one deadline: name, connection, proxy, TLS, request, headers, body, trailers.
 
-A socket's own time-out starts again with each byte, so a peer that drips would never be left. Here every operation gets
-what is left until the deadline. The answer is bounded in size, redirects are not followed, and nothing of the answer is
-in an error.
+A socket's own time-out starts again with each byte, so a peer that sends slowly could block forever. Here every
+operation gets the time that remains until the deadline. The response is bounded in size, redirects are not followed,
+and errors contain no part of the response.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from ottla_authenticator_sasl.host_names import HostNames, SocketAddress
 from ottla_authenticator_sasl.web_address import Address
 
 MAX_ANSWER: Final = 1024 * 1024
-"""Bytes of an answer, its headers included."""
+"""Maximum bytes of a response, its headers included."""
 
 _CHUNK: Final = 64 * 1024
 
 MOST_INTERIM: Final = 64
-"""Interim answers (1xx) before the one that counts; servers send one or two."""
+"""Maximum interim responses (1xx) before the final one; servers send one or two."""
 
 
 class HttpResponseTooLargeError(Exception):
-    """The answer has more than `MAX_ANSWER` bytes."""
+    """The response has more than `MAX_ANSWER` bytes."""
 
 
 class TooManyInterimResponsesError(Exception):
-    """The server sends interim answers (1xx), and no final one."""
+    """The server sends too many interim responses (1xx), and no final one."""
 
 
 class HttpProxyError(OSError):
-    """The proxy that the environment names cannot be used, or refused us."""
+    """The proxy that the environment names cannot be used, or refused the connection."""
 
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """What the server answered."""
+    """The server's response."""
 
     status: int
     body: bytes = attrs.field(repr=False)
@@ -56,14 +56,14 @@ class Answer:
 
 @attrs.frozen(kw_only=True)
 class Limits:
-    """Seconds: until the connection stands, TLS included, and for the request and all of its answer."""
+    """Seconds: until the connection is open, TLS included, and for the request with its whole response."""
 
     connect: float
     answer: float
 
     @property
     def whole(self) -> float:
-        """Seconds for the whole exchange."""
+        """The seconds for the whole exchange."""
         return self.connect + self.answer
 
 
@@ -77,10 +77,10 @@ def post(
     context: Callable[[], ssl.SSLContext],
     names: HostNames,
 ) -> Answer:
-    """Ask once.
+    """Send one request and return the response.
 
     Raises OSError (ssl.SSLError among it), http.client.HTTPException, HttpResponseTooLargeError,
-    TooManyInterimResponsesError, or ConnectionFailedError if too many look-ups of the name are under way.
+    TooManyInterimResponsesError, or ConnectionFailedError if too many look-ups of the name are running.
     """
     proxy = proxy_for(address)
     until = Deadline(deadline.remaining(limits.connect))
@@ -101,7 +101,7 @@ def post(
 class _Response(http.client.HTTPResponse):
     """The first final answer. Interim ones (RFC 9110 section 15.2), such as 103 Early Hints, may come before it.
 
-    http.client passes over 100 alone, without a limit, and takes any other 1xx for the end.
+    http.client skips only 100, without a limit, and treats any other 1xx as final.
     """
 
     def _read_status(self) -> tuple[str, int, str]:
@@ -125,14 +125,14 @@ def _body(response: http.client.HTTPResponse) -> bytes:
 
 @attrs.frozen(kw_only=True)
 class Proxy:
-    """An HTTP proxy. Its user and password are in no repr."""
+    """An HTTP proxy. Its repr contains neither user nor password."""
 
     host: str
     port: int
     login: str | None = attrs.field(default=None, repr=False)
 
     def headers(self) -> dict[str, str]:
-        """What it wants to know of us."""
+        """Return the headers for the proxy."""
         return {} if self.login is None else {"Proxy-Authorization": f"Basic {self.login}"}
 
     def __str__(self) -> str:
@@ -140,7 +140,7 @@ class Proxy:
 
 
 def proxy_for(address: Address) -> Proxy | None:
-    """The proxy that the environment names for this address: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, but for NO_PROXY.
+    """Return the environment's proxy for this address: HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, except for NO_PROXY.
 
     On Windows and macOS the system's settings, too, as for every program in Python. Raises HttpProxyError.
     """
@@ -167,7 +167,7 @@ def _login(parts: urllib.parse.SplitResult) -> str | None:
 
 
 def _open_tunnel(sock: socket.socket, proxy: Proxy, address: Address, deadline: Deadline) -> None:
-    """Have the proxy connect us (RFC 9110 section 9.3.6)."""
+    """Open a tunnel through the proxy (RFC 9110 section 9.3.6)."""
     timed: Any = _TimedSocket(sock, deadline)
     target = address.host_and_port
     lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}", *(f"{k}: {v}" for k, v in proxy.headers().items())]
@@ -204,7 +204,7 @@ def _connected(
 
 
 def _first_that_answers(found: Sequence[SocketAddress], deadline: Deadline) -> socket.socket:
-    """Connected to one of the addresses; each gets its share of the time, so that a dead one leaves some."""
+    """Connect to one of the addresses; each gets its share of the time, so that a dead one leaves time for others."""
     error: OSError = OSError("its name has no address")
     for number, (family, kind, protocol, _, sockaddr) in enumerate(found):
         sock = socket.socket(family, kind, protocol)
@@ -221,25 +221,25 @@ def _first_that_answers(found: Sequence[SocketAddress], deadline: Deadline) -> s
 
 
 class _TimedSocket:
-    """The part of a socket that http.client uses. Each operation has what is left until the deadline."""
+    """The part of a socket that http.client uses. Each operation gets the time that remains until the deadline."""
 
     def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
         self._sock = sock
         self._deadline = deadline
 
     def sendall(self, data: bytes) -> None:
-        """Write all of it."""
+        """Write all bytes."""
         view = memoryview(data)
         while view:
             self._sock.settimeout(self._deadline.remaining())
             view = view[self._sock.send(view) :]
 
     def makefile(self, _mode: str) -> io.BufferedReader:
-        """For the answer."""
+        """Return a reader for the response."""
         return io.BufferedReader(_TimedReader(self._sock, self._deadline))
 
     def close(self) -> None:
-        """The socket is closed by its owner, when the answer has been read."""
+        """Do nothing: the owner closes the socket after reading the response."""
 
 
 class _TimedReader(io.RawIOBase):

@@ -1,7 +1,7 @@
-"""How soon a source may be asked for another token: neither its lifetimes nor refusals of brokers set the pace.
+"""Minimum time between token fetches, independent of token lifetimes and of brokers' refusals.
 
-Without it a token endpoint that issues tokens of 20 ms is asked 20 times a second, and a broker that refuses every
-token has one fetched for each login. Java has no such floor: its renewal is due after 80 % of any lifetime.
+Without it, Ottla would ask a token endpoint that issues tokens of 20 ms 20 times a second, and a broker that refuses
+every token would cause a fetch for each login. Java has no such minimum: it renews after 80 % of any lifetime.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from typing import Final
 import attrs
 
 FLOOR: Final = 1.0
-"""Seconds. A token whose renewal is due earlier is too short."""
+"""Seconds. A token whose renewal is due earlier counts as too short."""
 
 LONGEST: Final = 10.0
-"""Seconds; the longest pause. It is the one of Java's ExpiringCredentialRefreshingLogin after a failed login."""
+"""Seconds of the longest pause, as in Java's ExpiringCredentialRefreshingLogin after a failed login."""
 
 UNSAID: Final = 60.0
-"""Seconds for which a token is not suspected when a broker hangs up: brokers hang up when they stop, too."""
+"""Seconds in which a token is not suspected when a broker closes the connection: brokers also do so when they stop."""
 
 _WARNED_AGAIN: Final = 3600.0
 
 
 @attrs.frozen(kw_only=True)
 class Pauses:
-    """Seconds between fetches: the `floor`, doubled up to `longest` while tokens stay too short or are refused."""
+    """Seconds between fetches: `floor`, doubled up to `longest` while tokens stay too short or are refused."""
 
     floor: float = FLOOR
     longest: float = LONGEST
 
     def after(self, times: int) -> float:
-        """The pause after so many tokens in a row that were too short, or were refused once more."""
+        """Return the pause after this number of consecutive tokens that were too short or refused again."""
         return float(min(self.floor * 2 ** min(times - 1, 30), self.longest)) if times > 0 else 0.0
 
 
 class FetchPace:
-    """What became of the tokens so far. For any thread; nothing in it waits."""
+    """Outcomes of the tokens so far. Its methods may be called from any thread, and never wait."""
 
     def __init__(self, pauses: Pauses, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._pauses = pauses
@@ -51,7 +51,7 @@ class FetchPace:
         self._warn_at = float("-inf")
 
     def fetched(self, *, due_in: float | None) -> float | None:
-        """Note a new token, whose renewal is due after so many seconds; returns the pause if that is too soon."""
+        """Record a new token, whose renewal is due after *due_in* seconds; return the pause if that is too soon."""
         with self._lock:
             self._fetched_at = self._clock()
             if due_in is None or due_in >= self._pauses.floor:
@@ -62,29 +62,29 @@ class FetchPace:
             return self._pause
 
     def refused(self) -> None:
-        """Note that a broker refused the newest token.
+        """Record that a broker refused the newest token.
 
-        The first one is replaced at once: it may have been revoked. If the next one is refused as well, it is probably
-        the broker, and others may take the same token.
+        The first refused token is replaced at once: it may have been revoked. If the next one is refused as well, the
+        cause is probably the broker, and others may accept the same token.
         """
         with self._lock:
             if self._age() > self._pauses.longest:
-                self._refused = 0  # it was good for a while
+                self._refused = 0  # it was accepted for a while
             self._pause = max(self._pause, self._pauses.after(self._refused))
             self._refused += 1
 
     def wait(self) -> float:
-        """Seconds until the next fetch may begin; 0: now."""
+        """Return the seconds until the next fetch may begin; 0: now."""
         with self._lock:
             return max(0.0, self._pause - self._age())
 
     def suspect(self) -> bool:
-        """Whether the newest token is so old that it may be why a broker hung up without a word."""
+        """Return whether the newest token is old enough to be why a broker closed the connection without an error."""
         with self._lock:
             return self._age() > UNSAID
 
     def warns(self) -> bool:
-        """Whether a short token is to be warned of: once in an hour."""
+        """Return whether to warn of a short token: once an hour."""
         with self._lock:
             if self._clock() < self._warn_at:
                 return False

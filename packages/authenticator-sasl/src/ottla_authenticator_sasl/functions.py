@@ -1,6 +1,6 @@
-"""Functions of the user's that are asked for a secret: plain or async, and their errors made ours.
+"""Calls of user functions that return a secret: plain or async functions; their errors become Ottla's.
 
-What a function raises is never quoted, for it may hold the secret; our own errors keep their words.
+Messages never quote a function's exception, because it may hold the secret; Ottla's own errors keep their message.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from ottla.interfaces import Secret
 
 
 def ask(function: Callable[[], Any], *, key: str, wanted: str) -> Secret[Any]:
-    """What the function returns, hidden; it is awaited if it must be, in an event loop of its own.
+    """Return the function's result, hidden. An awaitable result is awaited in an event loop of its own.
 
-    ConnectionFailedError, for another attempt, when it cannot fetch it now; AuthenticationError for what else it
-    raises.
+    Raises ConnectionFailedError, which allows another attempt, for network errors, and AuthenticationError for others.
     """
     error: NetworkError
     try:
@@ -28,11 +27,11 @@ def ask(function: Callable[[], Any], *, key: str, wanted: str) -> Secret[Any]:
         raise
     except OttlaError as raised:  # such as a reference of config.providers that cannot be resolved now
         error = AuthenticationError(f"{key}: {raised}")
-    except (OSError, EOFError) as raised:  # also what HTTP clients raise
+    except (OSError, EOFError) as raised:  # HTTP clients raise these, too
         error = ConnectionFailedError(f"{key} could not fetch {wanted}: {_type_and_place(raised)}")
     except Exception as raised:
         error = AuthenticationError(f"{key} raised {_type_and_place(raised)}")
-    raise error  # out here it has no context, whose frames may hold the secret
+    raise error  # outside the except block it has no context, whose frames may hold the secret
 
 
 def _returned(function: Callable[[], Any]) -> Any:

@@ -1,7 +1,7 @@
-"""GSSAPI (RFC 4752): Kerberos, through the library `gssapi`; no security layer of its own, TLS is there for that.
+"""GSSAPI (RFC 4752): Kerberos, through the library `gssapi`; without a security layer of its own, because TLS has that.
 
-Tickets are Kerberos' business: they come from the ticket cache that `kinit` fills, or from a keytab, and are renewed
-there.
+The Kerberos library manages tickets: they come from the ticket cache that `kinit` fills, or from a keytab, and are
+renewed there.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NO_LAYER: Final = 1
 
 @attrs.frozen(kw_only=True)
 class KerberosLogin:
-    """Who we are, None being whoever `kinit` logged in, and what the brokers are called."""
+    """The client's principal, None for that of `kinit`, and the service name of the brokers."""
 
     service: str
     principal: str | None
@@ -46,7 +46,7 @@ class KerberosLogin:
 
 
 class GssapiMechanism:
-    """One context for each connection, all with the same credentials. *library* is the module `gssapi`."""
+    """Create one context for each connection, all with the same credentials. *library* is the module `gssapi`."""
 
     name = NAME
     blocking = True
@@ -58,12 +58,12 @@ class GssapiMechanism:
         self.remedy = f"check {SERVICE} and the broker's name, to which its principal must belong"
 
     def authenticator(self, host: str, port: int) -> Authenticator:
-        """A new context for the service on this host."""
+        """Return a new context for the service on this host."""
         return GssapiExchange(self._library, self._login, host=host)
 
 
 class GssapiExchange:
-    """First Kerberos' own tokens, then the broker's offer of security layers, of which none is taken."""
+    """Exchange Kerberos' own tokens first; then answer the broker's offer of security layers with none."""
 
     def __init__(self, library: Any, login: KerberosLogin, *, host: str) -> None:
         self._library = library
@@ -72,21 +72,21 @@ class GssapiExchange:
         self._context: Any = None
 
     def start(self) -> bytes:
-        """Kerberos' first token; asks the KDC if the ticket is not there yet."""
+        """Return Kerberos' first token; requests a ticket from the KDC if it is missing."""
         with _told(self._library, f"there is no Kerberos ticket for {self._service}"):
             self._context = self._new_context()
             token: bytes = self._context.step() or b""
             return token
 
     def challenge(self, data: bytes) -> Step:
-        """Kerberos' next token, or the answer to the offer, which is our last word."""
+        """Return Kerberos' next token, or the final message, which answers the offer."""
         with _told(self._library, f"{self._service} could not prove by Kerberos who it is"):
             if not self._context.complete:
                 return Step(reply=self._context.step(data) or b"", done=False)
             return Step(reply=self._choose(self._context.unwrap(data).message), done=True)
 
     def _choose(self, offer: bytes) -> bytes:
-        """One byte of layers, three of a size; in the answer no layer, no size, and nobody to act for."""
+        """Return the answer to an offer (a byte of layers, three of a size): no layer, no size, no authorization id."""
         if len(offer) != 4:
             raise AuthenticationError(f"{self._service} offers security layers in {len(offer)} bytes, not 4")
         if not offer[0] & _NO_LAYER:
@@ -108,7 +108,7 @@ class GssapiExchange:
         )
 
     def _credentials(self) -> Any:
-        """None: those of the ticket cache, whosever they are."""
+        """Return the credentials; None uses those of the ticket cache, for any principal."""
         library, login = self._library, self._login
         if login.principal is None and login.keytab is None:
             return None
@@ -121,7 +121,7 @@ class GssapiExchange:
 
 @contextlib.contextmanager
 def _told(library: Any, what: str) -> Iterator[None]:
-    """Turn the library's errors into ours, with their own words."""
+    """Convert the library's errors to Ottla's, with the library's message."""
     try:
         yield
     except library.exceptions.GSSError as error:
@@ -133,7 +133,7 @@ def _told(library: Any, what: str) -> Iterator[None]:
 
 @hookimpl
 def ottla_config_keys() -> Sequence[ConfigKey]:
-    """The brokers' service, and our principal and keytab."""
+    """The brokers' service, and the client's principal and keytab."""
     return (
         ConfigKey(name=SERVICE, type=a_string, default=None, meaning="the first part of the brokers' principals"),
         ConfigKey(name=PRINCIPAL, type=a_string, default=None, meaning="who we are; left out: as kinit says"),
@@ -149,7 +149,7 @@ def ottla_authenticator(config: PluginConfig) -> Mechanism:
     """The mechanism named `GSSAPI`."""
     login = _login(config)
     try:
-        # With a keytab, too: Kerberos' library takes a ticket of the process's cache where there is one.
+        # Also with a keytab: Kerberos' library uses a ticket of the process's cache if there is one.
         check_login("kerberos", what="Kerberos' tickets")
     except NotAllowedError as error:
         raise ConfigError([f"sasl.mechanism={NAME}: {error}"]) from None

@@ -1,8 +1,8 @@
-"""Addresses of host names, looked up within a deadline.
+"""Addresses of host names, resolved within a deadline.
 
 `getaddrinfo` takes as long as the name servers let it, mostly 5 s for each of them, and cannot be ended. So it runs on
-a thread of its own, which is left behind after the deadline. Each name has at most `single_flight.MOST` such threads,
-and a name that hangs keeps no other one waiting.
+a thread of its own, which keeps running after the deadline. Each name has at most `single_flight.MOST` such threads,
+and a name that hangs delays no other name.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ottla_authenticator_sasl.deadline import Deadline
 from ottla_authenticator_sasl.single_flight import SingleFlight
 
 SocketAddress: TypeAlias = tuple[int, int, int, str, Any]
-"""One of the results of `socket.getaddrinfo`."""
+"""A result of `socket.getaddrinfo`."""
 
 _MOST_NAMES: Final = 8
-"""Names with a look-up of their own: the token endpoint and a proxy, which the environment may change."""
+"""Maximum number of names: the token endpoint and a proxy, which the environment may change."""
 
 
 class HostNames:
-    """The look-ups of one token endpoint. For any thread. A look-up has *limit* seconds until the next one begins."""
+    """The look-ups of one token endpoint. For any thread. After *limit* seconds of a look-up, another may begin."""
 
     def __init__(self, *, limit: float) -> None:
         self._limit = limit
@@ -33,7 +33,7 @@ class HostNames:
         self._flights: dict[tuple[str, int], SingleFlight[Sequence[SocketAddress]]] = {}
 
     def look_up(self, host: str, port: int, deadline: Deadline) -> Sequence[SocketAddress]:
-        """Raises OSError, or ConnectionFailedError: earlier look-ups hang."""
+        """Return the addresses. Raises OSError, or ConnectionFailedError while earlier look-ups hang."""
         with contextlib.suppress(socket.gaierror):  # an address needs no thread
             return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         joined = self._flight_of(host, port).join(needless=lambda: False)

@@ -1,8 +1,8 @@
-"""TLS towards the identity server: which authorities vouch for it, and our certificate if it asks for one.
+"""TLS settings for the identity server: trusted authorities, and the client's certificate if the server requests one.
 
-The server is no broker and mostly has another authority, so the keys of brokers (`ssl.*`) do not count. Authorities
+The server is no broker and mostly has another authority, so the keys of brokers (`ssl.*`) do not apply. Authorities
 have librdkafka's keys, `https.ca.location` and `https.ca.pem`; Java reads `ssl.*` options of the login module for both.
-Everything is PEM. Files are read for each connection, so that renewed ones count.
+Everything is PEM. Files are read for each connection, so that renewed ones take effect.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _TYPES: Final = ("ssl.truststore.type", "ssl.keystore.type")
 
 @attrs.frozen(kw_only=True)
 class HttpsTrust:
-    """Files and texts, as they were written. `keys` names them for errors."""
+    """Files and texts, as configured. `keys` names them for errors."""
 
     ca_file: str | None = None
     ca_pem: str | None = attrs.field(default=None, repr=False)
@@ -74,7 +74,7 @@ class HttpsTrust:
     key_password: Secret[str] | None = None
 
     def context(self) -> ssl.SSLContext:
-        """For one connection. Raises TlsHandshakeError."""
+        """Return a context for one connection. Raises TlsHandshakeError."""
         try:
             context = ssl.create_default_context(cafile=self.ca_file, cadata=self.ca_pem)
         except (OSError, ValueError) as error:
@@ -83,14 +83,14 @@ class HttpsTrust:
         if self.certificate_file or self.certificate_pem:
             try:
                 with self._own_files() as (certificate, key):
-                    # Always with a password: without one OpenSSL would ask for it on the terminal.
+                    # Always pass a password: without one OpenSSL would prompt for it on the terminal.
                     context.load_cert_chain(certificate, key, password=self._password)
             except (OSError, ValueError) as error:
                 raise self._unusable("https.certificate.* and https.key.*", error) from error
         return context
 
     def problems(self) -> list[str]:
-        """What the keys together leave out or say twice."""
+        """Return problems of keys that are missing or contradict each other."""
         pairs = (
             (CA_FILE, self.ca_file, CA_PEM, self.ca_pem),
             (CERTIFICATE_FILE, self.certificate_file, CERTIFICATE_PEM, self.certificate_pem),
@@ -108,8 +108,8 @@ class HttpsTrust:
 
     @contextlib.contextmanager
     def _own_files(self) -> Iterator[tuple[str, str | None]]:
-        """OpenSSL reads certificates and keys from files only; those of texts exist for this moment."""
-        with tempfile.TemporaryDirectory(prefix="ottla-") as folder:  # only we can look into it
+        """Yield the files of certificate and key: OpenSSL reads only files, so texts get temporary ones."""
+        with tempfile.TemporaryDirectory(prefix="ottla-") as folder:  # only this user can read it
             certificate = self.certificate_file or _written(folder, "certificate", Secret(self.certificate_pem or ""))
             key = self.key_file or (_written(folder, "key", self.key_pem) if self.key_pem else None)
             yield certificate, key
@@ -123,7 +123,7 @@ class HttpsTrust:
 
 
 def https_trust(config: PluginConfig, options: Mapping[str, str]) -> HttpsTrust:
-    """What the keys say, or in their place the options of Java's login module. ConfigError."""
+    """Return the settings of the keys, or in their place the options of Java's login module. Raises ConfigError."""
     values = {key.name: config[key.name] for key in HTTPS_KEYS}
     for name in options:
         if name in _TYPES and options[name].upper() != "PEM":

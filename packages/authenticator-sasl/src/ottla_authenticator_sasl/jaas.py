@@ -1,6 +1,6 @@
 """Java's `sasl.jaas.config`, read as Java reads it: one login module, its flag, and options as key=value.
 
-Knows nothing of mechanisms. What is wrong is told by its place, never by its content, which is mostly secrets.
+It is independent of mechanisms. Errors name the position, never the content, which is mostly secret.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _CONTROLS: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": 
 
 @attrs.frozen(kw_only=True)
 class LoginModule:
-    """What a `sasl.jaas.config` says. `name` is the class without its package, which differs between vendors."""
+    """A parsed `sasl.jaas.config`. `name` is the class without its package, which differs between vendors."""
 
     name: str
     options: Mapping[str, str] = attrs.field(repr=False)
 
 
 class HiddenOptions(Mapping[str, Any]):
-    """Options by name, read-only. What prints them or walks through them sees stars."""
+    """Options by name, read-only. Iterating over or printing them shows asterisks."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = dict(options)
@@ -44,11 +44,11 @@ class HiddenOptions(Mapping[str, Any]):
         return len(self._options)
 
     def items(self) -> ItemsView[str, Any]:
-        """The pairs as they may be shown."""
+        """Return the pairs as they may be shown."""
         return {name: Secret(value) for name, value in self._options.items()}.items()
 
     def values(self) -> ValuesView[Any]:
-        """Stars."""
+        """Return asterisks."""
         return dict(self.items()).values()
 
     def __repr__(self) -> str:
@@ -65,7 +65,7 @@ class _Token(NamedTuple):
 
 
 def login_module(written: str) -> LoginModule:
-    """The one login module of a `sasl.jaas.config`. ValueError says what is wrong, and where."""
+    """Parse the one login module of a `sasl.jaas.config`. ValueError gives the error and its position."""
     tokens = _tokens(written)
     name = _word(tokens, "the class of a login module")
     flag = _word(tokens, "the word 'required' after the login module")
@@ -79,7 +79,7 @@ def login_module(written: str) -> LoginModule:
 
 
 def _options(tokens: Iterator[_Token]) -> Iterator[tuple[str, str]]:
-    """Pairs up to the semicolon."""
+    """Yield pairs up to the semicolon."""
     while not (key := next(tokens)).is_sign(";"):
         if key.is_sign(""):
             raise ValueError(f"expected a semicolon at {key.at}, the end")
@@ -99,7 +99,7 @@ def _word(tokens: Iterator[_Token], wanted: str) -> _Token:
 
 
 def _tokens(written: str) -> Iterator[_Token]:
-    """Words, quoted strings and signs; at the end, again and again, a sign that is empty."""
+    """Yield words, quoted strings and signs; at the end, an empty sign, repeatedly."""
     at = 0
     while True:
         at = _after(_BLANK, written, at)

@@ -1,6 +1,6 @@
-"""The claims of a token, if it is a JWT: read for when it expires and whom it names, never to trust it.
+"""The claims of a token, if it is a JWT: used for its expiry and its principal, never to trust it.
 
-Nothing is verified here; that is the broker's business. Whatever cannot be read is simply not known.
+Nothing is verified here; the broker does that. Unreadable claims count as missing.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any, Final
 import attrs
 
 MAX_PAYLOAD: Final = 64 * 1024
-"""Characters of the claims, encoded; no broker takes as much in a header."""
+"""Maximum characters of the encoded claims; no broker accepts as much in a header."""
 
 _LATEST: Final = 1e11
-"""Seconds since the epoch, some 3,000 years; a later time is none."""
+"""Seconds since the epoch, some 3,000 years; later times are invalid."""
 
 
 @attrs.frozen(kw_only=True)
 class Claims:
-    """What a token says of itself; times in seconds since the epoch."""
+    """The claims that Ottla uses; times in seconds since the epoch."""
 
     expires_at: float | None = None
     issued_at: float | None = None
@@ -31,7 +31,7 @@ class Claims:
 
 
 def claims(token: str, *, subject: str = "sub", scope: str = "scope") -> Claims:
-    """The claims of a JWT, the names of two of them given; all None for anything else."""
+    """Return the claims of a JWT, with the given names for two of them; all None for anything else."""
     payload = _payload(token)
     return Claims(
         expires_at=_time(payload.get("exp")),
@@ -60,7 +60,7 @@ def _time(value: object) -> float | None:
 
 
 def _words(value: object) -> str | None:
-    """A string, or an array of strings in a row."""
+    """Return a string, or an array's strings joined."""
     if isinstance(value, list):
         return " ".join(word for word in value if isinstance(word, str)) or None
     return value if isinstance(value, str) and value else None

@@ -1,4 +1,4 @@
-"""What may be written for a key: types that several keys share."""
+"""Types of configuration values that several keys share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 
 def number(*, minimum: float, maximum: float, unit: float = 1.0) -> Callable[[Any], float]:
-    """A number within bounds, in units of ours."""
+    """Return a type for numbers within bounds, converted by *unit*."""
 
     def parse(raw: Any) -> float:
         found = math.nan if isinstance(raw, bool) else float(raw)
@@ -20,7 +20,7 @@ def number(*, minimum: float, maximum: float, unit: float = 1.0) -> Callable[[An
 
 
 def boolean(raw: Any) -> bool:
-    """True or false, as Java writes them."""
+    """Parse true or false, as Java writes them."""
     word = str(raw).strip().lower()
     if word not in ("true", "false"):
         raise ValueError("it must be true or false")

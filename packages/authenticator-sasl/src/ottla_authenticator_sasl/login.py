@@ -1,7 +1,7 @@
-"""The keys of a login that all mechanisms share: what names and passwords may be, and where they are written.
+"""Configuration keys of a login that all mechanisms share, and their types.
 
-Plain keys such as `sasl.username`, Java's `sasl.jaas.config`, or a function; never two of them. Java's classes cannot
-be loaded.
+Name and password come from plain keys such as `sasl.username`, from Java's `sasl.jaas.config`, or from a function;
+never from two of them. Java's classes cannot be loaded.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ PROVIDER: Final = "sasl.credentials.provider"
 
 
 def a_string(raw: Any) -> str:
-    """The string as it is: blanks may belong to a password."""
+    """Return the string unchanged: spaces may belong to a password."""
     if not isinstance(raw, str):
         raise ValueError("it must be a string")
     return raw
 
 
 def a_secret(raw: Any) -> Secret[str]:
-    """The string as it is, hidden."""
+    """Return the string unchanged and hidden."""
     return Secret(a_string(raw))
 
 
 def a_function(raw: Any) -> Function:
-    """A function without arguments."""
+    """Return a function without arguments."""
     if not callable(raw):
         raise ValueError("it must be a function without arguments")
     function: Function = raw
@@ -51,12 +51,12 @@ def a_function(raw: Any) -> Function:
 
 
 def a_secret_or_function(raw: Any) -> Secret[str] | Function:
-    """A hidden string, or a function that is asked for one."""
+    """Return a hidden string, or a function that returns one."""
     return a_function(raw) if callable(raw) else a_secret(raw)
 
 
 def refuse_java_class(remedy: str, *, harmless: Sequence[str] = ()) -> Callable[[Any], str]:
-    """The type of a key that names a Java class: only those can be had of which we do the same anyway."""
+    """Return a type for keys with a Java class: only classes that Ottla's default behaviour matches are accepted."""
 
     def parse(raw: Any) -> str:
         name = str(raw).strip()
@@ -126,7 +126,7 @@ LOGIN_KEYS: Final = (
 
 
 def login(config: PluginConfig, *, mechanism: str, module: str) -> Credentials:
-    """Name and password: from their keys, from the options of Java's login module, or from a function. ConfigError."""
+    """Return the credentials from their keys, from Java's login module, or from a function. Raises ConfigError."""
     sources = [
         ", ".join(given)
         for keys in ((JAAS,), (PROVIDER,), (USERNAME, PASSWORD))
@@ -147,7 +147,10 @@ def login(config: PluginConfig, *, mechanism: str, module: str) -> Credentials:
 def module_options(
     config: PluginConfig, *, mechanism: str, module: str, plain: Sequence[str]
 ) -> Mapping[str, str] | None:
-    """The options of `sasl.jaas.config`, None without it. ConfigError: it is wrong, or *plain* keys are there too."""
+    """Return the options of `sasl.jaas.config`, or None without it.
+
+    Raises ConfigError if it is wrong, or if *plain* keys are set, too.
+    """
     written = config[JAAS]
     if written is None:
         return None
@@ -163,7 +166,7 @@ def module_options(
 def _credentials(
     make: Callable[[], UserPassword | str], config: PluginConfig, sources: Sequence[str], *, keys: str
 ) -> Credentials:
-    """Credentials that are made now, or for each login where a function is among the sources."""
+    """Return credentials that are created now, or for each login if a source is a function."""
     if any(callable(config[key]) for key in sources):
         known = config[USERNAME]
         identity = known.reveal() if isinstance(known, Secret) else None
@@ -210,7 +213,7 @@ def _missing(mechanism: str, where: str) -> str:
 
 
 def _options(written: Secret[Any], *, mechanism: str, module: str) -> Mapping[str, str] | str:
-    """The options of Java's string, or what is wrong with it."""
+    """Return the options of Java's string, or an error message."""
     if not isinstance(written.reveal(), str):
         return f"{JAAS} is of the type {type(written.reveal()).__name__}; it must be a string"
     try:

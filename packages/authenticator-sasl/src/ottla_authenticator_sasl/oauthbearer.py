@@ -1,4 +1,4 @@
-"""OAUTHBEARER (RFC 7628): a token, and nothing that proves who sends it, so only inside TLS."""
+"""OAUTHBEARER (RFC 7628): a token without proof of its sender, so only inside TLS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _END_OF_REFUSAL = b"\x01"
 
 
 class OAuthBearerMechanism:
-    """All connections show the same token, until the next one comes."""
+    """All connections send the same token until it is renewed."""
 
     name = NAME
     blocking = True
@@ -28,10 +28,10 @@ class OAuthBearerMechanism:
         self._choice = choice
         self.identity = choice.identity
         self.remedy = choice.remedy
-        self.echoes: Secrets | None = None  # of the last token: any later answer may have it, too
+        self.echoes: Secrets | None = None  # for the last token: any later response may contain it, too
 
     def authenticator(self, host: str, port: int) -> Authenticator:
-        """A new exchange, whose token is the one of its first moment."""
+        """Return a new exchange, which takes its token when it starts."""
         return OAuthBearerExchange(self)
 
     def close(self) -> None:
@@ -40,12 +40,12 @@ class OAuthBearerMechanism:
 
     @property
     def tokens(self) -> Tokens:
-        """Where tokens come from."""
+        """The source of tokens."""
         return self._choice.tokens
 
     def first_message(self, token: Token) -> bytes:
-        """The token and its extensions, which go before those of the configuration."""
-        # The claims of a token are words of whoever issued it.
+        """Return the token with its extensions, which override those of the configuration."""
+        # The token's issuer writes its claims.
         self.identity = printable(token.principal) if token.principal else self._choice.identity
         extensions: Mapping[str, str] = {**self._choice.extensions, **token.extensions}
         pairs = [f"auth=Bearer {token.value}", *(f"{name}={value}" for name, value in extensions.items())]
@@ -53,22 +53,25 @@ class OAuthBearerMechanism:
 
 
 class OAuthBearerExchange:
-    """One message of ours; a refusal is JSON, which we must answer before the broker says the same as an error."""
+    """Send one message. A refusal is JSON, which the client must answer before the broker sends the error."""
 
     def __init__(self, mechanism: OAuthBearerMechanism) -> None:
         self._mechanism = mechanism
         self._token: Token | None = None
-        self._echoes: Secrets | None = None  # the broker may write the token into its refusal
+        self._echoes: Secrets | None = None  # the broker may repeat the token in its refusal
         self._refusal: str | None = None
 
     def start(self) -> bytes:
-        """The token. Waits for one; AuthenticationError and ConnectionFailedError say why there is none."""
+        """Return the message with the token, and wait for a token.
+
+        AuthenticationError and ConnectionFailedError give the cause of a failure.
+        """
         self._token = self._mechanism.tokens.token()
         self._echoes = self._mechanism.echoes = Secrets(self._token.value)
         return self._mechanism.first_message(self._token)
 
     def challenge(self, data: bytes) -> Step:
-        """Done, or the end of a refusal."""
+        """Return the final step, or the answer to a refusal."""
         if self._refusal is not None:
             raise AuthenticationError(f"the broker refused the token: {self._refusal}; {self._mechanism.remedy}")
         if not data:
@@ -78,14 +81,14 @@ class OAuthBearerExchange:
         return Step(reply=_END_OF_REFUSAL, done=False)
 
     def refused(self, *, certain: bool) -> None:
-        """The broker refused the token, or hung up on it: the next login shows another one."""
+        """Report that the broker refused the token, or closed the connection: the next login uses another token."""
         if self._token is not None:
             self._mechanism.tokens.forget(self._token, certain=certain)
 
 
 @hookimpl
 def ottla_config_keys() -> Sequence[ConfigKey]:
-    """Where tokens come from, when they are renewed, and whether they may be sent without encryption."""
+    """Keys for the source of tokens, for renewal, and for sending tokens without encryption."""
     return (*OAUTH_KEYS, *CLEARTEXT_KEYS)
 
 

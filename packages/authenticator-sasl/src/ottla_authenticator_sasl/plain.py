@@ -1,4 +1,4 @@
-"""PLAIN (RFC 4616): name and password as they are, so only inside TLS."""
+"""PLAIN (RFC 4616): name and password in the clear, so only inside TLS."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAME: Final = "PLAIN"
 
 
 class PlainMechanism:
-    """Sends the credentials of the moment on every connection."""
+    """Send the current credentials on every connection."""
 
     name = NAME
 
@@ -29,33 +29,33 @@ class PlainMechanism:
         self.remedy = f"check {credentials.keys}"
 
     def authenticator(self, host: str, port: int) -> Authenticator:
-        """A new exchange, of one message."""
+        """Return a new exchange, of one message."""
         return PlainExchange(self)
 
     def login(self) -> UserPassword:
-        """The name and password for a login that begins. Waits for a function where one is asked for them."""
+        """Return name and password for a new login. Waits for the function, if one is configured."""
         login = self._credentials.current()
         self.identity = login.name
         return login
 
     def close(self) -> None:
-        """Wait for no function any more."""
+        """Stop waiting for functions."""
         self._credentials.close()
 
 
 class PlainExchange:
-    """One message; the broker's answer has nothing in it."""
+    """Send one message; the broker's response is empty."""
 
     def __init__(self, mechanism: PlainMechanism) -> None:
         self._mechanism = mechanism
 
     def start(self) -> bytes:
-        """Nobody to act for, the name, the password."""
+        """Return the message: no authorization id, the name, the password."""
         login = self._mechanism.login()
         return b"\0".join((b"", login.name.encode(), login.password.reveal().encode()))
 
     def challenge(self, data: bytes) -> Step:
-        """Done: whoever was refused has got an error instead."""
+        """Return the final step: a refused client gets an error instead."""
         if data:
             raise AuthenticationError(f"the broker answered PLAIN with {len(data)} bytes, where it has nothing to say")
         return Step(reply=None, done=True)
@@ -63,7 +63,7 @@ class PlainExchange:
 
 @hookimpl
 def ottla_config_keys() -> Sequence[ConfigKey]:
-    """Name and password, and whether they may be sent without encryption."""
+    """Keys for name and password, and for sending them without encryption."""
     return (*LOGIN_KEYS, *CLEARTEXT_KEYS)
 
 

@@ -1,4 +1,4 @@
-"""When a token is renewed ahead of its expiry: Java's rule, as `sasl.login.refresh.*` say."""
+"""The time at which a token is renewed before its expiry: Java's rule, with the settings `sasl.login.refresh.*`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class RefreshWindow:
-    """After `factor` of its lifetime, plus a random part of `jitter`; never within `min_period` of the last time.
+    """Renew after `factor` of the lifetime, plus a random part of `jitter`; never within `min_period` of the last time.
 
-    `buffer` seconds at the end stay free. Both are passed over when the lifetime has no room for them.
+    `buffer` seconds at the end stay free. A lifetime that is too short for both ignores them.
     """
 
     factor: float = 0.8
@@ -18,7 +18,7 @@ class RefreshWindow:
     buffer: float = 300.0
 
     def due(self, *, now: float, issued_at: float | None, expires_at: float, chance: float) -> float:
-        """When to renew, for a token that came at *now*; *chance* is between 0 and 1."""
+        """Return the time of the renewal, for a token that arrived at *now*; *chance* is between 0 and 1."""
         share = self.factor + self.jitter * chance
         if now + self.min_period + self.buffer > expires_at:
             return now + (expires_at - now) * share

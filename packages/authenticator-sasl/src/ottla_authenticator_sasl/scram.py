@@ -1,6 +1,6 @@
-"""SCRAM (RFC 5802, 7677) as Kafka speaks it: both sides prove that they know the password, neither says it.
+"""SCRAM (RFC 5802, 7677) as in Kafka: both sides prove that they know the password, and neither sends it.
 
-No channel binding and no SASLprep, as in Java: passwords are the UTF-8 bytes they are.
+No channel binding and no SASLprep, as in Java: passwords are their UTF-8 bytes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from ottla_authenticator_sasl.login import LOGIN_KEYS, login
 
 MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 500_000
-"""At most a second of work for a login, also on a slow machine: SHA-512 took 0.27 s on one of 2024, SHA-256 0.12 s.
+"""Maximum iterations: at most a second for a login on a slow machine.
 
-Kafka's own brokers take at most 16,384 (`ScramMechanism`). librdkafka's clients do a million, Java's set no bound.
+SHA-512 took 0.27 s on a machine of 2024, SHA-256 0.12 s.
+
+Kafka's own brokers take at most 16,384 (`ScramMechanism`). librdkafka's clients accept a million, Java's any number.
 """
 
 MAX_MESSAGE: Final = 4096
-"""Bytes of a broker's message; Kafka's have some 100."""
+"""Maximum bytes of a broker's message; Kafka's have some 100."""
 
 TOKEN_AUTH: Final = "sasl.scram.tokenauth"
 
@@ -38,7 +40,7 @@ _BINDING_REPEATED: Final = base64.b64encode(_NO_BINDING.encode()).decode()
 
 @attrs.frozen(kw_only=True)
 class Keys:
-    """What comes of a password, a salt and a number of iterations."""
+    """Keys derived from a password, a salt and a number of iterations."""
 
     password: Secret[str]
     salt: bytes
@@ -48,7 +50,7 @@ class Keys:
 
 
 class ScramMechanism:
-    """The keys that were last derived are kept: all brokers of a cluster know the same salt for a user."""
+    """SCRAM with cached keys: all brokers of a cluster have the same salt for a user."""
 
     blocking = True
 
@@ -71,21 +73,21 @@ class ScramMechanism:
         self._keys: Keys | None = None
 
     def authenticator(self, host: str, port: int) -> Authenticator:
-        """A new exchange, with a nonce of its own."""
+        """Return a new exchange, with a nonce of its own."""
         return ScramExchange(self, nonce=self._nonce())
 
     def login(self) -> UserPassword:
-        """The name and password for a login that begins. Waits for a function where one is asked for them."""
+        """Return name and password for a new login. Waits for the function, if one is configured."""
         login = self._credentials.current()
         self.identity = login.name
         return login
 
     def close(self) -> None:
-        """Wait for no function any more."""
+        """Stop waiting for functions."""
         self._credentials.close()
 
     def keys(self, login: UserPassword, *, salt: bytes, iterations: int) -> Keys:
-        """Derived, unless they are those of the last time. Any thread."""
+        """Return the derived keys, cached from the last call if equal. Any thread may call it."""
         known = self._keys
         if known is not None and (known.password, known.salt, known.iterations) == (login.password, salt, iterations):
             return known
@@ -100,15 +102,15 @@ class ScramMechanism:
         return self._keys
 
     def mac(self, key: bytes, text: bytes) -> bytes:
-        """The mechanism's HMAC."""
+        """Return the mechanism's HMAC."""
         return hmac.digest(key, text, self._digest)
 
     def hash(self, data: bytes) -> bytes:
-        """The mechanism's hash."""
+        """Return the mechanism's hash."""
         return hashlib.new(self._digest, data).digest()
 
     def first(self, login: UserPassword, nonce: str) -> str:
-        """The client-first-message-bare."""
+        """Return the client-first-message-bare."""
         name = login.name.replace("=", "=3D").replace(",", "=2C")
         written = login.options.get("tokenauth")
         token_auth = self._token_auth if written is None else written.strip().lower() == "true"
@@ -116,7 +118,7 @@ class ScramMechanism:
 
 
 class ScramExchange:
-    """Our name and nonce; the broker's salt; our proof; the broker's signature."""
+    """Messages: name and nonce of the client; salt of the broker; the client's proof; the broker's signature."""
 
     def __init__(self, mechanism: ScramMechanism, *, nonce: str) -> None:
         self._mechanism = mechanism
@@ -126,13 +128,13 @@ class ScramExchange:
         self._signature: bytes | None = None
 
     def start(self) -> bytes:
-        """The client-first-message."""
+        """Return the client-first-message."""
         self._login = self._mechanism.login()
         self._first = self._mechanism.first(self._login, self._nonce)
         return (_NO_BINDING + self._first).encode()
 
     def challenge(self, data: bytes) -> Step:
-        """The client-final-message for the broker's first, and a verdict on its final one."""
+        """Return the client-final-message for the broker's first message; verify its final one."""
         message = self._message(data)
         if self._signature is None:
             return Step(reply=self._prove(message), done=False)
@@ -165,7 +167,7 @@ class ScramExchange:
         return f"{final},p={base64.b64encode(proof).decode()}".encode()
 
     def _parameters(self, server_first: str) -> tuple[str, bytes, int]:
-        """Nonce, salt and iterations; further attributes are extensions, and ignored."""
+        """Return nonce, salt and iterations; further attributes are extensions, and ignored."""
         parts = server_first.split(",")
         if parts[0].startswith("m="):
             raise self._malformed("it demands an extension that we do not know")
@@ -227,7 +229,7 @@ def scram_keys() -> Sequence[ConfigKey]:
 
 
 def scram_mechanism(config: PluginConfig, *, name: str, digest: str) -> ScramMechanism:
-    """A mechanism from its configuration. ConfigError."""
+    """Create a mechanism from its configuration. Raises ConfigError."""
     credentials = login(config, mechanism=name, module="ScramLoginModule")
     if config[TOKEN_AUTH] is not None and not credentials.blocking and "tokenauth" in credentials.current().options:
         raise ConfigError([f"{TOKEN_AUTH} and tokenauth in sasl.jaas.config are both given; leave one out"])

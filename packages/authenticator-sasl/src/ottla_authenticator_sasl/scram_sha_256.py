@@ -13,7 +13,7 @@ ottla_conformance = "ottla_authenticator_sasl.conformance:ScramSha256Conformance
 
 @hookimpl
 def ottla_config_keys() -> Sequence[ConfigKey]:
-    """Name and password, and what kind of password it is."""
+    """Keys for name and password, and for the kind of the password."""
     return scram_keys()
 
 

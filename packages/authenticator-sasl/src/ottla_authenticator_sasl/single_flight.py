@@ -1,8 +1,7 @@
-"""One fetch at a time, on a thread of its own, shared by all that need its result.
+"""One fetch at a time, on a thread of its own, shared by all callers that need its result.
 
-A fetch that is not done within its limit is given up: the next caller begins another one, and a result that comes after
-all is ignored by those who no longer wait. Threads cannot be ended from outside, so at most `MOST` of them are left
-behind at a time.
+A fetch that exceeds its limit is abandoned: the next caller starts another one, and callers that no longer wait ignore
+its late result. Threads cannot be ended from outside, so at most `MOST` of them run at a time.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ T = TypeVar("T")
 
 
 class Flight(Generic[T]):
-    """One fetch. Settled once: by its result, by its error, or by the end of its user."""
+    """One fetch. It completes once: by its result, by its error, or by `close`."""
 
     def __init__(self, limit: float) -> None:
         self._until = time.monotonic() + limit
@@ -31,22 +30,22 @@ class Flight(Generic[T]):
 
     @property
     def overdue(self) -> bool:
-        """Whether it has had its time."""
+        """Whether the fetch has exceeded its limit."""
         return time.monotonic() >= self._until
 
     def wait(self, timeout: float) -> bool:
-        """Whether it is settled, waited for until its limit at the latest."""
+        """Wait until the fetch is complete, at most until its limit; return whether it is."""
         return self._settled.wait(max(0.0, min(timeout, self._until - time.monotonic())))
 
     def settle(self, *, result: T | None = None, error: Exception | None = None) -> None:
-        """Keep the first outcome and release all that wait."""
+        """Keep the first outcome and release all waiting callers."""
         with self._settling:
             if not self._settled.is_set():
                 self._result, self._error = result, error
                 self._settled.set()
 
     def result(self) -> T:
-        """The result of a settled fetch. Raises its error."""
+        """Return the result of a completed fetch. Raises its error."""
         if self._error is not None:
             raise self._error
         assert self._result is not None, "asked for after it is settled"
@@ -54,7 +53,7 @@ class Flight(Generic[T]):
 
 
 class SingleFlight(Generic[T]):
-    """Begins fetches and lets callers join the one under way. Any thread may call it."""
+    """Start fetches and let callers join the running one. Any thread may call it."""
 
     def __init__(
         self, fetch: Callable[[], T], *, name: str, source: str, limit: float, wanted: str = "a token"
@@ -72,14 +71,14 @@ class SingleFlight(Generic[T]):
     def join(
         self, *, needless: Callable[[], bool], too_soon: Callable[[], ConnectionFailedError | None] = lambda: None
     ) -> tuple[Flight[T], bool] | None:
-        """The fetch under way, or a new one, and whether it is new; None: it is *needless* by now.
+        """Return the running fetch or a new one, and whether it is new; None if it is *needless* by now.
 
-        ConnectionFailedError: none can begin, or it would be *too soon*.
+        Raises ConnectionFailedError if none can start, or the error of *too_soon*.
         """
         with self._lock:
             if self._closed:
                 raise self._ended()
-            if needless():  # a fetch may have ended since the caller last looked
+            if needless():  # a fetch may have ended since the caller's last check
                 return None
             if self._current is not None and not self._current.overdue:
                 return self._current, False
@@ -91,7 +90,7 @@ class SingleFlight(Generic[T]):
             thread = threading.Thread(target=self._run, args=(flight,), name=self._name, daemon=True)
             try:
                 thread.start()
-            except RuntimeError as cause:  # the system gives no more threads
+            except RuntimeError as cause:  # the system has no more threads
                 self._current = None
                 raise ConnectionFailedError(
                     f"there is no thread to ask {self._source} for {self._wanted}: {cause}"
@@ -100,14 +99,14 @@ class SingleFlight(Generic[T]):
             return flight, True
 
     def unanswered(self) -> ConnectionFailedError:
-        """The error of a caller whose patience ends before the fetch does."""
+        """Return the error of a caller that times out before the fetch ends."""
         return ConnectionFailedError(
             f"{self._source} has not answered an earlier request for {self._wanted} yet, and is asked for one at a "
             "time; see that it answers or gives up before socket.connection.setup.timeout.ms is over"
         )
 
     def close(self) -> None:
-        """Begin no more, and release all that wait; returns at once."""
+        """Start no more fetches, and release all waiting callers; returns at once."""
         with self._lock:
             self._closed = True
             current = self._current
@@ -128,7 +127,7 @@ class SingleFlight(Generic[T]):
             flight.settle(result=result)
 
     def _leave(self, flight: Flight[T]) -> None:
-        """Before it is settled, so that whoever it releases can begin the next one."""
+        """Remove the fetch before it completes, so that a released caller can start the next one."""
         with self._lock:
             self._running -= 1
             if self._current is flight:

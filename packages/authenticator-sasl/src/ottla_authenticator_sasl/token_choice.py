@@ -1,4 +1,4 @@
-"""Which source of tokens a configuration asks for: the user's function, a file, or an identity server."""
+"""Choice of the configured source of tokens: the user's function, a file, or an identity server."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ _EXTENSION: Final = "extension_"
 
 
 class Tokens(Protocol):
-    """Where an exchange gets its token from."""
+    """The source of an exchange's token."""
 
     def token(self) -> Token:
-        """A token that is good now; may wait."""
+        """Return a token that is valid now; may wait."""
 
     def forget(self, token: Token, *, certain: bool = True) -> None:
-        """The broker refused this one; not *certain*: it hung up without a word."""
+        """Report a token that the broker refused; not *certain*: the broker closed the connection without an error."""
 
     def close(self) -> None:
-        """Let go of threads; returns at once."""
+        """Release threads; returns at once."""
 
 
 @attrs.frozen(kw_only=True)
 class TokenChoice:
-    """The source of tokens, and what the configuration adds to each."""
+    """The source of tokens, and the extensions that the configuration adds to each."""
 
     tokens: Tokens
     extensions: Mapping[str, str]
@@ -65,7 +65,7 @@ class TokenChoice:
 
 
 def token_choice(config: PluginConfig) -> TokenChoice:
-    """The source that the keys ask for. ConfigError."""
+    """Return the source that the keys configure. Raises ConfigError."""
     options = module_options(config, mechanism=NAME, module="OAuthBearerLoginModule", plain=()) or {}
     if any(name.startswith("unsecuredLogin") for name in options):
         raise ConfigError([f"{JAAS}: unsecured tokens are not made here; {OWN_FUNCTION}"])
@@ -201,7 +201,7 @@ def _secret(config: PluginConfig, options: Mapping[str, str]) -> Secret[str] | N
 
 
 def _either(config: PluginConfig, key: str, options: Mapping[str, str], option: str) -> str | None:
-    """A value that a plain key or an option of Java's string may say, not both."""
+    """Return a value that may be in a plain key or in an option of Java's string, but not in both."""
     plain: str | None = config[key]
     if plain is not None and option in options:
         raise ConfigError([f"{key} and {option} in {JAAS} are both given; leave one out"])
@@ -221,7 +221,7 @@ def _extensions(config: PluginConfig, options: Mapping[str, str]) -> Mapping[str
 
 
 def _refuse_retriever(config: PluginConfig, *, wanted: Collection[str], source: str) -> str:
-    """The retriever's name, which is one of the *wanted*, or Java's usual one."""
+    """Return the retriever's name, which must be one of *wanted*, or Java's default."""
     named: str = (config[RETRIEVER] or ANY_RETRIEVER).rpartition(".")[2]
     if named not in (ANY_RETRIEVER, *wanted):
         raise ConfigError([f"{RETRIEVER} names the {named}, and the token comes from {source}; leave it out"])

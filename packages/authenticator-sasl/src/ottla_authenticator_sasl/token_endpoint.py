@@ -1,8 +1,8 @@
 """Tokens from an identity server: a grant of OAuth (RFC 6749) over HTTP.
 
-One request per fetch and attempt, without redirects; all attempts of a fetch share one deadline. Of an answer that is
-no token an error has the status and the code of RFC 6749 section 5.2, and nothing else: a URL that an option names may
-lead to a server whose answers are not for who wrote the option.
+One request per fetch and attempt, without redirects; all attempts of a fetch share one deadline. An error has only the
+status and the code of RFC 6749 section 5.2 of a response: a URL in an option may lead to a server whose responses the
+option's author must not see.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from ottla_authenticator_sasl.web_address import Address
 _log = logging.getLogger(__name__)
 
 PATIENCE: Final = 5.0
-"""Seconds of trying again: a login should say why it fails before the time for a connection (10 s) is over."""
+"""Seconds for retries: a login should fail with its cause before the connection times out (10 s)."""
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 _ERROR_CODE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,64}")
-"""The characters of RFC 6749 section 5.2 without the blank; every registered code fits."""
+"""The characters of RFC 6749 section 5.2 except the space; every registered code fits."""
 
 _WORTH_RETRYING: Final = frozenset({408, 425, 429})
 
@@ -58,7 +58,7 @@ def _hidden(secret: str | Secret[str]) -> Secret[str]:
 
 @attrs.frozen(kw_only=True)
 class ClientCredentials:
-    """Who asks. `urlencoded`: names are encoded once more before base64, as RFC 6749 says and most servers do not."""
+    """The client's credentials. `urlencoded`: encode names before base64, as RFC 6749 says and most servers do not."""
 
     client_id: str
     secret: Secret[str] = attrs.field(converter=_hidden)
@@ -66,7 +66,7 @@ class ClientCredentials:
     urlencoded: bool = False
 
     def headers(self) -> Mapping[str, str]:
-        """What goes above the body."""
+        """Return the request's headers."""
         return {
             "Accept": "application/json",
             "Authorization": "Basic " + base64.b64encode(self._pair().encode()).decode(),
@@ -74,12 +74,12 @@ class ClientCredentials:
         }
 
     def body(self) -> str:
-        """The form."""
+        """Return the form."""
         scope = {"scope": self.scope} if self.scope else {}
         return urllib.parse.urlencode({"grant_type": "client_credentials"} | scope)
 
     def secrets(self) -> Collection[str]:
-        """The secret, as it is and as it is sent."""
+        """Return the secret, unchanged and as it is sent."""
         return (self.secret.reveal(), self.headers()["Authorization"].partition(" ")[2])
 
     def _pair(self) -> str:
@@ -89,22 +89,23 @@ class ClientCredentials:
 
 
 class Grant(Protocol):
-    """What a token is asked for by. Each of these is asked for once for each request."""
+    """The grant of a request. Its methods are called once for each request."""
 
     def headers(self) -> Mapping[str, str]:
-        """What goes above the body."""
+        """Return the request's headers."""
 
     def body(self) -> str:
-        """The form. Raises AuthenticationError."""
+        """Return the form. Raises AuthenticationError."""
 
     def secrets(self) -> Collection[str]:
-        """What an error must not repeat."""
+        """Return the secrets that an error must not repeat."""
 
 
 class TokenEndpoint:
-    """Fetches tokens. What may pass is tried again with growing waits, for as long as the longest of them may be.
+    """Fetch tokens. Transient errors are retried with growing waits, for as long in total as the longest wait may be.
 
-    AuthenticationError: the server refused us, or its answer is no token. ConnectionFailedError: it could not be asked.
+    AuthenticationError: the server refused, or its response is no token. ConnectionFailedError: it could not be
+    reached.
     """
 
     def __init__(
@@ -135,11 +136,11 @@ class TokenEndpoint:
 
     @property
     def limit(self) -> float:
-        """Seconds that a fetch takes at most, all attempts together."""
+        """The maximum seconds of a fetch, all attempts together."""
         return self._limits.whole
 
     def fetch(self) -> Token:
-        """A new token."""
+        """Return a new token."""
         deadline = Deadline(self.limit)
         last_try = time.monotonic() + min(PATIENCE, self._retry.longest)
         failures = 0
@@ -171,7 +172,7 @@ class TokenEndpoint:
             refusal = self._refusal(without_frames(error))  # those of the request hold the secret
         else:
             return self._judged(answer, asked_at)
-        raise refusal  # out here it has no context
+        raise refusal  # outside the except block it has no context
 
     def _refusal(self, error: Exception) -> ConnectionFailedError:
         refusal: ConnectionFailedError
@@ -190,7 +191,7 @@ class TokenEndpoint:
                 return self._not_asked(f"it sent more than {MOST_INTERIM} interim answers (1xx), and no final one")
             case http.client.RemoteDisconnected():
                 refusal = self._not_asked("it ended the connection without an answer")
-            case http.client.HTTPException():  # whose words are those of the answer
+            case http.client.HTTPException():  # its message quotes the response
                 return self._not_asked(f"its answer is not HTTP ({type(error).__name__})")
             case _:
                 refusal = self._not_asked(printable(str(error) or type(error).__name__))
@@ -247,7 +248,7 @@ class TokenEndpoint:
 
 
 def _parsed(body: bytes) -> Mapping[str, Any]:
-    """The answer as an object; an empty one if it is none."""
+    """Return the response as an object; an empty one if it is none."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
@@ -256,7 +257,7 @@ def _parsed(body: bytes) -> Mapping[str, Any]:
 
 
 def _seconds(value: object) -> float | None:
-    """A lifetime; some servers write it as a string."""
+    """Return a lifetime; some servers write it as a string."""
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 12:
         return float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):

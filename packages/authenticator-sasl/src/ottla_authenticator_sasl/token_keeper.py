@@ -1,8 +1,8 @@
 """One token for all connections of a producer, renewed in the background before it expires.
 
-Knows neither where tokens come from nor who uses them. While a token is good no login waits for the next one, and none
-waits for longer than a login has time, nor for a fetch that has had its own (see `single_flight`). How soon the source
-is asked again is not left to the lifetimes that it writes into its tokens (see `fetch_pace`).
+It is independent of the source and of the users of tokens. While a token is valid, no login waits for the next one. No
+login waits longer than its own limit, nor for a fetch beyond its limit (see `single_flight`). `fetch_pace` limits how
+soon the source is asked again, independent of the lifetimes in its tokens.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _log = logging.getLogger(__name__)
 _chance = SystemRandom()
 
 PATIENCE: Final = 7.0
-"""Seconds that a login waits: it should say why it fails before the time for a connection (10 s) is over."""
+"""Seconds that a login waits: it should fail with its cause before the connection times out (10 s)."""
 
 LIMIT: Final = 10.0
-"""Seconds that a fetch has; a login that needs a token later begins another one."""
+"""Seconds that a fetch has; a login that needs a token later starts another one."""
 
 _LONGEST_WAIT: Final = 30.0
-"""Seconds until the wall clock is looked at again: it may be set, and machines sleep."""
+"""Seconds between checks of the wall clock: it may be set, and machines sleep."""
 
 
 @attrs.frozen(kw_only=True)
@@ -44,14 +44,14 @@ class Retry:
     longest: float = 10.0
 
     def wait(self, failures: int) -> float:
-        """How long after so many failures in a row."""
+        """Return the wait after this number of consecutive failures."""
         return float(min(self.first * 2 ** min(failures - 1, 30), self.longest))
 
 
 class TokenKeeper:
-    """Fetches when asked and nothing good is there, then ahead of each expiry until it is closed.
+    """Fetch a token when one is needed and none is valid, and before each expiry until `close`.
 
-    `_state` guards the token and its renewal, for a moment; it is not held while the source is asked.
+    `_state` guards the token and its renewal; no thread holds it during a fetch.
     """
 
     def __init__(
@@ -84,14 +84,14 @@ class TokenKeeper:
         self._refused = False  # the newest token, by a broker
         self._warned_of_refused = False
         self._due: float | None = None
-        self._useless = ""  # why the newest token was of no use from the start
+        self._useless = ""  # why the newest token was never usable
         self._lifetime = 0.0  # of the newest token, in seconds
         self._thread: threading.Thread | None = None
 
     def token(self) -> Token:
-        """A token that is good now. Waits for the source if there is none; its errors are the caller's.
+        """Return a valid token. Waits for the source if there is none, and raises its errors.
 
-        ConnectionFailedError: the source does not answer in time, or may not be asked again yet.
+        ConnectionFailedError: the source does not respond in time, or may not be asked again yet.
         """
         until = time.monotonic() + self._timeout
         while (good := self._good()) is None:
@@ -112,16 +112,16 @@ class TokenKeeper:
                 return refused
             if mine or token.expires_at_ms is not None:
                 return token
-            # One that does not say when it expires is for the login that asked for it.
+            # A token without an expiry is only for the login that fetched it.
         return good
 
     def forget(self, token: Token, *, certain: bool = True) -> None:
-        """A broker refused it: the next login gets another, as soon as the source may be asked.
+        """Report a refused token: the next login gets another, as soon as the source may be asked.
 
-        Not *certain*: the broker only hung up, which says something of an old token, and nothing of a new one.
+        Not *certain*: the broker only closed the connection, which casts doubt on an old token, but not on a new one.
         """
         if token.expires_at_ms is None:
-            return  # each login has one of its own, so the next login asks the source in any case
+            return  # each login fetches its own token, so the next login asks the source in any case
         with self._state:
             if self._token is not token or self._refused or not (certain or self._pace.suspect()):
                 return
@@ -157,7 +157,7 @@ class TokenKeeper:
             )
 
     def _too_soon(self) -> ConnectionFailedError | None:
-        """The error of a login while the source may not be asked yet; None: it may."""
+        """Return the error of a login while the source may not be asked yet, or None."""
         if (wait := self._pace.wait()) <= 0:
             return None
         if self._useless:
@@ -172,7 +172,7 @@ class TokenKeeper:
         )
 
     def _fetched(self) -> Token:
-        """On a thread of its own, whose caller may have given up."""
+        """Fetch and store a token, on a thread of its own; the caller may have timed out."""
         with self._state:
             self._begun += 1
             number = self._begun
@@ -186,7 +186,7 @@ class TokenKeeper:
             raise error
         _log.debug("a token of %s: %s", self._source, printable(repr(token)))
         with self._state:
-            if number < self._kept:  # a fetch that was given up does not replace what a later one brought
+            if number < self._kept:  # an abandoned fetch does not replace a later one's token
                 return token
             self._kept = number
             self._token, self._refused, self._useless = token, False, ""
@@ -203,7 +203,7 @@ class TokenKeeper:
         return token
 
     def _due_in(self, token: Token, now: float) -> float | None:
-        """After how many seconds it is to be renewed; None: it does not say when it expires."""
+        """Return the seconds until the token's renewal, or None if it has no expiry."""
         if token.expires_at_ms is None:
             return None
         self._lifetime = token.expires_at_ms / 1000 - now
@@ -232,7 +232,7 @@ class TokenKeeper:
             self._thread.start()
 
     def _renew(self) -> None:
-        """The thread's own: wait, renew, again; until closed, or a token comes that does not expire."""
+        """Wait and renew, on the thread of its own, until `close` or a token without an expiry."""
         failures = 0
         while self._wait_until_due():
             failures = 0 if self._renewed_in_time(failures) else failures + 1

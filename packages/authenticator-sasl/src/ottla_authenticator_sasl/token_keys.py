@@ -1,4 +1,4 @@
-"""The keys of OAUTHBEARER: Java's, and some of ours for what Java's classes do there."""
+"""The keys of OAUTHBEARER: Java's, and some of Ottla's for what Java's classes do."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ OAUTH_KEYS: Final = (
         type=_extensions,
         default=None,
         meaning="sent to the broker with the token; write name=value,name=value or give a mapping",
-        secret=True,  # what a broker asks for there may be one
+        secret=True,  # may contain a secret, depending on the broker
     ),
     ConfigKey(
         name="sasl.oauthbearer.header.urlencode",

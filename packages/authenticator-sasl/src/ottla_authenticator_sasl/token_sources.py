@@ -1,6 +1,6 @@
-"""Tokens from a function of the user's, or from a file.
+"""Tokens from a user's function, or from a file.
 
-What the function raises is never quoted, for it may hold the secret; our own errors keep their words.
+Messages never quote the function's exception, because it may hold the secret; Ottla's own errors keep their message.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PROVIDER = "sasl.oauthbearer.token.provider"
 
 
 def provided(provider: Callable[[], Any], *, names: ClaimNames) -> Callable[[], Token]:
-    """A fetch that asks the user's function; what it returns is awaited if it must be, in an event loop of its own."""
+    """Return a fetch that calls the user's function. An awaitable result is awaited in an event loop of its own."""
 
     def fetch() -> Token:
         try:
@@ -29,7 +29,7 @@ def provided(provider: Callable[[], Any], *, names: ClaimNames) -> Callable[[], 
                 given = asyncio.run(_awaited(given))
         except OttlaError:
             raise
-        except (OSError, EOFError) as error:  # also what HTTP clients raise
+        except (OSError, EOFError) as error:  # HTTP clients raise these, too
             raise ConnectionFailedError(f"{PROVIDER} could not fetch a token: {_type_and_place(error)}") from None
         except Exception as error:
             raise AuthenticationError(f"{PROVIDER} raised {_type_and_place(error)}") from None
@@ -39,7 +39,7 @@ def provided(provider: Callable[[], Any], *, names: ClaimNames) -> Callable[[], 
 
 
 class FileTokens:
-    """The token that a file holds now, read for each login. It must be an allowed one each time."""
+    """The current token in a file, read for each login. The file must be allowed each time."""
 
     def __init__(self, path: str, *, names: ClaimNames, clock: Callable[[], float] = time.time) -> None:
         self._path = path
@@ -47,7 +47,7 @@ class FileTokens:
         self._clock = clock
 
     def token(self) -> Token:
-        """What is in the file, blanks around it apart."""
+        """Return the file's contents without surrounding whitespace."""
         source = f"the file {self._path}"
         try:
             content = read_file(self._path, max_bytes=MAX_TOKEN)
@@ -62,10 +62,10 @@ class FileTokens:
         return token
 
     def forget(self, token: Token, *, certain: bool = True) -> None:
-        """Nothing is kept."""
+        """Nothing to forget."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
 
 async def _awaited(given: Awaitable[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""The address of an identity server, read once: what is checked is what is connected to."""
+"""The address of an identity server, parsed once: the checked address is the one that is used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_PORTS: Final = {"https": 443, "http": 80}
 
 @attrs.frozen(kw_only=True)
 class Address:
-    """Where the token endpoint is; `target` is path and query."""
+    """The address of the token endpoint; `target` is path and query."""
 
     secure: bool
     host: str
@@ -23,7 +23,7 @@ class Address:
 
     @classmethod
     def read(cls, url: str) -> Address:
-        """From an http or https URL. ValueError does not quote it: some write secrets into URLs."""
+        """Parse an http or https URL. ValueError does not quote it: some URLs contain secrets."""
         parts = urllib.parse.urlsplit(normal_url(url))
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         return cls(secure=parts.scheme == "https", host=parts.hostname or "", port=parts.port, target=target)
@@ -40,18 +40,18 @@ class Address:
 
     @property
     def authority(self) -> str:
-        """Host and port as a Host header has them."""
+        """Host and port as in a Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port is None else f"{host}:{self.port}"
 
     @property
     def host_and_port(self) -> str:
-        """The same, always with a port."""
+        """Host and port, always with a port."""
         return self.authority if self.port is not None else f"{self.authority}:{self.port_or_default}"
 
     @property
     def url(self) -> str:
-        """All of it, in its normal form."""
+        """The whole URL, in its normal form."""
         return f"{self.scheme}://{self.authority}{self.target}"
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
-"""Bytes as they are, over a TCP socket.
+"""Unchanged bytes over a TCP socket.
 
-The smallest transport there can be, and a pattern for others: a `Transport` for each producer, a `TransportLayer`
-for each connection, one hook to hand it over.
+This is the smallest possible transport, and an example for others: a `Transport` for each producer, a `TransportLayer`
+for each connection, and one hook that returns the transport.
 """
 
 from __future__ import annotations
@@ -15,60 +15,60 @@ from ottla.hookspecs import hookimpl
 from ottla.interfaces import Buffer, Interest, PluginConfig, Target, Transport, TransportLayer
 
 MAX_CHUNKS: Final = 1024
-"""As many buffers as Linux takes in one call (IOV_MAX)."""
+"""Maximum buffers in one call on Linux (IOV_MAX)."""
 
 
 class PlaintextTransport:
-    """Opens connections without encryption."""
+    """Open connections without encryption."""
 
     def targets(self, host: str, port: int) -> Sequence[Target] | None:
-        """None: names are resolved as usual."""
+        """Return None: names are resolved as usual."""
         return None
 
     def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
-        """A layer over the connected socket."""
+        """Return a layer for the connected socket."""
         return PlaintextLayer(sock)
 
 
 class PlaintextLayer:
-    """One connection. Takes nothing ahead of the socket, so there is never anything to flush or to wait for."""
+    """One connection. It buffers nothing, so there is never anything to flush or to wait for."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
 
     def handshake(self) -> bool:
-        """There is none."""
+        """Return True: there is no handshake."""
         return True
 
     def write(self, chunks: Sequence[Buffer]) -> int:
-        """As much as the socket takes, in one gathered call."""
+        """Write as much as the socket takes, in one gathered call."""
         try:
             return self._sock.sendmsg(chunks[:MAX_CHUNKS])
         except (BlockingIOError, InterruptedError):
             return 0
 
     def flush(self) -> bool:
-        """Nothing is ever held back."""
+        """Return True: nothing is buffered."""
         return True
 
     def read_into(self, buffer: memoryview) -> int | None:
-        """What the socket has now."""
+        """Read available bytes of the socket."""
         try:
             return self._sock.recv_into(buffer)
         except (BlockingIOError, InterruptedError):
             return None
 
     def interest(self) -> Interest:
-        """Nothing of its own."""
+        """Return no events of its own."""
         return Interest.NONE
 
     def may_read(self) -> bool:
-        """No bytes are held here."""
+        """Return False: nothing is buffered."""
         return False
 
     def close(self) -> None:
-        """Tell the peer, then close."""
-        with contextlib.suppress(OSError):  # the peer may be gone already
+        """Shut the connection down, then close the socket."""
+        with contextlib.suppress(OSError):  # the peer may have closed already
             self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
 

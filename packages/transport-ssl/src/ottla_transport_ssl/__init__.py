@@ -1,4 +1,4 @@
-"""Ottla's encrypted transport: TLS by the standard library, Java's ssl.* keys as they stand."""
+"""Ottla's TLS transport, based on the standard library, with Java's ssl.* keys."""
 
 from ottla_transport_ssl.layer import TlsLayer
 from ottla_transport_ssl.plugin import TlsTransport

@@ -1,7 +1,7 @@
-"""What people want to know of a certificate: whose it is, who vouches for it, its dates and its names.
+"""The fields of a certificate for messages: subject, issuer, dates and host names.
 
-Judges nothing: whether it can be trusted is OpenSSL's business. Certificates come from the network, so whatever
-stands in them is bounded and printable when it comes out.
+It verifies nothing: OpenSSL decides on trust. Certificates come from the network, so all results are bounded and
+printable.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ _ATTRIBUTES: Final[Mapping[bytes, str]] = {
 }
 
 _ENCODINGS: Final[Mapping[int, str]] = {0x0C: "utf-8", 0x1C: "utf-32-be", 0x1E: "utf-16-be"}
-"""Of the string types; the others are read as Latin-1, which contains them all."""
+"""Encodings of string types; the others are read as Latin-1, a superset of them all."""
 
 TIMES: Final[Mapping[int, int]] = {0x17: 2, 0x18: 4}
-"""UTCTime and GeneralizedTime, and how many digits their years have."""
+"""UTCTime and GeneralizedTime, and the number of digits of their years."""
 
 
 @attrs.frozen(kw_only=True)
 class Certificate:
-    """The readable part of an X.509 certificate. `names` are those of hosts that it is for: its subjectAltName's."""
+    """The readable part of an X.509 certificate. `names` are host names from its subjectAltName."""
 
     subject: str
     issuer: str
@@ -59,7 +59,7 @@ class Certificate:
 
     @classmethod
     def read(cls, der: bytes) -> Self:
-        """ValueError: these bytes are no certificate."""
+        """Parse a certificate. Raises ValueError if the bytes are none."""
         try:
             return cls._read(der)
         except (ValueError, IndexError, OverflowError) as cause:
@@ -88,12 +88,12 @@ class Certificate:
 
 
 def day(moment: datetime) -> str:
-    """A moment as an error or a log line tells it."""
+    """Return a time as errors and log lines show it."""
     return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def _attributes(content: bytes) -> Iterator[tuple[str, str]]:
-    """The kinds and values of a distinguished name."""
+    """Yield the kinds and values of a distinguished name."""
     for group in elements(content):
         for pair in elements(inside(group, SET)):
             kind, value = elements(inside(pair, SEQUENCE))
@@ -101,7 +101,7 @@ def _attributes(content: bytes) -> Iterator[tuple[str, str]]:
 
 
 def distinguished_name(element: Element) -> str:
-    """As RFC 4514 and Java write it: the most particular first."""
+    """Return a name as in RFC 4514 and Java: the most specific part first."""
     attributes = list(_attributes(inside(element, SEQUENCE)))
     return ", ".join(f"{kind}={value}" for kind, value in reversed(attributes[-_MOST_NAMES:]))
 
@@ -123,7 +123,7 @@ def _text(element: Element) -> str:
 
 
 def moment(element: Element) -> datetime:
-    """A UTCTime or a GeneralizedTime."""
+    """Parse a UTCTime or a GeneralizedTime."""
     digits = element.content.decode("ascii")
     year = TIMES.get(element.tag)
     if year is None or len(digits) != year + 11 or not digits[:-1].isdigit() or digits[-1] != "Z":

@@ -1,6 +1,6 @@
-"""What the suite needs to know of this transport, also for `ottla plugins check`: a server's half of TLS.
+"""A TLS server for the conformance suite of this transport; `ottla plugins check` uses it, too.
 
-It needs ottla-testkit[tls], so nothing else may import it.
+It needs ottla-testkit[tls], so no other module may import it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PIECE: Final = 65536
 
 
 class TlsPeer:
-    """A server that takes either version, and encrypts no more than it can soon send."""
+    """A server that accepts both versions, and encrypts no more than it can soon send."""
 
     def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
         self.received = bytearray()
@@ -36,21 +36,21 @@ class TlsPeer:
         self._unsent = b""
 
     def advance(self) -> None:
-        """Hear, take the handshake's next step or decrypt, and say what there is to be said."""
+        """Read, do the handshake's next step or decrypt, and write pending bytes."""
         try:
             self._hear()
             self._decrypt()
-        except OSError:  # an alert of the layer's, no TLS at all, or a connection that is gone
+        except OSError:  # an alert of the layer, no TLS at all, or a lost connection
             self.ended = True
         with contextlib.suppress(OSError):
             self._say()
 
     def write(self, data: bytes) -> None:
-        """To be said by and by."""
+        """Take bytes to send over time."""
         self._unsaid += data
 
     def finish(self) -> None:
-        """TLS has a message for it, which comes after the last byte."""
+        """Close with the message of TLS, which comes after the last byte."""
         self._finishing = True
 
     def _hear(self) -> None:
@@ -74,12 +74,12 @@ class TlsPeer:
             del self._unsaid[:_PIECE]
         if self._finishing and not (self._unsaid or self._unsent):
             self._finishing = False
-            with contextlib.suppress(ssl.SSLError):  # we do not wait for the layer's own goodbye
+            with contextlib.suppress(ssl.SSLError):  # we do not wait for the layer's close_notify
                 self._tls.unwrap()
             self._sent()
 
     def _sent(self) -> bool:
-        """Whether everything that is encrypted has left."""
+        """Whether all encrypted bytes have been sent."""
         self._unsent += self._outgoing.read()
         with contextlib.suppress(BlockingIOError, InterruptedError):
             self._unsent = self._unsent[self._sock.send(self._unsent) :]
@@ -87,14 +87,14 @@ class TlsPeer:
 
 
 class TlsConformance(TransportConformance):
-    """Every promise of a transport, at a server whose certificate the settings trust."""
+    """All requirements for a transport, with a server whose certificate the settings trust."""
 
     port = 9093
     settings: ClassVar[Mapping[str, Any]] = {}
 
     @staticmethod
     def settings_for(given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Whomever else they trust, here it is the far end's authority."""
+        """Return the settings with the peer's authority as the trusted one."""
         others = {key: value for key, value in given.items() if not key.startswith(_TRUST)}
         return {**others, f"{_TRUST}certificates": _party().authority}
 
@@ -104,7 +104,7 @@ class TlsConformance(TransportConformance):
 
 
 class _Party(NamedTuple):
-    """The far end's side: whom it shows, and who vouches for that, as PEM."""
+    """The peer's TLS context, and its authority as PEM."""
 
     context: ssl.SSLContext
     authority: str

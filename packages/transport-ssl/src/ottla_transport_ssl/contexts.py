@@ -1,6 +1,6 @@
-"""From settings to an `ssl` context: versions, suites, whom to trust, and who we are.
+"""Creation of an `ssl` context from settings: versions, cipher suites, trust store, and key store.
 
-What OpenSSL refuses to take is a ConfigError that names key and file.
+Values that OpenSSL refuses raise ConfigError, which names key and file.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _STRONG_ENOUGH: Final = "have one made with EC, or RSA of 2048 bits or more, and
 
 @attrs.frozen(kw_only=True)
 class Setup:
-    """A context, and what it was made from: `given` are the certificates that came from the configuration.
+    """A context, and its sources: `given` has the certificates of the configuration.
 
-    `allowed13` are the suites that may be used in TLS 1.3, if not all: Python cannot say so to OpenSSL before 3.15.
+    `allowed13` has the suites that may be used in TLS 1.3, if not all: Python cannot configure them before 3.15.
     """
 
     context: ssl.SSLContext
@@ -45,7 +45,7 @@ class Setup:
 
 
 def make_setup(settings: TlsSettings) -> Setup:
-    """Reads the files. Raises ConfigError, or PluginNotFoundError for a library that a file needs."""
+    """Create a setup, and read its files. Raises ConfigError, or PluginNotFoundError for a file's library."""
     context = _bare_context(settings)
     problems: list[str] = []
     given: Sequence[Given] = ()
@@ -72,23 +72,24 @@ def make_setup(settings: TlsSettings) -> Setup:
 
 @contextlib.contextmanager
 def _noting(problems: list[str], source: StoreSource | None) -> Iterator[None]:
-    """What is wrong in the block is raised with what else is wrong."""
+    """Add problems in the block to *problems*, to raise all of them together."""
     try:
         yield
     except ConfigError as error:
         problems.extend(error.problems)
-    except OSError as error:  # no file for what OpenSSL reads from files only
+    except OSError as error:  # for example no temporary file for OpenSSL
         problems.append(f"{source}: it cannot be used: {error.strerror or error}{remedy(error)}")
 
 
 def _bare_context(settings: TlsSettings) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = settings.check_host_names
-    # RFC 9525: only subjectAltName names the hosts of a certificate. OpenSSL would fall back to its common name.
+    # RFC 9525: only subjectAltName has the host names of a certificate. By default OpenSSL falls back to its common
+    # name.
     context.hostname_checks_common_name = False
     context.minimum_version, context.maximum_version = settings.lowest, settings.highest
     context.options |= ssl.OP_NO_RENEGOTIATION
-    # As in Java, whatever stands in a trust store is trusted, be it no root or a broker's own certificate.
+    # As in Java, every certificate in a trust store is trusted, even if it is no root or a broker's own.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if settings.suites is not None and settings.suites.tls12:
         context.set_ciphers(":".join(settings.suites.tls12))
@@ -96,7 +97,7 @@ def _bare_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def _trust(context: ssl.SSLContext, source: StoreSource | None) -> Sequence[Given]:
-    """Have the context trust what is in the store, else in the system's; the certificates in the store."""
+    """Trust the certificates in the store, else the system's; return the store's certificates."""
     if source is None:
         try:
             trust_system(context)
@@ -113,14 +114,14 @@ def _trust(context: ssl.SSLContext, source: StoreSource | None) -> Sequence[Give
 
 
 def _present(context: ssl.SSLContext, source: StoreSource | None) -> Sequence[Given]:
-    """Have the context show our certificate, if we have one, to brokers that ask for it; its chain."""
+    """Use the client's certificate, if any, for brokers that request one; return its chain."""
     if source is None:
         return ()
     own = identity(source)
     chain = b"".join(Block(label="CERTIFICATE", body=certificate).written() for certificate in own.chain)
     with secret_file(chain + own.key) as path:
         try:
-            # Always with a password: without one OpenSSL would ask for it on the terminal.
+            # Always pass a password: without one OpenSSL would prompt for it on the terminal.
             context.load_cert_chain(path, password=own.password.reveal() if own.password is not None else "")
         except (ssl.SSLError, ValueError) as error:
             _refuse(source, own, getattr(error, "reason", None))
@@ -136,7 +137,7 @@ def _refuse(source: StoreSource, own: Identity, reason: str | None) -> NoReturn:
         what = "the private key cannot be opened; ssl.key.password is wrong, or the key damaged"
     else:
         what = "the certificate or the private key in it is damaged"
-    # Without its cause, whose text may quote a password.
+    # Without its cause, whose message may quote a password.
     raise ConfigError([f"{source}: {what}"]) from None
 
 
@@ -150,7 +151,7 @@ def _subject(own: Identity) -> str:
 def _readable(source: StoreSource, chain: Sequence[bytes]) -> Sequence[Given]:
     found = []
     for der in chain:
-        with contextlib.suppress(ValueError):  # OpenSSL has taken it; only its words are missing
+        with contextlib.suppress(ValueError):  # OpenSSL accepts it; it is only missing in messages
             found.append((source, Certificate.read(der)))
     return found
 

@@ -1,4 +1,4 @@
-"""DER, as far as a certificate needs it: one element after the other, every length checked. Nothing here recurses."""
+"""A DER parser for certificates: element by element, with every length checked, and without recursion."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Element(NamedTuple):
 
 
 def elements(content: bytes) -> Iterator[Element]:
-    """Everything that stands in *content*, to its last byte. ValueError: that is not DER."""
+    """Yield all elements in *content*, to its last byte. Raises ValueError if that is not DER."""
     at = 0
     while at < len(content):
         tag, start = content[at], at + 1
@@ -38,7 +38,7 @@ def elements(content: bytes) -> Iterator[Element]:
 
 
 def only(content: bytes, tag: int) -> bytes:
-    """The content of the one element there, which has this tag."""
+    """Return the content of the only element, which must have this tag."""
     found = list(elements(content))
     if len(found) != 1:
         raise ValueError(f"{len(found)} elements in place of one")
@@ -46,14 +46,14 @@ def only(content: bytes, tag: int) -> bytes:
 
 
 def inside(element: Element, tag: int) -> bytes:
-    """The content of an element that has this tag."""
+    """Return the content of an element, which must have this tag."""
     if element.tag != tag:
         raise ValueError(f"tag {element.tag:#04x} in place of {tag:#04x}")
     return element.content
 
 
 def _length(content: bytes, at: int) -> tuple[int, int]:
-    """A length, and where it ends."""
+    """Return a length, and the position after it."""
     if at >= len(content):
         raise ValueError("an element without a length")
     first = content[at]

@@ -1,4 +1,4 @@
-"""What a handshake came to, for people: protocol, cipher, certificates, and how the host name was judged."""
+"""Details of a handshake for messages: protocol, cipher, certificates, and the host name check."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_SHOWN: Final = 10
 
 
 def details(tls: ssl.SSLObject, meeting: Meeting, *, now: datetime) -> Iterator[tuple[str, str]]:
-    """Labels and texts, in the order in which they are worth reading."""
+    """Yield labels and texts, the most important first."""
     suite, _version, bits = tls.cipher() or ("none", "", 0)
     yield "protocol", tls.version() or "unknown"
     yield "cipher", f"{suite}, {bits} bits"

@@ -1,6 +1,6 @@
-"""Java's ssl.* keys, and librdkafka's for CRLs: what may be written for each, and the settings that they come to.
+"""Java's ssl.* keys, and librdkafka's for CRLs: their types, and the resulting settings.
 
-What one key says is judged by its type, what several say together by `read`; nothing here opens a file.
+Each key's type checks its value, and `read` checks combinations; no file is opened here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RETIRED: Final = frozenset({"SSL", "SSLV2", "SSLV2HELLO", "SSLV3", "TLSV1", "TL
 
 @attrs.frozen(kw_only=True)
 class TlsSettings:
-    """What the keys of one producer came to."""
+    """The settings of one producer."""
 
     trust: StoreSource | None
     revocation: StoreSource | None
@@ -40,7 +40,7 @@ class TlsSettings:
 
 
 def read(config: PluginConfig) -> TlsSettings:
-    """Raises ConfigError with everything that does not go together."""
+    """Read the settings. Raises ConfigError with all contradictions."""
     problems = [*_trust_problems(config), *_identity_problems(config)]
     lowest, highest = _versions(config, problems)
     if problems:
@@ -56,7 +56,7 @@ def read(config: PluginConfig) -> TlsSettings:
     )
 
 
-# The types of single keys
+# Types of single keys
 
 
 def _text(written: Any) -> str | None:
@@ -103,7 +103,7 @@ def _algorithm(written: Any) -> str:
 
 
 def _protocol(written: Any) -> str:
-    """The newest version that is spoken."""
+    """Parse the newest version to use."""
     text = _text(written) or "TLS"
     return "TLSv1.3" if text.upper() == "TLS" else _one_version(text)
 
@@ -135,7 +135,7 @@ def _items(written: Any) -> Sequence[str]:
 
 
 def _one_of_javas(*accepted: str) -> Callable[[Any], None]:
-    """The type of a key that chooses between parts of Java's: accepted where OpenSSL does the same anyhow."""
+    """Return a type for keys that choose parts of Java's: accepted if OpenSSL behaves the same."""
 
     def judge(written: Any) -> None:
         text = _text(written)
@@ -156,7 +156,7 @@ def _secret(name: str, meaning: str) -> ConfigKey:
 
 
 def _opener(name: str, meaning: str) -> ConfigKey:
-    """A password: a string, or a function that is asked for it whenever the store is read."""
+    """Return a key for a password: a string, or a function that is called whenever the store is read."""
     response = f"{meaning}; or a function that returns it"
     return ConfigKey(name=name, type=_password, default=None, meaning=response, secret=True, rotates=True)
 
@@ -211,7 +211,7 @@ KEYS: Final[Sequence[ConfigKey]] = (
 )
 
 
-# What several keys say together
+# Combinations of keys
 
 
 def _trust_problems(config: PluginConfig) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""One encrypted connection: OpenSSL between two buffers in memory, and the socket that they are moved to and from.
+"""One TLS connection: OpenSSL with two memory buffers, and the socket that bytes are moved to and from.
 
 Ciphertext waits here until the socket takes it, so `write` never has to be repeated with the same bytes.
 """
@@ -21,17 +21,17 @@ from ottla_transport_ssl.details import details
 from ottla_transport_ssl.refusals import Meeting, broken, hung_up, no_tls, refused, suite_refused
 
 AHEAD: Final = 256 * 1024
-"""Bytes that are taken over at a time, once the socket has taken those before."""
+"""Bytes that one write accepts, once the socket has taken the earlier ones."""
 
 RECEIVE: Final = 64 * 1024
 _MOST_RECEIVES: Final = 16
-"""In one call: a peer that never stops talking must not keep the I/O thread."""
+"""Maximum in one call: a peer that sends without end must not block the I/O thread."""
 
 _FIRST_BYTES: Final = 64
 
 
 class TlsLayer:
-    """Made by `TlsTransport.open`; *server_name* is the peer's in its certificate. After an error, only close it."""
+    """Created by `TlsTransport.open`; *server_name* is the peer's in its certificate. After an error, only close it."""
 
     def __init__(self, sock: socket.socket, *, setup: Setup, peer: str, server_name: str) -> None:
         self._sock = sock
@@ -43,7 +43,7 @@ class TlsLayer:
         self._ready = False
 
     def handshake(self) -> bool:
-        """As far as the bytes that are there allow. A refusal is raised, and the peer is told of it by an alert."""
+        """Continue the handshake as far as possible. If it fails, send the peer an alert and raise the error."""
         if not self._ready and not self._shake():
             return False
         self._judge_suite()
@@ -52,7 +52,7 @@ class TlsLayer:
         return True
 
     def write(self, chunks: Sequence[Buffer]) -> int:
-        """Encrypt as much as may be taken ahead, once everything before it has left."""
+        """Encrypt as much as the layer may buffer, once everything before it has been sent."""
         if not self._send():
             return 0
         plain = gathered(chunks, AHEAD)
@@ -70,17 +70,17 @@ class TlsLayer:
         return self._send()
 
     def read_into(self, buffer: memoryview) -> int | None:
-        """What one TLS record holds, or what is left of it."""
+        """Read the rest of one TLS record."""
         if not self.may_read() and not self._receive():
             return None
         for _ in range(_MOST_RECEIVES):
             try:
-                return cast(int, self._tls.read(len(buffer), buffer))  # how many, as there is a buffer
+                return cast(int, self._tls.read(len(buffer), buffer))  # the number of bytes, because there is a buffer
             except ssl.SSLWantReadError:
                 if not self._receive():
                     return None
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-                # Without a goodbye, too: an answer that was cut short is noticed by its length.
+                # Also without close_notify: the core notices by its length that a response was cut short.
                 return 0
             except ssl.SSLError as error:
                 self._tell()
@@ -88,8 +88,8 @@ class TlsLayer:
         return None
 
     def interest(self) -> Interest:
-        """To send what waits, and to hear during the handshake."""
-        # Answers of TLS itself, to a change of keys for example, are in nobody's `write`: they leave here.
+        """Write while bytes wait, and read during the handshake."""
+        # TLS's own responses, to a key update for example, are not part of any `write`: they are sent here.
         self._tell()
         wanted = Interest.NONE if self._ready else Interest.READ
         return wanted | Interest.WRITE if self._unsent or self._outgoing.pending else wanted
@@ -99,15 +99,15 @@ class TlsLayer:
         return self._incoming.pending > 0 or self._tls.pending() > 0
 
     def details(self) -> Sequence[tuple[str, str]]:
-        """What the handshake came to, for people."""
+        """Return the details of the handshake, for messages."""
         meeting = attrs.evolve(self._meeting, chain=shown_chain(self._tls))
         return tuple(details(self._tls, meeting, now=datetime.now(UTC)))
 
     def close(self) -> None:
-        """Say goodbye (close_notify), as far as the socket takes it at once."""
-        with contextlib.suppress(OSError):  # the peer may be gone already; an SSLError is one, too
+        """Send close_notify as far as the socket takes it at once, and close."""
+        with contextlib.suppress(OSError):  # the peer may have closed already; an SSLError is one, too
             if self._ready:
-                with contextlib.suppress(ssl.SSLError):  # mostly: its own goodbye has not come, and is not waited for
+                with contextlib.suppress(ssl.SSLError):  # usually: its close_notify is missing, and is not awaited
                     self._tls.unwrap()
                 self._tell()
             self._sock.shutdown(socket.SHUT_RDWR)
@@ -132,7 +132,7 @@ class TlsLayer:
         return False
 
     def _receive_greeting(self) -> bool:
-        """As `_receive`, with a look at the first bytes: they tell who is there when it is not TLS."""
+        """Receive like `_receive`, and keep the first bytes: they identify a peer without TLS."""
         try:
             return self._receive()
         except ConnectionError as cause:
@@ -151,7 +151,7 @@ class TlsLayer:
     # The socket
 
     def _receive(self) -> bool:
-        """Move to OpenSSL what the socket has, the end included; False: nothing now."""
+        """Move bytes from the socket to OpenSSL, the end included; return False if there are none now."""
         try:
             received = self._sock.recv(RECEIVE)
         except (BlockingIOError, InterruptedError):
@@ -165,7 +165,7 @@ class TlsLayer:
         return True
 
     def _push(self) -> bool:
-        """Move to the socket what OpenSSL has; True: all of it."""
+        """Move bytes from OpenSSL to the socket; return True if all were moved."""
         while self._unsent or self._outgoing.pending:
             if not self._unsent:
                 self._unsent = memoryview(self._outgoing.read())
@@ -179,12 +179,12 @@ class TlsLayer:
         return True
 
     def _tell(self) -> None:
-        """Send what can be sent now; a socket that is broken is noticed when it is read."""
+        """Send as much as possible now; a read notices a broken socket."""
         with contextlib.suppress(OSError):
             self._push()
 
     def _send(self) -> bool:
-        """As `_push`; what the peer said before it closed tells more than the system's error."""
+        """Send like `_push`; a peer's last message has more information than the system's error."""
         try:
             return self._push()
         except OSError:
@@ -192,7 +192,7 @@ class TlsLayer:
             raise
 
     def _hear_last_words(self) -> None:
-        """Raise a refusal that has arrived: in TLS 1.3 our certificate is judged after the handshake."""
+        """Raise an error that the peer sent: in TLS 1.3 it verifies our certificate after the handshake."""
         unwanted = memoryview(bytearray(RECEIVE))
         with contextlib.suppress(OSError):
             for _ in range(_MOST_RECEIVES):
@@ -201,7 +201,7 @@ class TlsLayer:
 
 
 def gathered(chunks: Sequence[Buffer], limit: int) -> Buffer:
-    """The first bytes of all chunks in a row, as many as the limit allows: one call of OpenSSL in place of many."""
+    """Return the first bytes of all chunks, up to the limit: one OpenSSL call in place of many."""
     if len(chunks) == 1 or (chunks and len(chunks[0]) >= limit):
         return memoryview(chunks[0])[:limit]
     parts: list[Buffer] = []
@@ -215,7 +215,7 @@ def gathered(chunks: Sequence[Buffer], limit: int) -> Buffer:
 
 
 def shown_chain(tls: ssl.SSLObject) -> Sequence[bytes]:
-    """The certificates that the peer has shown, also where they were refused; nothing where Python cannot say.
+    """Return the peer's certificates, also if they were refused; empty if Python cannot return them.
 
     Public from Python 3.13 on, and there before under another name.
     """

@@ -1,4 +1,4 @@
-"""Passwords of stores and keys: written in the configuration, or asked of a function whenever a store is read."""
+"""Passwords of stores and keys: configured, or returned by a function whenever a store is read."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Password: TypeAlias = Secret[str] | Callable[[], Any]
 
 
 def current(password: Password | None, *, key: str) -> Secret[str] | None:
-    """The password that holds now. ConfigError: the function raised, or returned none.
+    """Return the current password. Raises ConfigError if the function raised or returned none.
 
-    What it raises is never quoted, for it may hold the secret; our own errors keep their words.
+    Messages never quote its exception, because it may hold the secret; Ottla's own errors keep their message.
     """
     if password is None or isinstance(password, Secret):
         return password
@@ -32,7 +32,7 @@ def current(password: Password | None, *, key: str) -> Secret[str] | None:
         if isinstance(given.reveal(), str):
             return given if given.reveal() else None
         problem = f"{key} returned a {type(given.reveal()).__name__}, and a password is a string"
-    raise ConfigError([problem])  # out here it has no context, whose frames may hold the secret
+    raise ConfigError([problem])  # outside the except block it has no context, whose frames may hold the secret
 
 
 def _returned(function: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""The blocks of a PEM text, put back into shape: inline values often arrive on one line, or with "\\n" spelt out."""
+"""The blocks of a PEM text, reformatted: inline values often come on one line, or with "\\n" spelt out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ENCRYPTED: Final = "ENCRYPTED PRIVATE KEY"
 
 @attrs.frozen(kw_only=True)
 class Block:
-    """One block. `body` is what its base64 holds."""
+    """One block. `body` is its decoded base64."""
 
     label: str
     body: bytes = attrs.field(repr=False)
@@ -35,11 +35,11 @@ class Block:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether a password is needed, in PKCS#8 or in OpenSSL's older way."""
+        """Whether it needs a password, in PKCS#8 or in OpenSSL's older format."""
         return self.label == _ENCRYPTED or b"ENCRYPTED" in self.headers
 
     def written(self) -> bytes:
-        """The block as OpenSSL reads it."""
+        """Return the block as OpenSSL reads it."""
         headers = self.headers + b"\n\n" if self.headers else b""
         text = base64.b64encode(self.body)
         lines = b"".join(text[at : at + _COLUMNS] + b"\n" for at in range(0, len(text), _COLUMNS))
@@ -48,7 +48,7 @@ class Block:
 
 
 def blocks(text: bytes) -> Iterator[Block]:
-    """The blocks in their order; what stands between them is left out. ValueError: one is not base64."""
+    """Yield the blocks in order, without the text between them. ValueError: one is not base64."""
     for found in _BLOCK.finditer(text):
         label, inner = found[1].decode(), found[2].replace(b"\\n", b"\n").replace(b"\r", b"")
         headers = b"\n".join(_HEADER.findall(inner))

@@ -11,7 +11,7 @@ from ottla.interfaces import Secret
 
 
 class Pkcs12Error(Exception):
-    """The file cannot be read; `locked`: for lack of the right password, as far as one can tell."""
+    """The file cannot be read; `locked`: probably because the password is missing or wrong."""
 
     def __init__(self, message: str, *, locked: bool) -> None:
         self.locked = locked
@@ -20,7 +20,7 @@ class Pkcs12Error(Exception):
 
 @attrs.frozen(kw_only=True)
 class Pkcs12:
-    """What is in a file: all certificates, and the key as PEM with the chain that belongs to it. In DER."""
+    """The contents of a file: all certificates in DER, and the key as PEM with its chain."""
 
     certificates: Sequence[bytes]
     chain: Sequence[bytes]
@@ -28,7 +28,7 @@ class Pkcs12:
 
 
 def read_pkcs12(content: Secret[bytes], password: Secret[str] | None) -> Pkcs12:
-    """Raises Pkcs12Error, and PluginNotFoundError without the library."""
+    """Read a file. Raises Pkcs12Error, and PluginNotFoundError without the library."""
     try:
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives import serialization

@@ -20,17 +20,17 @@ logger = logging.getLogger(__name__)
 
 
 class TlsTransport:
-    """Opens encrypted connections, each with the files as they are at that moment."""
+    """Open TLS connections, each with the current contents of the files."""
 
     def __init__(self, setups: Setups) -> None:
         self._setups = setups
 
     def targets(self, host: str, port: int) -> Sequence[Target] | None:
-        """None: names are resolved as usual."""
+        """Return None: names are resolved as usual."""
         return None
 
     def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
-        """A layer over the connected socket, which may have come through a proxy."""
+        """Return a layer for the connected socket, which may go through a proxy."""
         peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
             return TlsLayer(sock, setup=self._setups.current(), peer=peer, server_name=server_name(host))
@@ -41,7 +41,7 @@ class TlsTransport:
 
 
 def server_name(host: str) -> str:
-    """The name as certificates have it: without the dot of a full name, or an address without its zone."""
+    """Return the name as in certificates: without a trailing dot, or an address without its zone."""
     address = host.partition("%")[0]
     try:
         return str(ipaddress.ip_address(address))

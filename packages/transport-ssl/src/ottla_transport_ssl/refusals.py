@@ -1,6 +1,6 @@
-"""What an error of `ssl` means, to whom it happened, and what helps: one of our own errors for each.
+"""Translation of `ssl` errors into Ottla's errors, with cause and remedy.
 
-The words of OpenSSL are kept where they say more than ours.
+OpenSSL's message is kept where it says more than Ottla's.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _MAJOR_VERSION: Final = 0x03
 
 _NOT_YET_VALID, _EXPIRED = 9, 10
 _OTHER_NAME: Final = frozenset({62, 64})
-"""Of X.509's verification results: no such name, no such address."""
+"""X.509 verification results: no such name, no such address."""
 
 _REVOKED: Final = 23
 _NO_LIST, _LIST_EXPIRED = 3, 12
 _ABOUT_LISTS: Final = frozenset({_NO_LIST, 5, 8, 11, _LIST_EXPIRED, 15, 16, 33, 35, 36, 44, 54})
-"""Results by which a revocation list is missing, expired, damaged, not of the issuer, or not to be understood."""
+"""Results for a revocation list that is missing, expired, damaged, of another issuer, or not understood."""
 
 
 @attrs.frozen(kw_only=True)
 class Meeting:
-    """A connection, for the words of its refusal: to whom, with what, and what the peer showed of itself."""
+    """A connection, for error messages: the peer, our setup, and the peer's certificates."""
 
     peer: str
     setup: Setup
@@ -55,7 +55,7 @@ class Meeting:
 
     @property
     def certificates(self) -> Sequence[Certificate]:
-        """What can be read of the peer's chain, its own certificate first."""
+        """The readable certificates of the peer's chain, its own one first."""
         found = []
         for der in self.chain:
             try:
@@ -66,7 +66,7 @@ class Meeting:
 
 
 def refused(error: ssl.SSLError, meeting: Meeting) -> OttlaError:
-    """Why the handshake failed."""
+    """Return the error for a failed handshake."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _not_verified(error, meeting)
     reason = error.reason or ""
@@ -80,7 +80,7 @@ def refused(error: ssl.SSLError, meeting: Meeting) -> OttlaError:
 
 
 def broken(error: ssl.SSLError, meeting: Meeting) -> OttlaError:
-    """Why a connection ended whose handshake was over. In TLS 1.3 only then a broker judges our certificate."""
+    """Return the error for a connection that broke after the handshake, when TLS 1.3 verifies our certificate."""
     sort = _alert(error.reason or "")
     if sort in _ABOUT_US:
         return _we_are_refused(sort, meeting)
@@ -88,7 +88,7 @@ def broken(error: ssl.SSLError, meeting: Meeting) -> OttlaError:
 
 
 def no_tls(heard: bytes, meeting: Meeting) -> ProtocolMismatchError | None:
-    """The refusal of a peer whose first bytes are not of TLS; None: they are."""
+    """Return the error for a peer whose first bytes are not TLS, or None."""
     if not heard or (heard[0] in _RECORD_TYPES and heard[1:2] in (b"", bytes([_MAJOR_VERSION]))):
         return None
     return ProtocolMismatchError(
@@ -97,7 +97,7 @@ def no_tls(heard: bytes, meeting: Meeting) -> ProtocolMismatchError | None:
 
 
 def hung_up(heard: bytes, meeting: Meeting) -> OttlaError:
-    """Why a peer closed the connection in the handshake: at once, as a Kafka listener without TLS does, or later."""
+    """Return the error for a peer that closed in the handshake: at once, as a listener without TLS, or later."""
     if not heard:
         return ProtocolMismatchError(
             f"{meeting.peer} hung up on our TLS greeting without an answer, as a listener without TLS does; "
@@ -109,14 +109,14 @@ def hung_up(heard: bytes, meeting: Meeting) -> OttlaError:
 
 
 def suite_refused(suite: str, meeting: Meeting) -> TlsHandshakeError:
-    """A suite of TLS 1.3 was chosen that is not among those allowed; Python could not leave it out of the offer."""
+    """Return the error for a TLS 1.3 suite that is not allowed; Python could not leave it out of the offer."""
     return TlsHandshakeError(
         f"{meeting.peer} chose {suite}, which is not in ssl.cipher.suites; Python's ssl always offers all suites of "
         "TLS 1.3: add it, or set ssl.enabled.protocols=TLSv1.2"
     )
 
 
-# The peer's certificate, judged by us
+# The peer's certificate, verified by OpenSSL
 
 
 def _not_verified(error: ssl.SSLCertVerificationError, meeting: Meeting) -> TlsHandshakeError:
@@ -179,7 +179,7 @@ def _revoked(meeting: Meeting) -> CertificateRevokedError:
 
 
 def _not_known_to_be_good(error: ssl.SSLCertVerificationError, meeting: Meeting) -> RevocationUnknownError:
-    """A list of the issuer is needed as soon as revocation is checked at all."""
+    """Return the error for a missing or unusable list; checking revocation requires a list of the issuer."""
     shown, revocation = meeting.certificates, meeting.setup.revocation
     issuer = shown[0].issuer if shown else "its issuer"
     ended = [each.next_update for each in (revocation.of(issuer) if revocation else ()) if each.next_update]
@@ -204,7 +204,7 @@ def _lists_from(meeting: Meeting) -> str:
     return str(meeting.setup.revocation.source) if meeting.setup.revocation is not None else "ssl.crl.location"
 
 
-# Ours, judged by the peer
+# Our certificate, verified by the peer
 
 _ABOUT_US: Final[Mapping[str, str]] = {
     "CERTIFICATE_REQUIRED": "",
@@ -216,7 +216,7 @@ _ABOUT_US: Final[Mapping[str, str]] = {
     "UNKNOWN_CA": "the broker does not know who issued it (ssl.truststore.location of the broker)",
     "ACCESS_DENIED": "it is good, and not enough",
 }
-"""Alerts that only a certificate of ours can have caused, or that it is missing."""
+"""Alerts about our certificate, or about its absence."""
 
 
 def _we_are_refused(sort: str, meeting: Meeting) -> ClientCertificateRequiredError:
@@ -234,10 +234,10 @@ def _we_are_refused(sort: str, meeting: Meeting) -> ClientCertificateRequiredErr
     )
 
 
-# What else there is
+# Other errors
 
 _PASSING: Final = frozenset({"INTERNAL_ERROR", "USER_CANCELLED"})
-"""The peer's own trouble: it may be over at the next try."""
+"""Internal errors of the peer, which may be gone at the next attempt."""
 
 
 def _versions(meeting: Meeting) -> str:
@@ -263,13 +263,13 @@ _REMEDIES: Final[Mapping[frozenset[str], Callable[[Meeting], str]]] = {
 
 
 def _alert(reason: str) -> str:
-    """The alert that the peer sent, by its name in the RFC; empty: the error is our own."""
+    """Return the peer's alert by its RFC name, or an empty string for an error of our own."""
     _prefix, found, name = reason.partition("ALERT_")
     return name if found else ""
 
 
 def _words(error: ssl.SSLError) -> str:
-    """What happened, without the file and line of OpenSSL's source."""
+    """Return the message, without the file and line of OpenSSL's source."""
     reason = error.reason or (error.args[1] if len(error.args) > 1 else str(error))
     alert = _alert(reason)
     said = (alert or reason).replace("_", " ").lower()

@@ -1,6 +1,6 @@
-"""Certificate revocation lists (CRLs, RFC 5280): read from `ssl.crl.location`, and what is known of them.
+"""Certificate revocation lists (CRLs, RFC 5280), read from `ssl.crl.location`.
 
-Whether a certificate is revoked is OpenSSL's decision. As in librdkafka the broker's own certificate is checked, not
+OpenSSL decides whether a certificate is revoked. As in librdkafka, only the broker's own certificate is checked, not
 those of the authorities above it.
 """
 
@@ -28,14 +28,14 @@ _INTEGER: Final = 0x02
 
 @attrs.frozen(kw_only=True)
 class RevocationList:
-    """Whose list it is, and until when the next one is due, if it says so."""
+    """A list's issuer, and the time of its next update, if it has one."""
 
     issuer: str
     next_update: datetime | None
 
     @classmethod
     def read(cls, der: bytes) -> Self:
-        """ValueError: these bytes are no CRL."""
+        """Parse a CRL. Raises ValueError if the bytes are none."""
         try:
             fields = list(elements(inside(next(elements(only(der, SEQUENCE))), SEQUENCE)))
             if fields[0].tag == _INTEGER:  # its version
@@ -49,22 +49,22 @@ class RevocationList:
 
 @attrs.frozen(kw_only=True)
 class Revocation:
-    """Where the lists come from, and what is in them."""
+    """The source of the lists, and the lists."""
 
     source: StoreSource
     lists: Sequence[RevocationList]
 
     def of(self, issuer: str) -> Sequence[RevocationList]:
-        """The lists of one issuer."""
+        """Return the lists of one issuer."""
         return [each for each in self.lists if each.issuer == issuer]
 
 
 def check_revocation(context: ssl.SSLContext, source: StoreSource | None) -> Revocation | None:
-    """Have the context refuse certificates that the lists name. Raises ConfigError."""
+    """Make the context refuse revoked certificates. Raises ConfigError."""
     if source is None:
         return None
     found = list(_lists(source))
-    # OpenSSL would trust a certificate that stands in the same file: it gets the lists only.
+    # OpenSSL would also trust a certificate in the same file: it gets only the lists.
     written = b"".join(Block(label=_LABEL, body=der).written() for der in found)
     with secret_file(written) as path:
         try:
@@ -76,7 +76,7 @@ def check_revocation(context: ssl.SSLContext, source: StoreSource | None) -> Rev
 
 
 def _lists(source: StoreSource) -> Iterator[bytes]:
-    """The lists in DER, from a file in PEM or of one list in DER."""
+    """Yield the lists in DER, from a PEM file or a file with one list in DER."""
     content = read_content(source).reveal()
     try:
         found = [block.body for block in blocks(content) if block.label == _LABEL]
@@ -93,6 +93,6 @@ def _lists(source: StoreSource) -> Iterator[bytes]:
 def _readable(found: Sequence[bytes]) -> Sequence[RevocationList]:
     lists = []
     for der in found:
-        with contextlib.suppress(ValueError):  # OpenSSL has taken it; only its words are missing
+        with contextlib.suppress(ValueError):  # OpenSSL accepts it; it is only missing in messages
             lists.append(RevocationList.read(der))
     return lists

@@ -1,4 +1,4 @@
-"""Bytes that OpenSSL will only read from a file, and that should never be on a disk: a private key."""
+"""A file for bytes that OpenSSL reads only from files, and that should never be on a disk: a private key."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager
 
 
 def secret_file(content: bytes) -> AbstractContextManager[str]:
-    """A path under which *content* can be read while the block lasts: in memory, where Linux offers that.
+    """Return a path with *content* for the duration of the block: in memory, where Linux supports that.
 
-    Elsewhere it is a temporary file that only this user may read, removed with the end of the block.
+    Elsewhere it is a temporary file that only this user can read, removed at the end of the block.
     """
     if sys.platform == "linux" and os.path.isdir("/proc/self/fd"):
         return _in_memory(content)
@@ -27,7 +27,7 @@ if sys.platform == "linux":
         with open(os.memfd_create("ottla"), "wb") as file:
             file.write(content)
             file.flush()
-            del content  # an error in the block passes this frame
+            del content  # an error's traceback includes this frame
             yield f"/proc/self/fd/{file.fileno()}"
 
 
@@ -37,7 +37,7 @@ def _on_disk(content: bytes) -> Iterator[str]:
     try:
         with open(descriptor, "wb") as file:
             file.write(content)
-        del content  # an error in the block passes this frame
+        del content  # an error's traceback includes this frame
         yield path
     finally:
         os.unlink(path)

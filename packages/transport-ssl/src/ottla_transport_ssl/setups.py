@@ -1,9 +1,9 @@
-"""What the next connection is made with: an `ssl` context, made again when a file that it came from has changed.
+"""The current `ssl` context for new connections, created again when one of its files has changed.
 
-Files are read when the producer is made, on its caller's thread, and afterwards on a thread of their own whenever a
-connection is opened. The I/O thread waits for that thread only for a moment: a network file system that does not answer
-must not stop the other connections. New files that are no good change nothing: the connections go on with what was read
-before, and one warning says why.
+Files are read when the producer is created, on its caller's thread. Afterwards a thread of its own reads them whenever
+a connection is opened. The I/O thread waits for that thread only briefly: a network file system that does not respond
+must not block other connections. Invalid new files change nothing: connections use what was read before, and one
+warning gives the reason.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from ottla_transport_ssl.system_store import places
 logger = logging.getLogger(__name__)
 
 SOON: Final = timedelta(days=30)
-"""A certificate that ends within this time is warned of."""
+"""Time before a certificate's end in which a warning is logged."""
 
 PATIENCE: float = 0.1
-"""Seconds for which a connection waits for its files. Local ones take a few milliseconds."""
+"""Seconds that a connection waits for its files. Local ones take a few milliseconds."""
 
 SLOW: float = 1.0
-"""Seconds after which files that do not answer are warned of."""
+"""Seconds after which a warning reports files that do not respond."""
 
 _MOST_SHOWN: Final = 3
 
@@ -39,7 +39,7 @@ _Stamps: TypeAlias = Sequence[tuple[int, ...] | None]
 
 
 class Setups:
-    """Gives out the current setup. For the I/O thread, once made. *clock* is the time of day."""
+    """Provide the current setup. After creation, for the I/O thread. *clock* is the time of day."""
 
     def __init__(self, settings: TlsSettings, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._settings = settings
@@ -59,7 +59,7 @@ class Setups:
         self._warn_of_ends()
 
     def current(self) -> Setup:
-        """The setup for a connection that begins now, with the files as they are if they can be read in time."""
+        """Return the setup for a new connection, with the current files if they can be read in time."""
         if self._files:
             if self._checked.is_set():
                 self._begin_check()
@@ -74,7 +74,7 @@ class Setups:
         self._check_began, self._slow = time.monotonic(), False
         try:
             threading.Thread(target=self._check, name="ottla-tls-files", daemon=True).start()
-        except RuntimeError as cause:  # the system gives no more threads, or the interpreter ends
+        except RuntimeError as cause:  # the system has no more threads, or the interpreter ends
             self._checked.set()
             logger.debug("the TLS files are not read again: %s", cause)
 
@@ -92,7 +92,7 @@ class Setups:
 
     def _check(self) -> None:
         try:
-            stamps = self._stamps()  # before reading: what changes meanwhile is seen the next time
+            stamps = self._stamps()  # before reading: a change meanwhile is found the next time
             if stamps != self._seen:
                 self._read_again(stamps)
         except Exception:
@@ -101,8 +101,10 @@ class Setups:
             self._checked.set()
 
     def _read_again(self, stamps: _Stamps) -> None:
-        """Use the new files. If they are no good they are read at the next connection too: perhaps they were not whole
-        yet, or the process had too many files open, and neither would change a stamp."""
+        """Use the new files. Invalid files are read again at the next connection, even with unchanged stamps.
+
+        They may have been incomplete, or the process had too many open files; neither changes a stamp.
+        """
         try:
             self._setup = make_setup(self._settings)
         except (ConfigError, PluginNotFoundError) as error:
@@ -116,10 +118,10 @@ class Setups:
     def _stamps(self) -> _Stamps:
         return [_stamp(file) for file in self._files]
 
-    # Certificates that end
+    # Expiry of certificates
 
     def _warn_of_ends(self) -> None:
-        """Warn of certificates that have ended or soon will: of each once, of those in one file with one line."""
+        """Warn of certificates that have expired or soon will: once for each, with one line for each file."""
         now = self._clock()
         ending: dict[str, list[Certificate]] = {}
         for source, certificate in self._setup.given:
@@ -151,7 +153,7 @@ def _warn_of_end(where: str, certificates: Sequence[Certificate], now: datetime)
 
 
 def _stamp(path: str) -> tuple[int, ...] | None:
-    """What changes when a file does; None: it cannot be read."""
+    """Return attributes that change with a file, or None if it cannot be read."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):

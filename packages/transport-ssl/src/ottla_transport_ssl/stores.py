@@ -1,6 +1,6 @@
-"""Trust stores and key stores: read from a file or from the configuration, whatever their format.
+"""Trust stores and key stores, read from a file or from the configuration, in any supported format.
 
-Decides which format it is and what must be in it. What is wrong is a ConfigError that names key and file.
+This module detects the format and checks the contents. Errors are ConfigErrors that name key and file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ottla_transport_ssl.pem import Block, blocks
 from ottla_transport_ssl.pkcs12 import Pkcs12, Pkcs12Error, read_pkcs12
 
 MOST_BYTES: Final = 16 << 20
-"""Of a file; the certificates of all public authorities together take less than 1 MB."""
+"""Maximum bytes of a file; the certificates of all public authorities together take less than 1 MB."""
 
 _NOT_WAITING: Final = getattr(os, "O_NONBLOCK", 0)
 
@@ -31,7 +31,7 @@ _DER: Final = b"\x30"
 
 
 class StoreType(enum.StrEnum):
-    """The formats that Java has; JKS is told from the others in order to say what to do about it."""
+    """Java's formats; JKS is detected only to report a remedy."""
 
     PEM = "PEM"
     PKCS12 = "PKCS12"
@@ -40,7 +40,7 @@ class StoreType(enum.StrEnum):
 
 @attrs.frozen(kw_only=True)
 class StoreSource:
-    """Where a store is, by which key, and what opens it."""
+    """A store's location, its configuration key, and its password."""
 
     key: str
     type: StoreType | None
@@ -56,7 +56,7 @@ class StoreSource:
 
 @attrs.frozen(kw_only=True)
 class Identity:
-    """Our own certificate, its chain, and the private key as PEM; `password` opens the key, if it is encrypted."""
+    """The client's certificate, its chain, and the private key as PEM; `password` decrypts an encrypted key."""
 
     chain: Sequence[bytes] = attrs.field(repr=False)
     key: bytes = attrs.field(repr=False)
@@ -65,7 +65,7 @@ class Identity:
 
 
 def authorities(source: StoreSource) -> Sequence[bytes]:
-    """The certificates of a trust store, in DER."""
+    """Return the certificates of a trust store, in DER."""
     content = read_content(source)
     match _type(source, content):
         case StoreType.PEM:
@@ -80,7 +80,7 @@ def authorities(source: StoreSource) -> Sequence[bytes]:
 
 
 def identity(source: StoreSource) -> Identity:
-    """The certificate and the key of a key store."""
+    """Return the certificate and the key of a key store."""
     content = read_content(source)
     match _type(source, content):
         case StoreType.PEM:
@@ -92,7 +92,7 @@ def identity(source: StoreSource) -> Identity:
 
 
 def read_content(source: StoreSource) -> Secret[bytes]:
-    """What the file or the configuration holds. Raises ConfigError."""
+    """Return the contents of the file or of the configuration. Raises ConfigError."""
     if source.inline is not None:
         return Secret(source.inline.reveal().encode())
     assert source.location is not None, "a store is in a file or in the configuration"
@@ -107,7 +107,7 @@ def read_content(source: StoreSource) -> Secret[bytes]:
 
 
 def _read(path: str) -> bytes:
-    # Without waiting: it may be a pipe that nobody writes to.
+    # Without blocking: it may be a pipe without a writer.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NOT_WAITING)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("it is no file")
@@ -119,9 +119,9 @@ def _read(path: str) -> bytes:
 
 
 def _type(source: StoreSource, content: Secret[bytes]) -> StoreType:
-    """The format, by the content; a type that was set and contradicts it is refused."""
+    """Return the format of the content; a configured type that contradicts it is refused."""
     seen = _seen(content.reveal())
-    # Java, too, takes PKCS12 for JKS: since Java 9 keytool writes the one by the other's name.
+    # Java, too, accepts PKCS12 for JKS: since Java 9 keytool writes PKCS12 under that name.
     wanted = StoreType.PKCS12 if (source.type, seen) == (StoreType.JKS, StoreType.PKCS12) else source.type
     if seen is None:
         _refuse(source, f"it is no store: neither a text with {_PEM.decode()}... (PEM) nor PKCS12")

@@ -1,6 +1,6 @@
-"""Cipher suites: from Java's names, which are IANA's, to OpenSSL's.
+"""Translation of cipher suites from Java's names, which are IANA's, to OpenSSL's.
 
-Only what Kafka's brokers may offer and OpenSSL still has: no anonymous suites, no NULL, RC4, DES or export ones.
+Only suites that Kafka's brokers may offer and OpenSSL still has: no anonymous suites, no NULL, RC4, DES or export ones.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ TLS13: Final = frozenset(
         "TLS_AES_128_CCM_8_SHA256",
     }
 )
-"""In TLS 1.3 both call them alike."""
+"""TLS 1.3 suites, which have the same name in both."""
 
 OFFERED_ANYHOW: Final = frozenset({"TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256"})
-"""What OpenSSL offers in TLS 1.3; Python's ssl cannot change that before 3.15."""
+"""OpenSSL's TLS 1.3 suites; Python's ssl cannot change them before 3.15."""
 
 _EXCHANGES: Final[Mapping[str, str]] = {
     "ECDHE_ECDSA": "ECDHE-ECDSA-",
@@ -48,18 +48,18 @@ _CIPHERS: Final[Mapping[str, str]] = {
 
 @attrs.frozen(kw_only=True)
 class Suites:
-    """What may be used: OpenSSL's names for TLS 1.2, and those of TLS 1.3."""
+    """The allowed suites: OpenSSL's names for TLS 1.2, and those of TLS 1.3."""
 
     tls12: Sequence[str]
     tls13: frozenset[str]
 
     def serve(self, version: ssl.TLSVersion) -> bool:
-        """Whether a version has any."""
+        """Return whether a version has any suite."""
         return bool(self.tls13 if version is ssl.TLSVersion.TLSv1_3 else self.tls12)
 
 
 def read_suites(names: Sequence[str]) -> Suites:
-    """ValueError: a name that nobody here knows."""
+    """Parse names. Raises ValueError for an unknown one."""
     tls13 = [name for name in names if name in TLS13]
     available = _available()
     tls12 = [_openssl_name(name, available) for name in names if name not in TLS13]
@@ -83,7 +83,7 @@ def _openssl_name(name: str, available: frozenset[str]) -> str:
 
 
 def _available() -> frozenset[str]:
-    """What this OpenSSL can do in TLS 1.2, by its own names."""
+    """Return the TLS 1.2 suites of this OpenSSL, by its own names."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_ciphers("ALL:!aNULL:!eNULL:!PSK:!SRP")
     return frozenset(suite["name"] for suite in context.get_ciphers()) - TLS13

@@ -1,7 +1,7 @@
-"""The system's authorities, read whole before the first connection.
+"""The system's trusted certificates, read completely before the first connection.
 
-OpenSSL would look into their folder in the middle of a handshake, which is on the I/O thread: a folder on a network
-file system that does not answer would then keep every connection waiting.
+OpenSSL would read their folder during a handshake, which is on the I/O thread: a network file system that does not
+respond would then block every connection.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Final
 from ottla.errors.open_files import exhausted
 
 _HASHED: Final = re.compile(r"[0-9a-f]{8}\.[0-9]+")
-"""The names that OpenSSL looks for in the folder, which `openssl rehash` makes."""
+"""Names that OpenSSL reads in the folder; `openssl rehash` creates them."""
 
 
 def places() -> Sequence[str]:
-    """The file and the folders where OpenSSL has its authorities, or SSL_CERT_FILE and SSL_CERT_DIR."""
+    """Return the file and the folders of OpenSSL's authorities, or SSL_CERT_FILE and SSL_CERT_DIR."""
     if sys.platform == "win32":
         return ()
     paths = ssl.get_default_verify_paths()
@@ -32,18 +32,18 @@ def places() -> Sequence[str]:
 
 
 def trust_system(context: ssl.SSLContext) -> None:
-    """Have the context trust them. OSError: too many files are open; what else cannot be read is passed over."""
-    if sys.platform == "win32":  # a store of Windows, which Python reads whole
+    """Trust these authorities. Raises OSError if too many files are open; other unreadable files are skipped."""
+    if sys.platform == "win32":  # Windows has a store, which Python reads completely
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
         return
     known = b""
     for file in (file for place in places() for file in _files(place)):
         try:
             content = _read(file)
-            if content.strip() not in known:  # on Debian the file has what the folder has
+            if content.strip() not in known:  # on Debian the file has the same certificates as the folder
                 context.load_verify_locations(cafile=file)
         except ssl.SSLError:
-            continue  # no certificate, as for OpenSSL
+            continue  # no certificate; OpenSSL skips it, too
         except OSError as error:
             if exhausted(error):
                 raise
@@ -57,7 +57,7 @@ def _read(file: str) -> bytes:
 
 
 def _files(place: str) -> Iterator[str]:
-    """The file itself, or those of the folder that OpenSSL would read."""
+    """Yield the file itself, or those of the folder that OpenSSL would read."""
     try:
         names = sorted(os.listdir(place))
     except NotADirectoryError:
@@ -74,7 +74,7 @@ def _files(place: str) -> Iterator[str]:
 
 
 def _is_file(path: str) -> bool:
-    """Whether it can be read without waiting: the open of a pipe would wait for its writer."""
+    """Return whether it can be read without blocking: opening a pipe would wait for its writer."""
     with contextlib.suppress(OSError):
         return stat.S_ISREG(os.stat(path).st_mode)
     return False

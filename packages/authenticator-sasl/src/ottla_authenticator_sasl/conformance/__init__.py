@@ -1,6 +1,6 @@
-"""What the suites need to know of these mechanisms, also for `ottla plugins check`: brokers that check what is said.
+"""Brokers for the conformance suites of these mechanisms and for `ottla plugins check`; they verify each message.
 
-They need ottla-testkit, so nothing else may import this.
+They need ottla-testkit, so no other module may import this.
 """
 
 from ottla_authenticator_sasl.conformance.gssapi import GssapiConformance

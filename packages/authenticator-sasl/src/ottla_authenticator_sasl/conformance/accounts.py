@@ -1,4 +1,4 @@
-"""Whom the brokers of the suites know: whoever the check was given, else somebody of its own."""
+"""Users of the suites' brokers: the one in the check's settings, else a default one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WAYS_TO_WRITE_A_LOGIN: Final = frozenset({USERNAME, PASSWORD, JAAS})
 
 
 class Account(NamedTuple):
-    """A user, as a broker knows them."""
+    """A user's name and password, as a broker knows them."""
 
     name: str
     password: str
@@ -22,14 +22,14 @@ ALICE: Final = Account("alice", "s3cret-of-alice")
 
 
 def with_a_login(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """These settings, and alice's login where they have none."""
+    """Return these settings, with alice's login if they have none."""
     if _WAYS_TO_WRITE_A_LOGIN & given.keys():
         return given
     return {**given, USERNAME: ALICE.name, PASSWORD: ALICE.password}
 
 
 def account(settings: Mapping[str, Any]) -> Account:
-    """Who logs in with these settings, which are known to be good."""
+    """Return the user of these settings, which must be valid."""
     if JAAS in settings:
         options = login_module(settings[JAAS]).options
         return Account(options["username"], options["password"])

@@ -1,4 +1,4 @@
-"""A broker that takes GSSAPI, and a library in place of the real one, which needs a KDC."""
+"""A broker that takes GSSAPI, and a replacement of the real library, which needs a KDC."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla_testkit.conformance import AuthenticatorConformance, SaslBroker
 
 
 class KerberosBroker:
-    """The service of that library: a ticket, an offer of no layer, the choice of none."""
+    """The service of that library: it takes a ticket, offers no security layer, and takes that choice."""
 
     def __init__(self) -> None:
         self.satisfied = False
@@ -27,7 +27,7 @@ class KerberosBroker:
         }
 
     def answer(self, data: bytes) -> bytes:
-        """Each message once."""
+        """Take each message once, in order."""
         self.satisfied = data.startswith(b"wrapped:")
         if data not in self._answers:
             raise ValueError("that is out of place")
@@ -35,13 +35,13 @@ class KerberosBroker:
 
 
 class GssapiConformance(AuthenticatorConformance):
-    """Every promise of a mechanism but those that are the library's business, such as who proves what."""
+    """All requirements for a mechanism, except those that the library itself meets, such as mutual authentication."""
 
     settings: ClassVar[Mapping[str, Any]] = {SERVICE: "kafka"}
 
     @pytest.fixture
     def mechanism(self, monkeypatch: pytest.MonkeyPatch) -> Mechanism:
-        """As it is installed; the library may be missing."""
+        """The installed mechanism; the library may be missing."""
         monkeypatch.setitem(sys.modules, "gssapi", library_of_kerberos())
         registry = Registry()
         made: Mechanism = make_alone(registry.plugin("authenticator", NAME), self.settings, registry=registry)

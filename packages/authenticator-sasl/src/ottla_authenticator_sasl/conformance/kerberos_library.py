@@ -1,4 +1,4 @@
-"""The library `gssapi` as far as it is used, for the real one needs Kerberos' headers, and a KDC, to be there."""
+"""The parts of the library `gssapi` that are used; the real one needs Kerberos' headers, and a KDC."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 
 class GSSError(Exception):
-    """As `gssapi.exceptions.GSSError`."""
+    """Like `gssapi.exceptions.GSSError`."""
 
 
 class RequirementFlag(enum.IntEnum):
-    """As `gssapi.RequirementFlag`."""
+    """Like `gssapi.RequirementFlag`."""
 
     mutual_authentication = 2
     out_of_sequence_detection = 8
@@ -20,7 +20,7 @@ class RequirementFlag(enum.IntEnum):
 
 
 class Context:
-    """As `gssapi.SecurityContext`: one token each way, and wrapping is a prefix."""
+    """Like `gssapi.SecurityContext`: one token in each direction, and wrapping adds a prefix."""
 
     def __init__(self, **arguments: Any) -> None:
         self.arguments = arguments
@@ -49,7 +49,7 @@ def recorded(**arguments: Any) -> Any:
 
 
 def library_of_kerberos() -> Any:
-    """The module `gssapi`."""
+    """Return a replacement for the module `gssapi`."""
     module: Any = types.ModuleType("gssapi")
     module.exceptions = types.SimpleNamespace(GSSError=GSSError)
     module.RequirementFlag = RequirementFlag

@@ -1,4 +1,4 @@
-"""A broker that takes OAUTHBEARER, and knows which token is good."""
+"""A broker that takes OAUTHBEARER, and knows the valid token."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ TOKEN: Final = ".".join((_part({"alg": "none"}), _part({"sub": "alice"}), "c2lnb
 
 
 def a_token() -> str:
-    """As a user's function gives it."""
+    """Return a token, like a user's function."""
     return TOKEN
 
 
 class TokenBroker:
-    """Takes one token."""
+    """Take one token."""
 
     satisfied = False
 
     def answer(self, data: bytes) -> bytes:
-        """Nothing, which means yes."""
+        """Return an empty message, which means success."""
         if f"auth=Bearer {TOKEN}\x01".encode() not in data:
             raise ValueError("the token is another one")
         self.satisfied = True
@@ -41,12 +41,12 @@ class TokenBroker:
 
 
 def with_a_token(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """These settings, and a function that gives a token, where they name no source."""
+    """Return these settings, with a function that returns a token if they name no source."""
     return given if {PROVIDER, URL, JAAS} & given.keys() else {**given, PROVIDER: a_token}
 
 
 class OAuthBearerConformance(AuthenticatorConformance):
-    """Every promise of a mechanism that shows a token."""
+    """All requirements for a mechanism that sends a token."""
 
     secrets = (TOKEN,)
     settings: ClassVar[Mapping[str, Any]] = with_a_token({})
@@ -54,5 +54,5 @@ class OAuthBearerConformance(AuthenticatorConformance):
 
     @pytest.fixture
     def broker(self) -> Callable[[], SaslBroker] | None:
-        """None for anybody else's tokens: which of them are good only a real broker knows."""
+        """None for other tokens: only a real broker knows which of them are valid."""
         return TokenBroker if self.settings.get(PROVIDER) is a_token else None

@@ -12,7 +12,7 @@ from ottla_testkit.conformance import AuthenticatorConformance, SaslBroker
 
 
 class PlainBroker:
-    """Knows one name and password, and has nothing to say."""
+    """Take one name and password; send nothing."""
 
     satisfied = False
 
@@ -20,7 +20,7 @@ class PlainBroker:
         self._known = known
 
     def answer(self, data: bytes) -> bytes:
-        """Nothing, which means yes."""
+        """Return an empty message, which means success."""
         if data != f"\0{self._known.name}\0{self._known.password}".encode():
             raise ValueError("name or password are wrong")
         self.satisfied = True
@@ -28,7 +28,7 @@ class PlainBroker:
 
 
 class PlainConformance(AuthenticatorConformance):
-    """Every promise of a mechanism, by name and password."""
+    """All requirements for a mechanism with name and password."""
 
     secrets = (ALICE.password,)
     settings: ClassVar[Mapping[str, Any]] = with_a_login({})

@@ -1,4 +1,4 @@
-"""A broker that takes SCRAM: the server of RFC 5802, which knows the keys of one user."""
+"""A broker that takes SCRAM: the server of RFC 5802, with the keys of one user."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ScramBroker:
         self._server = self._mac(salted, b"Server Key")
 
     def answer(self, data: bytes) -> bytes:
-        """The salt, then the proof that it knows the password, too."""
+        """Return the salt, then the proof that the broker knows the password, too."""
         said = data.decode()
         return (self._second(*self._first, said) if self._first else self._begin(said)).encode()
 
@@ -62,7 +62,7 @@ class ScramBroker:
 
 
 class ScramSha256Conformance(AuthenticatorConformance):
-    """Every promise of a mechanism in which both sides prove something."""
+    """All requirements for a mechanism with mutual authentication."""
 
     secrets = (ALICE.password,)
     mutual = True

@@ -43,7 +43,7 @@ class Node(Process):
 
     @property
     def kept_partitions(self) -> dict[str, set[int]]:
-        """Return the partitions whose files it has, by topic; without those that are about to be deleted."""
+        """The partitions whose files it has, by topic; without those that are about to be deleted."""
         kept: dict[str, set[int]] = {}
         for folder in self.data.glob("*-*/"):
             topic, _, partition = folder.name.rpartition("-")

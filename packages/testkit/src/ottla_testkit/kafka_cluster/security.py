@@ -60,14 +60,14 @@ class Security:
 
     @property
     def jvm_options(self) -> Sequence[str]:
-        """Return the system properties that a broker needs."""
+        """The system properties that a broker needs."""
         if self.identity is None:
             return ()
         return (f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.identity.keys_url}",)
 
     @property
     def format_options(self) -> Sequence[str]:
-        """Return the options for formatting the storage: the users of SCRAM."""
+        """The options for formatting the storage: the users of SCRAM."""
         return [
             option
             for name, password in self.users.items()

@@ -54,12 +54,12 @@ class Process:
 
     @property
     def log(self) -> str:
-        """Return the output so far, over all starts."""
+        """The output so far, over all starts."""
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     @property
     def log_since_start(self) -> bytes:
-        """Return the output since the latest start."""
+        """The output since the latest start."""
         with contextlib.suppress(FileNotFoundError), self.log_file.open("rb") as log:
             log.seek(self._log_start)
             return log.read()

@@ -109,7 +109,7 @@ class SimulatedNetwork:
 
     @property
     def links(self) -> Sequence[Link]:
-        """Return the connections that the client has not closed."""
+        """The connections that the client has not closed."""
         return list(self._links.values())
 
     def retire(self, node: int, reason: OttlaError) -> None:

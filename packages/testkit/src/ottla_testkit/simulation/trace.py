@@ -20,5 +20,5 @@ class Trace:
 
     @property
     def digest(self) -> str:
-        """Return a digest that is equal for equal histories."""
+        """A digest that is equal for equal histories."""
         return self._hash.hexdigest()

@@ -64,7 +64,7 @@ class Package:
         return f"ottla_{self.kind}_{self._plain('_')}"
 
     def write(self, folder: Path) -> Path:
-        """Write the package and return its folder. FileExistsError unless that is new or empty: nothing is replaced."""
+        """Write the package and return its folder. FileExistsError unless it is new or empty: no overwrites."""
         if folder.exists() and any(folder.iterdir()):
             raise FileExistsError(f"{folder} exists and is not empty; name another folder with --directory")
         words = self._words()

@@ -60,7 +60,7 @@ class LayerSession:
 
     @property
     def events(self) -> Interest:
-        """Return the ready events of the socket among those that the selector would watch."""
+        """The ready events of the socket among those that the selector would watch."""
         wanted = self.layer.interest()
         if self.ready:
             wanted |= Interest.READ
