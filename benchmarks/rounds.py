@@ -145,7 +145,7 @@ def _measure(servers: str, peer: str, topic: str, workload: Workload, timeout: f
 def _mismatch(broker: Broker, topic: str, workload: Workload, measurement: Measurement) -> str | None:
     """Return why a run is invalid: the numbers of records sent, held by the broker and called back differ."""
     sent, called_back = measurement.sent, measurement.called_back
-    deadline = time.monotonic() + (ANSWER_SECONDS if workload.acks == "0" else 0.0)  # nobody waited for the broker
+    deadline = time.monotonic() + (ANSWER_SECONDS if workload.acks == "0" else 0.0)  # the client did not wait for it
     while (held := broker.held(topic, workload.partitions)) < sent and time.monotonic() < deadline:
         time.sleep(0.1)
     if held != sent:

@@ -1,11 +1,11 @@
 """The licenses of all that our packages and their tests import: writes docs/licenses.md, or checks it.
 
-    python tools/licenses.py           writes the page
-    python tools/licenses.py --check   changes nothing; prints what is wrong, and ends with 1 if anything is
+python tools/licenses.py           writes the page
+python tools/licenses.py --check   changes nothing; prints what is wrong, and ends with 1 if anything is
 
-It reads the requirements of the packages and of the tests' environment, in which it runs, and the metadata of what is
-installed there with all that it requires. A license that is not allowed is an error, and so is one that is not on the
-page. Lines for what another Python or system would install stay on the page.
+It reads the requirements of the packages and of the tests' environment, in which it runs, and the metadata of the
+installed distributions with all their requirements. A license that is not allowed is an error, and so is one that is
+not on the page. Lines for distributions of another Python or system stay on the page.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ PERMISSIVE: Final = frozenset(
     )
 )
 IN_TESTS: Final = PERMISSIVE | {"MPL-2.0"}
-"""Of what tests import and nobody ships."""
+"""Licenses allowed for distributions that only tests import and no package requires."""
 
 EXCEPTIONS: Final[Mapping[str, str]] = {"crc32c": "LGPL-2.1-or-later"}
-"""Allowed by name, each explained on the page."""
+"""Distributions allowed by name, each explained on the page."""
 
 NOT_INSTALLED: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
     "gssapi": ("ISC", ["decorator"]),
     "decorator": ("BSD-2-Clause", []),
     "pyjwt": ("MIT", ["cryptography"]),
 }
-"""What an environment of tests may lack: the license, and what it requires. gssapi needs libraries of the system."""
+"""Distributions that a test environment may lack, with license and requirements. gssapi needs system libraries."""
 
 SPDX: Final[Mapping[str, str]] = {
     "3-Clause BSD License": "BSD-3-Clause",
@@ -68,7 +68,7 @@ SPDX: Final[Mapping[str, str]] = {
     "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
     "Python Software Foundation License": "PSF-2.0",
 }
-"""Metadata of before PEP 639, as SPDX has it."""
+"""Metadata from before PEP 639, as SPDX."""
 
 INTRODUCTION: Final = """\
 # Licenses
@@ -94,7 +94,7 @@ and a bundle can leave it out; pip still installs it, as a requirement of `ottla
 
 @dataclass(frozen=True, order=True)
 class Dependency:
-    """What is imported: its license as SPDX, and whether packages import it or only tests."""
+    """An imported distribution: its license as SPDX, and whether packages import it or only tests."""
 
     name: str
     license: str
@@ -102,7 +102,7 @@ class Dependency:
 
     @property
     def allowed(self) -> bool:
-        """Whether its license may be used."""
+        """Whether its license is allowed."""
         if EXCEPTIONS.get(self.name) == self.license:
             return True
         good = IN_TESTS if self.tests_only else PERMISSIVE
@@ -111,7 +111,7 @@ class Dependency:
 
 
 def requirements(root: Path) -> tuple[list[Requirement], list[Requirement]]:
-    """What packages of ours require in any of their forms, and what only tests do."""
+    """Return the requirements of our packages, with all extras, and those of tests only."""
     shipped: list[Requirement] = []
     tested: list[Requirement] = []
     for file in sorted([*root.glob("packages/*/pyproject.toml"), *root.glob("examples/*/pyproject.toml")]):
@@ -128,7 +128,7 @@ def requirements(root: Path) -> tuple[list[Requirement], list[Requirement]]:
 
 
 def closure(wanted: Iterable[Requirement]) -> Iterator[str]:
-    """The names of what is required and of what that requires, our own packages left out."""
+    """Yield the names of the requirements and of theirs, without our own packages."""
     seen: set[tuple[str, str]] = set()
     pending = [(requirement, "") for requirement in wanted]
     while pending:
@@ -149,7 +149,7 @@ def closure(wanted: Iterable[Requirement]) -> Iterator[str]:
 
 
 def license_of(name: str) -> str:
-    """As SPDX. Raises LookupError for one that cannot be known."""
+    """Return the license as SPDX. Raises LookupError if it is unknown."""
     try:
         found = metadata.metadata(name)
     except metadata.PackageNotFoundError:
@@ -163,7 +163,7 @@ def license_of(name: str) -> str:
 
 
 def dependencies(root: Path) -> tuple[list[Dependency], list[str]]:
-    """All, and what is wrong with those that are not there."""
+    """Return all dependencies, and problems of those that are missing."""
     shipped, tested = requirements(root)
     imported = set(closure(shipped))
     found, problems = [], []
@@ -176,7 +176,7 @@ def dependencies(root: Path) -> tuple[list[Dependency], list[str]]:
 
 
 def page(found: Sequence[Dependency]) -> str:
-    """What stands on the page."""
+    """Return the text of the page."""
     lines = [INTRODUCTION]
     for title, tests_only in (("Imported by packages", False), ("Imported by tests only", True)):
         lines.append(f"## {title}\n\n| package | license |\n|---|---|")
@@ -186,7 +186,7 @@ def page(found: Sequence[Dependency]) -> str:
 
 
 def read(text: str) -> list[Dependency]:
-    """What a page lists."""
+    """Return the dependencies that a page lists."""
     _introduction, _mark, tables = text.partition("## Imported by packages")
     shipped, _mark, tested = tables.partition("## Imported by tests only")
     row = re.compile(r"^\| (?!package )([\w.-]+) \| ([^|]+) \|$", re.MULTILINE)
@@ -198,7 +198,7 @@ def read(text: str) -> list[Dependency]:
 
 
 def problems_of(root: Path) -> Iterator[str]:
-    """What is wrong with the page, or with what is installed."""
+    """Yield problems of the page, or of the installed distributions."""
     found, problems = dependencies(root)
     yield from problems
     yield from (f"{each.name}: its license {each.license} is not allowed here" for each in found if not each.allowed)
@@ -223,7 +223,7 @@ def _is_installed(name: str) -> bool:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write or check; the exit code."""
+    """Write or check; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)

@@ -1,9 +1,9 @@
-"""The pages of the documentation site that are not in docs/, and links that lead the same way on the site.
+"""Pages of the documentation site that are not in docs/, and links that work on the site.
 
-A hook of MkDocs, named in mkdocs.yml. The README is the first page; DESIGN, CONTRIBUTING, the changelog and the READMEs
-of packages and examples are pages, too, from where they are: nothing is there twice. Links between files of the
-repository become links between pages. A link to a file that is no page leads to `repo_url` if mkdocs.yml has one, and
-else only its text stays.
+This is a hook of MkDocs, named in mkdocs.yml. The README is the first page. DESIGN, CONTRIBUTING, the changelog and the
+READMEs of packages and examples are pages, too, from their places in the repository, without copies. Links between
+files of the repository become links between pages. A link to a file that is no page leads to `repo_url` if mkdocs.yml
+has one; else only its text stays.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _ABROAD: Final = re.compile(r"[a-z]+:|#|/")
 
 
 def outside(root: Path) -> dict[str, str]:
-    """The files that are pages although they are not in docs/: where each is in the repository, and on the site."""
+    """Return the files outside of docs/ that are pages: path in the repository, and path on the site."""
     readmes = sorted(path.relative_to(root).as_posix() for pattern in READMES for path in root.glob(pattern))
     return ALONE | {CHANGELOG: "changelog.md"} | {name: f"{posixpath.dirname(name)}.md" for name in readmes}
 
 
 def text_of(root: Path, name: str) -> str:
-    """The text of such a page; what no release has yet stands at the top of the changelog."""
+    """Return the text of such a page; the changelog begins with unreleased changes."""
     text = (root / name).read_text(encoding="utf-8")
     if name == CHANGELOG:
         head, mark, rest = text.partition("<!-- towncrier")
@@ -60,7 +60,7 @@ def text_of(root: Path, name: str) -> str:
 
 
 def unreleased(folder: Path) -> Iterator[str]:
-    """The fragments, as the changelog will have them."""
+    """Yield the fragments, as the changelog will contain them."""
     fragments = sorted(folder.glob("*.md"), key=lambda path: (int(path.name.partition(".")[0]), path.name))
     yield "## Not released yet\n"
     for kind, title in KINDS.items():
@@ -73,7 +73,7 @@ def unreleased(folder: Path) -> Iterator[str]:
 
 
 def suites(root: Path) -> str:
-    """The page of what the testkit's suites expect of plugins: each suite, and the sentences that its tests are."""
+    """Return the page of the testkit's suites: each suite, and a sentence for each of its tests."""
     lines = [SUITES]
     for path in sorted((root / CONFORMANCE).glob("*.py")):
         for suite in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -97,9 +97,9 @@ def relinked(
     repository: str | None,
     titles: Mapping[str, str | None] | None = None,
 ) -> str:
-    """The text of the file *source*, its links leading to *pages* (by file) or into the *repository*.
+    """Return the text of the file *source*, its links leading to *pages* (by file) or into the *repository*.
 
-    Nobody sees files on the site: a link that is called by its file is called by the page's title, of *titles* by page.
+    The site shows no files: a link whose text is its file gets the page's title, from *titles* by page.
     """
 
     def lead(link: re.Match[str]) -> str:
@@ -122,7 +122,7 @@ def relinked(
 
 
 def listed(nav: Iterable[Any], pages: Iterable[str], taken: set[str] | None = None) -> list[Any]:
-    """The navigation, with the pages that a name with `*` stands for, except those that have a place of their own."""
+    """Return the navigation; a name with `*` stands for the matching pages that are not listed elsewhere."""
     entries = list(nav)
     taken = set(_named(entries)) if taken is None else taken
     found: list[Any] = []
@@ -151,11 +151,11 @@ def _named(entries: Iterable[Any]) -> Iterator[str]:
                 yield entry
 
 
-# What MkDocs calls
+# Hooks that MkDocs calls
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Bring in the pages from outside of docs/."""
+    """Add the pages from outside of docs/."""
     file = import_module("mkdocs.structure.files").File
     root = _root(config)
     for name, page in outside(root).items():
@@ -166,7 +166,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Lead the page's links to pages; the first page needs no list of itself."""
+    """Rewrite the page's links; the first page needs no list of itself."""
     if page.file.src_uri == "index.md":
         page.meta["hide"] = ["navigation"]
     sources = {name: uri for name, uri in outside(_root(config)).items()}

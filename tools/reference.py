@@ -1,9 +1,9 @@
-"""The reference pages that are made of declarations: every setting, every metric, every code that brokers answer with.
+"""Reference pages generated from declarations: every setting, every metric, every error code of brokers.
 
-    python tools/reference.py           writes docs/configuration.md, docs/metrics.md and docs/error-codes.md
-    python tools/reference.py --check   changes nothing; prints which are stale, and ends with 1 if any is
+python tools/reference.py           writes docs/configuration.md, docs/metrics.md and docs/error-codes.md
+python tools/reference.py --check   changes nothing; prints which are stale, and ends with 1 if any is
 
-Settings of the core are the options of its sections, those of plugins what `ottla_config_keys` of our packages says.
+Settings of the core are the options of its sections; those of plugins come from `ottla_config_keys` of our packages.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ A setting that does not exist is refused with the nearest one that does; all pro
 """
 
 NOT_HAD: Final = ("not to be had", "not available")
-"""How a declaration begins whose key is known only to be refused."""
+"""Beginning of the declaration of a key that is always refused."""
 
 NOT_TAKEN: Final = """\
 ## Refused
@@ -104,7 +104,7 @@ requests: they count as *before or after*, and so do numbers that the producer d
 
 
 def configuration(root: Path) -> str:
-    """The page of all settings."""
+    """Return the page of all settings."""
     rows = {row.key: row for row in describe()}
     lines = [CONFIGURATION]
     for name, section in SECTIONS.items():
@@ -127,7 +127,7 @@ def configuration(root: Path) -> str:
 
 
 def error_codes() -> str:
-    """The page of all codes."""
+    """Return the page of all error codes."""
     lines = [CODES, "| code | name | means | | append |", "|---|---|---|---|---|"]
     for code in ErrorCode:
         marks = ", ".join(["again"] * code.retriable + ["stale"] * code.stale_metadata)
@@ -140,7 +140,7 @@ def error_codes() -> str:
 
 
 def metrics() -> str:
-    """The page of all metrics."""
+    """Return the page of all metrics."""
     lines = [METRICS_PAGE]
     for group, labels in LABELS.items():
         lines += [f"## {group}", "", f"Tags: {', '.join(f'`{label}`' for label in labels)}", ""]
@@ -174,7 +174,7 @@ def _sentence(key: ConfigKey) -> str:
 
 
 def _type(key: ConfigKey) -> str:
-    """What may be written, as far as the declaration tells; the meaning says the rest."""
+    """Return the type of a value, as far as the declaration has it; the meaning has the rest."""
     match key.default:
         case bool():
             return "one of true, false"
@@ -187,7 +187,7 @@ def _type(key: ConfigKey) -> str:
 
 
 def _outside(key: ConfigKey) -> Any:
-    """The default as a user would write it: what is read as milliseconds is declared in seconds."""
+    """Return the default as a user would write it: milliseconds are declared in seconds."""
     return round(key.default * 1000) if isinstance(key.default, float) and key.name.endswith(".ms") else key.default
 
 
@@ -206,7 +206,7 @@ def _written(default: Any) -> str:
 
 
 def _plugin_keys(root: Path) -> Iterator[tuple[str, Sequence[ConfigKey]]]:
-    """What the plugins of our packages declare, by distribution."""
+    """Yield the keys of our packages' plugins, by distribution."""
     for path in sorted(root.glob("packages/*/pyproject.toml"), key=lambda path: (path.parent.name != "core", path)):
         project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
         groups = {group: names for group, names in project.get("entry-points", {}).items() if group != "pytest11"}
@@ -215,7 +215,7 @@ def _plugin_keys(root: Path) -> Iterator[tuple[str, Sequence[ConfigKey]]]:
 
 
 def _declared(module: str) -> Sequence[ConfigKey]:
-    """The keys of a plugin's module, which is imported only if it has any: some need a compiler first."""
+    """Return the keys of a plugin's module, and import it only if it has any: some need a compiler first."""
     found = find_spec(module)
     if found is None or found.origin is None or HOOK not in Path(found.origin).read_text(encoding="utf-8"):
         return ()

@@ -1,7 +1,7 @@
-"""Which tests keep which rule: writes docs/rules.md from rules.toml and the markers in the tests, or checks it.
+"""Map of rules and their tests: writes docs/rules.md from rules.toml and the markers in the tests, or checks it.
 
-    python tools/rules.py           writes the page
-    python tools/rules.py --check   changes nothing; prints what is wrong, and ends with 1 if anything is
+python tools/rules.py           writes the page
+python tools/rules.py --check   changes nothing; prints what is wrong, and ends with 1 if anything is
 
 A test carries a rule as `@pytest.mark.rule("accumulator.ready.full")`. Tests are parsed, never imported.
 """
@@ -30,7 +30,7 @@ each. Written by `python tools/rules.py` from `{RULES}` and the `rule` markers o
 
 @dataclass(frozen=True)
 class Rule:
-    """One promise; `later` names the part of the project that it waits for."""
+    """One promise; `later` names the part of the project that will have it."""
 
     id: str
     says: str
@@ -38,20 +38,20 @@ class Rule:
 
     @property
     def part(self) -> str:
-        """What the rule is about: its id up to the first dot."""
+        """The topic of the rule: its id up to the first dot."""
         return self.id.partition(".")[0]
 
 
 @dataclass(frozen=True)
 class Test:
-    """A test that carries rules: its file, from the root, and its name."""
+    """A test with rules: its file, relative to the root, and its name."""
 
     file: str
     name: str
 
     @property
     def sentence(self) -> str:
-        """The promise that the test's name is."""
+        """The test's name as a sentence."""
         return self.name.removeprefix("test_").replace("_", " ")
 
 
@@ -64,7 +64,7 @@ class Map:
     tests: dict[str, list[Test]] = field(default_factory=dict)
 
     def problems(self) -> Iterator[str]:
-        """What is wrong between the rules and the markers."""
+        """Yield contradictions between the rules and the markers."""
         ids = [rule.id for rule in self.rules]
         for twice in sorted({each for each in ids if ids.count(each) > 1}):
             yield f"{RULES}: {twice} is there twice"
@@ -80,7 +80,7 @@ class Map:
                 yield f"{test.file}: {test.name} carries {unknown}, which is no rule"
 
     def page(self) -> str:
-        """The page: each part, its rules, their tests."""
+        """Return the page: each part, its rules, their tests."""
         lines = [INTRODUCTION]
         for part, title in self.parts.items():
             lines += [f"## {part.capitalize()}", "", f"{title}.", ""]
@@ -98,7 +98,7 @@ class Map:
 
 
 def read(root: Path) -> Map:
-    """The rules of a tree and the markers of its tests."""
+    """Read the rules of a tree and the markers of its tests."""
     stated = tomllib.loads((root / RULES).read_text())
     found = Map(parts=stated["parts"], rules=[Rule(**rule) for rule in stated["rule"]])
     for path in sorted({path for pattern in TESTS for path in root.glob(pattern)}):
@@ -108,7 +108,7 @@ def read(root: Path) -> Map:
 
 
 def _marked(path: Path, root: Path) -> Iterator[tuple[Test, str]]:
-    """The tests of a file with each rule that they carry, in the order of the file."""
+    """Yield the tests of a file with each of their rules, in the order of the file."""
     for node in ast.walk(ast.parse(path.read_text(), filename=str(path))):
         if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test_"):
             continue

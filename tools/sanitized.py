@@ -1,7 +1,8 @@
-"""Builds ottla-accel with gcc's sanitizers, in a folder of its own, and runs its tests with what was built.
+"""Build ottla-accel with gcc's sanitizers, in a folder of its own, and run its tests with that build.
 
-`python tools/sanitized.py FOLDER [PYTEST'S ARGUMENTS]`. A read or write outside of what was allocated, or of what was
-freed, ends the run with a report. Attacks on buffers that are read last OTTLA_ATTACK_SECONDS each, a minute by default.
+`python tools/sanitized.py FOLDER [PYTEST'S ARGUMENTS]`. A read or write outside of allocated memory, or of freed
+memory, ends the run with a report. Tests that change buffers during reads last OTTLA_ATTACK_SECONDS each, a minute by
+default.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 SANITIZERS: Final = "-fsanitize=address,undefined"
 LIBRARIES: Final = ("libasan.so", "libubsan.so", "libstdc++.so.6")
-"""Loaded before Python, which was not built with them."""
+"""Libraries that are loaded before Python, which was built without them."""
 
 WITHOUT: Final = "not bounded_amount_of_memory"
 """The address sanitizer keeps freed memory for a while."""
 
 
 def build(folder: Path) -> Path:
-    """A copy of the package with instrumented extension modules; returns where to import it from."""
+    """Build a copy of the package with instrumented extension modules; return the folder to import it from."""
     package = folder / "accel"
     shutil.rmtree(package, ignore_errors=True)
     shutil.copytree(
@@ -37,17 +38,17 @@ def build(folder: Path) -> Path:
 
 
 def library(name: str) -> str:
-    """Where gcc has a library."""
+    """Return the path of a gcc library."""
     found = subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True)
     return found.stdout.strip()
 
 
 def main(folder: Path, arguments: Sequence[str]) -> int:
-    """Build and test; pytest's exit code."""
+    """Build and test; return pytest's exit code."""
     settings = {
         "PYTHONPATH": os.pathsep.join([str(build(folder)), *filter(None, [os.environ.get("PYTHONPATH")])]),
         "LD_PRELOAD": " ".join(map(library, LIBRARIES)),
-        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",  # Python frees little at its end
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",  # Python frees little memory at exit
         "UBSAN_OPTIONS": "print_stacktrace=1",
         "PYTHONMALLOC": "malloc",
         "OTTLA_ATTACK_SECONDS": os.environ.get("OTTLA_ATTACK_SECONDS", "60"),

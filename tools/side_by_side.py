@@ -1,4 +1,4 @@
-"""Runs groups of commands side by side and prints each group's output whole, when the group has ended.
+"""Run groups of commands in parallel and print each group's complete output when the group has ended.
 
 `python tools/side_by_side.py COMMAND [--then COMMAND]... [--beside COMMAND [--then COMMAND]...]...`. Within a group a
 command starts when the one before it has succeeded. The exit code is 0 when every command succeeded. The groups do not
@@ -49,7 +49,7 @@ class Group:
                 return
 
     def stop(self) -> None:
-        """Interrupt the running command, as Ctrl-C does; end what is left of its processes after a while."""
+        """Interrupt the running command, as Ctrl-C does; after a while, end its remaining processes."""
         with self._lock:
             self.stopped = True
             process = self.process
@@ -89,13 +89,13 @@ class Group:
 
 
 def groups(arguments: Sequence[str]) -> Iterator[Group]:
-    """The groups that the arguments describe."""
+    """Yield the groups that the arguments describe."""
     for group in _split(arguments, BESIDE):
         yield Group([command for command in _split(group, THEN) if command])
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the groups; the exit code of the first that failed, in the order of the arguments."""
+    """Run the groups; return the exit code of the first that failed, in the order of the arguments."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     running = [group for group in groups(arguments) if group.commands]
     ended: queue.SimpleQueue[Group] = queue.SimpleQueue()
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str]) -> int:
         for _ in running:
             _print(ended.get())
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is under way ends it
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # further interrupts are ignored: this one ends all groups
         stopping = [threading.Thread(target=group.stop) for group in running]
         for thread in stopping:
             thread.start()
@@ -145,7 +145,7 @@ def _print(group: Group) -> None:
 
 
 def _tree(pid: int) -> set[psutil.Process]:
-    """A process with all that it started, by id."""
+    """Return a process and all its descendants, by id."""
     try:
         top = psutil.Process(pid)
         return {top, *top.children(recursive=True)}

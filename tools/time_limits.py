@@ -1,7 +1,7 @@
 """The time that each test may take, its fixtures included. pytest-timeout prints all stacks and ends the run after it.
 
 The limits are for hanging tests, and generous for machines under load. A test's own `timeout` marker and `--timeout` on
-the command line come first; `--timeout 0` lifts all limits.
+the command line take precedence; `--timeout 0` lifts all limits.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import pytest
 
 SECONDS: Final = 300
 SECONDS_WITH_PROCESSES: Final = 900
-"""Where brokers, Spark or other programs are started."""
+"""Limit for tests that start brokers, Spark or other programs."""
 
 SOAK_FACTOR: Final = 10
 STARTING: Final = ("kafka", "spark", "slow")
-"""The markers of such tests; all tests outside of the packages count as such, too."""
+"""Markers of such tests; tests outside of the packages count as such, too."""
 
 
 def seconds(item: pytest.Item, *, long: bool) -> int:
-    """The limit of a test without a marker of its own; *long* for the forms that OTTLA_SOAK asks for."""
+    """Return the limit of a test without a marker of its own; *long* for the longer runs with OTTLA_SOAK."""
     starts = any(item.get_closest_marker(name) for name in STARTING) or "packages" not in item.path.parts
     return (SECONDS_WITH_PROCESSES if starts else SECONDS) * (SOAK_FACTOR if long else 1)
 

@@ -1,4 +1,4 @@
-# Arrow's buffers, which others may write to while they are read here: a bytearray, a mapped file, shared memory.
+# Arrow's buffers, which other code may write to during a read: a bytearray, a mapped file, shared memory.
 #
 # Nothing that is read from one is trusted for longer than that reading. Buffers are as long as they say; that there is
 # enough of each for the rows is checked once. A number is read once, into a local, by a volatile access, so that a
@@ -32,7 +32,7 @@ cdef inline bint is_set(const uint8_t* bits, Py_ssize_t place) noexcept nogil:
 
 
 cdef inline const void* start_of_buffer(object buffer, Py_ssize_t size) except? NULL:
-    # Where a buffer begins that has at least so many bytes. Raises ValueError for one that has fewer.
+    # Return the start of a buffer with at least *size* bytes. Raises ValueError for one that has fewer.
     cdef Py_ssize_t available = 0 if buffer is None else buffer.size
     if size > available:
         raise ValueError(f"an Arrow buffer has {available} bytes where its rows need {size}")
@@ -40,10 +40,10 @@ cdef inline const void* start_of_buffer(object buffer, Py_ssize_t size) except? 
 
 
 cdef inline const uint8_t* validity_of(object buffer, Py_ssize_t stop) except? NULL:
-    # The bits of the rows up to *stop*; NULL: all are valid.
+    # Return the bits of the rows up to *stop*; NULL: all are valid.
     return NULL if buffer is None else <const uint8_t*>start_of_buffer(buffer, (stop + 7) >> 3)
 
 
 cdef inline bint are_within(int64_t first, int64_t last, Py_ssize_t size) noexcept nogil:
-    # Whether a row's bytes lie within a buffer of this size.
+    # Return whether a row's bytes lie within a buffer of this size.
     return 0 <= first <= last <= size

@@ -1,8 +1,8 @@
-"""The columns of a batch that are encoded while they are filled: sealing has nothing left to do.
+"""Columns of a batch that encode records while they are appended: sealing has nothing left to do.
 
-A record's bytes are copied once, from the caller's objects to where the socket reads them. What deliveries tell
-later, times and sizes, is kept beside. Appending holds the GIL and runs no Python code, so it cannot be torn; the
-lock is for what takes several steps, moving records from other columns.
+A record's bytes are copied once, from the caller's objects to where the socket reads them. Times and sizes, for
+deliveries, are stored separately. Appending holds the GIL and runs no Python code, so it is atomic; the lock is for
+operations of several steps, such as moving records from other columns.
 """
 
 from array import array
@@ -31,21 +31,21 @@ cdef Py_ssize_t FIRST_CAPACITY = 256
 cdef Py_ssize_t FACT = sizeof(Fact)
 
 FACT_SIZE = FACT
-"""What is kept of a record beside its bytes."""
+"""Bytes that are kept of a record in addition to its encoded ones."""
 
 cdef struct Kept:
     uint8_t* at
     Py_ssize_t room
 
-cdef Py_ssize_t LEAST_KEPT = 32 * 1024  # smaller ones a C library keeps itself
+cdef Py_ssize_t LEAST_KEPT = 32 * 1024  # the C library reuses smaller ones itself
 cdef Py_ssize_t MOST_KEPT_BYTES = 16 * 1024 * 1024
 cdef enum: MOST_KEPT_BLOCKS = 32
-cdef Kept kept[MOST_KEPT_BLOCKS]  # of the whole process, the one that waits for longest first; under the GIL
+cdef Kept kept[MOST_KEPT_BLOCKS]  # of the whole process, the longest unused first; guarded by the GIL
 cdef Py_ssize_t kept_blocks = 0, kept_bytes = 0
 
 
 cdef void forget_kept(Py_ssize_t place) noexcept:
-    """It is somebody's now, or freed."""
+    """Remove a block that was taken or freed."""
     global kept_blocks, kept_bytes
     kept_blocks -= 1
     kept_bytes -= kept[place].room
@@ -53,16 +53,16 @@ cdef void forget_kept(Py_ssize_t place) noexcept:
 
 
 cdef void keep(uint8_t* at, Py_ssize_t room) noexcept:
-    """Have the next batch fill this memory, or free it.
+    """Keep this memory for the next batch, or free it.
 
-    The system would zero every page of it again, which takes longer than writing there.
+    The system would zero each page of new memory, which takes longer than writing to it.
     """
     global kept_blocks, kept_bytes
     if not LEAST_KEPT <= room <= MOST_KEPT_BYTES:
         PyMem_Free(at)
         return
     while kept_blocks == MOST_KEPT_BLOCKS or kept_bytes + room > MOST_KEPT_BYTES:
-        PyMem_Free(kept[0].at)  # what nobody has asked for has to make way
+        PyMem_Free(kept[0].at)  # the longest unused block
         forget_kept(0)
     kept[kept_blocks].at, kept[kept_blocks].room = at, room
     kept_blocks += 1
@@ -70,7 +70,7 @@ cdef void keep(uint8_t* at, Py_ssize_t room) noexcept:
 
 
 cdef uint8_t* take_kept(Py_ssize_t least, Py_ssize_t most, Py_ssize_t* room) noexcept:
-    """Memory of a batch that is done with, of at least and at most so many bytes; NULL: there is none."""
+    """Return kept memory of a completed batch, between *least* and *most* bytes, or NULL."""
     cdef Py_ssize_t place
     cdef uint8_t* found
     for place in range(kept_blocks - 1, -1, -1):
@@ -82,7 +82,7 @@ cdef uint8_t* take_kept(Py_ssize_t least, Py_ssize_t most, Py_ssize_t* room) noe
 
 
 cdef class Bytes:
-    """Memory that is filled elsewhere, to be read; freed with the last view of it, or kept for the next batch."""
+    """Read-only memory that other code fills; freed with its last view, or kept for the next batch."""
 
     def __getbuffer__(self, Py_buffer* buffer, int flags):
         PyBuffer_FillInfo(buffer, self, self._bytes, self._size, 1, flags)
@@ -91,7 +91,7 @@ cdef class Bytes:
         keep(self._bytes, self._room)
 
     cdef int take(self, Py_ssize_t room) except -1:
-        """Have at least so much room, of a batch that is done with if there is one that fits."""
+        """Allocate at least *room* bytes, from a completed batch if one fits."""
         self._bytes = take_kept(room, room + room // 8, &self._room)
         if self._bytes is NULL:
             self._bytes = <uint8_t*>PyMem_Malloc(room)
@@ -101,21 +101,21 @@ cdef class Bytes:
         return 0
 
     cdef void fit(self, Py_ssize_t size) noexcept:
-        """So much of the room was filled. Much that was not is given back."""
+        """Set the number of filled bytes. If many are unused, shrink the memory."""
         cdef void* smaller
         self._size = size
         if size < self._room - self._room // 16:
             smaller = PyMem_Realloc(self._bytes, max(size, 1))
             if smaller is not NULL:
                 self._bytes = <uint8_t*>smaller
-            self._room = 0  # to be freed: no batch of the usual size fits there any more
+            self._room = 0  # to be freed: too small for a batch of the usual size
 
 
 cdef class LeftCallbacks:
-    """Pairs of index and callback in order, made only for who iterates: thousands would keep the collector busy.
+    """Pairs of index and callback in order, created by iteration only: thousands would slow the garbage collector.
 
-    Those that were left with records, and those that were *given* otherwise, and come behind: added to a delivery, or
-    handed over with a record.
+    Callbacks that were left with records come first, then *given* ones, which were added to a delivery or forwarded
+    with a record.
     """
 
     cdef list _callbacks
@@ -135,7 +135,7 @@ cdef class LeftCallbacks:
 
 
 cdef class Teller:
-    """Calls the callbacks of one batch. Metadata that a callback has not kept is filled again for the next one."""
+    """Call the callbacks of one batch. Metadata that a callback has not kept is reused for the next one."""
 
     cdef NativeColumns columns
     cdef str topic
@@ -172,7 +172,7 @@ cdef class Teller:
 
 
 cdef class NativeColumns:
-    """Records in format v2, ready for the wire; what its methods promise stands in `ottla.interfaces.Columns`."""
+    """Records in format v2, ready for the wire; `ottla.interfaces.Columns` documents its methods."""
 
     def __cinit__(self, Py_ssize_t limit):
         self._limit = limit
@@ -184,11 +184,11 @@ cdef class NativeColumns:
         PyMem_Free(self._called_back)
 
     def append(self, key, value, headers, timestamp_ms):
-        """The record's index in the batch; None: no room. An empty batch takes any record."""
+        """Append a record and return its index, or None without room. An empty batch takes any record."""
         return self.put(key, value, headers, timestamp_ms, None)
 
     def put(self, key, value, headers, timestamp_ms, on_delivery):
-        """`append`, with what is to be called, under the lock. Without a timestamp it is now."""
+        """`append` with a callback, under the lock. The default timestamp is the current time."""
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000
         elif not -1 <= timestamp_ms <= TIMESTAMP_MAX:
@@ -201,7 +201,7 @@ cdef class NativeColumns:
         if on_delivery is not None:
             self.expect_callbacks()
         with self.lock:
-            # Between a callback and its record nothing runs that might send another one.
+            # Between a callback and its record, no code runs that might send another record.
             if on_delivery is not None:
                 self.call_back(on_delivery)
             try:
@@ -214,7 +214,7 @@ cdef class NativeColumns:
         return None if index < 0 else index
 
     def allow(self, Py_ssize_t memory):
-        """From now on there is room while the records occupy no more than *memory* bytes."""
+        """Set the limit of the records' memory to *memory* bytes."""
         self._limit = memory
 
     def close(self):
@@ -222,18 +222,18 @@ cdef class NativeColumns:
         self._closed = True
 
     def memory(self):
-        """What the records occupy, with what is kept of them for later."""
+        """Return the memory of the records and of their facts."""
         return self._size + self._count * FACT
 
     def __len__(self):
         return self._count
 
     def size_estimate(self):
-        """The exact size of the records section, in bytes."""
+        """Return the exact size of the records section, in bytes."""
         return self._size
 
     def encode(self, int magic):
-        """Hand the section over; in a format before v2 the records are encoded anew by the core's own columns."""
+        """Return the section without a copy; in a format before v2, the core's own columns encode the records again."""
         self._check_there()
         if magic != 2:
             encoded = self._replayed().encode(magic)
@@ -250,8 +250,8 @@ cdef class NativeColumns:
         )
 
     def extend(self, NativeColumns other not None, indexes):
-        """Append these records of other columns while there is room; how many there was for."""
-        cdef int64_t[::1] all_wanted = array("q", indexes)  # first: whatever it runs, the records may move meanwhile
+        """Append these records of other columns while there is room; return their number."""
+        cdef int64_t[::1] all_wanted = array("q", indexes)  # first: it may run code that moves the records
         cdef const uint8_t* at = other._bytes
         cdef Py_ssize_t position = 0, place, wanted, taken = 0
         cdef Parts parts
@@ -273,7 +273,7 @@ cdef class NativeColumns:
         return taken
 
     def keys(self):
-        """The keys of all records, before `encode`."""
+        """Return the keys of all records, before `encode`."""
         self._check_there()
         cdef const uint8_t* at = self._bytes
         cdef Py_ssize_t index
@@ -285,13 +285,13 @@ cdef class NativeColumns:
         return keys
 
     def release(self):
-        """Let go of the records, which other columns have taken over; their number stays, and their facts."""
+        """Release the records, which other columns have taken over; keep their number and their facts."""
         keep(self._bytes, self._capacity)
         self._bytes, self._capacity, self._closed = NULL, 0, True
 
     def facts(self):
-        """What is told of each record once it is delivered; also after `encode`."""
-        cdef Py_ssize_t index, count = self._count  # that of now: what making arrays runs may append
+        """Return the facts that deliveries report of each record; also after `encode`."""
+        cdef Py_ssize_t index, count = self._count  # the current one: creating arrays may run code that appends
         if self._told is not None:
             return self._told
         timestamps, key_sizes, value_sizes = array("q", bytes(8 * count)), None, array("i", bytes(4 * count))
@@ -311,11 +311,10 @@ cdef class NativeColumns:
             self._told = facts
         return facts
 
-    # Callbacks that were left with records: beside them, so that none needs a tuple meanwhile
+    # Callbacks that were left with records: stored separately, so that none needs a tuple
 
     def take_callbacks(self, list given):
-        """All pairs of index and callback, in order, for once: those left here, and those *given*, which are in
-        order."""
+        """Return and remove all pairs of index and callback in order: those left here, and the ordered *given*."""
         cdef LeftCallbacks left
         if self._callbacks is None:
             return given
@@ -349,7 +348,7 @@ cdef class NativeColumns:
             teller.tell(index, callback)
 
     cdef int expect_callbacks(self) except -1:
-        """Have a place for callbacks. Making it may run the collector, and that what leaves one here."""
+        """Create the list of callbacks. This may run the garbage collector, and with it code that leaves a callback."""
         cdef list made
         if self._callbacks is None:
             made = []
@@ -358,7 +357,7 @@ cdef class NativeColumns:
         return 0
 
     cdef int call_back(self, callback) except -1:
-        """Leave a callback for the record that is put next, before it is: what can fail has failed by then."""
+        """Leave a callback for the next record, before the record is put: all that can fail is then done."""
         cdef Py_ssize_t place, wanted
         cdef void* memory
         self.expect_callbacks()
@@ -374,7 +373,7 @@ cdef class NativeColumns:
         return 0
 
     cdef int forget_callback(self) except -1:
-        """The record that the last callback was left for is not put."""
+        """Remove the last callback, because its record is not put."""
         self._callbacks.pop()
         return 0
 
@@ -388,11 +387,11 @@ cdef class NativeColumns:
         Py_ssize_t headers_size,
         int64_t timestamp_ms,
     ) except -2:
-        """`append` for parts that were checked: -1 as the size of null, headers encoded, -1 for no room."""
+        """`append` for checked parts: size -1 is null, headers are encoded. Returns -1 without room."""
         cdef Py_ssize_t index = self._count
         cdef int64_t first = self._facts[0].timestamp_ms if index else timestamp_ms
         if self._closed or (first < 0 and timestamp_ms == INT64_MAX):
-            return -1  # 2**63 is more than a delta can say
+            return -1  # 2**63 does not fit into a delta
         cdef int64_t delta = timestamp_ms - first
         cdef Py_ssize_t body = 1 + varint_size(delta) + varint_size(index) + headers_size
         body += varint_size(key_size) + max(key_size, 0) + varint_size(value_size) + max(value_size, 0)
@@ -416,7 +415,7 @@ cdef class NativeColumns:
         return index
 
     cdef int _make_room(self, Py_ssize_t needed) except -1:
-        """Memory for one more record: twice what there was, but no more than the batch may have, unless it must."""
+        """Get memory for one more record: twice the current size, but above the batch's limit only if necessary."""
         cdef Py_ssize_t least = self._size + needed
         cdef Py_ssize_t wanted = max(min(max(2 * self._capacity, FIRST_CAPACITY), self._limit), least)
         cdef void* memory
@@ -434,7 +433,7 @@ cdef class NativeColumns:
         return 0
 
     cdef bint _move_to_kept(self, Py_ssize_t wanted) noexcept:
-        """Go on in memory of a batch that is done with, with room to grow; False: there is none."""
+        """Move the records to kept memory of a completed batch, with room to grow; return False without any."""
         cdef Py_ssize_t room = 0
         cdef uint8_t* found = take_kept(wanted, 8 * wanted, &room) if wanted >= LEAST_KEPT else NULL
         if found is NULL:
@@ -453,7 +452,7 @@ cdef class NativeColumns:
         return 0
 
     cdef const uint8_t* _read(self, const uint8_t* at, Py_ssize_t index, Parts* parts) noexcept:
-        """The parts of the record that begins here; returns where the next one does."""
+        """Read the parts of the record at *at*; return the start of the next one."""
         cdef int64_t body, ignored
         at = read_varint(at, &body)
         cdef const uint8_t* end = at + body
@@ -465,7 +464,7 @@ cdef class NativeColumns:
         return end
 
     def _replayed(self):
-        """The records in columns that know the old formats."""
+        """Return the records in columns that can encode old formats."""
         cdef const uint8_t* at = self._bytes
         cdef Py_ssize_t index
         cdef Parts parts
@@ -485,7 +484,7 @@ cdef class NativeColumns:
 
 
 cdef inline const uint8_t* start_of(part) except? NULL:
-    """The bytes of a key or value, of a subclass too, whatever that says of itself."""
+    """Return the bytes of a key or value; a subclass cannot override them."""
     if part is None:
         return NULL
     if not PyBytes_Check(part):
@@ -506,7 +505,7 @@ cdef inline uint8_t* _write_part(uint8_t* to, const uint8_t* part, Py_ssize_t si
 
 
 cdef object _headers(const uint8_t* at):
-    """The headers of one record, from how they were encoded."""
+    """Decode the headers of one record."""
     cdef int64_t count, size
     at = read_varint(at, &count)
     headers = []

@@ -1,7 +1,7 @@
 """CRC-32C (Castagnoli), the checksum of record batches, without the LGPL package that the core uses otherwise.
 
 Where the processor has an instruction for it (SSE 4.2, ARMv8 CRC), three parts of a block are computed at once, because
-each instruction waits three cycles for the one before; what they give is joined by tables. Elsewhere eight tables take
+each instruction waits three cycles for the one before; tables combine the three results. Elsewhere eight tables process
 eight bytes a step.
 """
 
@@ -159,18 +159,18 @@ cdef extern from *:
 prepare()
 
 hardware_based = bool(has_instruction)
-"""Whether this processor has an instruction for it, which is used."""
+"""Whether this processor has an instruction for the checksum, which is then used."""
 
 cdef Py_ssize_t LONG = 1 << 20  # bytes for which the GIL is released: with the instruction they take 50 us
 
 
 def crc32c(data, unsigned int crc=0):
-    """The checksum of bytes, or of those that have the checksum *crc* with these behind them."""
+    """Return the checksum of *data*, or of bytes with the checksum *crc* followed by *data*."""
     return checksum(data, crc, has_instruction)
 
 
 def crc32c_by_tables(data, unsigned int crc=0):
-    """The same as on processors without an instruction."""
+    """Return the checksum by tables, as on processors without an instruction."""
     return checksum(data, crc, False)
 
 

@@ -1,8 +1,8 @@
 """Rows of columns as JSON objects, from Arrow's buffers to one text for all rows, without an object for a cell.
 
-What a cell looks like is what pyarrow writes when it casts to text. Columns of a kind that is not known here, or with
-a number that needs more than fifteen digits, come as text from whoever asked. Loops over rows run without the GIL, and
-the buffers may change meanwhile (`buffers.pxd`): each number and offset is read once where it is written, and checked.
+Cells have the form that pyarrow writes when it casts to text. For columns of other kinds, or with a number that needs
+more than fifteen digits, the caller supplies the text. Loops over rows run without the GIL, and the buffers may change
+meanwhile (`buffers.pxd`): each number and offset is read once where it is written, and checked.
 """
 
 import json
@@ -104,7 +104,7 @@ cdef class Rows:
 
     cdef Field* fields
     cdef Py_ssize_t count
-    cdef list kept  # what the pointers point into
+    cdef list kept  # owners of the memory that the pointers refer to
 
     def __cinit__(self, Py_ssize_t most):
         self.kept = []
@@ -119,7 +119,7 @@ cdef class Rows:
         PyMem_Free(self.fields)
 
     cdef int add(self, str name, object column, object text) except -1:
-        """Take a column that is not null in all rows; *text* makes JSON of one that is unknown here."""
+        """Add a column that is not null in all rows; *text* converts one of another kind to JSON."""
         cdef Field* field = &self.fields[self.count]
         kind = KINDS.get(str(column.type))
         self.count += 1
@@ -135,7 +135,7 @@ cdef class Rows:
         return 0
 
     cdef bint open(self, Field* field, Kind kind, object column) except -1:
-        """Look into a column; False: it has a cell that cannot be written here."""
+        """Read a column's buffers; return False if it has a cell that cannot be written here."""
         buffers = column.buffers()
         cdef Py_ssize_t rows = len(column), stop
         field.kind, field.start = kind, column.offset
@@ -154,7 +154,7 @@ cdef class Rows:
         return kind < DATE or has_known_years(field, rows)
 
     cdef bint scale(self, Field* field, Py_ssize_t rows) except -1:
-        """Have numbers as whole ones, each with how many of its digits are behind the point."""
+        """Convert numbers to integers, each with the number of its decimal places."""
         cdef int64_t* whole = <int64_t*>PyMem_Malloc(max(rows, 1) * sizeof(int64_t))
         cdef Bytes numbers = Bytes.__new__(Bytes)
         if whole is NULL:
@@ -171,9 +171,9 @@ cdef class Rows:
 
 
 def objects(names, columns, *, Py_ssize_t count, text):
-    """The offsets, as int32, and the bytes of *count* JSON objects with these fields, those that are null left out.
+    """Return the offsets, as int32, and the bytes of *count* JSON objects with these fields, without null ones.
 
-    *text* makes a string column of one that is of no kind known here, and says whether it wants quotes around it.
+    *text* converts a column of another kind to strings, and returns whether they need quotes.
     """
     rows = Rows(len(columns))
     for name, column in zip(names, columns, strict=True):
@@ -229,9 +229,9 @@ cdef Written write_rows(
     Py_ssize_t room,
     int32_t* offsets,
 ) noexcept nogil:
-    """Write rows until there are no more, or no room: then what is there of the next row counts for nothing.
+    """Write rows until the end, or until there is no room: a partly written row does not count.
 
-    How long a text is gets read once; so long it is for the room that it needs, and where it is written.
+    A text's length is read once, for the room that it needs and for writing it.
     """
     cdef Py_ssize_t column, place
     cdef int64_t first, last
@@ -314,7 +314,7 @@ cdef inline uint8_t* write_cell(uint8_t* to, const Field* field, Py_ssize_t at) 
 
 
 cdef inline int64_t known_year(int64_t moment, int64_t lowest, int64_t highest) noexcept nogil:
-    """All years were found to have four digits; one that has not by now has changed, and is cut to those that have."""
+    """Limit a year to four digits. All years had four before; another one has changed meanwhile."""
     return min(max(moment, lowest), highest)
 
 
@@ -416,7 +416,7 @@ cdef inline uint8_t* write_two(uint8_t* to, int number) noexcept nogil:
 
 
 cdef uint8_t* write_date(uint8_t* to, int64_t day) noexcept nogil:
-    """A day since 1970 in the Gregorian calendar, counted in years that begin in March, and eras of 400 of them."""
+    """Write a day since 1970 in the Gregorian calendar, with years that begin in March, and eras of 400 years."""
     cdef int64_t days = day + 719_468
     cdef int64_t era = days // 146_097
     cdef int64_t of_era = days - era * 146_097
@@ -437,7 +437,7 @@ cdef uint8_t* write_date(uint8_t* to, int64_t day) noexcept nogil:
 
 
 cdef uint8_t* write_time(uint8_t* to, int64_t moment) noexcept nogil:
-    """Microseconds since 1970, to the millisecond before."""
+    """Write microseconds since 1970, rounded down to the millisecond."""
     cdef int64_t day = floor_of(moment, DAY)
     cdef int milliseconds = <int>((moment - day * DAY) // 1000)
     cdef int seconds = milliseconds // 1000
@@ -455,7 +455,7 @@ cdef uint8_t* write_time(uint8_t* to, int64_t moment) noexcept nogil:
 
 
 cdef bint are_short(const Field* field, Py_ssize_t rows, int64_t* whole, int8_t* scales) noexcept nogil:
-    """Have each number as a whole one and a scale; False: one needs more digits, or an exponent.
+    """Convert each number to an integer and a scale; return False if one needs more digits, or an exponent.
 
     A whole number below 10**15 divided by a power of ten that is exact gives the double nearest to that decimal, and
     no other decimal of so few digits is as near: it is the shortest text that reads as the number.
@@ -471,7 +471,7 @@ cdef bint are_short(const Field* field, Py_ssize_t rows, int64_t* whole, int8_t*
         number = read_double(field.data, field.start + row)
         if number == 0.0 and not signbit(number):
             continue
-        if not LEAST <= fabs(number) < MOST:  # nor is one that is not finite
+        if not LEAST <= fabs(number) < MOST:  # false also for one that is not finite
             return False
         scale = least if fabs(number) * POWERS[least] < MOST_DIGITS else 0
         while True:
@@ -510,6 +510,6 @@ cdef bint has_known_years(const Field* field, Py_ssize_t rows) noexcept nogil:
 
 
 cdef inline int64_t floor_of(int64_t number, int64_t by) noexcept nogil:
-    """Division in C cuts off."""
+    """Divide and round down; division in C truncates."""
     cdef int64_t found = number // by
     return found - 1 if found * by > number else found

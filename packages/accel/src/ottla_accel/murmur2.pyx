@@ -12,7 +12,7 @@ cdef uint32_t hash_of(const uint8_t* data, Py_ssize_t size) noexcept nogil:
     cdef uint32_t word
     cdef Py_ssize_t position = 0
     while position + 4 <= size:
-        memcpy(&word, data + position, 4)  # little-endian, as every machine is that wheels are built for
+        memcpy(&word, data + position, 4)  # little-endian, like all machines that wheels are built for
         word *= MULTIPLIER
         word ^= word >> 24
         hashed = hashed * MULTIPLIER ^ word * MULTIPLIER
@@ -29,6 +29,6 @@ cdef uint32_t hash_of(const uint8_t* data, Py_ssize_t size) noexcept nogil:
 
 
 def murmur2(data not None):
-    """The hash of bytes, as an unsigned 32-bit number."""
+    """Return the hash of bytes, as an unsigned 32-bit number."""
     cdef const uint8_t[::1] view = data
     return hash_of(&view[0] if view.shape[0] else NULL, view.shape[0])

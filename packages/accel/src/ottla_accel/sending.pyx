@@ -1,8 +1,7 @@
-"""`Producer.send` for the records that most programs send most of the time: an open batch has room for them.
+"""`Producer.send` for the most common records: those that fit into an open batch.
 
-Whatever is not plain (other types than bytes, a topic or batch that is not there yet, a mistake) is left to the
-producer's own `send`, which does all of it in Python and knows what to raise. Nothing happens twice: a record is on
-its batch, or nothing was touched.
+The producer's own `send`, in Python, handles all other cases (other types than bytes, a topic or batch that does not
+exist yet, an error) and raises the errors. Nothing happens twice: a record is on its batch, or nothing was changed.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
@@ -63,7 +62,7 @@ cdef type DELIVERY = Delivery
 
 
 cdef class QuickSend:
-    """One producer's way in. `routes` is where its open batches are found, `slow` its `send`, as a function."""
+    """One producer's fast `send`. `routes` has its open batches, `slow` is its `send`, as a function."""
 
     cdef dict _routes
     cdef object _producer
@@ -93,7 +92,7 @@ cdef class QuickSend:
         if (value is None or PyBytes_CheckExact(value)) and (key is None or PyBytes_CheckExact(key)):
             found = self._open_batch(topic, key, partition, &chosen)
             if found is not NULL:
-                batch = <object>found  # a reference of our own, for its queue may let go of it
+                batch = <object>found  # a reference of our own, because its queue may release it
                 delivery = self._append(batch, value, key, headers, timestamp_ms, on_delivery)
                 if delivery is not None:
                     return delivery
@@ -101,16 +100,16 @@ cdef class QuickSend:
         if producer is None:
             raise ProducerClosedError("the producer is gone; keep it for as long as its send is used")
         if chosen >= 0:
-            partition = chosen  # so that nobody looks at the key again
+            partition = chosen  # so that the key is not hashed again
         return self._slow(
             producer, topic, value, key,
             headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery,
         )
 
     cdef PyObject* _open_batch(self, topic, key, partition, long long* of_key) except? NULL:
-        """The batch that takes the record if it has room, borrowed; NULL: that is not plain to see.
+        """Return the batch for the record, as a borrowed reference; NULL if this is not a simple case.
 
-        *of_key* becomes the partition of the key, if it is looked at.
+        *of_key* becomes the partition of the key, if it was hashed.
         """
         cdef PyObject* route
         cdef PyObject* queues
@@ -139,14 +138,14 @@ cdef class QuickSend:
         else:
             return NULL
         queues = read_slot(route, ROUTE_QUEUES)
-        # There are more queues than partitions where a topic was made anew with fewer.
+        # There are more queues than partitions after a topic was created again with fewer.
         if overflow or not 0 <= chosen < min(partitions, PyList_GET_SIZE(queues)):
             return NULL
         batch = read_slot(PyList_GET_ITEM(queues, chosen), QUEUE_OPEN)
         return NULL if batch is Py_None else batch
 
     cdef object _append(self, batch, value, key, headers, timestamp_ms, on_delivery):
-        """The record's delivery, or None: it is not on the batch."""
+        """Append the record and return its delivery, or None if it is not on the batch."""
         cdef PyObject* columns
         cdef NativeColumns native
         cdef const uint8_t* section = NO_HEADERS
@@ -167,8 +166,8 @@ cdef class QuickSend:
                 return None
         else:
             return None
-        # All that can fail, or make the collector run what sends another record, comes before the headers are encoded,
-        # into memory that all sends share, and the record is put.
+        # Steps that can fail, or that can run the garbage collector and with it another send, come first. Then the
+        # headers are encoded, into memory that all sends share, and the record is put.
         delivery = new_object(DELIVERY)
         if on_delivery is not None:
             if not callable(on_delivery):
@@ -191,7 +190,7 @@ cdef class QuickSend:
         return None if index < 0 else delivery
 
     cdef Py_ssize_t _encode_headers(self, PyObject* headers) except -2:
-        """Put headers to where they can be copied from; their size, -1: they are not plain."""
+        """Encode headers into the shared memory; return their size, or -1 if they are not a simple case."""
         cdef bint listed = PyList_CheckExact(headers)
         if not listed and not PyTuple_CheckExact(headers):
             return -1

@@ -1,4 +1,4 @@
-# Attributes of Python classes with __slots__, read where they lie: a tenth of what looking them up takes.
+# Attributes of Python classes with __slots__, read in memory: a tenth of the time of a look-up.
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
@@ -31,18 +31,18 @@ cdef extern from *:
         return 1;
     }
     """
-    # A tuple of a subclass, whose places are to be filled.
+    # Return a tuple of a subclass, whose items `fill` sets.
     object new_tuple "ottla_new_tuple"(object cls, Py_ssize_t size)
     void fill "ottla_fill"(object made, Py_ssize_t index, object item)
-    # Whether nobody else has kept it, so that it may be filled again.
+    # Return whether there is no other reference, so that it may be filled again.
     bint reuse_tuple "ottla_reuse_tuple"(PyObject* made)
     Py_ssize_t ottla_slot_offset(object descriptor)
-    # An instance whose __init__ was not called.
+    # Return an instance whose __init__ was not called.
     object new_object "ottla_new"(object cls)
 
 
 cdef inline Py_ssize_t slot_of(object cls, str name) except -1:
-    # Where the attribute lies in instances of exactly this class. Raises TypeError when it is no slot.
+    # Return the attribute's offset in instances of exactly this class. Raises TypeError when it is no slot.
     cdef Py_ssize_t offset = ottla_slot_offset(cls.__dict__[name])
     if offset < 0:
         raise TypeError(f"{cls.__name__}.{name} is no slot")
@@ -50,11 +50,11 @@ cdef inline Py_ssize_t slot_of(object cls, str name) except -1:
 
 
 cdef inline PyObject* read_slot(PyObject* owner, Py_ssize_t offset) noexcept:
-    # A borrowed reference; NULL when the attribute was never set.
+    # Return a borrowed reference; NULL when the attribute was never set.
     return (<PyObject**>(<char*>owner + offset))[0]
 
 
 cdef inline void write_slot(PyObject* owner, Py_ssize_t offset, object thing) noexcept:
-    # For an attribute that was never set.
+    # Only for an attribute that was never set.
     Py_INCREF(thing)
     (<PyObject**>(<char*>owner + offset))[0] = <PyObject*>thing

@@ -46,8 +46,8 @@ cdef extern from *:
 
 cdef int UNASSIGNED_ = UNASSIGNED
 cdef const uint8_t* NO_HEADERS = b"\0"
-cdef Py_ssize_t AHEAD = 16  # rows of one partition lie apart, and the processor does not guess where
-cdef Py_ssize_t MOST_FRAME = 48  # six varints of 64 bits take less beside the parts, with a byte or two
+cdef Py_ssize_t AHEAD = 16  # rows of one partition are scattered, which the processor cannot predict
+cdef Py_ssize_t MOST_FRAME = 48  # upper bound of a record's bytes besides its parts
 
 
 cdef str CHANGED = "offsets of an Arrow column lie outside of its data: it was not valid, or changed while it was read"
@@ -58,7 +58,7 @@ cdef enum:
 
 
 cdef int open_column(object array, Column* column) except -1:
-    """Look into a binary or large_binary array, which has to be kept; None: null in every row."""
+    """Read the buffers of a binary or large_binary array, which must stay alive; None: null in every row."""
     cdef Py_ssize_t stop
     memset(column, 0, sizeof(Column))
     if array is None:
@@ -69,7 +69,7 @@ cdef int open_column(object array, Column* column) except -1:
     if validity is not None and array.null_count:
         column.valid = validity_of(validity, stop)
     kind = str(array.type)
-    # An array without rows may have no offsets, and is not read.
+    # An array without rows may have no offsets; it is not read.
     if kind == "large_binary":
         column.large_offsets = <const int64_t*>start_of_buffer(offsets, 8 * (stop + 1) if len(array) else 0)
     elif kind == "binary":
@@ -82,7 +82,7 @@ cdef int open_column(object array, Column* column) except -1:
 
 
 cdef inline Py_ssize_t look_up(const Column* column, Py_ssize_t row, const uint8_t** part) noexcept nogil:
-    """A row's bytes and their size, NULL_ROW or WRONG_ROW."""
+    """Return the size of a row's bytes, NULL_ROW or WRONG_ROW; *part* gets the bytes."""
     cdef int64_t first, last
     row += column.start
     if column.offsets is not NULL:
@@ -100,7 +100,7 @@ cdef inline Py_ssize_t look_up(const Column* column, Py_ssize_t row, const uint8
 
 
 cdef inline Py_ssize_t look_up_plainly(const Column* column, Py_ssize_t row, const uint8_t** part) noexcept nogil:
-    """The same of a column that is plain."""
+    """Like `look_up`, for a plain column."""
     if column.offsets is NULL:
         return NULL_ROW
     row += column.start
@@ -112,7 +112,7 @@ cdef inline Py_ssize_t look_up_plainly(const Column* column, Py_ssize_t row, con
 
 
 cdef inline void fetch(const Column* column, Py_ssize_t row) noexcept nogil:
-    """Have a row of a plain column brought near, as far as most values reach."""
+    """Prefetch a row of a plain column, up to the size of most values."""
     cdef const uint8_t* part = NULL
     if look_up_plainly(column, row, &part) > 0:
         prefetch(part)
@@ -124,12 +124,12 @@ cdef inline bint is_absent(const Column* column) noexcept nogil:
 
 
 cdef inline bint is_plain(const Column* column) noexcept nogil:
-    """Whether it is binary without nulls, or null in every row."""
+    """Return whether a column is binary without nulls, or null in every row."""
     return column.large_offsets is NULL and column.valid is NULL
 
 
 cdef Py_ssize_t span(const Column* column, Py_ssize_t count) noexcept nogil:
-    """The bytes of all rows, as long as nobody changes them: a guess of what will be needed."""
+    """Return the bytes of all rows, an estimate because other threads may change them."""
     cdef int64_t first = 0, last = 0
     if count and column.offsets is not NULL:
         first, last = read_32(column.offsets, column.start), read_32(column.offsets, column.start + count)
@@ -139,7 +139,7 @@ cdef Py_ssize_t span(const Column* column, Py_ssize_t count) noexcept nogil:
 
 
 cdef void* copy_of_numbers(column, Py_ssize_t width) except NULL:
-    """The numbers of an array, which are to be freed."""
+    """Return a copy of an array's numbers, which the caller frees."""
     cdef Py_ssize_t count = len(column), start = column.offset
     cdef const uint8_t* numbers = <const uint8_t*>start_of_buffer(column.buffers()[1], width * (start + count))
     cdef void* copied = PyMem_Malloc(max(1, width * count))
@@ -163,7 +163,7 @@ cdef object int_array(const int32_t* numbers, Py_ssize_t count):
 
 
 def murmur2_partitions(keys not None, int partitions):
-    """The partitions of keys, none of which is null, as an array of int32."""
+    """Return the partitions of keys, none of which is null, as an array of int32."""
     cdef Column column
     cdef Py_ssize_t row, size = 0, count = len(keys)
     cdef const uint8_t* key = NULL
@@ -184,14 +184,14 @@ def murmur2_partitions(keys not None, int partitions):
 
 
 def cut_rows(rows, partitions, *, Py_ssize_t max_bytes):
-    """What `ottla.recordbatch.arrow.cut_rows` does."""
+    """Like `ottla.recordbatch.arrow.cut_rows`."""
     cutter = Cutter(rows, partitions, max_bytes)
     while (cut := cutter.next()) is not None:
         yield cut
 
 
 cdef class Cutter:
-    """The rows of a chunk in the order of their partitions, and how far they have been cut."""
+    """The rows of a chunk in the order of their partitions, and the position of the next batch."""
 
     cdef object _rows  # keeps the buffers
     cdef object _partitions
@@ -202,11 +202,11 @@ cdef class Cutter:
     cdef int64_t _now
     cdef int32_t* _order
     cdef int32_t* _given  # our own copy
-    cdef int32_t* _sizes  # of the keys of one batch and, behind as many rows as there are, of its values
+    cdef int32_t* _sizes  # of one batch's keys and, after one entry for each row, of its values
     cdef Py_ssize_t _count
     cdef Py_ssize_t _position
     cdef Py_ssize_t _most
-    cdef Py_ssize_t _all  # about what all rows take at most
+    cdef Py_ssize_t _all  # an estimate of the maximum bytes of all rows
     cdef bint _plain
 
     def __cinit__(self, rows, partitions, Py_ssize_t max_bytes):
@@ -241,7 +241,7 @@ cdef class Cutter:
         PyMem_Free(self._sizes)
 
     cdef int _sort(self) except -1:
-        """Put the rows in the order of their partitions, and within each in their own."""
+        """Sort the rows by partition, stable within each."""
         cdef Py_ssize_t row, partition, before, here, highest = 0
         cdef int32_t lowest = 0
         with nogil:
@@ -272,7 +272,7 @@ cdef class Cutter:
         return 0
 
     cpdef object next(self):
-        """The next batch, None after the last."""
+        """Return the next batch, None after the last."""
         cdef Py_ssize_t start = self._position, stop
         cdef Written written
         if start == self._count:
@@ -320,7 +320,7 @@ cdef class Cutter:
         return self._now if self._times is NULL else self._times[row]
 
     cdef Py_ssize_t _first_size(self, Py_ssize_t start) noexcept nogil:
-        """At most what the first record of a batch takes, which goes in whatever its size."""
+        """Return an upper bound of the first record's size; a batch takes its first record regardless of its size."""
         cdef const uint8_t* part = NULL
         cdef Py_ssize_t row = self._row(start), size = MOST_FRAME
         size += max(look_up(&self._keys, row, &part), 0) + max(look_up(&self._values, row, &part), 0)
@@ -330,9 +330,9 @@ cdef class Cutter:
         return self._write(start, written, True)
 
     cdef inline Py_ssize_t _write(self, Py_ssize_t start, Written* written, bint plain) noexcept nogil:
-        """The records of one batch, from the row at *start* on; where the next batch begins, *start* if it cannot.
+        """Write one batch, from the row at *start* on; return the next batch's start, or *start* on failure.
 
-        *plain*: no headers, no nulls, no times, no large columns. It is known to the compiler.
+        *plain*: no headers, no nulls, no times, no large columns. It is a compile-time constant.
         """
         cdef Py_ssize_t position = start, row, body, needed, key_size, value_size, headers_size = 1
         cdef Py_ssize_t left = min(self._most, written.room)  # a first record may need more than *max_bytes*

@@ -1,4 +1,4 @@
-# Zigzag varints, as record batches have them.
+# Zigzag varints, as in record batches.
 
 from libc.stdint cimport int64_t, uint64_t, uint8_t
 
@@ -27,7 +27,7 @@ cdef inline uint8_t* write_varint(uint8_t* to, int64_t value) noexcept nogil:
 
 
 cdef inline const uint8_t* read_varint(const uint8_t* source, int64_t* value) noexcept nogil:
-    # Only for what was written here: nothing is checked.
+    # Only for bytes that this package has written: nothing is checked.
     cdef uint64_t raw = 0
     cdef int shift = 0
     while source[0] & 0x80:

@@ -15,60 +15,60 @@ from ottla.hookspecs import hookimpl
 from ottla.interfaces import Buffer, Interest, PluginConfig, Target, Transport, TransportLayer
 
 MAX_CHUNKS: Final = 1024
-"""Maximum buffers in one call on Linux (IOV_MAX)."""
+"""As many buffers as Linux takes in one call (IOV_MAX)."""
 
 
 class PlaintextTransport:
-    """Open connections without encryption."""
+    """Opens connections without encryption."""
 
     def targets(self, host: str, port: int) -> Sequence[Target] | None:
-        """Return None: names are resolved as usual."""
+        """None: names are resolved as usual."""
         return None
 
     def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
-        """Return a layer for the connected socket."""
+        """A layer over the connected socket."""
         return PlaintextLayer(sock)
 
 
 class PlaintextLayer:
-    """One connection. It buffers nothing, so there is never anything to flush or to wait for."""
+    """One connection. Takes nothing ahead of the socket, so there is never anything to flush or to wait for."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
 
     def handshake(self) -> bool:
-        """Return True: there is no handshake."""
+        """There is none."""
         return True
 
     def write(self, chunks: Sequence[Buffer]) -> int:
-        """Write as much as the socket takes, in one gathered call."""
+        """As much as the socket takes, in one gathered call."""
         try:
             return self._sock.sendmsg(chunks[:MAX_CHUNKS])
         except (BlockingIOError, InterruptedError):
             return 0
 
     def flush(self) -> bool:
-        """Return True: nothing is buffered."""
+        """Nothing is ever held back."""
         return True
 
     def read_into(self, buffer: memoryview) -> int | None:
-        """Read available bytes of the socket."""
+        """What the socket has now."""
         try:
             return self._sock.recv_into(buffer)
         except (BlockingIOError, InterruptedError):
             return None
 
     def interest(self) -> Interest:
-        """Return no events of its own."""
+        """Nothing of its own."""
         return Interest.NONE
 
     def may_read(self) -> bool:
-        """Return False: nothing is buffered."""
+        """No bytes are held here."""
         return False
 
     def close(self) -> None:
-        """Shut the connection down, then close the socket."""
-        with contextlib.suppress(OSError):  # the peer may have closed already
+        """Tell the peer, then close."""
+        with contextlib.suppress(OSError):  # the peer may be gone already
             self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
 

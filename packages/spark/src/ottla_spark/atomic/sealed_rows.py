@@ -50,7 +50,7 @@ PARCELS: Final = (
 """The same schema for Spark: the first stage's output."""
 
 PARCEL_BYTES: Final = 480 * 1024
-"""Maximum bytes in a parcel before compression: Java copies values of half a megabyte several times."""
+"""Maximum bytes in a parcel before compression: Java handles values of half a megabyte slowly."""
 
 Settings = frozenset[tuple[str, Any]]
 

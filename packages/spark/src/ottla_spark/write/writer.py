@@ -35,7 +35,7 @@ class OttlaWriter(DataSourceArrowWriter):
         tell("the write", messages, wanted=self._options.report)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Warn that records may be in Kafka all the same; they cannot be taken back."""
+        """Warn that records may be in Kafka nevertheless; they cannot be taken back."""
         _warn("the write")
 
 
@@ -55,7 +55,7 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         tell(f"micro-batch {batchId}", messages, wanted=self._options.report)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Warn that records may be in Kafka all the same; Spark sends the micro-batch again."""
+        """Warn that records may be in Kafka nevertheless; Spark sends the micro-batch again."""
         _warn(f"micro-batch {batchId}")
 
 
