@@ -69,10 +69,13 @@ def allowed(url: str) -> Iterator[None]:
     os.environ[URLS] = url if before is None else f"{before},{url}"
     try:
         yield
-    finally:
-        os.environ.pop(URLS)
-        if before is not None:
-            os.environ[URLS] = before
+    finally:  # in any order: a module's broker may end while one that began later goes on
+        urls = os.environ[URLS].split(",")
+        urls.remove(url)
+        if urls:
+            os.environ[URLS] = ",".join(urls)
+        else:
+            del os.environ[URLS]
 
 
 @contextmanager
