@@ -21,6 +21,7 @@ from ottla_testkit.processes.process import Process
 fifo = sys.argv[1]
 command = ["sh", "-c", f"exec > {fifo}; echo begun; exec sleep 600"]
 Process("sleep", command=command, log_file=Path(f"{fifo}.log")).start()
+print("started", flush=True)
 time.sleep(600)
 """
 
@@ -35,14 +36,17 @@ def read(pipe: int) -> bytes:
 def test_a_process_does_not_outlive_an_owner_that_dies_in_any_way(tmp_path: Path, number: signal.Signals) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    with subprocess.Popen([sys.executable, "-c", OWNER, str(fifo)]) as owner:
+    with subprocess.Popen([sys.executable, "-c", OWNER, str(fifo)], stdout=subprocess.PIPE) as owner:
         pipe = os.open(fifo, os.O_RDONLY)
         try:
             assert read(pipe) == b"begun\n"
+            assert owner.stdout is not None
+            assert owner.stdout.readline() == b"started\n"  # and guarded, which the process does not know of
             owner.send_signal(number)
             assert owner.wait(HANG_GUARD) == -number
             assert read(pipe) == b""
         finally:
+            owner.kill()
             os.close(pipe)
 
 
