@@ -516,6 +516,16 @@ def test_a_refused_token_serves_other_brokers_while_the_source_fails(
     assert one.keeper.token() is not token
 
 
+@pytest.mark.rule("security.sasl.refused")
+def test_a_refused_token_is_used_while_earlier_fetches_hang(kept: Maker) -> None:
+    one = kept(patience=0.2, limit=0.01)
+    token = one.keeper.token()
+    one.source.open.clear()
+    one.keeper.forget(token)
+
+    assert [one.keeper.token() for _ in range(MOST + 1)] == [token] * (MOST + 1)
+
+
 def test_a_token_that_was_good_for_a_while_is_replaced_at_once(kept: Maker) -> None:
     one = kept(pauses=Pauses())
     for number in range(1, 20):

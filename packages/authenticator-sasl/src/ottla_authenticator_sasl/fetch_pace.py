@@ -25,6 +25,11 @@ UNSAID: Final = 60.0
 _WARNED_AGAIN: Final = 3600.0
 
 
+def doubled(first: float, longest: float, times: int) -> float:
+    """Return *first*, doubled with each further one of *times*, at most *longest*."""
+    return float(min(first * 2 ** min(times - 1, 30), longest))
+
+
 @attrs.frozen(kw_only=True)
 class Pauses:
     """Seconds between fetches: `floor`, doubled up to `longest` while tokens stay too short or are refused."""
@@ -34,7 +39,7 @@ class Pauses:
 
     def after(self, times: int) -> float:
         """Return the pause after this number of consecutive tokens that were too short or refused again."""
-        return float(min(self.floor * 2 ** min(times - 1, 30), self.longest)) if times > 0 else 0.0
+        return doubled(self.floor, self.longest, times) if times > 0 else 0.0
 
 
 class FetchPace:

@@ -18,7 +18,7 @@ import attrs
 
 from ottla.errors import AuthenticationError, ConnectionFailedError, counted, printable
 from ottla_authenticator_sasl.bearer_token import Token, expired
-from ottla_authenticator_sasl.fetch_pace import FetchPace, Pauses
+from ottla_authenticator_sasl.fetch_pace import FetchPace, Pauses, doubled
 from ottla_authenticator_sasl.refresh import RefreshWindow
 from ottla_authenticator_sasl.single_flight import SingleFlight
 
@@ -45,7 +45,7 @@ class Retry:
 
     def wait(self, failures: int) -> float:
         """Return the wait after this number of consecutive failures."""
-        return float(min(self.first * 2 ** min(failures - 1, 30), self.longest))
+        return doubled(self.first, self.longest, failures)
 
 
 class TokenKeeper:
@@ -93,27 +93,14 @@ class TokenKeeper:
 
         ConnectionFailedError: the source does not respond in time, or may not be asked again yet.
         """
-        until = time.monotonic() + self._timeout
-        while (good := self._good()) is None:
-            joined = self._flights.join(needless=lambda: self._good() is not None, too_soon=self._too_soon)
-            if joined is None:
-                continue
-            flight, mine = joined
-            try:
-                if not flight.wait(until - time.monotonic()):
-                    if time.monotonic() >= until:
-                        raise self._flights.unanswered()
-                    continue  # it has had its time: begin another one
-                token = flight.result()
-            except Exception as error:
-                if (refused := self._unexpired()) is None:
-                    raise
-                self._warn_of_refused(error)
-                return refused
-            if mine or token.expires_at_ms is not None:
-                return token
-            # A token without an expiry is only for the login that fetched it.
-        return good
+        try:
+            return self._valid()
+        except Exception as error:
+            refused = self._unexpired()
+            if refused is None or self._closing.is_set():
+                raise
+            self._warn_of_refused(error)
+            return refused
 
     def forget(self, token: Token, *, certain: bool = True) -> None:
         """Report a refused token: the next login gets another, as soon as the source may be asked.
@@ -132,6 +119,24 @@ class TokenKeeper:
         """End the background thread and release the logins that wait; returns at once."""
         self._closing.set()
         self._flights.close()
+
+    def _valid(self) -> Token:
+        """Return a token that no broker refused, or a refused one while the source may not be asked yet."""
+        until = time.monotonic() + self._timeout
+        while (good := self._good()) is None:
+            joined = self._flights.join(needless=lambda: self._good() is not None, too_soon=self._too_soon)
+            if joined is None:
+                continue
+            flight, mine = joined
+            if not flight.wait(until - time.monotonic()):
+                if time.monotonic() >= until:
+                    raise self._flights.unanswered()
+                continue  # the fetch exceeded its limit: start another one
+            token = flight.result()
+            if mine or token.expires_at_ms is not None:
+                return token
+            # A token without an expiry is only for the login that fetched it.
+        return good
 
     def _good(self) -> Token | None:
         # What one broker refused another one may take, and until the source may be asked there is nothing better.
