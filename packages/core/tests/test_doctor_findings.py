@@ -59,8 +59,8 @@ def test_the_sentence_of_a_finding_without_subject_or_remedy_has_no_holes() -> N
     ],
 )
 def test_an_errors_remedy_is_what_follows_its_first_semicolon(told: str, trouble: Trouble) -> None:
-    assert Trouble.told_by(OSError(told), remedy="else") == trouble
+    assert Trouble.of_error(OSError(told), remedy="else") == trouble
 
 
 def test_an_error_without_words_is_told_by_its_kind() -> None:
-    assert Trouble.told_by(BrokenPipeError(), remedy="else") == Trouble("BrokenPipeError", "else")
+    assert Trouble.of_error(BrokenPipeError(), remedy="else") == Trouble("BrokenPipeError", "else")

@@ -157,7 +157,7 @@ def shaken(make: Callable[[socket.socket], PlaintextLayer]) -> Greeted:
     with serving(ScriptedBroker()) as address:
         found = greeting(address, OneTransport(make), bounds())
         assert isinstance(found, Greeted)
-        found.conversation.close()
+        found.session.close()
         return found
 
 
@@ -186,7 +186,7 @@ def test_a_transport_that_tells_nothing_is_not_held_against_it() -> None:
 
 def test_without_a_handshake_there_is_nothing_to_tell() -> None:
     found = shaken(Telling)
-    failed = NoHandshake(door=found.door, trouble=Trouble("refused", "look"), seconds=0.0)
+    failed = NoHandshake(endpoint=found.endpoint, trouble=Trouble("refused", "look"), seconds=0.0)
 
     [finding] = tls(SecurityProtocol.SSL, [failed])
 

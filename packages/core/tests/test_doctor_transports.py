@@ -14,7 +14,7 @@ import pytest
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.greeting import Greeted, Greeting, NoHandshake, NotKafka, greet
 from ottla.doctor.names import Resolved, Server, look_up
-from ottla.doctor.tcp import Door, Open, Shut, connect
+from ottla.doctor.tcp import Connected, Endpoint, NotConnected, connect
 from ottla.interfaces import Buffer, Interest, Target, TransportLayer
 from ottla.network.selectable import Address
 from ottla_transport_plaintext import PlaintextLayer
@@ -78,10 +78,12 @@ def bounds(timeout: float = 60.0) -> Bounds:
 
 def greeting(address: tuple[str, int], transport: OneTransport, within: Bounds) -> Greeting:
     host, port = address
-    door = Door(server=Server(host, port), address=Address(host=host, target=Target(socket.AF_INET, (host, port))))
-    [knock] = connect([door], setting="bootstrap.servers", bounds=within)
-    assert isinstance(knock, Open)
-    [found] = greet([knock], transport=transport, bounds=within)
+    endpoint = Endpoint(
+        server=Server(host, port), address=Address(host=host, target=Target(socket.AF_INET, (host, port)))
+    )
+    [attempt] = connect([endpoint], setting="bootstrap.servers", bounds=within)
+    assert isinstance(attempt, Connected)
+    [found] = greet([attempt], transport=transport, bounds=within)
     return found
 
 
@@ -95,7 +97,7 @@ def test_a_handshake_and_answers_in_small_pieces_are_waited_for() -> None:
     with serving(conduct) as address:
         found = greeting(address, OneTransport(Layer), bounds())
         assert isinstance(found, Greeted)
-        found.conversation.close()
+        found.session.close()
 
     assert found.versions[0] == (0, 13)
 
@@ -170,11 +172,11 @@ def test_a_transports_own_targets_come_before_any_name_server() -> None:
     )
     assert isinstance(found, Resolved)
     assert found.own
-    [knock] = connect([Door(server=found.server, address=found.addresses[0])], setting="s", bounds=bounds())
+    [attempt] = connect([Endpoint(server=found.server, address=found.addresses[0])], setting="s", bounds=bounds())
 
-    assert str(knock.door) == "nowhere.invalid:9092 (/nowhere/relay.sock)"
-    assert isinstance(knock, Shut)
-    assert knock.trouble.said == "could not connect: ENOENT"
+    assert str(attempt.endpoint) == "nowhere.invalid:9092 (/nowhere/relay.sock)"
+    assert isinstance(attempt, NotConnected)
+    assert attempt.trouble.said == "could not connect: ENOENT"
 
 
 @pytest.fixture

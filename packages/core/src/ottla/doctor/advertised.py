@@ -12,7 +12,7 @@ from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Finding, Step, Trouble, Verdict
 from ottla.doctor.greeting import Greeted, greet
 from ottla.doctor.names import Server, Unresolved, look_up
-from ottla.doctor.tcp import Door, Open, Shut, connect
+from ottla.doctor.tcp import Connected, Endpoint, NotConnected, connect
 from ottla.interfaces import Transport
 from ottla.protocol import MetadataResponseBroker
 
@@ -45,24 +45,24 @@ def _reach(servers: Sequence[Server], transport: Transport, bounds: Bounds) -> M
     def note(server: Server, outcome: str | Trouble) -> None:
         reached[server] = _Reached(outcome, bounds.clock() - started)
 
-    doors: list[Door] = []
+    endpoints: list[Endpoint] = []
     for found in look_up(servers, transport=transport, canonical=False, setting=SETTING, bounds=bounds):
         if isinstance(found, Unresolved):
             note(found.server, found.trouble)
         else:
-            doors += [Door(server=found.server, address=address) for address in found.addresses]
-    opened: dict[Server, Open] = {}
-    for knock in connect(doors, setting=SETTING, bounds=bounds):
-        if isinstance(knock, Shut):
-            note(knock.door.server, knock.trouble)
-        elif opened.setdefault(knock.door.server, knock) is not knock:
-            knock.sock.close()
+            endpoints += [Endpoint(server=found.server, address=address) for address in found.addresses]
+    opened: dict[Server, Connected] = {}
+    for attempt in connect(endpoints, setting=SETTING, bounds=bounds):
+        if isinstance(attempt, NotConnected):
+            note(attempt.endpoint.server, attempt.trouble)
+        elif opened.setdefault(attempt.endpoint.server, attempt) is not attempt:
+            attempt.sock.close()
     for answer in greet(list(opened.values()), transport=transport, bounds=bounds):
         if isinstance(answer, Greeted):
-            answer.conversation.close()
-            note(answer.door.server, broker_versions.release(answer.versions))
+            answer.session.close()
+            note(answer.endpoint.server, broker_versions.release(answer.versions))
         else:
-            note(answer.door.server, answer.trouble)
+            note(answer.endpoint.server, answer.trouble)
     return reached
 
 

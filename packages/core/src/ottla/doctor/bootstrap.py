@@ -15,35 +15,37 @@ from ottla.doctor.configuration import Checked
 from ottla.doctor.findings import Finding, Step, Verdict
 from ottla.doctor.greeting import Greeted, Greeting, NoHandshake, NotKafka, greet
 from ottla.doctor.names import Lookup, Server, Unresolved, look_up
-from ottla.doctor.tcp import Door, Knock, Open, connect
+from ottla.doctor.tcp import Attempt, Connected, Endpoint, connect
 
 SETTING: Final = "bootstrap.servers"
 
 
-def resolved(checked: Checked, bounds: Bounds) -> Generator[Finding, None, Sequence[Door]]:
+def resolved(checked: Checked, bounds: Bounds) -> Generator[Finding, None, Sequence[Endpoint]]:
     """The addresses of all bootstrap servers."""
     servers = [Server(host, port) for host, port in checked.connection.bootstrap_servers]
     canonical = checked.connection.dns_lookup is DnsLookup.RESOLVE_CANONICAL_BOOTSTRAP_SERVERS_ONLY
     lookups = look_up(servers, transport=checked.transport, canonical=canonical, setting=SETTING, bounds=bounds)
     yield from map(_named, lookups)
     return [
-        Door(server=found.server, address=address)
+        Endpoint(server=found.server, address=address)
         for found in lookups
         if not isinstance(found, Unresolved)
         for address in found.addresses
     ]
 
 
-def connected(doors: Sequence[Door], bounds: Bounds) -> Generator[Finding, None, Sequence[Open]]:
+def connected(endpoints: Sequence[Endpoint], bounds: Bounds) -> Generator[Finding, None, Sequence[Connected]]:
     """The connections that succeeded."""
-    knocks = connect(doors, setting=SETTING, bounds=bounds)
-    served = {knock.door.server for knock in knocks if isinstance(knock, Open)}
-    for knock in knocks:
-        yield _knocked(knock, served=knock.door.server in served)
-    return [knock for knock in knocks if isinstance(knock, Open)]
+    attempts = connect(endpoints, setting=SETTING, bounds=bounds)
+    served = {attempt.endpoint.server for attempt in attempts if isinstance(attempt, Connected)}
+    for attempt in attempts:
+        yield _attempted(attempt, served=attempt.endpoint.server in served)
+    return [attempt for attempt in attempts if isinstance(attempt, Connected)]
 
 
-def greeted(opened: Sequence[Open], checked: Checked, bounds: Bounds) -> Generator[Finding, None, Sequence[Greeted]]:
+def greeted(
+    opened: Sequence[Connected], checked: Checked, bounds: Bounds
+) -> Generator[Finding, None, Sequence[Greeted]]:
     """The brokers that answered; the caller closes their sessions."""
     greetings = greet(opened, transport=checked.transport, bounds=bounds)
     protocol = checked.connection.security_protocol
@@ -67,23 +69,23 @@ def _shown(sockaddr: object) -> str:
     return str(sockaddr[0]) if isinstance(sockaddr, tuple) else str(sockaddr)
 
 
-def _knocked(knock: Knock, *, served: bool) -> Finding:
-    subject = str(knock.door)
-    if isinstance(knock, Open):
-        return Finding(step=Step.TCP, subject=subject, verdict=Verdict.OK, seconds=knock.seconds, said="connected")
+def _attempted(attempt: Attempt, *, served: bool) -> Finding:
+    subject = str(attempt.endpoint)
+    if isinstance(attempt, Connected):
+        return Finding(step=Step.TCP, subject=subject, verdict=Verdict.OK, seconds=attempt.seconds, said="connected")
     if served:
         return Finding(
             step=Step.TCP,
             subject=subject,
             verdict=Verdict.WARNING,
-            seconds=knock.seconds,
-            said=f"{knock.trouble.said}; another address of this name works",
+            seconds=attempt.seconds,
+            said=f"{attempt.trouble.said}; another address of this name works",
         )
-    return Finding.failed(Step.TCP, subject, knock.trouble, seconds=knock.seconds)
+    return Finding.failed(Step.TCP, subject, attempt.trouble, seconds=attempt.seconds)
 
 
 def _shaken(greeting: Greeting) -> Finding:
-    subject = str(greeting.door)
+    subject = str(greeting.endpoint)
     if isinstance(greeting, NoHandshake):
         return Finding.failed(Step.HANDSHAKE, subject, greeting.trouble, seconds=greeting.seconds)
     return Finding(
@@ -92,7 +94,7 @@ def _shaken(greeting: Greeting) -> Finding:
 
 
 def _answered(greeting: Greeted | NotKafka) -> Finding:
-    subject = str(greeting.door)
+    subject = str(greeting.endpoint)
     if isinstance(greeting, NotKafka):
         return Finding.failed(Step.API_VERSIONS, subject, greeting.trouble, seconds=greeting.seconds)
     said = f"{broker_versions.release(greeting.versions)}, by the {len(greeting.versions)} requests it takes"

@@ -46,10 +46,10 @@ class ClusterView:
         return f"{named}, {counted(len(self.brokers), 'broker')}: {ids}; {controller}"
 
 
-Told: TypeAlias = ClusterView | Trouble
+Answer: TypeAlias = ClusterView | Trouble
 
 
-def ask_cluster(greeted: Greeted, *, topic: str | None, protocol: SecurityProtocol, bounds: Bounds) -> Told:
+def ask_cluster(greeted: Greeted, *, topic: str | None, protocol: SecurityProtocol, bounds: Bounds) -> Answer:
     """The brokers, and *topic* if it is given."""
     if METADATA.key not in greeted.versions:
         return Trouble(
@@ -59,10 +59,10 @@ def ask_cluster(greeted: Greeted, *, topic: str | None, protocol: SecurityProtoc
     started = bounds.clock()
     try:
         version = choose_version(METADATA, *greeted.versions[METADATA.key])
-        body = greeted.conversation.ask(metadata_question(topic), version)
+        body = greeted.session.ask(metadata_question(topic), version)
         return _view(METADATA.response(version).decode(body, exact=False), topic)
     except UnsupportedVersionError as error:
-        return Trouble.told_by(error, remedy="upgrade ottla")
+        return Trouble.of_error(error, remedy="upgrade ottla")
     except Exception as error:  # including those of the transport plugin
         login = "SASL_SSL" if protocol is SecurityProtocol.SSL else "SASL_PLAINTEXT"
         remedy = f"set security.protocol={login} if this listener wants a login, else look into the broker's log"
@@ -90,10 +90,10 @@ def _all_topics(version: int) -> list[MetadataRequestTopic] | None:
     return None if version > 0 else []
 
 
-def _view(answer: MetadataResponse, topic: str | None) -> Told:
+def _view(answer: MetadataResponse, topic: str | None) -> Answer:
     code = error_code(answer.error_code)
     if code is not ErrorCode.NONE:
-        return Trouble.told_by(BrokerError(code), remedy="look into the broker's log")
+        return Trouble.of_error(BrokerError(code), remedy="look into the broker's log")
     if not answer.brokers:
         return Trouble("the broker knows of no broker", "wait until it has joined its cluster, or look into its log")
     return ClusterView(

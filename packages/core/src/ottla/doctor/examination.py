@@ -28,19 +28,19 @@ def examine(
     topic: str | None = None,
     send: bool = False,
     timeout: float = DEFAULT_TIMEOUT,
-    tell: Callable[[Finding], object] | None = None,
+    on_finding: Callable[[Finding], object] | None = None,
 ) -> Examination:
     """Check everything between this program and an acknowledged record; takes at most about *timeout* seconds.
 
-    *settings* are those of a producer. *topic* is checked, never created; *send* puts one record into it. *tell* is
-    called with each finding at once. Problems are findings, and are not raised.
+    *settings* are those of a producer. *topic* is checked, never created; *send* puts one record into it. *on_finding*
+    is called with each finding at once. Problems are findings, and are not raised.
     """
     course = _Course(settings, topic=topic, send=send, bounds=Bounds.of(timeout, time.monotonic))
     findings: list[Finding] = []
     for finding in course.findings():
         findings.append(finding)
-        if tell is not None:
-            tell(finding)
+        if on_finding is not None:
+            on_finding(finding)
     return Examination(findings=tuple(findings))
 
 
@@ -74,11 +74,11 @@ class _Course:
 
     def _outside(self, checked: Checked) -> Iterator[Finding]:
         """The steps up to the first response of a broker, then the others."""
-        doors = yield from bootstrap.resolved(checked, self._bounds)
-        if not doors:
+        endpoints = yield from bootstrap.resolved(checked, self._bounds)
+        if not endpoints:
             yield from self._skipped(Step.TCP, "no bootstrap server has an address")
             return
-        opened = yield from bootstrap.connected(doors, self._bounds)
+        opened = yield from bootstrap.connected(endpoints, self._bounds)
         if not opened:
             yield from self._skipped(Step.HANDSHAKE, "no bootstrap server took a connection")
             return
@@ -87,7 +87,7 @@ class _Course:
             yield from self._inside(greeted, checked)
         finally:
             for broker in greeted:
-                broker.conversation.close()
+                broker.session.close()
 
     def _inside(self, greeted: Sequence[Greeted], checked: Checked) -> Iterator[Finding]:
         """The steps that send requests to the cluster."""
@@ -101,7 +101,7 @@ class _Course:
             return
         view = yield from self._cluster(admitted, checked)
         if view is None:
-            yield from self._skipped(Step.ADVERTISED, "no bootstrap server told of its cluster")
+            yield from self._skipped(Step.ADVERTISED, "no bootstrap server described its cluster")
             return
         found = advertised(view.brokers.values(), transport=checked.transport, bounds=self._bounds)
         yield from (found[number] for number in sorted(found))
@@ -114,7 +114,7 @@ class _Course:
         for broker in greeted:
             started = self._bounds.clock()
             view = ask_cluster(broker, topic=self._topic, protocol=protocol, bounds=self._bounds)
-            subject, seconds = str(broker.door), self._bounds.clock() - started
+            subject, seconds = str(broker.endpoint), self._bounds.clock() - started
             if isinstance(view, ClusterView):
                 yield Finding(step=Step.METADATA, subject=subject, verdict=Verdict.OK, seconds=seconds, said=str(view))
                 return view

@@ -60,7 +60,7 @@ class Trouble:
     remedy: str
 
     @classmethod
-    def told_by(cls, error: Exception, *, remedy: str) -> Trouble:
+    def of_error(cls, error: Exception, *, remedy: str) -> Trouble:
         """The problem in an error's message. Ours have a remedy after a semicolon; *remedy* is for other messages."""
         return cls.of(str(error) or type(error).__name__, remedy=remedy)
 

@@ -11,9 +11,9 @@ from typing import Final, TypeAlias
 import attrs
 
 from ottla.doctor.bounds import Bounds
-from ottla.doctor.conversation import PEER, BrokerSession
 from ottla.doctor.findings import Trouble
-from ottla.doctor.tcp import Door, Open
+from ottla.doctor.session import PEER, BrokerSession
+from ottla.doctor.tcp import Connected, Endpoint
 from ottla.doctor.workers import side_by_side
 from ottla.errors import (
     ConnectionFailedError,
@@ -29,7 +29,7 @@ from ottla.network.api_versions import Offer, api_versions_request, offered_vers
 from ottla.protocol import API_VERSIONS
 
 _SECURITY: Final = "check security.protocol, and the port"
-_ALIVE: Final = "look whether the broker is alive, and check security.protocol and the port"
+_ALIVE: Final = "check whether the broker runs, and check security.protocol and the port"
 _USUALLY: Final = "set security.protocol=SSL or SASL_SSL if this listener wants that, else check the port"
 
 
@@ -37,8 +37,8 @@ _USUALLY: Final = "set security.protocol=SSL or SASL_SSL if this listener wants 
 class Greeted:
     """A broker that answered ApiVersions; the caller goes on with the session and closes it."""
 
-    door: Door
-    conversation: BrokerSession
+    endpoint: Endpoint
+    session: BrokerSession
     versions: Mapping[int, tuple[int, int]]
     details: Sequence[tuple[str, str]] = ()
     handshake_seconds: float
@@ -49,7 +49,7 @@ class Greeted:
 class NoHandshake:
     """The transport's handshake did not complete."""
 
-    door: Door
+    endpoint: Endpoint
     trouble: Trouble
     seconds: float
 
@@ -58,7 +58,7 @@ class NoHandshake:
 class NotKafka:
     """After the handshake there was no response, or none that could be parsed."""
 
-    door: Door
+    endpoint: Endpoint
     trouble: Trouble
     details: Sequence[tuple[str, str]] = ()
     handshake_seconds: float
@@ -68,42 +68,42 @@ class NotKafka:
 Greeting: TypeAlias = Greeted | NoHandshake | NotKafka
 
 
-def greet(opened: Sequence[Open], *, transport: Transport, bounds: Bounds) -> Sequence[Greeting]:
+def greet(opened: Sequence[Connected], *, transport: Transport, bounds: Bounds) -> Sequence[Greeting]:
     """One greeting for each connection, in order."""
     answers = side_by_side(lambda one: _greet(one, transport, bounds), opened, bounds=bounds)
     late = Trouble("the transport did not return in time", "report this to the transport plugin's authors")
     return [
-        answer or NoHandshake(door=one.door, trouble=late, seconds=0.0)
+        answer or NoHandshake(endpoint=one.endpoint, trouble=late, seconds=0.0)
         for one, answer in zip(opened, answers, strict=True)
     ]
 
 
-def _greet(opened: Open, transport: Transport, bounds: Bounds) -> Greeting:
-    door, started = opened.door, bounds.clock()
-    conversation: BrokerSession | None = None
+def _greet(opened: Connected, transport: Transport, bounds: Bounds) -> Greeting:
+    endpoint, started = opened.endpoint, bounds.clock()
+    session: BrokerSession | None = None
     try:
-        conversation = BrokerSession(
-            opened.sock, transport=transport, host=door.address.host, port=door.server.port, bounds=bounds
+        session = BrokerSession(
+            opened.sock, transport=transport, host=endpoint.address.host, port=endpoint.server.port, bounds=bounds
         )
-        conversation.begin()
-        details = conversation.details()
+        session.begin()
+        details = session.details()
     except Exception as error:  # including the plugin's: each one is a finding
-        (conversation or opened.sock).close()
+        (session or opened.sock).close()
         seconds = bounds.clock() - started
-        return NoHandshake(door=door, trouble=_unshaken(error, seconds=seconds), seconds=seconds)
+        return NoHandshake(endpoint=endpoint, trouble=_unshaken(error, seconds=seconds), seconds=seconds)
     shaken = bounds.clock()
     try:
-        offer = _ask_versions(conversation)
+        offer = _ask_versions(session)
     except Exception as error:
-        conversation.close()
+        session.close()
         seconds = bounds.clock() - shaken
         trouble = unanswered(error, seconds=seconds, remedy=_USUALLY)
         return NotKafka(
-            door=door, trouble=trouble, details=details, handshake_seconds=shaken - started, seconds=seconds
+            endpoint=endpoint, trouble=trouble, details=details, handshake_seconds=shaken - started, seconds=seconds
         )
     return Greeted(
-        door=door,
-        conversation=conversation,
+        endpoint=endpoint,
+        session=session,
         versions=offer.versions,
         details=details,
         handshake_seconds=shaken - started,
@@ -111,30 +111,30 @@ def _greet(opened: Open, transport: Transport, bounds: Bounds) -> Greeting:
     )
 
 
-def _ask_versions(conversation: BrokerSession) -> Offer:
+def _ask_versions(session: BrokerSession) -> Offer:
     request, version = api_versions_request(), API_VERSIONS.max_version
-    offer = offered_versions(version, conversation.ask(request, version))
+    offer = offered_versions(version, session.ask(request, version))
     if offer.ask_again_with is None:
         return offer
-    return offered_versions(offer.ask_again_with, conversation.ask(request, offer.ask_again_with))
+    return offered_versions(offer.ask_again_with, session.ask(request, offer.ask_again_with))
 
 
 def unanswered(error: Exception, *, seconds: float, remedy: str) -> Trouble:
     """The problem if a request got no response; *remedy* is for a peer that closed the connection."""
     match error:
         case ProtocolMismatchError():
-            return Trouble.told_by(error, remedy=_SECURITY)
+            return Trouble.of_error(error, remedy=_SECURITY)
         case RequestTimeoutError():
             return Trouble(f"{PEER} took the connection and was silent for {seconds:.1f} s", _ALIVE)
         case SecurityError():  # in TLS 1.3 the server checks our certificate after the handshake
-            return Trouble.told_by(error, remedy=remedy)
+            return Trouble.of_error(error, remedy=remedy)
         case ConnectionFailedError() | ConnectionError():
             return Trouble(f"{PEER} closed the connection without an answer", remedy)
         case ProtocolError():
-            response = Trouble.told_by(error, remedy=_SECURITY)
+            response = Trouble.of_error(error, remedy=_SECURITY)
             return Trouble(f"{PEER} answered, but not as Kafka does ({response.said})", response.remedy)
         case OttlaError() | OSError():
-            return Trouble.told_by(error, remedy=remedy)
+            return Trouble.of_error(error, remedy=remedy)
         case _:
             return Trouble(
                 f"the transport failed: {printable(repr(error))}", "report this to the transport plugin's authors"
@@ -145,6 +145,6 @@ def _unshaken(error: Exception, *, seconds: float) -> Trouble:
     if isinstance(error, RequestTimeoutError):
         return Trouble(f"the handshake did not end within {seconds:.1f} s", _SECURITY)
     if isinstance(error, OSError | OttlaError):
-        response = Trouble.told_by(error, remedy=_SECURITY)
+        response = Trouble.of_error(error, remedy=_SECURITY)
         return Trouble(f"the handshake failed: {response.said}", response.remedy)
     return unanswered(error, seconds=seconds, remedy=_SECURITY)

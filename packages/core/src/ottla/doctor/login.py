@@ -49,7 +49,7 @@ def log_in(greeted: Greeted, mechanism: Mechanism, bounds: Bounds) -> Answer:
 
     def work(one: Greeted) -> Answer:
         try:
-            exchange, session = _converse(one, mechanism)
+            exchange, session = _exchange(one, mechanism)
         except Exception as error:  # including those of the transport plugin
             seconds = bounds.clock() - started
             return Refused(greeted=one, trouble=_trouble(error, seconds=seconds), seconds=seconds)
@@ -60,10 +60,10 @@ def log_in(greeted: Greeted, mechanism: Mechanism, bounds: Bounds) -> Answer:
     return answer or Refused(greeted=greeted, trouble=late, seconds=bounds.clock() - started)
 
 
-def _converse(greeted: Greeted, mechanism: Mechanism) -> tuple[Exchange, float]:
-    door, conversation = greeted.door, greeted.conversation
+def _exchange(greeted: Greeted, mechanism: Mechanism) -> tuple[Exchange, float]:
+    endpoint, session = greeted.endpoint, greeted.session
     exchange = Exchange(
-        mechanism, host=door.address.host, port=door.server.port, peer="the server", versions=greeted.versions
+        mechanism, host=endpoint.address.host, port=endpoint.server.port, peer="the server", versions=greeted.versions
     )
     move = exchange.begin()
     try:
@@ -71,17 +71,17 @@ def _converse(greeted: Greeted, mechanism: Mechanism) -> tuple[Exchange, float]:
             match move:
                 case Ask(message=message, version=version, body=body):
                     request = Request(message=message, body=partial(_encoded, body), on_complete=_unheard)
-                    move = exchange.answered(conversation.ask(request, version))
+                    move = exchange.answered(session.ask(request, version))
                 case Token(data=data, last=True):
-                    conversation.tell(data)
+                    session.send_frame(data)
                     return exchange, 0.0
                 case Token(data=data):
-                    conversation.tell(data)
-                    move = exchange.answered(conversation.hear())
+                    session.send_frame(data)
+                    move = exchange.answered(session.read_frame())
                 case Compute(work=work):
                     move = exchange.computed(work())
-                case LoggedIn(session=session):
-                    return exchange, session
+                case LoggedIn(session=lifetime):
+                    return exchange, lifetime
                 case _:
                     assert_never(move)
     except ConnectionFailedError as error:
@@ -92,7 +92,7 @@ def _converse(greeted: Greeted, mechanism: Mechanism) -> tuple[Exchange, float]:
 
 def _trouble(error: Exception, *, seconds: float) -> Trouble:
     if isinstance(error, SecurityError):
-        return Trouble.told_by(error, remedy=_REMEDY)
+        return Trouble.of_error(error, remedy=_REMEDY)
     response = unanswered(error, seconds=seconds, remedy=_REMEDY)
     return Trouble(f"in the middle of the login: {response.said}", response.remedy)
 

@@ -13,7 +13,7 @@ from ottla.errors import BrokerError, OttlaError
 from ottla.producer import Producer
 
 VALUE: Final = b"a test record of ottla doctor"
-_NOBODY: Final = -1
+_NO_OFFSET: Final = -1
 _LEAST_MS: Final = 1_000
 _WAITS: Final = 2
 """`send` may wait for metadata, then the record for its response."""
@@ -38,8 +38,8 @@ def _send(topic: str, settings: Mapping[str, Any], bounds: Bounds) -> str:
         with contextlib.suppress(OttlaError):
             producer.close(within / 1000)
     where = f"partition {metadata.partition}"
-    if metadata.offset == _NOBODY:
-        return f"sent to {where}; with acks=0 nobody confirms it"
+    if metadata.offset == _NO_OFFSET:
+        return f"sent to {where}; with acks=0 no broker confirms it"
     return f"acknowledged: {where}, offset {metadata.offset}"
 
 
@@ -59,4 +59,4 @@ def _trouble(error: Exception) -> Trouble:
     refusal = error.__cause__
     if isinstance(refusal, BrokerError):
         return Trouble(f"the broker refused it: {refusal}".rstrip("."), "see what this error code asks for")
-    return Trouble.told_by(error, remedy="look into the broker's log")
+    return Trouble.of_error(error, remedy="look into the broker's log")

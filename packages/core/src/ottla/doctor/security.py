@@ -24,16 +24,16 @@ def tls(protocol: SecurityProtocol, greetings: Sequence[Greeting]) -> Iterator[F
         yield Finding.skipped(Step.TLS, f"not used with security.protocol={protocol}")
         return
     shaken = [greeting for greeting in greetings if not isinstance(greeting, NoHandshake)]
-    telling = [greeting for greeting in shaken if greeting.details]
+    with_details = [greeting for greeting in shaken if greeting.details]
     if not shaken:
         yield Finding.skipped(Step.TLS, "no handshake came to its end")
-    elif not telling:
-        yield Finding.skipped(Step.TLS, "the transport made the handshake and tells no details of it")
-    for greeting in telling:
+    elif not with_details:
+        yield Finding.skipped(Step.TLS, "the transport made the handshake and reports no details of it")
+    for greeting in with_details:
         warned = any(label == _WARNING for label, _text in greeting.details)
         yield Finding(
             step=Step.TLS,
-            subject=str(greeting.door),
+            subject=str(greeting.endpoint),
             verdict=Verdict.WARNING if warned else Verdict.OK,
             seconds=greeting.handshake_seconds,
             said="; ".join(f"{label}: {printable(text)}" for label, text in greeting.details),
@@ -50,7 +50,7 @@ def sasl(
     admitted: list[Greeted] = []
     for broker in greeted:
         answer = log_in(broker, mechanism, bounds)
-        subject = str(broker.door)
+        subject = str(broker.endpoint)
         if isinstance(answer, Admitted):
             admitted.append(broker)
             yield Finding(
@@ -58,14 +58,14 @@ def sasl(
                 subject=subject,
                 verdict=Verdict.OK,
                 seconds=answer.seconds,
-                said=_told(mechanism, answer),
+                said=_description(mechanism, answer),
             )
         else:
             yield Finding.failed(Step.SASL, subject, answer.trouble, seconds=answer.seconds)
     return admitted
 
 
-def _told(mechanism: Mechanism, answer: Admitted) -> str:
+def _description(mechanism: Mechanism, answer: Admitted) -> str:
     identity = getattr(mechanism, "identity", None)
     who = f"logged in as {identity!r}" if identity else "logged in"
     ends = f"ends after {answer.session:g} s" if answer.session else "has no end"

@@ -26,7 +26,7 @@ _UNREACHABLE: Final[Mapping[int, str]] = {
 
 
 @attrs.frozen(kw_only=True)
-class Door:
+class Endpoint:
     """One address of a server to connect to."""
 
     server: Server
@@ -40,59 +40,59 @@ class Door:
 
 
 @attrs.frozen(kw_only=True)
-class Open:
+class Connected:
     """A connected, non-blocking socket; the caller closes it."""
 
-    door: Door
+    endpoint: Endpoint
     sock: socket.socket
     seconds: float
 
 
 @attrs.frozen(kw_only=True)
-class Shut:
+class NotConnected:
     """An address to which no connection could be made."""
 
-    door: Door
+    endpoint: Endpoint
     trouble: Trouble
     seconds: float
 
 
-Knock: TypeAlias = Open | Shut
+Attempt: TypeAlias = Connected | NotConnected
 
 
-def connect(doors: Sequence[Door], *, setting: str, bounds: Bounds) -> Sequence[Knock]:
-    """One result for each door, in order. *setting* is where a wrong address would be configured."""
-    return _Knocking(setting, bounds).at(doors)
+def connect(endpoints: Sequence[Endpoint], *, setting: str, bounds: Bounds) -> Sequence[Attempt]:
+    """One result for each endpoint, in order. *setting* is where a wrong address would be configured."""
+    return _Connecting(setting, bounds).at(endpoints)
 
 
-class _Knocking:
+class _Connecting:
     def __init__(self, setting: str, bounds: Bounds) -> None:
         self._setting = setting
         self._bounds = bounds
         self._started = bounds.clock()
-        self._results: dict[Door, Knock] = {}
+        self._results: dict[Endpoint, Attempt] = {}
 
-    def at(self, doors: Sequence[Door]) -> Sequence[Knock]:
+    def at(self, endpoints: Sequence[Endpoint]) -> Sequence[Attempt]:
         deadline = self._bounds.deadline()
         with selectors.DefaultSelector() as watch:
-            for door in dict.fromkeys(doors):
-                self._begin(door, watch)
+            for endpoint in dict.fromkeys(endpoints):
+                self._begin(endpoint, watch)
             while watch.get_map() and (remaining := deadline - self._bounds.clock()) > 0:
                 for key, _events in watch.select(remaining):
-                    door, sock = key.data
+                    endpoint, sock = key.data
                     watch.unregister(sock)
-                    self._end(door, sock, sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+                    self._end(endpoint, sock, sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
             for key in list(watch.get_map().values()):
-                door, sock = key.data
-                self._end(door, sock, errno.ETIMEDOUT)
-        return [self._results[door] for door in doors]
+                endpoint, sock = key.data
+                self._end(endpoint, sock, errno.ETIMEDOUT)
+        return [self._results[endpoint] for endpoint in endpoints]
 
-    def _begin(self, door: Door, watch: selectors.BaseSelector) -> None:
-        target = door.address.target
+    def _begin(self, endpoint: Endpoint, watch: selectors.BaseSelector) -> None:
+        target = endpoint.address.target
         try:
             sock = socket.socket(target.family, socket.SOCK_STREAM)
         except OSError as error:
-            self._shut(door, error.errno or errno.EIO)
+            self._failed(endpoint, error.errno or errno.EIO)
             return
         sock.setblocking(False)
         try:
@@ -100,21 +100,21 @@ class _Knocking:
         except OSError as error:
             number = error.errno or errno.EIO
         if number in _PENDING:
-            watch.register(sock, selectors.EVENT_WRITE, (door, sock))
+            watch.register(sock, selectors.EVENT_WRITE, (endpoint, sock))
         else:
-            self._end(door, sock, number)
+            self._end(endpoint, sock, number)
 
-    def _end(self, door: Door, sock: socket.socket, number: int) -> None:
+    def _end(self, endpoint: Endpoint, sock: socket.socket, number: int) -> None:
         if number:
             sock.close()
-            self._shut(door, number)
+            self._failed(endpoint, number)
         else:
-            self._results[door] = Open(door=door, sock=sock, seconds=self._seconds())
+            self._results[endpoint] = Connected(endpoint=endpoint, sock=sock, seconds=self._seconds())
 
-    def _shut(self, door: Door, number: int) -> None:
+    def _failed(self, endpoint: Endpoint, number: int) -> None:
         seconds = self._seconds()
         trouble = _trouble(number, seconds=seconds, setting=self._setting)
-        self._results[door] = Shut(door=door, trouble=trouble, seconds=seconds)
+        self._results[endpoint] = NotConnected(endpoint=endpoint, trouble=trouble, seconds=seconds)
 
     def _seconds(self) -> float:
         return self._bounds.clock() - self._started

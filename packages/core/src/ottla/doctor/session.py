@@ -41,17 +41,17 @@ class BrokerSession:
         """Send a request; return the body of its response."""
         self._asked += 1
         self._send(_framed(request, version, self._asked))
-        answer = self.hear()
+        answer = self.read_frame()
         correlation_id, start = read_response_header(request.message, version, answer)
         if correlation_id != self._asked:
             raise ProtocolError(f"{PEER} answered to request {correlation_id}, not to {self._asked}")
         return answer[start:]
 
-    def tell(self, data: bytes) -> None:
+    def send_frame(self, data: bytes) -> None:
         """Send bytes after their length, without a header."""
         self._send([len(data).to_bytes(SIZE_PREFIX, "big"), data])
 
-    def hear(self) -> memoryview:
+    def read_frame(self) -> memoryview:
         """The next whole frame."""
         deadline = self._bounds.deadline()
         while (answer := self._channel.read()) is None:
@@ -60,8 +60,8 @@ class BrokerSession:
 
     def details(self) -> Sequence[tuple[str, str]]:
         """The layer's details of its handshake; may be empty."""
-        tell = getattr(self._layer, "details", None)
-        return tuple(tell()) if tell is not None else ()
+        details = getattr(self._layer, "details", None)
+        return tuple(details()) if details is not None else ()
 
     def close(self) -> None:
         """End the connection."""
