@@ -36,8 +36,8 @@ from ottla_spark.write.in_flight import InFlightTables
 ROWS = 200
 PARTITIONS = 4
 GROUPS = 10
-PARCEL_BYTES = 400
-"""Parcels of some ten rows, so that a task can come to grief among them."""
+SEALED_BATCH_BYTES = 400
+"""Batches of about ten rows, so that a task can fail between two of them."""
 
 OF_THE_DRIVER = ("before the marker", "before the commit", "after the commit", "before Spark's log")
 OF_A_TASK = ("mid-task", "late task")
@@ -70,10 +70,10 @@ class FaultyTask(TaskWrite):
     fault: TaskFault
     flag: Path
 
-    def write(self, parcels: Iterator[pa.RecordBatch], *, owner: int, attempt: int) -> int:
+    def write(self, sealed_rows: Iterator[pa.RecordBatch], *, owner: int, attempt: int) -> int:
         if self._is_faulty(owner):
-            parcels = self._one_by_one(parcels)
-        return TaskWrite.write(self, parcels, owner=owner, attempt=attempt)
+            sealed_rows = self._one_by_one(sealed_rows)
+        return TaskWrite.write(self, sealed_rows, owner=owner, attempt=attempt)
 
     def _prove(self, outbox: InFlightTables, ends: Mapping[tuple[str, int], int], *, task: str) -> None:
         TaskWrite._prove(self, outbox, ends, task=task)
@@ -83,9 +83,9 @@ class FaultyTask(TaskWrite):
     def _is_faulty(self, owner: int) -> bool:
         return owner == self.fault.owner % self.ownership.owners and not self.flag.exists()
 
-    def _one_by_one(self, parcels: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _one_by_one(self, sealed_rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         given = 0
-        for some in parcels:
+        for some in sealed_rows:
             for number, records in enumerate(some.column("records").to_pylist()):
                 if given >= self.fault.rows:
                     self._come_to_grief()
@@ -323,7 +323,7 @@ def main(text: str) -> None:
     session = session_with(first.cores, master=first.master, **first.settings)
     faults = Faults()
     setattr(sink, "TaskWrite", faults)  # noqa: B010 - mypy knows its type
-    setattr(sink, "PARCEL_BYTES", PARCEL_BYTES)  # noqa: B010 - it is final
+    setattr(sink, "SEALED_BATCH_BYTES", SEALED_BATCH_BYTES)  # noqa: B010 - it is final
     say_and_wait("up")
     queries = [begun(session, orders, faults) for orders in all_orders]
     with ThreadPoolExecutor(len(queries)) as pool:

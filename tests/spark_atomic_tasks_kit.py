@@ -120,4 +120,4 @@ def packed(
         options=options,
         columns={"value": 0, "partition": 1},
     )
-    return packing.pack(iter([batch]), task="task")
+    return packing.seal(iter([batch]), task="task")

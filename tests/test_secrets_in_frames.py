@@ -231,7 +231,7 @@ def test_no_frame_of_a_task_of_a_shared_transaction_holds_a_secret() -> None:
         options=options,
         columns={"value": 0},
     )
-    not_packed = refused_by(lambda: next(packing.pack(iter([rows]), task="the task")))
+    not_packed = refused_by(lambda: next(packing.seal(iter([rows]), task="the task")))
 
     assert problems == []
     assert isinstance(error, OttlaError)

@@ -155,7 +155,7 @@ def test_when_a_task_dies_after_it_wrote_the_batch_is_aborted_and_written_anew(
     faults = program.Faults()
     faults.plan(topic, program.TaskFault(kind=fault), tmp_path / "came to grief")
     monkeypatch.setattr(sink, "TaskWrite", faults)
-    monkeypatch.setattr(sink, "PARCEL_BYTES", program.PARCEL_BYTES)
+    monkeypatch.setattr(sink, "SEALED_BATCH_BYTES", program.SEALED_BATCH_BYTES)
     told = Told(kafka, topic)
     for batch in range(2):
         program.put(tmp_path, batch)

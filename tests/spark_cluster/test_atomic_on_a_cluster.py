@@ -62,7 +62,7 @@ class FaultyBatches:
         self._rng = rng
         self._faults = program.Faults()
         patch.setattr(sink, "TaskWrite", self._faults)
-        patch.setattr(sink, "PARCEL_BYTES", program.PARCEL_BYTES)
+        patch.setattr(sink, "SEALED_BATCH_BYTES", program.SEALED_BATCH_BYTES)
         self._late: list[int] = []
         options = {"kafka.bootstrap.servers": checkpoint.kafka.bootstrap_servers, "topic": checkpoint.topic}
         self._sink: AtomicSink = atomically(options, transactional_id=checkpoint.topic, on_batch=self.told.append)

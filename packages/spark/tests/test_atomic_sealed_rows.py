@@ -1,4 +1,4 @@
-"""Rows in parcels: each at the owner of its partition, where Java puts it, none lost or changed, and in order there."""
+"""Sealed rows: each goes to its owner, into the partition that Java chooses; none is lost or changed; order is kept."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ottla.interfaces import Header
 from ottla.plugins.partitioners.murmur2_hash import murmur2
 from ottla.recordbatch.parse import Record, parse_batches
 from ottla.tables import sealed
-from ottla_spark.atomic import sealed_rows as packed_parcels
+from ottla_spark.atomic import sealed_rows
 from ottla_spark.atomic.partition_assignment import PartitionAssignment
-from ottla_spark.atomic.sealed_rows import PARCEL_BYTES, PARCELS, SCHEMA, RowSealing, unpacked
+from ottla_spark.atomic.sealed_rows import SCHEMA, SEALED_BATCH_BYTES, SPARK_SCHEMA, RowSealing, sealed_batches
 from ottla_spark.errors import WriteError
 from ottla_spark.options.options import read_options
 from ottla_spark.write import row_buffer
@@ -29,7 +29,7 @@ ENCODERS = pytest.mark.parametrize("encoder", ["python", "native"])
 
 
 def packing(
-    columns: Sequence[str], options: Mapping[str, str] | None = None, *, owners: int, most: int = PARCEL_BYTES
+    columns: Sequence[str], options: Mapping[str, str] | None = None, *, owners: int, most: int = SEALED_BATCH_BYTES
 ) -> RowSealing:
     problems: list[str] = []
     read = read_options({"kafka.bootstrap.servers": "127.0.0.1:1", **(options or {})}, problems=problems)
@@ -44,8 +44,8 @@ def packing(
     )
 
 
-def parcels(packing: RowSealing, batches: Sequence[pa.RecordBatch], *, task: str = "t") -> list[pa.RecordBatch]:
-    packed = list(packing.pack(iter(batches), task=task))
+def seal_rows(packing: RowSealing, batches: Sequence[pa.RecordBatch], *, task: str = "t") -> list[pa.RecordBatch]:
+    packed = list(packing.seal(iter(batches), task=task))
     assert all(batch.schema == SCHEMA for batch in packed)
     return packed
 
@@ -54,7 +54,7 @@ def records(packed: Sequence[pa.RecordBatch], ownership: PartitionAssignment) ->
     """Owner, topic and partition of each record; the batches are read as brokers would read them."""
     for some in packed:
         owners = some.column("owner").to_pylist()
-        for owner, batch in zip(owners, unpacked(some, ownership), strict=True):
+        for owner, batch in zip(owners, sealed_batches(some, ownership), strict=True):
             [found] = parse_batches(b"".join(batch.section.stamped()), compressors={})
             assert len(found.records) == batch.section.count
             for record in found.records:
@@ -63,7 +63,7 @@ def records(packed: Sequence[pa.RecordBatch], ownership: PartitionAssignment) ->
 
 @ENCODERS
 @pytest.mark.parametrize("owners", [1, 3, 8])
-@pytest.mark.parametrize("most", [1, 400, PARCEL_BYTES])
+@pytest.mark.parametrize("most", [1, 400, SEALED_BATCH_BYTES])
 def test_every_row_is_at_its_owner_once_and_whole(
     owners: int, most: int, encoder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,7 +83,7 @@ def test_every_row_is_at_its_owner_once_and_whole(
     pieces = [whole.slice(start, 50) for start in range(0, 300, 50)]
     pieces.insert(2, whole.slice(0, 0))
     packs = packing(whole.schema.names, {"kafka.record.encoder": encoder}, owners=owners, most=most)
-    found = list(records(parcels(packs, pieces), packs.ownership))
+    found = list(records(seal_rows(packs, pieces), packs.ownership))
 
     def partition(row: Mapping[str, Any]) -> int:
         return (murmur2(row["key"]) & 0x7FFFFFFF) % TOPICS[row["topic"]]
@@ -110,8 +110,8 @@ def _row(record: Record) -> dict[str, Any]:
 def test_parcels_are_compressed_as_the_producer_would_and_no_larger_than_asked(codec: str) -> None:
     rows = pa.RecordBatch.from_pydict({"value": [b"%090d" % number for number in range(2_000)]})
     packs = packing(["value"], {"topic": "a", "kafka.compression.type": codec}, owners=1, most=20_000)
-    [some] = parcels(packs, [rows])
-    sections = [batch.section for batch in unpacked(some, packs.ownership)]
+    [some] = seal_rows(packs, [rows])
+    sections = [batch.section for batch in sealed_batches(some, packs.ownership)]
     ids = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
     assert {section.codec_id for section in sections} == {ids[codec]}
@@ -128,10 +128,10 @@ def test_times_are_those_of_the_rows_or_of_now() -> None:
     )
     packs = packing(["value", "timestamp"], {"topic": "a"}, owners=1)
     before = time.time_ns() // 1_000_000
-    packed = parcels(packs, [rows])
+    packed = seal_rows(packs, [rows])
     after = time.time_ns() // 1_000_000
     found = [record.timestamp_ms for *_place, record in records(packed, packs.ownership)]
-    [batch] = unpacked(packed[0], packs.ownership)
+    [batch] = sealed_batches(packed[0], packs.ownership)
 
     assert (found[0], found[2]) == (5, 7_000)
     assert before <= found[1] <= after
@@ -147,7 +147,7 @@ def test_parcels_leave_while_rows_are_read(monkeypatch: pytest.MonkeyPatch) -> N
             read.append(number)
             yield pa.RecordBatch.from_pydict({"value": [bytes(100)]})
 
-    leaving = packing(["value"], {"topic": "a"}, owners=1).pack(batches(), task="t")
+    leaving = packing(["value"], {"topic": "a"}, owners=1).seal(batches(), task="t")
     next(leaving)
 
     assert read == [0]
@@ -158,7 +158,7 @@ def test_a_codec_that_fails_fails_the_task_and_loses_no_row(monkeypatch: pytest.
     monkeypatch.setattr(sealed, "choose", choosing({"compressor": BrokenCodec()}))
     packs = packing(["value"], {"topic": "a", "kafka.client.id": "with a broken codec"}, owners=1)
     with pytest.raises(WriteError, match=r"^row 1 of t: 2 rows .* were not queued: it could not be encoded: no"):
-        parcels(packs, [pa.RecordBatch.from_pydict({"value": ["v", "w"]})])
+        seal_rows(packs, [pa.RecordBatch.from_pydict({"value": ["v", "w"]})])
 
 
 def test_a_task_whose_batches_have_not_all_of_its_rows_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,17 +167,17 @@ def test_a_task_whose_batches_have_not_all_of_its_rows_fails(monkeypatch: pytest
             made = super().seal(*arguments, **columns)
             return attrs.evolve(made, batches=made.batches[1:])
 
-    monkeypatch.setattr(packed_parcels, "TableSealer", Losing)
+    monkeypatch.setattr(sealed_rows, "TableSealer", Losing)
     packs = packing(["value"], {"topic": "a", "kafka.client.id": "with a sealer that loses"}, owners=1, most=100)
     with pytest.raises(WriteError, match=r"^t: of 30 rows \d+ are in batches"):
-        parcels(packs, [pa.RecordBatch.from_pydict({"value": [bytes(20)] * 30})])
+        seal_rows(packs, [pa.RecordBatch.from_pydict({"value": [bytes(20)] * 30})])
 
 
 def test_a_batch_in_a_parcel_keeps_none_of_the_others() -> None:
     rows = pa.RecordBatch.from_pydict({"value": [bytes(100)] * 100})
     packs = packing(["value"], {"topic": "a"}, owners=1, most=1_000)
-    [some] = parcels(packs, [rows])
-    first, *_others = unpacked(some, packs.ownership)
+    [some] = seal_rows(packs, [rows])
+    first, *_others = sealed_batches(some, packs.ownership)
 
     assert [type(chunk) for chunk in first.section.chunks] == [bytes]
 
@@ -190,7 +190,7 @@ def test_rows_without_a_key_are_somewhere_and_those_that_name_a_partition_there(
     types = pa.schema([("value", pa.string()), ("partition", pa.int32())])
     rows = [{"value": f"{number}", "partition": number % 5 if number % 2 else None} for number in range(100)]
     packs = packing(types.names, {"topic": "b"}, owners=2)
-    found = list(records(parcels(packs, [pa.RecordBatch.from_pylist(rows, types)]), packs.ownership))
+    found = list(records(seal_rows(packs, [pa.RecordBatch.from_pylist(rows, types)]), packs.ownership))
     places = {record.value: number for _owner, _topic, number, record in found}
 
     assert len(found) == len(places) == 100
@@ -200,7 +200,7 @@ def test_rows_without_a_key_are_somewhere_and_those_that_name_a_partition_there(
 def test_values_are_made_before_the_shuffle_and_only_they_are_moved() -> None:
     batch = pa.RecordBatch.from_pydict({"key": ["k"], "n": pa.array([7]), "m": pa.array([True])})
     packs = packing(["key"], {"topic": "a", "value.format": "json"}, owners=1)
-    [(_owner, _topic, _partition, record)] = records(parcels(packs, [batch]), packs.ownership)
+    [(_owner, _topic, _partition, record)] = records(seal_rows(packs, [batch]), packs.ownership)
 
     assert (record.key, record.value) == (b"k", b'{"n":7,"m":true}')
 
@@ -208,34 +208,34 @@ def test_values_are_made_before_the_shuffle_and_only_they_are_moved() -> None:
 def test_a_row_that_cannot_be_sent_is_named_by_its_place_in_the_frame() -> None:
     good, bad = (pa.RecordBatch.from_pydict({"value": ["v", "w"], "topic": ["a", last]}) for last in ("b", None))
     with pytest.raises(WriteError, match=r"row 4 of Spark partition 3 was refused: column 'topic' is null"):
-        parcels(packing(["value", "topic"], owners=2), [good, bad], task="Spark partition 3")
+        seal_rows(packing(["value", "topic"], owners=2), [good, bad], task="Spark partition 3")
 
 
 def test_a_row_that_is_too_large_is_named_with_its_size() -> None:
     batch = pa.RecordBatch.from_pydict({"value": [b"v", bytes(3_000)]})
     packs = packing(["value"], {"topic": "a", "kafka.max.request.size": "2000"}, owners=1)
     with pytest.raises(WriteError, match=r"row 2 of t was refused: .* \(column 'value': 3000 bytes\)"):
-        parcels(packs, [batch])
+        seal_rows(packs, [batch])
 
 
 def test_a_partition_that_does_not_exist_is_refused_with_its_row() -> None:
     batch = pa.RecordBatch.from_pydict({"value": ["v", "w"], "partition": pa.array([2, 3], pa.int32())})
     with pytest.raises(WriteError, match=r"row 2 of t was refused: it is for partition 3 of topic 'a', which has 3"):
-        parcels(packing(["value", "partition"], {"topic": "a"}, owners=1), [batch])
+        seal_rows(packing(["value", "partition"], {"topic": "a"}, owners=1), [batch])
 
 
 def test_a_topic_that_was_not_named_before_is_refused() -> None:
     batch = pa.RecordBatch.from_pydict({"value": ["v"], "topic": ["c"]})
     with pytest.raises(WriteError, match=r"'c', and 'a', 'b' were said to be written; name all of them in topics="):
-        parcels(packing(["value", "topic"], owners=1), [batch])
+        seal_rows(packing(["value", "topic"], owners=1), [batch])
 
 
 def test_no_rows_are_no_parcels() -> None:
-    assert parcels(packing(["value"], {"topic": "a"}, owners=2), []) == []
+    assert seal_rows(packing(["value"], {"topic": "a"}, owners=2), []) == []
 
 
 def test_spark_is_told_the_same_columns_as_pyarrow() -> None:
     names = {"int": pa.int32(), "bigint": pa.int64(), "tinyint": pa.int8(), "binary": pa.binary()}
-    told = [column.split() for column in PARCELS.split(", ")]
+    told = [column.split() for column in SPARK_SCHEMA.split(", ")]
 
     assert [(name, names[kind]) for name, kind in told] == [(field.name, field.type) for field in SCHEMA]

@@ -22,7 +22,7 @@ from ottla_spark.errors import InvalidWriteError
 from ottla_spark.exactly_once.errors import LedgerMismatchError
 from ottla_spark.exactly_once.ledger.batches import GZIP, LARGEST_ENTRY, split
 from ottla_spark.exactly_once.ledger.entry import FORGOTTEN, Entry, Ledger, Listed, Status, read_value
-from ottla_spark.exactly_once.ledger.scan import LedgerScan, Stranger
+from ottla_spark.exactly_once.ledger.scan import ForeignEntry, LedgerScan
 from ottla_spark.exactly_once.ledger.topic import own_topic, partition_of
 from ottla_spark.exactly_once.settings import read_settings
 from ottla_spark.exactly_once.transactional_ids import task_id
@@ -143,7 +143,7 @@ def test_an_entry_without_a_transaction_never_counts(codec: int) -> None:
     plain = written(entry().to_bytes(), transactional=False, codec=codec)
     scans = [scanned(plain, marker(), lease_ids=ids) for ids in (None, [LEASE])]
 
-    assert [(scan.last, scan.answered, scan.stranger) for scan in scans] == [(None, False, None)] * 2
+    assert [(scan.last, scan.answered, scan.foreign_entry) for scan in scans] == [(None, False, None)] * 2
     assert "is in no transaction" in scans[0].skipped.take()[1]
 
 
@@ -154,8 +154,8 @@ def test_an_entry_of_another_producer_id_counts_only_in_a_topic_of_its_own() -> 
 
     assert own.last == entry()
     assert (shared.last, shared.answered) == (None, False)
-    assert shared.stranger == Stranger(producer_id=STRANGER, offset=0)
-    assert aborted.stranger is None
+    assert shared.foreign_entry == ForeignEntry(producer_id=STRANGER, offset=0)
+    assert aborted.foreign_entry is None
 
 
 def test_a_second_batch_of_a_transaction_does_not_count() -> None:

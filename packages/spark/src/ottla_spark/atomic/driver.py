@@ -161,7 +161,7 @@ class BatchDriver:
         if not ended.outcome.committed:
             return BatchFailedError(
                 f"its transaction was {ended.outcome.value} before the commit: it lasted longer than "
-                "transaction.timeout.ms, or somebody aborted it"
+                "transaction.timeout.ms, or another client aborted it"
             )
         self._last = marker
         self._open = ended.following

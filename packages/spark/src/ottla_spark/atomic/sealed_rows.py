@@ -1,9 +1,9 @@
 """Sealed batches of rows, made in the first stage, on their way to the owners of their partitions.
 
 A shuffle of plain rows would convert each row twice between Java and Arrow, and its receiver would have to encode and
-compress them. So the first stage encodes the batches that a producer would send, and Spark shuffles those; a *parcel*
-is one batch. Owners only number and send them. The first stage also finds invalid rows, while their position in the
-frame is still known.
+compress them. So the first stage encodes the batches that a producer would send, and Spark shuffles those: a *sealed
+row* holds one batch. Owners only number and send them. The first stage also finds invalid rows, while their position
+in the frame is still known.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ SCHEMA: Final = pa.schema(
     ]
 )
 
-PARCELS: Final = (
+SPARK_SCHEMA: Final = (
     "owner int, slot int, records int, first_timestamp bigint, max_timestamp bigint, magic tinyint, codec tinyint, "
     "plain_size bigint, content binary"
 )
 """The same schema for Spark: the first stage's output."""
 
-PARCEL_BYTES: Final = 480 * 1024
-"""Maximum bytes in a parcel before compression: Java handles values of half a megabyte slowly."""
+SEALED_BATCH_BYTES: Final = 480 * 1024
+"""Maximum bytes in a batch before compression: Java handles values of half a megabyte slowly."""
 
 Settings = frozenset[tuple[str, Any]]
 
@@ -59,23 +59,23 @@ Settings = frozenset[tuple[str, Any]]
 class RowSealing:
     """Seal the rows of a task. Spark pickles it to the executors; `columns` are positions in its rows.
 
-    `settings` are those of the producer that sends. `max_bytes` limits the bytes of a parcel before compression.
+    `settings` are those of the producer that sends. `max_bytes` limits the bytes of a batch before compression.
     """
 
     settings: Settings = attrs.field(repr=False)
     ownership: PartitionAssignment
     options: WriteOptions
     columns: ColumnPositions
-    max_bytes: int = PARCEL_BYTES
+    max_bytes: int = SEALED_BATCH_BYTES
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Seal rows for `mapInArrow`. Raises WriteError, which names a row that cannot be sent."""
-        return self.pack(with_tcp_quickack(batches), task=task_name())
+        return self.seal(with_tcp_quickack(batches), task=task_name())
 
-    def pack(self, batches: Iterator[pa.RecordBatch], *, task: str) -> Iterator[pa.RecordBatch]:
-        """Yield the parcels of all rows; a partition's parcels keep the order of its rows."""
-        packer = _Packer(_sealer(Secret(self.settings), self.ownership.topics, self.max_bytes))
-        gathering = RowBuffer(packer.seal)
+    def seal(self, batches: Iterator[pa.RecordBatch], *, task: str) -> Iterator[pa.RecordBatch]:
+        """Yield the sealed rows of all rows; those of a partition keep the order of its rows."""
+        sealer = _Sealer(_sealer(Secret(self.settings), self.ownership.topics, self.max_bytes))
+        row_buffer = RowBuffer(sealer.seal)
         known = dict(self.ownership.topics)
         rows = 0
         for batch in batches:
@@ -92,34 +92,34 @@ class RowSealing:
             for found in by_topic(records, topic=self.options.topic):
                 if found.topic not in known:
                     raise _unknown(found.topic, known)
-                gathering.put(found, place)
+                row_buffer.put(found, place)
             rows += batch.num_rows
-            yield from packer.take(self.ownership)
-        gathering.send_all()
-        yield from packer.take(self.ownership)
-        if packer.records != rows:
-            raise WriteError(f"{task}: of {rows} rows {packer.records} are in batches")
+            yield from sealer.take(self.ownership)
+        row_buffer.send_all()
+        yield from sealer.take(self.ownership)
+        if sealer.records != rows:
+            raise WriteError(f"{task}: of {rows} rows {sealer.records} are in batches")
 
 
-def unpacked(batch: pa.RecordBatch, ownership: PartitionAssignment) -> Iterator[SealedBatch]:
-    """Yield the batches of parcels. Each has its own bytes, so a waiting batch does not keep the others in memory."""
+def sealed_batches(batch: pa.RecordBatch, ownership: PartitionAssignment) -> Iterator[SealedBatch]:
+    """Yield the batches of sealed rows, each with its own bytes: a waiting batch keeps no others in memory."""
     slots = batch.column(SCHEMA.get_field_index("slot")).to_pylist()
     for number, (topic, partition) in enumerate(ownership.places(slots)):
-        [parcel] = batch.slice(number, 1).to_pylist()
+        [sealed] = batch.slice(number, 1).to_pylist()
         section = Section(
-            magic=parcel["magic"],
-            codec_id=parcel["codec"],
-            chunks=[parcel["content"]],
-            first_timestamp=parcel["first_timestamp"],
-            max_timestamp=parcel["max_timestamp"],
-            count=parcel["records"],
-            size=len(parcel["content"]),
-            plain_size=parcel["plain_size"],
+            magic=sealed["magic"],
+            codec_id=sealed["codec"],
+            chunks=[sealed["content"]],
+            first_timestamp=sealed["first_timestamp"],
+            max_timestamp=sealed["max_timestamp"],
+            count=sealed["records"],
+            size=len(sealed["content"]),
+            plain_size=sealed["plain_size"],
         )
         yield SealedBatch(topic=topic, partition=partition, section=section)
 
 
-class _Packer:
+class _Sealer:
     """Seal tables, and keep their batches until they are taken."""
 
     def __init__(self, sealer: TableSealer) -> None:
@@ -140,10 +140,10 @@ class _Packer:
         """Return the sealed batches for the shuffle, and clear them."""
         taken, self._batches = self._batches, []
         if taken:
-            yield _parcels(taken, ownership)
+            yield _sealed_rows(taken, ownership)
 
 
-def _parcels(batches: Sequence[SealedBatch], ownership: PartitionAssignment) -> pa.RecordBatch:
+def _sealed_rows(batches: Sequence[SealedBatch], ownership: PartitionAssignment) -> pa.RecordBatch:
     sections = [batch.section for batch in batches]
     firsts = ownership.first_slots()
     slots = [firsts[batch.topic] + batch.partition for batch in batches]

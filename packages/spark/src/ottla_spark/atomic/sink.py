@@ -21,7 +21,7 @@ from ottla.transactions import SharedTransaction
 from ottla_spark.atomic.driver import BatchDriver, BatchWritten
 from ottla_spark.atomic.errors import BatchRefusedError, TaskRefusedError
 from ottla_spark.atomic.partition_assignment import PartitionAssignment
-from ottla_spark.atomic.sealed_rows import PARCEL_BYTES, PARCELS, RowSealing
+from ottla_spark.atomic.sealed_rows import SEALED_BATCH_BYTES, SPARK_SCHEMA, RowSealing
 from ottla_spark.atomic.task import RESULT, TRANSACTIONAL_ID, TaskWrite
 from ottla_spark.atomic.transaction_owner import TransactionOwner
 from ottla_spark.errors import InvalidWriteError
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 QUERY_ID: Final = "sql.streaming.queryId"
 BATCH_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 ARROW_BYTES: Final = 8 * 1024 * 1024
-"""Maximum bytes of parcels that Spark hands to a task at once."""
+"""Maximum bytes of sealed rows that Spark hands to a task at once."""
 TIMEOUT: Final = "transaction.timeout.ms"
 BROKERS_MOST: Final = 900_000
 """Brokers' default of transaction.max.timeout.ms, 15 minutes."""
@@ -71,7 +71,7 @@ def atomically(
     if read.guarantee is not Guarantee.AT_LEAST_ONCE:
         problems.append("option guarantee is for format('ottla'); here every batch is all or nothing, leave it out")
     if read.report:
-        problems.append("option report is for format('ottla'); here on_batch= is told of each batch, leave it out")
+        problems.append("option report is for format('ottla'); here on_batch= is called for each batch, leave it out")
     if attempts < 1:
         problems.append(f"attempts={attempts}: at least one is needed")
     if problems:
@@ -156,7 +156,7 @@ class SparkRows:
         frame = self._owned(self._frame)
         task = TaskWrite(shared=shared, ownership=self._ownership, options=self._options)
         session = frame.sparkSession
-        with OneStageAttempt(session), _parcels_a_few_at_a_time(session):
+        with OneStageAttempt(session), _limited_arrow_batches(session):
             reports = frame.mapInArrow(task, RESULT).collect()
         owners = [report.owner for report in reports]
         if len(set(owners)) != len(owners):
@@ -173,17 +173,17 @@ class SparkRows:
         return not any(word in text for word in _STOPPED)
 
     def _owned(self, frame: DataFrame) -> DataFrame:
-        """Return the frame's rows as parcels, each in its owner's task."""
+        """Return the frame's rows as sealed rows, each in its owner's task."""
         if self._options.value_format is None:
             frame = frame.select([name for name in frame.columns if name in COLUMNS])
-        packing = RowSealing(
+        sealing = RowSealing(
             settings=self._settings,
             ownership=self._ownership,
             options=self._options,
             columns=_columns(frame, self._options),
-            max_bytes=PARCEL_BYTES,
+            max_bytes=SEALED_BATCH_BYTES,
         )
-        return frame.mapInArrow(packing, PARCELS).repartitionById(self._ownership.owners, sf.col("owner"))
+        return frame.mapInArrow(sealing, SPARK_SCHEMA).repartitionById(self._ownership.owners, sf.col("owner"))
 
 
 _STOPPED: Final = ("InterruptedException", "SPARK_JOB_CANCELLED", "InterruptedIOException", "ClosedByInterrupt")
@@ -206,7 +206,7 @@ class OneStageAttempt:
     def __exit__(self, kind: type[BaseException] | None, *_error: Any) -> None:
         self._context.removeJobTag(self._tag)
         if kind is None:
-            self._look()
+            self._check()
 
     def stages(self) -> Sequence[SparkStageInfo]:
         """Return Spark's information about the stages of the jobs so far."""
@@ -217,7 +217,7 @@ class OneStageAttempt:
         stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
         return [stage for stage in stages if stage is not None]
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         for stage in self.stages():
             if stage.currentAttemptId:
                 raise TaskRefusedError(
@@ -227,7 +227,7 @@ class OneStageAttempt:
 
 
 @contextlib.contextmanager
-def _parcels_a_few_at_a_time(session: SparkSession) -> Iterator[None]:
+def _limited_arrow_batches(session: SparkSession) -> Iterator[None]:
     """Limit Arrow batches by bytes: Spark's limit of ten thousand rows is too much if a row has half a megabyte."""
     before = session.conf.get(BATCH_BYTES, None)
     session.conf.set(BATCH_BYTES, str(ARROW_BYTES))

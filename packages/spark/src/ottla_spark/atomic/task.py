@@ -20,7 +20,7 @@ from ottla.recordbatch.section import SealedBatch
 from ottla.transactions import SharedTransaction, end_offsets
 from ottla_spark.atomic.errors import TaskRefusedError
 from ottla_spark.atomic.partition_assignment import PartitionAssignment
-from ottla_spark.atomic.sealed_rows import unpacked
+from ottla_spark.atomic.sealed_rows import sealed_batches
 from ottla_spark.errors import WriteError
 from ottla_spark.options.options import WriteOptions
 from ottla_spark.options.shipped_files import with_shipped_files
@@ -44,7 +44,7 @@ class TaskWrite:
     options: WriteOptions
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write parcels, for `mapInArrow`. Raises WriteError or TaskRefusedError."""
+        """Write sealed_rows, for `mapInArrow`. Raises WriteError or TaskRefusedError."""
         settle_in()
         context = TaskContext.get()
         assert context is not None, "Spark runs this"
@@ -53,7 +53,7 @@ class TaskWrite:
             [pa.array([context.partitionId()], pa.int32()), pa.array([records], pa.int64())], ["owner", "records"]
         )
 
-    def write(self, parcels: Iterator[pa.RecordBatch], *, owner: int, attempt: int) -> int:
+    def write(self, sealed_rows: Iterator[pa.RecordBatch], *, owner: int, attempt: int) -> int:
         """Write what `RowSealing` made and return the number of records."""
         if attempt:
             raise TaskRefusedError(
@@ -62,14 +62,14 @@ class TaskWrite:
             )
         settings = as_written({**self.options.producer, TRANSACTIONAL_ID: self.shared.transactional_id})
         with producer_cache.Borrowed(settings, idle=self.options.idle) as borrowed:
-            return self._write(parcels, borrowed, owner=owner)
+            return self._write(sealed_rows, borrowed, owner=owner)
 
-    def _write(self, parcels: Iterator[pa.RecordBatch], borrowed: producer_cache.Borrowed, *, owner: int) -> int:
+    def _write(self, sealed_rows: Iterator[pa.RecordBatch], borrowed: producer_cache.Borrowed, *, owner: int) -> int:
         task = f"owner {owner} of {self.ownership.owners}"
-        outbox = InFlightTables(task=task)
+        in_flight = InFlightTables(task=task)
         ends: Mapping[tuple[str, int], int] | None = None
         records = 0
-        for some in parcels:
+        for some in sealed_rows:
             if not some.num_rows:
                 continue
             self._check_owner(some, owner)
@@ -77,29 +77,29 @@ class TaskWrite:
                 settings = with_shipped_files(self.options.producer)
                 ends = end_offsets(settings, self.ownership.owned_by(owner))
                 borrowed.producer().join_transaction(self.shared)
-            for batch in unpacked(some, self.ownership):
-                outbox.put(_sent(borrowed.producer(), batch, task=task), _Names(batch.section.count))
+            for batch in sealed_batches(some, self.ownership):
+                in_flight.put(_sent(borrowed.producer(), batch, task=task), _Names(batch.section.count))
                 records += batch.section.count
-            outbox.check_completed()
+            in_flight.check_completed()
         if ends is None:
             return 0
-        outbox.wait()
-        if outbox.records != records:
-            raise WriteError(f"{task}: {records} records were sent, but {outbox.records} were acknowledged")
+        in_flight.wait()
+        if in_flight.records != records:
+            raise WriteError(f"{task}: {records} records were sent, but {in_flight.records} were acknowledged")
         _leave(borrowed.producer(), task=task)
-        self._prove(outbox, ends, task=task)
+        self._prove(in_flight, ends, task=task)
         return records
 
-    def _check_owner(self, parcels: pa.RecordBatch, owner: int) -> None:
-        if any(slot % self.ownership.owners != owner for slot in parcels.column("slot").to_pylist()):
+    def _check_owner(self, sealed_rows: pa.RecordBatch, owner: int) -> None:
+        if any(slot % self.ownership.owners != owner for slot in sealed_rows.column("slot").to_pylist()):
             raise TaskRefusedError(
                 f"task {owner} was given rows of partitions that belong to another: Spark did not keep "
                 "repartitionById as it was asked; look for a plan rule or option that changes shuffles"
             )
 
-    def _prove(self, outbox: InFlightTables, ends: Mapping[tuple[str, int], int], *, task: str) -> None:
+    def _prove(self, in_flight: InFlightTables, ends: Mapping[tuple[str, int], int], *, task: str) -> None:
         """Raise TaskRefusedError where a broker took this task's records for duplicates of another task's."""
-        for (topic, partition), first in outbox.first_offsets.items():
+        for (topic, partition), first in in_flight.first_offsets.items():
             if first < ends[topic, partition]:
                 raise TaskRefusedError(
                     f"{task}: {topic}-{partition} ended at {ends[topic, partition]} before this task wrote, and a "

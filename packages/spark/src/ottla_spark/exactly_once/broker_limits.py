@@ -46,5 +46,5 @@ def setting(asked: Asking, node: int | None, *, kind: int, of: str, name: str) -
         _log.warning("%s of %s cannot be read: %s", name, of, BrokerError(code))
         return None
     if code is not ErrorCode.NONE:
-        raise TransactionError(f"{name} of {of} could not be looked at: {BrokerError(code)}") from BrokerError(code)
+        raise TransactionError(f"{name} of {of} could not be read: {BrokerError(code)}") from BrokerError(code)
     return next((each.value for each in found.configs if each.name == name), None)

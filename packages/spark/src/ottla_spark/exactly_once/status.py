@@ -30,20 +30,20 @@ DEFAULT_TIMEOUT: Final = 60.0
 class LedgerStatus:
     """The last entry of a name, and the predicted outcome of its transactions and of open ones.
 
-    `doubt` says why the next driver does not trust the entry, or its absence. `strangers` may write to the ledger topic
-    but not under the prefix, as far as brokers show ACLs.
+    `doubt` says why the next driver does not trust the entry, or its absence. `other_writers` are users that may
+    write to the ledger topic but not under the prefix, as far as brokers show ACLs.
     """
 
     name: str
     entry: Entry | None
     transactions: Mapping[str, str]
     doubt: str = ""
-    strangers: Sequence[str] = ()
+    other_writers: Sequence[str] = ()
 
     def __str__(self) -> str:
         lines = [f"ledger of {self.name!r}: {_said(self.entry)}"]
         lines += [f"  the next driver refuses it: {self.doubt}"] if self.doubt else []
-        lines += [f"  {each} may write to the ledger topic, and not under this prefix" for each in self.strangers]
+        lines += [f"  {each} may write to the ledger topic, and not under this prefix" for each in self.other_writers]
         lines += [f"  {transactional_id}: {becomes}" for transactional_id, becomes in self.transactions.items()]
         return "\n".join(lines if self.transactions else [*lines, "  no transaction is open"])
 
@@ -90,7 +90,7 @@ def _verdict(fates: Sequence[Fate]) -> str:
         return (
             "a part of its batch is visible and a part is lost: DataLossError at the next start"
             if Fate.COMMITTED in fates
-            else "nothing of its batch is visible: the next driver takes the batch back and writes it anew"
+            else "no row of its batch is visible: the next driver takes the batch back and writes it again"
         )
     return "its batch is in the ledger: the next driver commits what is open"
 
@@ -105,7 +105,7 @@ def _said(entry: Entry | None) -> str:
         case Status.DONE:
             return f"{what} is in Kafka"
         case Status.VOID:
-            return f"{what} came to nothing, and is to be written anew"
+            return f"{what} was not committed, and is to be written again"
 
 
 def _inspected(asked: Asking, settings: Settings) -> LedgerStatus:
@@ -114,8 +114,8 @@ def _inspected(asked: Asking, settings: Settings) -> LedgerStatus:
     ids = {each for node in asked.brokers() for each in listed(asked, node, f"{settings.name}/")}
     mine = sorted(each for each in ids if is_task_id(settings.name, each))
     fates = [_fate(asked, each.prepared) for each in entry.listed] if entry is not None else []
-    strangers = check_writers(asked, settings)
-    return attrs.evolve(predicted(settings.name, entry, mine, fates), doubt=ledger.doubt, strangers=strangers)
+    other_writers = check_writers(asked, settings)
+    return attrs.evolve(predicted(settings.name, entry, mine, fates), doubt=ledger.doubt, other_writers=other_writers)
 
 
 def _place(asked: Asking, settings: Settings) -> partition.LedgerPartition | None:

@@ -18,7 +18,7 @@ from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.exactly_once.task import BatchName, Orders, batch_of_stream, write_task
 from ottla_spark.options.options import WriteOptions
 from ottla_spark.write.columns import ColumnPositions
-from ottla_spark.write.report import tell
+from ottla_spark.write.report import publish_report
 from ottla_spark.write.task import TaskWritten
 
 
@@ -70,7 +70,7 @@ class PlannedWriter:
         """Commit what the tasks have prepared, and report it."""
         with self.cluster() as cluster:
             commit(cluster, [each for each in attempts(messages) if each is not None], batch=batch)
-        tell(what, writings(messages), wanted=self._options.report)
+        publish_report(what, writings(messages), wanted=self._options.report)
 
     def take_back(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Abort what the successful tasks have prepared, unless the commit was tried."""

@@ -60,7 +60,7 @@ def batch_of_stream() -> BatchName:
     batch = context.getLocalProperty(_BATCH) if context is not None else None
     if query is None or batch is None:
         raise LedgerMismatchError(
-            f"Spark does not tell this task which micro-batch it is of ({_QUERY}={query}, {_BATCH}={batch}); "
+            f"Spark does not say which micro-batch this task belongs to ({_QUERY}={query}, {_BATCH}={batch}); "
             "guarantee=exactly-once is for writeStream, and for batches there is ottla_spark.write_once"
         )
     return BatchName(query=query, batch=int(batch))

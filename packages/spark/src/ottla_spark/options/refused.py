@@ -60,7 +60,7 @@ _TRANSACTIONAL_ID: Final = (
 )
 
 _PROVIDERS: Final = (
-    "it would read files and the environment of the cluster's machines for whoever writes the options; give the value "
+    "it would read files and the environment of the cluster's machines for the author of the options; give the value "
     "itself, which no plan, log or error of Spark's shows"
 )
 

@@ -21,5 +21,5 @@ def json_rows(encoder: str | None) -> JsonRows | None:
         except OttlaError:  # the producer reports the error
             continue
         if (found := getattr(made, "json_rows", None)) is not None:
-            return found  # type: ignore[no-any-return]  # an ability of somebody's plugin
+            return found  # type: ignore[no-any-return]  # an optional ability of a plugin
     return None

@@ -30,7 +30,7 @@ MOST_LINES: Final = 20
 """Maximum number of partitions in the printed table; the values have all of them."""
 
 
-def tell(what: str, messages: Sequence[WriterCommitMessage | None], *, wanted: bool) -> None:
+def publish_report(what: str, messages: Sequence[WriterCommitMessage | None], *, wanted: bool) -> None:
     """Log the results of a write's tasks, and publish the report if it is requested."""
     settle_in()
     report = WriteReport.of(what, messages)

@@ -59,8 +59,8 @@ def send_rows(
 ) -> TaskWritten:
     """Send all rows and wait for them; *producer* is called at the first row. Raises WriteError."""
     settle_in()
-    outbox = InFlightTables(task=task)
-    gathering: RowBuffer | None = None
+    in_flight = InFlightTables(task=task)
+    row_buffer: RowBuffer | None = None
     rows = bytes_ = 0
     reading = sending = waiting = 0.0
     started = perf_counter()
@@ -68,38 +68,38 @@ def send_rows(
         read = perf_counter()
         reading += read - started
         if batch.num_rows:
-            gathering = gathering or RowBuffer(partial(_send, producer(), outbox))
+            row_buffer = row_buffer or RowBuffer(partial(_send, producer(), in_flight))
             place = RowPlace(task=task, rows_before=rows)
             records = records_of(
                 batch, columns, place=place, value_format=options.value_format, encoder=options.encoder
             )
             for found in by_topic(records, topic=options.topic):
-                gathering.put(found, place)
-            outbox.check_completed()
+                row_buffer.put(found, place)
+            in_flight.check_completed()
             rows, bytes_ = rows + batch.num_rows, bytes_ + size(records)
         started = perf_counter()
         sending += started - read
-    if gathering is None:
+    if row_buffer is None:
         return TaskWritten(reading=reading)
-    gathering.send_all()
+    row_buffer.send_all()
     sent = perf_counter()
-    outbox.wait()
+    in_flight.wait()
     waiting = perf_counter() - sent
-    if outbox.records != rows:
-        raise WriteError(f"{task}: {rows} rows were sent, but {outbox.records} were acknowledged")
+    if in_flight.records != rows:
+        raise WriteError(f"{task}: {rows} rows were sent, but {in_flight.records} were acknowledged")
     return TaskWritten(
         records=rows,
         bytes=bytes_,
-        partitions=dict(outbox.partitions),
+        partitions=dict(in_flight.partitions),
         reading=reading,
         sending=sending + sent - started,
         waiting=waiting,
     )
 
 
-def _send(producer: Producer, outbox: InFlightTables, table: TopicTable) -> Mapping[int, DeliveryError]:
+def _send(producer: Producer, in_flight: InFlightTables, table: TopicTable) -> Mapping[int, DeliveryError]:
     delivery = producer.send_table(table.topic, table.table, value="value", **table.parts)
-    outbox.put(delivery, table.names)
+    in_flight.put(delivery, table.names)
     return delivery.failed_rows()
 
 

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from ottla_spark.options.options import WriteOptions
 from ottla_spark.write.columns import ColumnPositions
-from ottla_spark.write.report import tell
+from ottla_spark.write.report import publish_report
 from ottla_spark.write.task import TaskWritten, write_rows
 
 _log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class OttlaWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Report the result; every task is done, and every record is acknowledged."""
-        tell("the write", messages, wanted=self._options.report)
+        publish_report("the write", messages, wanted=self._options.report)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Warn that records may be in Kafka nevertheless; they cannot be taken back."""
@@ -52,7 +52,7 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Report the result; every record of the micro-batch is acknowledged."""
-        tell(f"micro-batch {batchId}", messages, wanted=self._options.report)
+        publish_report(f"micro-batch {batchId}", messages, wanted=self._options.report)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Warn that records may be in Kafka nevertheless; Spark sends the micro-batch again."""

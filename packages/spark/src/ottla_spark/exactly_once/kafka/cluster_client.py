@@ -184,7 +184,7 @@ class KafkaClusterClient:
             return listed(self._briefly(), node, f"{name}/")
         except UnsupportedVersionError as error:
             raise UnsupportedVersionError(
-                "exactly-once needs brokers of 3.0 or later, which tell of their transactions"
+                "exactly-once needs brokers of 3.0 or later, which describe their transactions"
             ) from error
         except TransactionTimeoutError as error:
             _log.warning("the open transactions of broker %d cannot be listed: %s", node, error)

@@ -75,9 +75,9 @@ class LedgerLookup:
             believed = self.lease_ids if self.settings.shared and not self.settings.believe_all else None
             scan = self._reader.read(asked, place, lease_ids=believed, timeout=timeout)
             end = self._reader.end
-            if scan.answered or scan.stranger is not None or not self.settings.earlier:
+            if scan.answered or scan.foreign_entry is not None or not self.settings.earlier:
                 moved = self.settings.shared and -1 not in (self._holder, scan.written_by)
-                return self._told(scan, place, end=end, restate=moved and scan.written_by != self._holder)
+                return self._ledger(scan, place, end=end, restate=moved and scan.written_by != self._holder)
         return self._of_earlier_version(asked, end=end)
 
     def _of_earlier_version(self, asked: Asking, *, end: int) -> Ledger:
@@ -105,25 +105,25 @@ class LedgerLookup:
         ids = None if self.settings.believe_all else self.lease_ids
         scan = self._earlier.read(asked, place, lease_ids=ids)
         self.taken_over_from = place if scan.last is not None else None
-        return self._told(scan, place, end=end, restate=scan.last is not None)
+        return self._ledger(scan, place, end=end, restate=scan.last is not None)
 
-    def _told(self, scan: LedgerScan, place: LedgerPartition, *, end: int, restate: bool) -> Ledger:
-        doubt, stranger = "", scan.stranger
+    def _ledger(self, scan: LedgerScan, place: LedgerPartition, *, end: int, restate: bool) -> Ledger:
+        doubt, foreign = "", scan.foreign_entry
         where = f"partition {place.partition} of the ledger topic {place.topic!r}"
         if scan.problem:
             doubt = (
                 f"{where} has an entry of {self.settings.name!r} that cannot be read: {scan.problem}. Brokers may "
-                "compress anew (set compression.type of the topic to producer), or a newer version of Ottla wrote it. "
-                "ottla_spark.exactly_once.forget begins without it, and the batch that it stands for would come again"
+                "compress batches again (set compression.type of the topic to producer), or a newer version of Ottla "
+                "wrote it. ottla_spark.exactly_once.forget begins without it, and its batch would be written again"
             )
-        elif not scan.answered and stranger is not None:
+        elif not scan.answered and foreign is not None:
             doubt = (
-                f"{where} has an entry under {self.settings.name!r} at offset {stranger.offset}, of producer id "
-                f"{stranger.producer_id}, and brokers do not know any more whether that was this name's lease: it was "
-                f"not used for a while (transactional.id.expiration.ms), or somebody else wrote it. {_HELP}"
+                f"{where} has an entry under {self.settings.name!r} at offset {foreign.offset}, of producer id "
+                f"{foreign.producer_id}, and brokers do not know any more whether that was this name's lease: it was "
+                f"not used for a while (transactional.id.expiration.ms), or another user wrote it. {_HELP}"
             )
             if place.topic == self.settings.topic.name:
-                doubt += f". If nobody else may write to the topic, set {SHARED}=false"
+                doubt += f". If no other user may write to the topic, set {SHARED}=false"
             else:
                 doubt += f". If no query of this prefix ever used that topic, set {EARLIER} to nothing"
         return Ledger(last=scan.last, end=end, doubt=doubt, restate=restate, unsettled=scan.unsettled)

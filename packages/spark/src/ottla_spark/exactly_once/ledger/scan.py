@@ -19,7 +19,7 @@ from ottla_spark.exactly_once.ledger.entry import Entry, read_value
 
 
 @attrs.frozen(kw_only=True)
-class Stranger:
+class ForeignEntry:
     """A committed entry under the name, of a producer id that its lease is not known to have had."""
 
     producer_id: int
@@ -70,7 +70,7 @@ class LedgerScan:
     written_by: int = attrs.field(default=-1, init=False)
     answered: bool = attrs.field(default=False, init=False)
     problem: str = attrs.field(default="", init=False)
-    stranger: Stranger | None = attrs.field(default=None, init=False)
+    foreign_entry: ForeignEntry | None = attrs.field(default=None, init=False)
     skipped: Skipped = attrs.field(factory=Skipped, init=False)
     _key: bytes = attrs.field(init=False)
     _open: dict[int, _Candidate] = attrs.field(factory=dict, init=False)
@@ -135,7 +135,7 @@ class LedgerScan:
         if (candidate is None and offset is None) or marker.marker() is not ControlMarker.COMMIT:
             return
         if offset is not None:
-            self.stranger = Stranger(producer_id=producer_id, offset=offset)
+            self.foreign_entry = ForeignEntry(producer_id=producer_id, offset=offset)
             self.skipped.note(
                 marker, f"commits an entry of producer id {producer_id}, which is not known to have been the lease's"
             )
@@ -146,7 +146,7 @@ class LedgerScan:
             # (KIP-890); its first batch has sequence 0. Another sequence means that compaction removed our entry:
             # another client wrote a batch with our key into our open transaction, and that batch replaced it.
             if marker.epoch != candidate.epoch and candidate.sequence != _FIRST:
-                self.last, self.problem = None, f"the one at offset {candidate.offset} has replaced it, a stranger's"
+                self.last, self.problem = None, f"another client's at offset {candidate.offset} has replaced it"
 
 
 _FIRST: Final = 0

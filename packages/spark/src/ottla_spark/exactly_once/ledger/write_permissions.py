@@ -42,19 +42,19 @@ def check_writers(asked: Asking, settings: Settings) -> Sequence[str]:
             settings.name,
         )
         return ()
-    strangers = strange_writers(asked, topic, transactional_id=lease_id(settings.name))
-    if strangers:
+    found = other_writers(asked, topic, transactional_id=lease_id(settings.name))
+    if found:
         _log.warning(
             "%s may write to the ledger topic %r and not under the prefix of %r: entries from there can make this "
             "query skip rows or write them twice. Take the right Write for the topic away",
-            ", ".join(strangers),
+            ", ".join(found),
             topic,
             settings.name,
         )
-    return strangers
+    return found
 
 
-def strange_writers(asked: Asking, topic: str, *, transactional_id: str) -> Sequence[str]:
+def other_writers(asked: Asking, topic: str, *, transactional_id: str) -> Sequence[str]:
     """Return the principals that may write to the topic but not with the transactional id; none if not readable."""
     try:
         mine = _writers(asked, TRANSACTIONAL_ID, transactional_id)
