@@ -60,7 +60,7 @@ def page(
 def _head(environment: Mapping[str, Any], rounds: int) -> list[str]:
     versions = ", ".join(f"{name} {version}" for name, version in environment["versions"].items())
     return [
-        "# Ottla beside other producers",
+        "# Ottla compared with other producers",
         "",
         f"{rounds} rounds, Python {environment['python']}, {environment['processors']} processors shared with the "
         f"broker, {versions}. Ratios are taken round by round; the median, and in brackets the lowest and the highest.",

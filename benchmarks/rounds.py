@@ -96,7 +96,7 @@ def run_rounds(
     *,
     rounds: int,
     timeout: float,
-    tell: Callable[[Run], object],
+    report: Callable[[Run], object],
 ) -> Sequence[Run]:
     """Run every peer's workload *rounds* times, after one round that only warms the broker up.
 
@@ -105,7 +105,7 @@ def run_rounds(
     runs = []
     for number, peer in _order(list(workloads), rounds):
         run = run_once(broker, peer, workloads[peer], number=number, timeout=timeout)
-        tell(run)
+        report(run)
         if number:
             runs.append(run)
     return runs

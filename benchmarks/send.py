@@ -50,7 +50,7 @@ def scaled(workload: Workload, peers: Sequence[str]) -> dict[str, Workload]:
     }
 
 
-def tell(run: Run) -> None:
+def report(run: Run) -> None:
     """Print one line for a finished run."""
     name = f"round {run.round}" if run.round else "warm-up"
     said = f"INVALID: {run.problem}" if run.problem else f"{run.rate:>9,.0f} records/s"
@@ -117,7 +117,7 @@ def main(
             scaled(workload, peers),
             rounds=rounds,
             timeout=timeout,
-            tell=tell,
+            report=report,
         )
     rows = [row for peer in peers if (row := figures(runs, peer))]
     console = Console()

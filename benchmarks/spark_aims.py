@@ -35,7 +35,7 @@ class Aim:
         elif self.seconds_more is not None:
             aim, reached = f"at most {_ms(self.seconds_more)} more", middle <= self.seconds_more
             figures = f"{_ms(middle)} more ({_ms(found[0])} - {_ms(found[-1])})"
-        return f"| {self.name} | {self.way} beside {self.beside} | {figures} | {aim} | {'yes' if reached else 'no'} |"
+        return f"| {self.name} | {self.way} against {self.beside} | {figures} | {aim} | {'yes' if reached else 'no'} |"
 
 
 def table(cases: Sequence[tuple[Sequence[Aim], Mapping[str, Sequence[float]]]]) -> list[str]:

@@ -20,7 +20,7 @@ from result_pages import markdown, page
 from results import LatencyResult, Result, latency_result, result
 from rounds import Broker, run_rounds
 from scenarios import SCENARIOS, Scenario
-from send import environment, scaled, tell
+from send import environment, report, scaled
 
 from ottla_testkit.java.jars import kafka_jars
 from ottla_testkit.java.runtime import java_command
@@ -47,7 +47,7 @@ def throughput(broker: Broker, scenarios: Sequence[Scenario], rounds: int) -> li
     for scenario in scenarios:
         click.echo(f"== {scenario.group}: {scenario.name}", err=True)
         workloads = scaled(scenario.workload, scenario.peers)
-        runs = run_rounds(broker, workloads, rounds=rounds, timeout=RUN_WITHIN, tell=tell)
+        runs = run_rounds(broker, workloads, rounds=rounds, timeout=RUN_WITHIN, report=report)
         found.append(result(scenario, runs))
     return found
 

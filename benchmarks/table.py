@@ -24,7 +24,7 @@ from crc32c import crc32c
 from figures import figures, table
 from rich.console import Console
 from rounds import Broker, Run, run_rounds
-from send import CODECS, TABLE_WIDTH, environment, tell
+from send import CODECS, TABLE_WIDTH, environment, report
 from workload import DISTINCT_KEYS, Workload
 
 from ottla.recordbatch.arrow import cut_rows
@@ -77,14 +77,14 @@ def main(
     peers = [name.strip() for name in names.split(",")]
     before, batches, floors = environment(), encoded(workload), list[float]()
 
-    def told(run: Run) -> None:
-        tell(run)
+    def report_run(run: Run) -> None:
+        report(run)
         floors.append(floor(batches))
 
     with contextlib.ExitStack() as stack:
         servers = bootstrap_servers or stack.enter_context(KafkaCluster(sustained=True)).bootstrap_servers
         broker = Broker(servers, workload.librdkafka_security)
-        runs = run_rounds(broker, dict.fromkeys(peers, workload), rounds=rounds, timeout=timeout, tell=told)
+        runs = run_rounds(broker, dict.fromkeys(peers, workload), rounds=rounds, timeout=timeout, report=report_run)
     rows = [row for peer in peers if (row := figures(runs, peer, ours=PEERS[0]))]
     console = Console()
     console.width = max(console.width, TABLE_WIDTH)

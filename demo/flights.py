@@ -179,7 +179,7 @@ def _rates(sent: Pace, read: Pace) -> Table:
 def _problems(expected: Tally, found: ReadBack) -> Iterator[str]:
     arrived = found.tally
     if arrived.records != expected.records:
-        more = "; a batch was sent again, or somebody else writes there"
+        more = "; a batch was sent again, or another program writes there"
         yield (
             f"{expected.records:,} records were written, but {arrived.records:,} were read back"
             f"{more if arrived.records > expected.records else ''}"

@@ -46,7 +46,7 @@ def test_with_acks_0_the_record_is_sent_and_nobody_confirms_it(kafka: KafkaClust
         {"bootstrap.servers": kafka.bootstrap_servers, "acks": "0"}, topic=topic, send=True, timeout=TIMEOUT
     )
 
-    assert examination.findings[-1].said == "sent to partition 0; with acks=0 nobody confirms it"
+    assert examination.findings[-1].said == "sent to partition 0; with acks=0 no broker confirms it"
     assert len(read_back(kafka.bootstrap_servers, topic, partitions=1)) == 1
 
 

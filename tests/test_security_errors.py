@@ -142,7 +142,7 @@ def test_a_broker_that_wants_a_certificate_of_ours(secure: SecureBroker) -> None
 
 
 def test_a_broker_that_does_not_trust_our_certificate(secure: SecureBroker) -> None:
-    stranger = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(secure.security.certificates.stranger)}
+    stranger = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(secure.security.certificates.untrusted)}
 
     expect(secure.tls("MUTUAL") | stranger, ClientCertificateRequiredError, "ssl.keystore")
 

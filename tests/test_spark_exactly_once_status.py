@@ -101,7 +101,7 @@ def test_a_batch_of_which_nothing_is_visible_is_taken_back_and_one_that_nobody_k
 
     assert taken_back.count("nothing of its batch is visible: the next driver takes the batch back") == 2
     assert "the brokers do not say how it ended" in untold
-    assert "batch 7 of query q came to nothing, and is to be written anew" in void
+    assert "batch 7 of query q was not committed, and is to be written again" in void
 
 
 def test_where_nobody_answers_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:

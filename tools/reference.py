@@ -39,7 +39,7 @@ declarations, so do not edit.
 
 Names are Kafka's, given as a mapping or as keywords with `_` for `.`: `Producer({"linger.ms": 5})`,
 `Producer(linger_ms=5)`. Values may be strings, as in a file of properties. Names of plugins are compared without case.
-A setting that does not exist is refused with the nearest one that does; all problems are told at once.
+A setting that does not exist is refused, and the error names the nearest one that does; one error lists all problems.
 """
 
 NOT_HAD: Final = ("not to be had", "not available")
@@ -226,7 +226,7 @@ def _declared(module: str) -> Sequence[ConfigKey]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the pages, or check them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="change nothing, tell what is stale")
+    parser.add_argument("--check", action="store_true", help="change nothing, report what is stale")
     parser.add_argument("--into", type=Path, default=ROOT / "docs", help="the folder of the pages")
     options = parser.parse_args(arguments)
     stale = []

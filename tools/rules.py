@@ -121,8 +121,8 @@ def _marked(path: Path, root: Path) -> Iterator[tuple[Test, str]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page, or check it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="change nothing, tell what is wrong")
-    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[1], help="the tree to look at")
+    parser.add_argument("--check", action="store_true", help="change nothing, report what is wrong")
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[1], help="the tree to read")
     options = parser.parse_args(arguments)
     found = read(options.root)
     problems = list(found.problems())

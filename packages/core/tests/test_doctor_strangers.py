@@ -67,7 +67,7 @@ def test_a_silent_server_is_given_up_after_its_share_of_the_time() -> None:
 
     [finding] = of(examination, Step.API_VERSIONS)
     assert "silent for 0.2 s" in finding.said
-    assert "look whether the broker is alive" in finding.remedy
+    assert "check whether the broker runs" in finding.remedy
     assert time.monotonic() - started < PATIENT
 
 

@@ -581,7 +581,7 @@ def test_a_broker_that_has_moved_is_not_waited_for_at_its_old_address() -> None:
 
 
 @pytest.mark.rule("network.refused")
-@pytest.mark.parametrize("what", ["strangers", "unresolvable"])
+@pytest.mark.parametrize("what", ["other_protocol", "unresolvable"])
 def test_before_any_broker_accepted_us_a_refusal_by_all_is_told_at_once(what: str) -> None:
     machine = machine_of(1)
     getattr(machine.network, what).add("seed")
@@ -598,9 +598,9 @@ def test_before_any_broker_accepted_us_a_refusal_by_all_is_told_at_once(what: st
 def test_a_server_that_accepts_us_after_all_gives_hope_again() -> None:
     machine = machine_of(1)
     machine.cluster.create("t", 1)
-    machine.network.strangers.add("seed")
+    machine.network.other_protocol.add("seed")
     rounds(machine, 5)
-    machine.network.strangers.clear()
+    machine.network.other_protocol.clear()
     machine.metadata.use("t", machine.clock())
     machine.run(3.0)
 
@@ -612,9 +612,9 @@ def test_once_a_broker_has_accepted_us_a_stranger_is_only_an_outage() -> None:
     machine = machine_of(1)
     make_ready(machine)
     machine.network.cut(1)
-    machine.network.strangers |= {"broker-1", "seed"}
+    machine.network.other_protocol |= {"broker-1", "seed"}
     machine.run(5.0)
-    machine.network.strangers.clear()
+    machine.network.other_protocol.clear()
     machine.cluster.create("t", 1)
     machine.metadata.use("t", machine.clock())
     machine.run(3.0)

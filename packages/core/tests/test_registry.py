@@ -388,7 +388,10 @@ def test_an_object_that_cannot_even_be_looked_at_is_told(site: Site) -> None:
         )
     )
 
-    assert "a look at what ottla_partitioner returned raised ZeroDivisionError: division by zero" in broken()
+    assert (
+        "reading the attributes of what ottla_partitioner returned raised ZeroDivisionError: division by zero"
+        in broken()
+    )
 
 
 def test_every_lacking_attribute_is_named_data_included(site: Site) -> None:

@@ -231,7 +231,7 @@ def test_a_codec_that_fails_is_told_of_all_rows_of_its_batch(monkeypatch: pytest
 
 
 def test_a_topic_that_was_not_told_has_no_batches() -> None:
-    with pytest.raises(TopicUnavailableError, match="topic 'u' is none of those that were told: t"):
+    with pytest.raises(TopicUnavailableError, match="topic 'u' is not in the given topics: t"):
         sealer().seal("u", pa.table({"value": [b"a"]}))
 
 

@@ -522,7 +522,7 @@ def test_a_coordinator_that_moves_is_found_again(version: int) -> None:
 
 def test_servers_that_refuse_us_all_are_told_at_once() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x", know=False) as world:
-        world.network.strangers.add("seed")
+        world.network.other_protocol.add("seed")
         with pytest.raises(TransactionError, match="TLS alert"):
             world.producer.init_transactions()
 

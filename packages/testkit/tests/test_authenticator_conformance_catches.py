@@ -31,7 +31,7 @@ WRONG = [
     ("ForgetsThePassword", "lets_us_in", "an honest broker refused message 2 of X-PROOF: the proof is wrong"),
     ("CrashesOnGarbage", "garbage", "raised (UnicodeDecodeError|ValueError); what it refuses must be an Auth"),
     ("CrashesOnGarbage", "damaged", "raised (UnicodeDecodeError|ValueError); what it refuses must be an Auth"),
-    ("TrustsAnybody", "garbage", "ended the login well; a broker that proves nothing could be anybody"),
+    ("TrustsAnybody", "garbage", "ended the login well; a broker that proves nothing may be an impostor"),
     ("HasOneNonce", "played_again", "the messages of an earlier login ended a login well"),
     ("TakesTheFirstForTheSecond", "out_of_order", "a broker's first message twice ended a login well"),
     ("RemembersThatItWasFooled", "next_login", "message 1 of an honest broker was refused: never again"),
@@ -43,7 +43,7 @@ WRONG = [
     ("LogsIt", "secrets", r"secrets\[0\] is seen in the log"),
     ("PrintsIt", "secrets", r"secrets\[0\] is seen in what is printed"),
     ("WaitsWithoutSaying", "lets_us_in", r"start\(\) was not back after 0.5 s; .*do not wait, or say blocking = True"),
-    ("ComputesForEver", "garbage", r"was not back after 1 s; nobody can log in meanwhile"),
+    ("ComputesForEver", "garbage", r"was not back after 1 s; no other connection can log in meanwhile"),
     ("RaisesInClose", "closing", r"close\(\) raised AuthenticationError"),
     ("LeavesAThread", "closing", r"close\(\) left threads behind: left-behind"),
 ]

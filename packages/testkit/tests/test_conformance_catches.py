@@ -23,7 +23,11 @@ WRONG = [
     ("IgnoresShortWrites", "flush_is_true", r"flush\(\) said that everything has left, and \d+ of \d+ bytes are still"),
     ("TakesMoreThanItSays", "arrive_in_order", "what the far end got is not what was written"),
     ("SaysMoreThanThereWas", "arrive_in_order", r"was offered \d+ bytes and returned \d+"),
-    ("TakesWithoutEnd", "256_kb", r"bytes were taken that nobody reads: write\(\) never says that it is full"),
+    (
+        "TakesWithoutEnd",
+        "256_kb",
+        r"bytes were taken that the peer does not read: write\(\) never says that it is full",
+    ),
     ("TakesTooFarAhead", "256_kb", "bytes were taken ahead of the socket; about 262144 are the most"),
     ("EatsTheList", "arrive_in_order", r"write\(\) changed the list of chunks"),
     ("SwapsChunks", "arrive_in_order", "what the far end got is not what was written: .* different from byte"),
@@ -38,16 +42,16 @@ WRONG = [
     ("SaysClosedForNothing", "silent_peer_gives_none", "returned 0"),
     ("SaysNothingForClosed", "the_end_comes", r"the peer has ended its side in order, and read_into\(\) does not"),
     ("WantsToWriteAlways", "idle_connection", "nothing waits to be written, and .* would wake the I/O thread"),
-    ("WaitsForNothing", "silent_peer_waits", r"interest\(\) is NONE: nobody will ever call handshake\(\) again"),
+    ("WaitsForNothing", "silent_peer_waits", r"interest\(\) is NONE: handshake\(\) will never be called again"),
     ("SpinsInTheHandshake", "silent_peer_waits", "is ready all the time: the I/O thread would spin"),
     ("RaisesInClose", "closing_is_possible", r"close\(\) raised ConnectionFailedError.*it must never raise"),
     ("LeavesTheSocketOpen", "closing_is_possible", r"close\(\) left the socket open"),
-    ("LeavesTheSocketOpen", "peer_hears", "the far end was not told that the layer has closed"),
+    ("LeavesTheSocketOpen", "peer_hears", "the peer did not see that the layer has closed"),
     ("HangsUpHard", "although_we_close", r"close\(\) threw away \d+ bytes that flush\(\) said had left"),
     ("RaisesWhatItLikes", "the_end_comes", r"read_into\(\) raised ValueError.*must be an OSError or an OttlaError"),
     ("HandshakesAgain", "stays_done", r"handshake\(\) returned False after it had returned True"),
     ("ShakesForEver", "hangs_up_or_crashes", "the handshake is not done, and nothing goes on"),
-    ("ShakesForEver", "garbage_for_a_handshake", "and hung up, and the layer does not tell"),
+    ("ShakesForEver", "garbage_for_a_handshake", "and hung up, and the layer does not report it"),
 ]
 
 

@@ -20,7 +20,7 @@ WRONG = [
     ("AppendsToTheTuple", "can_go_on", "raised AttributeError.*; the record would go on without what it adds"),
     ("RefusesItsOwnHeader", "another_one", "and 5 headers raised AssertionError"),
     ("StampsWhatItIsGiven", "stays_as_it_is", "was changed into .*: it is the caller's"),
-    ("AsksSomebodyFirst", "at_once", r"on_send\(\) was not back after 1 s; whoever sends waits for it"),
+    ("AsksSomebodyFirst", "at_once", r"on_send\(\) was not back after 1 s; the caller of send\(\) waits for it"),
     ("TellsSomebodySlowly", "at_once", r"on_acknowledgement\(\) was not back after 1 s; the I/O thread waits for it"),
     ("ExpectsWhatItHasSent", "every_outcome", r"on_acknowledgement\(\) of .* raised KeyError\('orders'\)"),
     ("ExpectsWordsInErrors", "every_outcome", r"on_acknowledgement\(\) of .* and RuntimeError\(\) raised IndexError"),

@@ -53,7 +53,7 @@ WRONG = [
         "many_threads",
         r"chose partition \d+ of a topic|by many threads at once, a key went",
     ),
-    ("WaitsForItself", "comes_back", r"partition\(\) was not back after 1 s; whoever sends waits for it"),
+    ("WaitsForItself", "comes_back", r"partition\(\) was not back after 1 s; the caller of send\(\) waits for it"),
     ("ForgetsInOnNewBatch", "new_batch", r"on_new_batch\(\) for partition 0 raised KeyError"),
 ]
 

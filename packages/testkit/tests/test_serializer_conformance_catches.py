@@ -31,7 +31,11 @@ WRONG = [
     ("RaisesAttributeError", "with_a_reason", "raised AttributeError.*it must be a TypeError or a ValueError"),
     ("HasNoWords", "with_a_reason", r"1 was refused by ValueError\(\), which has no words"),
     ("NeverRecovers", "no_harm", "after 'text' was refused|after 1 was refused, .* became b''"),
-    ("AsksARegistryForEver", "at_once", r"serialize\(\) of None was not back after 1 s; whoever sends waits for it"),
+    (
+        "AsksARegistryForEver",
+        "at_once",
+        r"serialize\(\) of None was not back after 1 s; the caller of send\(\) waits for it",
+    ),
     ("FillsNulls", "what_its_cells", r"row 1 of a column of struct<a: int64> became b'{}', and .* None makes None"),
     ("ForgetsTheOffset", "what_its_cells", r"row 0 of a column .* became b'{\"a\": 1}', and .* makes None"),
     ("MakesAList", "what_its_cells", r"4 rows of struct<a: int64> returned \[.*must return an Arrow array"),

@@ -358,7 +358,7 @@ def test_a_peer_that_hangs_up_on_the_greeting_may_be_a_listener_without_tls(conn
     layer.handshake()
     _hang_up(peer, reset=reset)
 
-    with pytest.raises(ProtocolMismatchError, match=r"hung up on our TLS greeting .* set security.protocol=PLAINTEXT"):
+    with pytest.raises(ProtocolMismatchError, match=r"after our TLS ClientHello .* set security.protocol=PLAINTEXT"):
         until(lambda: False, layer.handshake)
 
 
@@ -380,7 +380,7 @@ def test_a_peer_that_ends_in_the_midst_of_the_handshake_may_come_back(
     with pytest.raises(ConnectionFailedError) as caught:
         until(lambda: False, layer.handshake)
     assert type(caught.value) is ConnectionFailedError
-    assert "localhost:9093 closed the connection in the midst of the TLS handshake" in str(caught.value)
+    assert "localhost:9093 closed the connection during the TLS handshake" in str(caught.value)
 
 
 def test_the_peer_s_own_trouble_is_no_refusal(connect: Connect) -> None:

@@ -30,7 +30,7 @@ class AwsBroker:
         """Return the receipt."""
         request = json.loads(data)
         if request["version"] != "2020_10_22" or not request["x-amz-credential"].startswith(self._access_key):
-            raise ValueError("somebody else's request")
+            raise ValueError("the request has another access key or version")
         self.satisfied = True
         return json.dumps({"version": "2020_10_22", "request-id": "1"}).encode()
 

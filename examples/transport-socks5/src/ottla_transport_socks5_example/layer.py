@@ -62,8 +62,8 @@ class Socks5Layer:
 
     def details(self) -> Sequence[tuple[str, str]]:
         """Return the inner layer's details, if it has any."""
-        tell = getattr(self._inner, "details", None)
-        return tuple(tell()) if tell is not None else ()
+        details = getattr(self._inner, "details", None)
+        return tuple(details()) if details is not None else ()
 
     def close(self) -> None:
         """Close the inner layer, if it is open already, else the socket."""

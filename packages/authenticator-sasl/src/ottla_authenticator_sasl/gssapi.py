@@ -73,14 +73,14 @@ class GssapiExchange:
 
     def start(self) -> bytes:
         """Return Kerberos' first token; requests a ticket from the KDC if it is missing."""
-        with _told(self._library, f"there is no Kerberos ticket for {self._service}"):
+        with _translated_errors(self._library, f"there is no Kerberos ticket for {self._service}"):
             self._context = self._new_context()
             token: bytes = self._context.step() or b""
             return token
 
     def challenge(self, data: bytes) -> Step:
         """Return Kerberos' next token, or the final message, which answers the offer."""
-        with _told(self._library, f"{self._service} could not prove by Kerberos who it is"):
+        with _translated_errors(self._library, f"{self._service} could not prove by Kerberos who it is"):
             if not self._context.complete:
                 return Step(reply=self._context.step(data) or b"", done=False)
             return Step(reply=self._choose(self._context.unwrap(data).message), done=True)
@@ -120,7 +120,7 @@ class GssapiExchange:
 
 
 @contextlib.contextmanager
-def _told(library: Any, what: str) -> Iterator[None]:
+def _translated_errors(library: Any, what: str) -> Iterator[None]:
     """Convert the library's errors to Ottla's, with the library's message."""
     try:
         yield

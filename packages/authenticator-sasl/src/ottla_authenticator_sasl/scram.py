@@ -179,7 +179,7 @@ class ScramExchange:
 
     def _ours(self, nonce: str) -> str:
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
-            raise self._malformed("its nonce does not extend ours, so it may be the answer to somebody else")
+            raise self._malformed("its nonce does not extend ours, so it may answer another client")
         return nonce
 
     def _bounded(self, written: str) -> int:

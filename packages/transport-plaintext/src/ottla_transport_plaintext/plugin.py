@@ -67,7 +67,7 @@ class PlaintextLayer:
         return False
 
     def close(self) -> None:
-        """Tell the peer, then close."""
+        """Notify the peer, then close."""
         with contextlib.suppress(OSError):  # the peer may be gone already
             self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()

@@ -38,7 +38,10 @@ def details(tls: ssl.SSLObject, meeting: Meeting, *, now: datetime) -> Iterator[
 
 def _warnings(meeting: Meeting, certificates: list[Certificate], *, now: datetime) -> Iterator[tuple[str, str]]:
     if not meeting.setup.context.check_hostname:
-        yield WARNING, "ssl.endpoint.identification.algorithm is empty, so anybody with a trusted certificate will do"
+        yield (
+            WARNING,
+            "ssl.endpoint.identification.algorithm is empty, so any server with a trusted certificate is accepted",
+        )
     for certificate in certificates:
         if certificate.not_after - now < SOON:
             yield WARNING, f"the certificate {certificate.subject!r} expires on {day(certificate.not_after)}"

@@ -92,7 +92,9 @@ def _store_type(written: Any) -> StoreType | None:
     try:
         return StoreType(text.upper())
     except ValueError:
-        raise ValueError(f"write one of {', '.join(StoreType)}, or nothing: the content tells") from None
+        raise ValueError(
+            f"write one of {', '.join(StoreType)}, or nothing: by default the file's content decides"
+        ) from None
 
 
 def _algorithm(written: Any) -> str:
@@ -169,7 +171,7 @@ _NO_CHOICE: Final = "Java's usual values are accepted, and change nothing"
 
 KEYS: Final[Sequence[ConfigKey]] = (
     _open("ssl.truststore.location", _path, "the file with the authorities to trust; none: those of the system"),
-    _open("ssl.truststore.type", _store_type, "PEM, PKCS12 or JKS; by default the file's content tells"),
+    _open("ssl.truststore.type", _store_type, "PEM, PKCS12 or JKS; by default the file's content decides"),
     _opener("ssl.truststore.password", "the password of a PKCS12 file with authorities"),
     _secret("ssl.truststore.certificates", "the authorities to trust as PEM text, in place of a file"),
     _open(
@@ -178,7 +180,7 @@ KEYS: Final[Sequence[ConfigKey]] = (
         "a file with the revocation lists (CRLs) of those who issue the brokers' certificates; none: it is not checked",
     ),
     _open("ssl.keystore.location", _path, "the file with our own certificate, its chain and its key"),
-    _open("ssl.keystore.type", _store_type, "PEM, PKCS12 or JKS; by default the file's content tells"),
+    _open("ssl.keystore.type", _store_type, "PEM, PKCS12 or JKS; by default the file's content decides"),
     _opener("ssl.keystore.password", "the password of a PKCS12 file with our certificate"),
     _secret("ssl.keystore.key", "our private key as PEM text (PKCS#8), in place of a file"),
     _secret("ssl.keystore.certificate.chain", "our certificate and its chain as PEM text, in place of a file"),
@@ -232,8 +234,8 @@ def _identity_problems(config: PluginConfig) -> Sequence[str]:
     problems = []
     if location and (key or chain):
         problems.append(
-            "ssl.keystore.location is set beside ssl.keystore.key or ssl.keystore.certificate.chain; leave the file "
-            "or the texts out"
+            "ssl.keystore.location is set together with ssl.keystore.key or ssl.keystore.certificate.chain; leave the "
+            "file or the texts out"
         )
     elif (key is None) != (chain is None):
         problems.append("ssl.keystore.key and ssl.keystore.certificate.chain go together; set both or neither")

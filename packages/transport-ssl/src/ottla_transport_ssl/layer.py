@@ -139,8 +139,8 @@ class TlsLayer:
             raise hung_up(self._heard, self._meeting) from cause
 
     def _refusal(self, error: ssl.SSLError) -> OttlaError:
-        stranger = no_tls(self._heard, self._meeting)
-        return stranger or refused(error, attrs.evolve(self._meeting, chain=shown_chain(self._tls)))
+        mismatch = no_tls(self._heard, self._meeting)
+        return mismatch or refused(error, attrs.evolve(self._meeting, chain=shown_chain(self._tls)))
 
     def _judge_suite(self) -> None:
         suite, version, _bits = self._tls.cipher() or ("", "", 0)

@@ -41,7 +41,7 @@ def read_pkcs12(content: Secret[bytes], password: Secret[str] | None) -> Pkcs12:
         store = pkcs12.load_pkcs12(content.reveal(), None if password is None else password.reveal().encode())
     except UnsupportedAlgorithm:
         raise Pkcs12Error(
-            "its encryption is too old for OpenSSL; write it anew with openssl pkcs12", locked=False
+            "its encryption is too old for OpenSSL; write it again with openssl pkcs12", locked=False
         ) from None
     except ValueError:
         raise Pkcs12Error("it cannot be opened", locked=True) from None

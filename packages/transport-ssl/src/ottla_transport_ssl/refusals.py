@@ -100,11 +100,11 @@ def hung_up(heard: bytes, meeting: Meeting) -> OttlaError:
     """Return the error for a peer that closed in the handshake: at once, as a listener without TLS, or later."""
     if not heard:
         return ProtocolMismatchError(
-            f"{meeting.peer} hung up on our TLS greeting without an answer, as a listener without TLS does; "
-            f"{_IN_THE_CLEAR}, else {_OTHER_PORT}"
+            f"{meeting.peer} closed the connection after our TLS ClientHello without an answer, as a listener without "
+            f"TLS does; {_IN_THE_CLEAR}, else {_OTHER_PORT}"
         )
     return no_tls(heard, meeting) or ConnectionFailedError(
-        f"{meeting.peer} closed the connection in the midst of the TLS handshake; its log may say why"
+        f"{meeting.peer} closed the connection during the TLS handshake; its log may say why"
     )
 
 
@@ -150,7 +150,7 @@ def _other_name(meeting: Meeting) -> HostnameMismatchError:
         remedy = "have one issued with this name or address as subjectAltName"
     return HostnameMismatchError(
         f"{meeting.peer} shows {what}; {remedy} "
-        "(an empty ssl.endpoint.identification.algorithm takes any name, and anybody's broker)"
+        "(an empty ssl.endpoint.identification.algorithm takes any name, and so any server)"
     )
 
 
@@ -212,7 +212,7 @@ _ABOUT_US: Final[Mapping[str, str]] = {
     "UNSUPPORTED_CERTIFICATE": "it is of the wrong kind; is it for client authentication?",
     "CERTIFICATE_REVOKED": "it was revoked",
     "CERTIFICATE_EXPIRED": "it is not valid now",
-    "CERTIFICATE_UNKNOWN": "it is not acceptable, for example not issued by whom the broker trusts",
+    "CERTIFICATE_UNKNOWN": "it is not acceptable, for example because the broker does not trust its issuer",
     "UNKNOWN_CA": "the broker does not know who issued it (ssl.truststore.location of the broker)",
     "ACCESS_DENIED": "it is good, and not enough",
 }

@@ -39,7 +39,7 @@ class ScramBroker:
         bare = said.removeprefix("n,,")
         name, _, rest = bare.partition(",r=")
         if name != f"n={self._name}":
-            raise ValueError("nobody has this name")
+            raise ValueError("no user has this name")
         nonce = f"{rest.partition(',')[0]}{secrets.token_hex(8)}"  # an extension such as tokenauth may follow it
         first = f"r={nonce},s={base64.b64encode(SALT).decode()},i={ITERATIONS}"
         self._first = bare, first, nonce

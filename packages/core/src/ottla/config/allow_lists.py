@@ -1,6 +1,6 @@
 """Files, URLs and logins that options of a producer may name; decided by the user who runs the program.
 
-The author of the options may have fewer rights than the process: may not read its files, reach services beside it, or
+The author of the options may have fewer rights than the process: may not read its files, reach services next to it, or
 act as its user. The lists come from the environment (`OTTLA_ALLOWED_URLS`, `OTTLA_ALLOWED_FILES`,
 `OTTLA_ALLOWED_LOGINS`) or from the program (`allow`), never from options.
 Plugins check here before they open what an option names. Java has the system properties

@@ -97,13 +97,13 @@ class ConfigDraft:
         *excused* keys are not reported.
         """
         unclaimed = [key for key in self.config.plugin_values if key not in self._claimed and key not in excused]
-        strangers = [key for key in unclaimed if key not in JAVA_KEYS]
-        elsewhere = set(installed_keys()) if strangers else set()
+        unknown_keys = [key for key in unclaimed if key not in JAVA_KEYS]
+        elsewhere = set(installed_keys()) if unknown_keys else set()
         known = self._reading.read | JAVA_KEYS | self._claimed.keys() | elsewhere
-        self._reading.problems += [unknown(key, known=known) for key in strangers if key not in elsewhere]
+        self._reading.problems += [unknown(key, known=known) for key in unknown_keys if key not in elsewhere]
         if self.problems:
             raise ConfigError(self.problems)
-        self._tell([key for key in unclaimed if self._reading.given(key)])
+        self._report_unused([key for key in unclaimed if self._reading.given(key)])
         used = {key: settled(raw) for key, raw in self._claimed.items() if key in self.config.plugin_values}
         return attrs.evolve(self.config, plugin_values=PluginValues(used, secrets=self._secrets))
 
@@ -139,7 +139,7 @@ class ConfigDraft:
             return reading.values[name]
         return reading.raw.get(name)
 
-    def _tell(self, unused: Sequence[str]) -> None:
+    def _report_unused(self, unused: Sequence[str]) -> None:
         for note in self._reading.notes:
             _log.info("%s", note)
         if unused:

@@ -253,7 +253,7 @@ class DeliveryConfig:
         "acks",
         choice({"all": -1, "-1": -1, "0": 0, "1": 1}),
         default=-1,
-        meaning="Who confirms a record: all in-sync replicas (all or -1), the leader (1), or nobody (0).",
+        meaning="Who confirms a record: all in-sync replicas (all or -1), the leader (1), or no broker (0).",
     )
     retries: int = option(
         "retries",

@@ -50,7 +50,7 @@ class ErrorCode(enum.IntEnum):
     REPLICA_NOT_AVAILABLE = 9, "The replica is not available.", True, True
     MESSAGE_TOO_LARGE = 10, "The batch is above what the broker or topic takes (max.message.bytes)."
     STALE_CONTROLLER_EPOCH = 11, "The controller moved to another broker."
-    OFFSET_METADATA_TOO_LARGE = 12, "The metadata beside the offset is too large."
+    OFFSET_METADATA_TOO_LARGE = 12, "The metadata of the offset is too large."
     NETWORK_EXCEPTION = 13, "The connection was lost before an answer came.", True, True
     COORDINATOR_LOAD_IN_PROGRESS = 14, "The coordinator is still loading its state.", True
     COORDINATOR_NOT_AVAILABLE = 15, "The coordinator is not available.", True
@@ -153,7 +153,7 @@ class ErrorCode(enum.IntEnum):
     POSITION_OUT_OF_RANGE = 99, "The position is outside of the snapshot."
     UNKNOWN_TOPIC_ID = (
         100,
-        "The broker does not know this topic id; the topic may have been deleted and made anew.",
+        "The broker does not know this topic id; the topic may have been deleted and created again.",
         True,
         True,
     )

@@ -126,7 +126,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         PRODUCER,
         "failed-authentication",
         "refusals",
-        "Connections that came to nothing for want of trust, by SASL or TLS",
+        "Connections that failed SASL or TLS authentication",
         times=True,
     ),
     *_counted(PRODUCER, "successful-reauthentication", "renewals", "SASL sessions renewed", times=True),
@@ -135,7 +135,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     ),
     *_counted(PRODUCER, "select", "polls", "Rounds of the I/O thread through the system's wait", times=True),
     _gauge("buffer-total-bytes", "What records may occupy: buffer.memory."),
-    _gauge("buffer-available-bytes", "What of it nobody holds now."),
+    _gauge("buffer-available-bytes", "Free bytes of buffer.memory."),
     _gauge("waiting-threads", "Threads that wait in `send` for memory."),
     _spent("bufferpool-wait-time-ns-total", "memory_waits", "by threads waiting for memory"),
     Metric(
@@ -152,7 +152,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Records that `send` refused because no memory came free within max.block.ms",
         times=True,
     ),
-    _gauge("metadata-age", "Seconds since the cluster told of itself; NaN before it has."),
+    _gauge("metadata-age", "Seconds since the last metadata response; NaN before the first one."),
     _spent("metadata-wait-time-ns-total", "metadata_wait", "by threads waiting for a topic that was not known"),
     _spent("flush-time-ns-total", "flush", "in `flush`"),
     _spent("txn-init-time-ns-total", "txn_init", "in `init_transactions`"),
@@ -180,11 +180,11 @@ _ROUND: Final = "it would take readings of the clock in every round of the I/O t
 _OF_TEXT: Final = "a figure is a number; `ottla.__version__` has the version"
 
 MISSING: Final[Mapping[tuple[str, str], str]] = {
-    (PRODUCER, "record-size-max"): "it would take a look at every record",
-    (PRODUCER, "connections"): "the transport, which may be anybody's, tells nothing of ciphers",
+    (PRODUCER, "record-size-max"): "every record would have to be measured",
+    (PRODUCER, "connections"): "transports are plugins, and do not report their ciphers",
     (PRODUCER, "successful-authentication-no-reauth-total"): "it has a meaning for brokers only",
-    (PRODUCER, "reauthentication-latency-avg"): "a login goes on beside other requests, which it does not hold up",
-    (PRODUCER, "reauthentication-latency-max"): "a login goes on beside other requests, which it does not hold up",
+    (PRODUCER, "reauthentication-latency-avg"): "a renewed login does not delay other requests",
+    (PRODUCER, "reauthentication-latency-max"): "a renewed login does not delay other requests",
     (PRODUCER, "network-io-rate"): "sockets are the transport's; requests and answers are counted",
     (PRODUCER, "network-io-total"): "sockets are the transport's; requests and answers are counted",
     **{
@@ -200,6 +200,6 @@ MISSING: Final[Mapping[tuple[str, str], str]] = {
     },
     ("app-info", "commit-id"): _OF_TEXT,
     ("app-info", "version"): _OF_TEXT,
-    ("app-info", "start-time-ms"): "reporters are told when the producer starts",
+    ("app-info", "start-time-ms"): "reporters are started with the producer",
 }
 """Metrics of Java's producer that do not exist here, and why."""

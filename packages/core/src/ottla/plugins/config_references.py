@@ -171,9 +171,9 @@ def _made(name: str, settings: dict[str, Any], registry: Registry) -> ConfigProv
     plugin = registry.plugin("config_provider", _plugin_name(name, written))
     _check_allowed(plugin)
     parameters = {key.removeprefix("param."): revealed(value) for key, value in settings.items()}
-    strangers = [key for key in settings if not key.startswith("param.")]
+    unknown_keys = [key for key in settings if not key.startswith("param.")]
     values, problems = _parameters(plugin, parameters, name)
-    problems += [f"{PROVIDERS}.{name}.{key} is not known; there are class and param.PARAMETER" for key in strangers]
+    problems += [f"{PROVIDERS}.{name}.{key} is not known; there are class and param.PARAMETER" for key in unknown_keys]
     if problems:
         raise ConfigError(problems)
     provider: ConfigProvider = plugin.create(values)

@@ -134,7 +134,7 @@ def _choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plu
     config = _finish(draft, registry, claims)
     inner = transport(inner=None)
     made = encoder()
-    value_serializer = _told(value(), made)
+    value_serializer = _with_encoder(value(), made)
     return config, Plugins(
         transport=outer(inner=inner) if outer else inner,
         mechanism=authenticator() if authenticator else None,
@@ -174,7 +174,7 @@ def _serializer(claims: _Claims, choice: SerializerChoice, *, is_key: bool) -> C
     return lambda: make(is_key=is_key)
 
 
-def _told(serializer: Serializer | None, encoder: RecordEncoder) -> Serializer | None:
+def _with_encoder(serializer: Serializer | None, encoder: RecordEncoder) -> Serializer | None:
     """The serializer, after passing the encoder to it if it uses the encoder's abilities."""
     if (use_encoder := getattr(serializer, "use_encoder", None)) is not None:
         use_encoder(encoder)
@@ -195,7 +195,7 @@ def _value_formats(
         if wrong := draft.problems[before:]:
             raise ConfigError(wrong)
         serializer: Serializer = plugin.create(values, is_key=False)
-        _told(serializer, encoder)
+        _with_encoder(serializer, encoder)
         return serializer
 
     name, serializer = chosen

@@ -91,7 +91,7 @@ class TableDelivery:
         An exception it raises is logged and stops nothing.
         """
         if not self._pieces:
-            self._tell(callback)
+            self._call(callback)
             return
         pieces = iter(self._pieces)
         piece = next(pieces)
@@ -108,7 +108,7 @@ class TableDelivery:
                     break
                 piece = following
             self._look_at_failures()
-            self._tell(callback)
+            self._call(callback)
 
         look(None, None)
 
@@ -125,7 +125,7 @@ class TableDelivery:
         self._pieces.append(piece)
         self._chunks[offset].append(piece)
 
-    def _tell(self, callback: Callable[[TableDelivery], object]) -> None:
+    def _call(self, callback: Callable[[TableDelivery], object]) -> None:
         try:
             callback(self)
         except BaseException:  # SystemExit too: on the I/O thread it must not end the thread of all others

@@ -135,11 +135,11 @@ class _Routes:
     def find(self, topic: str) -> Route:
         route = self.known.get(topic)
         if route is None:
-            raise TopicUnavailableError(f"topic {topic!r} is none of those that were told: {', '.join(self.known)}")
+            raise TopicUnavailableError(f"topic {topic!r} is not in the given topics: {', '.join(self.known)}")
         return route
 
     def await_partition(self, topic: str, partition: int, *, waited: float = 0.0) -> Route:
-        raise TopicUnavailableError(f"topic {topic!r} was told to have no partition {partition}")
+        raise TopicUnavailableError(f"topic {topic!r} has no partition {partition}, according to the given topics")
 
 
 def _route(topic: str, partitions: int) -> Route:

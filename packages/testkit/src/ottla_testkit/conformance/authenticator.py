@@ -284,7 +284,7 @@ class AuthenticatorConformance(CheckedMechanism):
             if outcome.done:
                 check(
                     not self.mutual,
-                    f"{shown(data)} ended the login well; a broker that proves nothing could be anybody",
+                    f"{shown(data)} ended the login well; a broker that proves nothing may be an impostor",
                 )
                 return
 
@@ -302,7 +302,7 @@ class AuthenticatorConformance(CheckedMechanism):
             return True
         check(
             not (self.mutual and outcome.done),
-            f"{what} ended a login well; whoever has listened once could be the broker",
+            f"{what} ended a login well; an eavesdropper on one login could pose as the broker",
         )
         return outcome.done
 

@@ -178,7 +178,7 @@ class CompressorConformance:
         check(
             peak < _LIMIT + _AROUND,
             f"decompress() took {peak} bytes of memory before it refused a bomb, with a limit of {_LIMIT}: it has to "
-            "look at the limit while it unpacks, not afterwards",
+            "check the limit while it unpacks, not afterwards",
         )
 
     def test_a_size_that_is_only_announced_takes_no_memory(self, compressor: Compressor) -> None:

@@ -90,7 +90,7 @@ class InterceptorConformance:
                 self.timeout,
                 "on_send()",
                 lambda key=key, value=value: self._send(interceptor, key, value),  # type: ignore[misc]
-                remedy="whoever sends waits for it",
+                remedy="the caller of send() waits for it",
             )
         within(
             self.timeout,

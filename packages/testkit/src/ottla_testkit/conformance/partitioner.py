@@ -136,7 +136,7 @@ class PartitionerConformance:
                 self.timeout,
                 "partition()",
                 lambda key=key: self._ask(partitioner, key, _view(12)),  # type: ignore[misc]
-                remedy="whoever sends waits for it, and the I/O thread as well: it must not wait for anything",
+                remedy="the caller of send() waits for it, and the I/O thread as well: it must not wait for anything",
             )
 
     # Keys

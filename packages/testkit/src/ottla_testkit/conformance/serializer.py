@@ -106,7 +106,7 @@ class SerializerConformance:
                 self.timeout,
                 f"serialize() of {_shown(data)}",
                 lambda data=data: self._serialize(serializer, data),  # type: ignore[misc]
-                remedy="whoever sends waits for it",
+                remedy="the caller of send() waits for it",
             )
 
     def test_many_threads_serialize_at_once(self, serializer: Serializer) -> None:

@@ -140,7 +140,7 @@ class TransportConformance:
         interest = talk.layer.interest()
         check(
             interest is not Interest.NONE,
-            "the handshake is not done, and interest() is NONE: nobody will ever call handshake() again",
+            "the handshake is not done, and interest() is NONE: handshake() will never be called again",
         )
         check(
             not talk.events,
@@ -344,7 +344,7 @@ class TransportConformance:
         talk.exchange(b"ping", b"pong")
         talk.layer.close()
         talk.ended = True
-        talk.until(lambda: talk.peer.ended, "the far end was not told that the layer has closed", ends=True)
+        talk.until(lambda: talk.peer.ended, "the peer did not see that the layer has closed", ends=True)
 
     def test_what_was_flushed_arrives_although_we_close(self, begin: Begin) -> None:
         talk = begin()
@@ -379,7 +379,7 @@ def _cut(talk: LayerSession, place: int, how: Callable[[Wire], None]) -> None:
         ends=True,
     )
     how(talk.wire)
-    talk.until_over(f"the peer was gone after {place} bytes ({how.__name__}), and the layer does not tell")
+    talk.until_over(f"the peer was gone after {place} bytes ({how.__name__}), and the layer does not report it")
 
 
 def _bring_to(stage: str, talk: LayerSession) -> None:
@@ -397,4 +397,4 @@ def _bring_to(stage: str, talk: LayerSession) -> None:
         talk.turn()
         talk.wire.reset()
         if stage == "failed":
-            talk.until_over("the peer has crashed, and the layer does not tell")
+            talk.until_over("the peer has crashed, and the layer does not report it")

@@ -21,7 +21,7 @@ def java_command() -> str:
     printed = ran.stderr + ran.stdout
     version = re.search(r'version "(?:1\.)?(\d+)', printed)
     if version is None:
-        raise KafkaUnavailableError(f"`{java} -version` told no version; {_REMEDY}. It printed:\n{tail(printed)}")
+        raise KafkaUnavailableError(f"`{java} -version` printed no version; {_REMEDY}. It printed:\n{tail(printed)}")
     if int(version[1]) < OLDEST:
         raise KafkaUnavailableError(f"{java} is Java {version[1]}, too old for a Kafka broker; {_REMEDY}")
     return java

@@ -13,7 +13,7 @@ class Certificates:
     """PEM files in *folder*, created at once.
 
     For brokers: `broker` for this machine, `expired`, `elsewhere` for another host. For clients: `alice`, and
-    `stranger`, which `another_authority` signed.
+    `untrusted`, which `another_authority` signed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -24,7 +24,7 @@ class Certificates:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._ours = trustme.CA(organization_name="Ottla tests")
-        self._theirs = trustme.CA(organization_name="Somebody else")
+        self._theirs = trustme.CA(organization_name="Another authority")
         self.authority = folder / "authority.pem"
         self.another_authority = folder / "another_authority.pem"
         self._ours.cert_pem.write_to_path(self.authority)
@@ -33,7 +33,7 @@ class Certificates:
         self.expired = self._issue("expired", HOST, "localhost", days_left=-1)
         self.elsewhere = self._issue("elsewhere", "kafka.example.com")
         self.alice = self.client("alice")
-        self.stranger = self._issue("stranger", common_name="stranger", strange=True)
+        self.untrusted = self._issue("untrusted", common_name="untrusted", strange=True)
 
     def client(self, name: str) -> Path:
         """Create a file with a new key and certificate of a client; it replaces the client's old one."""

@@ -70,4 +70,4 @@ def library_path() -> str:
             return str(library)
     if system := ctypes.util.find_library("rdkafka"):
         return system
-    raise MockUnavailableError(f"no librdkafka beside {package} nor in the system; install a wheel of confluent-kafka")
+    raise MockUnavailableError(f"no librdkafka next to {package} nor in the system; install a wheel of confluent-kafka")

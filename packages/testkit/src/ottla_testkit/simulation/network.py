@@ -45,7 +45,8 @@ class SimulatedNetwork:
         """Names that are not resolved while they are in this set."""
         self.names: dict[str, float] = {}
         """Seconds that these names take to resolve."""
-        self.strangers: set[str] = set()
+        self.other_protocol: set[str] = set()
+        """Hosts that answer with a TLS alert."""
         self.refusing: set[str] = set()
         self.black_holes: set[str] = set()
         """Hosts that never answer a connection's first packet."""
@@ -259,7 +260,7 @@ class SimulatedNetwork:
         """Handle the response to a connection's first packet."""
         if host in self.untrusted:
             link.ended = self.untrusted[host]
-        elif host in self.strangers:
+        elif host in self.other_protocol:
             link.ended = ProtocolMismatchError(f"{host}:{port} answered with a TLS alert")
         elif link.broker.up and host not in self.refusing:
             link.established, link.used_at = True, self.clock()

@@ -66,7 +66,7 @@ class Plugin:
         try:
             lacking = missing_attributes(made, self.info.kind.protocol)
         except _FAULTS as error:
-            broken, cause = self._broken(f"a look at what {hook} returned raised", error, config)
+            broken, cause = self._broken(f"reading the attributes of what {hook} returned raised", error, config)
             raise broken from cause
         if lacking:
             raise InvalidPluginError(

@@ -76,11 +76,11 @@ class CheckedLayer:
         return _truth("may_read()", more)
 
     def details(self) -> Sequence[tuple[str, str]]:
-        tell: Callable[[], Any] | None = getattr(self._layer, "details", None)
-        if tell is None:
+        details: Callable[[], Any] | None = getattr(self._layer, "details", None)
+        if details is None:
             return ()
         with self._watched("details()"):
-            response = tell()
+            response = details()
         check(
             all(isinstance(label, str) and isinstance(text, str) for label, text in response),
             f"details() returned {response!r}; it must be pairs of a label and a text",

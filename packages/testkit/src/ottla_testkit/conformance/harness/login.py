@@ -62,7 +62,7 @@ class CheckedMechanism:
 
     def _called(self, call: str, mechanism: Mechanism, work: Callable[[], Any], *, raises: str = "") -> Any:
         """Return the call's result; every call is on another thread, as the core may do it, too."""
-        limit, remedy = self.timeout, "nobody can log in meanwhile"
+        limit, remedy = self.timeout, "no other connection can log in meanwhile"
         if not mechanism.blocking:
             limit = self.at_once
             remedy = "the I/O thread waits for it, and with it every connection: do not wait, or say blocking = True"
@@ -93,7 +93,7 @@ class Login:
 
     def heard(self) -> bytes:
         """Return the broker's response to the mechanism's last message."""
-        assert self._broker is not None, "nobody is there to be asked"
+        assert self._broker is not None, "there is no broker to ask"
         try:
             return self._broker.answer(self._message)
         except ValueError as error:
@@ -115,7 +115,7 @@ class Login:
             self._end(step)
 
     def _end(self, step: Step) -> None:
-        assert self._broker is not None, "nobody is there to be asked"
+        assert self._broker is not None, "there is no broker to ask"
         self.over = True
         if step.reply is not None:
             self.heard()

@@ -111,7 +111,7 @@ class LayerSession:
         for _ in range(20):
             self.turn()
         self.wire.hang_up()
-        self.until_over(f"{what} and hung up, and the layer does not tell")
+        self.until_over(f"{what} and hung up, and the layer does not report it")
 
     def fill(self) -> int:
         """Write until the layer takes no more, while the peer reads nothing; return the number of bytes."""
@@ -119,7 +119,8 @@ class LayerSession:
         while took := self.layer.write([piece]):
             taken += took
             check(
-                taken < _NEVER_FULL, f"{taken} bytes were taken that nobody reads: write() never says that it is full"
+                taken < _NEVER_FULL,
+                f"{taken} bytes were taken that the peer does not read: write() never says that it is full",
             )
         return taken
 
