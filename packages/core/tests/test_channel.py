@@ -23,6 +23,7 @@ class ScriptedLayer:
         self.outgoing = bytearray()
         self.flushed = True
         self.closed_by_peer = closed_by_peer
+        self.reads = 0
 
     def handshake(self) -> bool:
         return True
@@ -37,6 +38,7 @@ class ScriptedLayer:
         return self.flushed
 
     def read_into(self, buffer: memoryview) -> int | None:
+        self.reads += 1
         if not self.incoming:
             return 0 if self.closed_by_peer else None
         size = min(len(buffer), self.pieces.pop(0) if self.pieces else 1 << 30, len(self.incoming))
@@ -109,6 +111,56 @@ def test_one_read_gives_one_answer_though_more_have_arrived() -> None:
     channel = make_channel(ScriptedLayer(framed(b"first") + framed(b"second")))
 
     assert [content(channel), content(channel), content(channel)] == [b"first", b"second", None]
+
+
+@pytest.mark.rule("selector.receive.whole")
+@given(st.lists(st.integers(0, 9_000), min_size=1, max_size=5), st.lists(st.integers(1, 6_000), max_size=50))
+def test_responses_of_any_size_are_found_whole_in_whatever_pieces_they_arrive(
+    sizes: list[int], pieces: list[int]
+) -> None:
+    bodies = [bytes([number + 1]) * size for number, size in enumerate(sizes)]
+    layer = ScriptedLayer(b"".join(map(framed, bodies)), pieces=pieces)
+    channel = Channel(layer, peer="broker:9092", max_answer_size=9_000)
+    assert channel.handshake()
+
+    assert [content(channel) for _ in bodies] == bodies
+    assert not channel.may_read
+    assert content(channel) is None
+
+
+def test_small_responses_that_arrived_together_take_one_read_of_the_layer() -> None:
+    layer = ScriptedLayer(framed(b"first") + framed(b"second") + framed(b"third"))
+    channel = make_channel(layer)
+
+    assert [content(channel) for _ in range(3)] == [b"first", b"second", b"third"]
+    assert layer.reads == 1
+
+
+@pytest.mark.rule("selector.receive.held")
+def test_bytes_that_were_read_ahead_are_announced_once_a_size_is_among_them() -> None:
+    layer = ScriptedLayer(framed(b"first") + framed(b"second")[:3])
+    channel = make_channel(layer)
+    assert not channel.may_read
+
+    assert content(channel) == b"first"
+    assert not channel.may_read  # the size itself is not here yet
+
+    layer.incoming += framed(b"second")[3:] + framed(b"third")
+    assert content(channel) == b"second"
+    assert channel.may_read
+
+    assert content(channel) == b"third"
+    assert not channel.may_read
+
+
+@pytest.mark.rule("selector.receive.held", "selector.receive.bounded")
+def test_a_wrong_size_that_was_read_ahead_is_refused_without_more_bytes_from_the_socket() -> None:
+    channel = make_channel(ScriptedLayer(framed(b"ok") + (1_001).to_bytes(4, "big")))
+    assert content(channel) == b"ok"
+
+    assert channel.may_read
+    with pytest.raises(ResponseTooLargeError):
+        channel.read()
 
 
 @pytest.mark.rule("selector.send.flushed")

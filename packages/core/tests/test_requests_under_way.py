@@ -36,10 +36,12 @@ class Counting(SimulatedNetwork):
         super().__init__(cluster, clock)
         self.polls = 0
         self.arrivals: list[float] = []  # when brokers got Produce requests
+        self.arrived_in: list[int] = []  # the poll in which each of them arrived
 
     def take(self, link: Link, frame: bytes) -> bytes | None:
         if int.from_bytes(frame[:2], "big") == PRODUCE.key:
             self.arrivals.append(self.clock())
+            self.arrived_in.append(self.polls)
         return super().take(link, frame)
 
     def poll(self, timeout: float) -> None:
@@ -108,6 +110,17 @@ def test_five_requests_are_under_way_before_the_first_answer(idempotent: bool) -
         far.network.holding = False
         far.world.settle()
         assert far.world.log() == [b"first"] + 8 * [b"value"]
+
+
+@pytest.mark.rule("sender.round.more")
+def test_all_requests_that_may_leave_are_sent_between_two_polls() -> None:
+    with far_away(1, 2, config=ONE_BY_ONE) as far:
+        far.network.arrived_in.clear()
+        for number in range(20):
+            far.send(number % 2)
+
+        assert len(far.arrivals()) == 10
+        assert len(set(far.network.arrived_in)) == 1
 
 
 @pytest.mark.rule("sender.round.more")

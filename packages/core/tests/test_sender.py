@@ -307,7 +307,7 @@ def test_a_throttled_broker_is_left_alone_until_its_time_is_over() -> None:
 def test_a_record_that_expires_because_of_a_quota_names_it(throttle_ms: int) -> None:
     machine = machine_with_topic(1, delivery_timeout=20.0, request_timeout=15.0, batch_size=100, growing=False)
     machine.cluster.brokers[1].throttle_ms = throttle_ms
-    deliveries = [machine.send(bytes(90)) for _ in range(60)]
+    deliveries = [machine.send(bytes(90)) for _ in range(200)]  # five in each 0.9 s
 
     machine.settle()
 

@@ -113,13 +113,11 @@ class Sender:
         if not nodes and (refusal := self._client.refused_by_all()) is not None:
             self._accumulator.fail_queued(refusal)
         self._delays.note(wanted=ready.nodes, served=nodes, now=now)
-        drained = self._accumulator.drain(self._metadata.cluster, nodes, max_size=self._max_request_size, now=now)
-        for node, batches in drained.items():
-            self._produce(node, batches, now)
-        if nodes and self._accumulator.unseen:  # a request is mostly written at once: then no event ends the wait soon
+        # Requests that may leave follow each other before the poll: each further system call would wait for the
+        # interpreter's lock while other threads compute, by default 5 ms.
+        while nodes and self._drain(nodes, now) and self._accumulator.unseen:
             ready = self._look(now)
-            if any(self._client.ready(node, now) for node in ready.nodes):
-                until = now
+            nodes = [node for node in ready.nodes if self._client.ready(node, now)]
         until = min(until, self._look_again_at(ready, now))
         log, lost = self._log, self._lost
         if log.active:
@@ -227,6 +225,13 @@ class Sender:
         if leader not in cluster.brokers:
             found = self._metadata.last_error or found
         return found if batch.last_error is None or isinstance(found, SecurityError) else None
+
+    def _drain(self, nodes: Sequence[int], now: float) -> bool:
+        """Send each of these brokers one request with batches that may leave; False: there are none."""
+        drained = self._accumulator.drain(self._metadata.cluster, nodes, max_size=self._max_request_size, now=now)
+        for node, batches in drained.items():
+            self._produce(node, batches, now)
+        return bool(drained)
 
     def _produce(self, node: int, batches: Sequence[ProducerBatch], now: float) -> None:
         for batch in batches:

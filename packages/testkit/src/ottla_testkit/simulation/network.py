@@ -229,7 +229,7 @@ class SimulatedNetwork:
         if self._woken or self._disconnected:
             return True
         return any(
-            link.readable or link.writable or (link.established and not link.channel.ready)
+            _readable(link) or link.writable or (link.established and not link.channel.ready)
             for link in self._links.values()
         )
 
@@ -242,7 +242,7 @@ class SimulatedNetwork:
                 self._connected.append(link.node)
             if not channel.ready:
                 return
-            answer = channel.read() if link.readable else None
+            answer = channel.read() if _readable(link) else None
             if answer is not None:
                 self._received.append((link.node, answer))
             if channel.sending and channel.write():
@@ -302,3 +302,8 @@ class SimulatedNetwork:
     def _find(self, host: str) -> None:
         self._resolving[host] = True
         self._woken = True
+
+
+def _readable(link: Link) -> bool:
+    """Return whether a read may give a response: by bytes on the link, or by some that the channel has read ahead."""
+    return link.readable or link.channel.may_read
