@@ -14,7 +14,8 @@ from ottla.doctor.bounds import Bounds
 from ottla.errors import ConnectionFailedError, ProtocolError, RequestTimeoutError
 from ottla.interfaces import Buffer, Interest, Transport
 from ottla.network import Request
-from ottla.network.selector.channel import SIZE_PREFIX, Channel
+from ottla.network.selector.channel import Channel
+from ottla.network.selector.receive import SIZE_PREFIX
 from ottla.protocol import read_response_header, request_header
 
 CLIENT_ID: Final = "ottla-doctor"
