@@ -6,13 +6,18 @@ writing alone makes a partition a member. `OTTLA_SOAK` adds the brokers before 2
 
 from __future__ import annotations
 
+import gc
 import logging
+import threading
+import time
 from collections.abc import Generator, Iterator
+from typing import Final
 
 import pytest
 
 from distance_kit import Clusters, Generation, choose_distances, started
 from ottla.errors import OttlaError
+from ottla.sender.io_thread import IoThread
 from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
@@ -22,6 +27,9 @@ from secure_broker import SecureBroker, secure_broker
 from transactions_kit import new_id
 
 pytest_generate_tests = choose_distances
+
+SECONDS_TO_END: Final = 10.0
+"""For the thread of a producer that nothing refers to any more."""
 
 
 @pytest.fixture(scope="session")
@@ -71,6 +79,28 @@ def everything_that_is_said(request: pytest.FixtureRequest, monkeypatch: pytest.
     logger.setLevel(logging.DEBUG)
     yield
     logger.setLevel(before)
+
+
+@pytest.fixture(autouse=True)
+def every_producer_ends_with_its_test() -> Iterator[None]:
+    """No I/O thread that a test started runs after it: its log lines and errors would be those of another test."""
+    before = io_threads()
+    yield
+    if io_threads() - before:
+        gc.collect()  # a producer that nothing refers to any more ends by itself
+        ends = time.monotonic() + SECONDS_TO_END
+        while (still := io_threads() - before) and time.monotonic() < ends:
+            time.sleep(0.05)
+        assert not still, f"producers that the test did not close: {sorted(thread.name for thread in still)}"
+
+
+def io_threads() -> set[threading.Thread]:
+    """Return the I/O threads of all producers in this process."""
+    return {
+        thread
+        for thread in threading.enumerate()
+        if isinstance(getattr(getattr(thread, "_target", None), "__self__", None), IoThread)
+    }
 
 
 @pytest.hookimpl(wrapper=True)
