@@ -18,7 +18,7 @@ import pytest
 
 import ottla.errors
 
-PACKAGES: Final = ("ottla", "ottla_transport_plaintext", "ottla_transport_ssl")
+PACKAGES: Final = ("ottla", "ottla_transport_plaintext", "ottla_transport_ssl", "ottla_authenticator_sasl")
 
 MEETING_OTHERS: Final = {
     "AuthenticationError",

@@ -115,9 +115,15 @@ class Sender:
         self._delays.note(wanted=ready.nodes, served=nodes, now=now)
         # Requests that may leave follow each other before the poll: each further system call would wait for the
         # interpreter's lock while other threads compute, by default 5 ms.
-        while nodes and self._drain(nodes, now) and self._accumulator.unseen:
+        while nodes:
+            sent = self._drain(nodes, now)
+            if not self._accumulator.unseen:
+                break
             ready = self._look(now)
             nodes = [node for node in ready.nodes if self._client.ready(node, now)]
+            if nodes and not sent:  # what was ready could not be encoded, and what is behind it leaves at once
+                until = now
+                break
         until = min(until, self._look_again_at(ready, now))
         log, lost = self._log, self._lost
         if log.active:
