@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 import attrs
 
 from ottla.config.allow_lists import NotAllowedError, check_file, read_file
-from ottla.errors import AuthenticationError, ConfigError, PluginNotFoundError, quoted
+from ottla.errors import AuthenticationError, ConfigError, PluginNotFoundError, printable, quoted
 from ottla.interfaces import PluginConfig, Secret
 from ottla_authenticator_sasl.assertion_keys import (
     ALGORITHM,
@@ -164,7 +164,8 @@ def _library() -> Any:
         return importlib.import_module("jwt")
     except ImportError as error:
         raise PluginNotFoundError(
-            f"{KEY_FILE} signs assertions by PyJWT; try: pip install 'ottla-authenticator-sasl[jwt]' ({error})"
+            f"{KEY_FILE} signs assertions by PyJWT; try: pip install 'ottla-authenticator-sasl[jwt]' "
+            f"({printable(str(error))})"
         ) from None
 
 
@@ -185,6 +186,8 @@ def _content(key: str, path: str) -> bytes:
     try:
         return read_file(path, max_bytes=MAX_FILE)
     except OSError as error:
-        raise AuthenticationError(f"the file {quoted(path)} of {key} cannot be read: {error.strerror}") from error
+        raise AuthenticationError(
+            f"the file {quoted(path)} of {key} cannot be read: {printable(str(error.strerror))}"
+        ) from error
     except ValueError as error:  # not allowed, or too large
         raise AuthenticationError(f"the file of {key} is not read: {error}") from error

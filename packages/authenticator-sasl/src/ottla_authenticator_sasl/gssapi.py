@@ -14,7 +14,7 @@ from typing import Any, Final
 import attrs
 
 from ottla.config.allow_lists import NotAllowedError, check_file, check_login, from_others
-from ottla.errors import AuthenticationError, ConfigError, PluginNotFoundError, quoted
+from ottla.errors import AuthenticationError, ConfigError, PluginNotFoundError, printable, quoted
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Authenticator, ConfigKey, Mechanism, PluginConfig, Step
 from ottla_authenticator_sasl.login import (
@@ -158,7 +158,7 @@ def ottla_authenticator(config: PluginConfig) -> Mechanism:
     except ImportError as error:
         raise PluginNotFoundError(
             "sasl.mechanism=GSSAPI needs the library gssapi; try: pip install 'ottla-authenticator-sasl[gssapi]' "
-            f"(with Kerberos' headers, such as Debian's libkrb5-dev) ({error})"
+            f"(with Kerberos' headers, such as Debian's libkrb5-dev) ({printable(str(error))})"
         ) from None
     return GssapiMechanism(library, login)
 

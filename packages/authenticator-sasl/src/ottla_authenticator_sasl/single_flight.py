@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from ottla.errors import ConnectionFailedError
+from ottla.errors import ConnectionFailedError, printable
 
 MOST: Final = 4
 
@@ -93,7 +93,7 @@ class SingleFlight(Generic[T]):
             except RuntimeError as cause:  # the system has no more threads
                 self._current = None
                 raise ConnectionFailedError(
-                    f"there is no thread to ask {self._source} for {self._wanted}: {cause}"
+                    f"there is no thread to ask {self._source} for {self._wanted}: {printable(str(cause))}"
                 ) from cause
             self._running += 1
             return flight, True

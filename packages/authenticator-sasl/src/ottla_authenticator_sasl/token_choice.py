@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import attrs
 
 from ottla.config.allow_lists import NotAllowedError, check_file, check_url
-from ottla.errors import AuthenticationError, ConfigError
+from ottla.errors import AuthenticationError, ConfigError, printable
 from ottla.interfaces import PluginConfig, Secret
 from ottla_authenticator_sasl.assertion_grants import ClientAssertion, JwtBearer
 from ottla_authenticator_sasl.assertion_keys import FILE, ISSUER, KEY_FILE
@@ -127,8 +127,10 @@ def _endpoint(config: PluginConfig, grant: Grant, *, trust: HttpsTrust, closing:
     try:
         check_url(config[URL])
         address = Address.read(config[URL])
-    except ValueError as error:
+    except NotAllowedError as error:  # not cut: its remedy comes last
         raise ConfigError([f"{URL}: {error}"]) from None
+    except ValueError as error:
+        raise ConfigError([f"{URL}: {printable(str(error))}"]) from None
     return TokenEndpoint(
         address,
         grant,

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ottla.config.allow_lists import read_file
-from ottla.errors import AuthenticationError, ConnectionFailedError, OttlaError
+from ottla.errors import AuthenticationError, ConnectionFailedError, OttlaError, printable, quoted
 from ottla_authenticator_sasl.bearer_token import MAX_TOKEN, ClaimNames, Token, expired, token_of
 
 PROVIDER = "sasl.oauthbearer.token.provider"
@@ -48,11 +48,13 @@ class FileTokens:
 
     def token(self) -> Token:
         """Return the file's contents without surrounding whitespace."""
-        source = f"the file {self._path}"
+        source = f"the file {quoted(self._path)}"
         try:
             content = read_file(self._path, max_bytes=MAX_TOKEN)
         except OSError as error:
-            raise AuthenticationError(f"the token in {source} cannot be read: {error.strerror}") from error
+            raise AuthenticationError(
+                f"the token in {source} cannot be read: {printable(str(error.strerror))}"
+            ) from error
         except ValueError as error:  # not allowed, or too large
             raise AuthenticationError(f"the token in {source} is not read: {error}") from error
         token = token_of(content.decode("ascii", "replace").strip(), names=self._names, source=source)
