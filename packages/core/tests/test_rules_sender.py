@@ -582,9 +582,9 @@ def test_a_batch_that_is_too_large_arrives_in_parts_each_record_once_and_in_orde
 
     machine.settle()
 
-    arrived = machine.log()
+    arrived = [value or b"" for value in machine.log()]
     # Requests behind one that was too large arrive before its parts: one in flight, or idempotence, keeps the order.
-    assert (arrived if max_in_flight == 1 else sorted(arrived, key=values.index)) == values
+    assert (arrived if max_in_flight == 1 else sorted(arrived)) == values
     assert [arrived[delivery.result().offset] for delivery in deliveries] == values
     assert machine.pool.free == machine.pool.capacity
 
