@@ -11,9 +11,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from statistics import quantiles
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
+
+if TYPE_CHECKING:
+    from ottla import Delivery
 
 PATIENCE: Final = 60.0
 
@@ -97,8 +100,8 @@ class OttlaClient:
     ) -> None:
         """Send a record; *done* is called when it is acknowledged."""
 
-        def acknowledged(_metadata: object, error: Exception | None) -> None:
-            if error is None:
+        def acknowledged(delivery: Delivery) -> None:
+            if delivery.error is None:
                 done()
 
         self._producer.send(topic, value, key, partition=partition, on_delivery=acknowledged)

@@ -12,9 +12,12 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from statistics import quantiles
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
+
+if TYPE_CHECKING:
+    from ottla import Delivery
 
 VALUE: Final = b"v" * 100
 WARM_UP: Final = 2_000
@@ -64,9 +67,9 @@ class OttlaClient:
     def send(self, index: int, late: Callable[[int, float], None]) -> None:
         """Send one record without waiting."""
 
-        def acknowledged(metadata: object, error: Exception | None) -> None:
-            if error is not None:
-                raise error
+        def acknowledged(delivery: Delivery) -> None:
+            if delivery.error is not None:
+                raise delivery.error
             late(index, time.perf_counter())
 
         self._producer.send(self._topic, VALUE, on_delivery=acknowledged)

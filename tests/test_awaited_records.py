@@ -300,7 +300,7 @@ def test_callbacks_run_on_the_io_thread_whoever_runs_the_rounds(producer: Produc
     before = rest(producer)
     ran: list[str] = []
     for _ in range(ENOUGH):
-        send(producer, on_delivery=lambda _metadata, _error: ran.append(threading.current_thread().name)).result(WAIT)
+        send(producer, on_delivery=lambda _delivery: ran.append(threading.current_thread().name)).result(WAIT)
     report = producer.flush()
 
     assert report.acknowledged == before + ENOUGH
@@ -311,7 +311,7 @@ def test_callbacks_run_on_the_io_thread_whoever_runs_the_rounds(producer: Produc
 def test_a_callback_may_take_its_time_without_keeping_who_waits(producer: Producer) -> None:
     rest(producer)
     go_on = threading.Event()
-    send(producer, on_delivery=lambda _metadata, _error: go_on.wait(WAIT)).result(WAIT)
+    send(producer, on_delivery=lambda _delivery: go_on.wait(WAIT)).result(WAIT)
     go_on.set()
 
     assert producer.flush().pending == 0

@@ -95,7 +95,7 @@ def test_closing_by_force_does_not_wait_for_a_frozen_broker() -> None:
         producer.send("t", b"before").result(WAIT)
         kafka.pause(1)
         errors: list[OttlaError | None] = []
-        producer.send("t", b"during", on_delivery=lambda _metadata, error: errors.append(error))
+        producer.send("t", b"during", on_delivery=lambda delivery: errors.append(delivery.error))
         closed = threading.Thread(target=producer.close, args=(0,), daemon=True)
         closed.start()
         closed.join(WAIT)

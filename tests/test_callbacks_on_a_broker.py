@@ -28,7 +28,9 @@ def test_a_callback_is_told_where_its_record_went(kafka: KafkaCluster, make_topi
     told: list[RecordMetadata | None] = []
 
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
-        producer.send(topic, b"value", b"k", timestamp_ms=7, on_delivery=lambda metadata, _error: told.append(metadata))
+        producer.send(
+            topic, b"value", b"k", timestamp_ms=7, on_delivery=lambda delivery: told.append(delivery.metadata)
+        )
 
     expected = RecordMetadata(
         topic=topic, partition=0, offset=0, timestamp_ms=7, serialized_key_size=1, serialized_value_size=5
@@ -42,7 +44,9 @@ def test_a_callback_is_told_why_its_record_failed(kafka: KafkaCluster, make_topi
     told: list[tuple[RecordMetadata | None, OttlaError | None]] = []
 
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
-        producer.send(topic, bytes(5_000), on_delivery=lambda metadata, error: told.append((metadata, error)))
+        producer.send(
+            topic, bytes(5_000), on_delivery=lambda delivery: told.append((delivery.metadata, delivery.error))
+        )
 
     [(metadata, error)] = told
     assert metadata is None
@@ -58,8 +62,8 @@ def test_callbacks_come_in_the_order_of_each_partition(kafka: KafkaCluster, make
     topic = make_topic(partitions=4)
     order: dict[int, list[int]] = defaultdict(list)
 
-    def note(metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
-        assert metadata is not None
+    def note(delivery: Delivery) -> None:
+        metadata = delivery.result()
         order[metadata.partition].append(metadata.offset)
 
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
@@ -80,7 +84,7 @@ def _in_a_callback(servers: str, act: Callable[[Producer], object]) -> tuple[lis
             raised.append(error)
 
     with Producer(bootstrap_servers=servers) as producer:
-        producer.send("t", b"v", on_delivery=lambda _metadata, _error: callback(producer)).result(WAIT)
+        producer.send("t", b"v", on_delivery=lambda _delivery: callback(producer)).result(WAIT)
         producer.flush(WAIT)
         for _ in range(3):
             producer.send("t", b"after")
@@ -117,7 +121,7 @@ def test_an_exception_in_a_callback_is_logged_and_harmless(
 ) -> None:
     mock_cluster.create_topic("t")
 
-    def fail(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+    def fail(_delivery: Delivery) -> None:
         raise kind("out of the callback")
 
     producer = Producer(bootstrap_servers=mock_cluster.bootstrap_servers, linger_ms=100)
@@ -139,7 +143,7 @@ def test_a_producer_can_be_closed_by_its_own_callback(kafka: KafkaCluster, make_
     producer = Producer(bootstrap_servers=kafka.bootstrap_servers)
     closed = threading.Event()
 
-    def close(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+    def close(_delivery: Delivery) -> None:
         producer.close()
         closed.set()
 
@@ -161,7 +165,7 @@ def test_closing_inside_a_callback_fails_what_cannot_leave_at_once(mock_cluster:
     mock_cluster.set_leader("t", 1, -1)
     stuck = producer.send("t", b"nobody takes it", partition=1)
 
-    producer.send("t", b"v", partition=0, on_delivery=lambda _metadata, _error: producer.close())
+    producer.send("t", b"v", partition=0, on_delivery=lambda _delivery: producer.close())
 
     assert "the producer was closed" in str(stuck.exception(WAIT))
     assert producer.close().pending == 0

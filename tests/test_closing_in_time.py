@@ -18,7 +18,6 @@ from ottla import (
     OttlaError,
     Producer,
     ProducerClosedError,
-    RecordMetadata,
     TopicUnavailableError,
 )
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -282,7 +281,7 @@ def test_in_a_callback_a_close_with_much_time_takes_none(mock_cluster: MockClust
         mock_cluster.broker_down(broker)
     seconds: list[float] = []
 
-    def close(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+    def close(_delivery: Delivery) -> None:
         seconds.append(_seconds(lambda: producer.close(WAIT)))
 
     first = producer.send("t", b"expires", partition=0, on_delivery=close)
@@ -299,7 +298,7 @@ def test_in_a_callback_a_close_with_much_time_takes_none(mock_cluster: MockClust
 def test_callbacks_of_a_forced_end_may_ask_for_anything_and_are_told_what_they_cannot_have(cut_off: Producer) -> None:
     told: list[str] = []
 
-    def ask(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+    def ask(_delivery: Delivery) -> None:
         for act in (lambda: cut_off.send("t", b"again"), cut_off.flush):
             try:
                 act()
@@ -323,7 +322,7 @@ def test_a_callback_that_does_not_return_does_not_hold_up_the_end(mock_cluster: 
     producer = Producer(bootstrap_servers=mock_cluster.bootstrap_servers)
     called, released = threading.Event(), threading.Event()
 
-    def linger(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+    def linger(_delivery: Delivery) -> None:
         called.set()
         released.wait(WAIT)
 

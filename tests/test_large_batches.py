@@ -7,7 +7,7 @@ import random
 import pytest
 
 from distance_kit import near_or_distant
-from ottla import DeliveryError, ErrorCode, Producer, RecordMetadata
+from ottla import Delivery, DeliveryError, ErrorCode, Producer
 from ottla.errors import BrokerError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
@@ -36,7 +36,7 @@ def test_too_large_batches_are_split_and_nothing_else_changes(
     topic = make_topic(2, max_message_bytes=TOPIC_TAKES)
     rng = random.Random(batch_size)
     values = [b"%06d " % number + rng.randbytes(300) for number in range(2_000)]
-    told: list[tuple[RecordMetadata | None, object]] = []
+    told: list[Delivery] = []
     with Producer(
         bootstrap_servers=kafka.bootstrap_servers,
         batch_size=batch_size,
@@ -45,7 +45,7 @@ def test_too_large_batches_are_split_and_nothing_else_changes(
         max_in_flight_requests_per_connection=1,
     ) as producer:
         deliveries = [
-            producer.send(topic, value, partition=number % 2, on_delivery=lambda *outcome: told.append(outcome))
+            producer.send(topic, value, partition=number % 2, on_delivery=told.append)
             for number, value in enumerate(values)
         ]
         report = producer.flush(HANG_GUARD)
@@ -55,9 +55,8 @@ def test_too_large_batches_are_split_and_nothing_else_changes(
     assert [record.value for record in found] == values[0::2] + values[1::2]
     assert report.acknowledged == len(values)
     assert [delivery.result(0).offset for delivery in deliveries] == [number // 2 for number in range(len(values))]
-    assert [metadata.offset for metadata, _error in told if metadata is not None and metadata.partition == 1] == list(
-        range(len(values) // 2)
-    )
+    offsets = [delivery.result().offset for delivery in told if delivery.partition == 1]
+    assert offsets == list(range(len(values) // 2))
 
 
 def test_a_topic_that_refused_a_large_batch_gets_no_other(kafka: KafkaCluster, make_topic: MakeTopic) -> None:

@@ -86,5 +86,5 @@ class Sender(threading.Thread):
             self.sent += 1
         self.deliveries.append(delivery)
 
-    def _count(self, _metadata: object, _error: object) -> None:
+    def _count(self, _delivery: object) -> None:
         self.called_back += 1  # on the I/O thread only

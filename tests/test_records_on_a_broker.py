@@ -14,12 +14,11 @@ from confluent_kafka import Producer as Librdkafka
 from distance_kit import near_or_distant
 from ottla import (
     BrokerError,
+    Delivery,
     DeliveryError,
     ErrorCode,
     InvalidRecordError,
-    OttlaError,
     Producer,
-    RecordMetadata,
     TopicUnavailableError,
     UndeliveredError,
 )
@@ -215,8 +214,9 @@ def test_callbacks_come_in_order_and_may_send(kafka: KafkaCluster, make_topic: M
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         producer.send(echo, b"known").result(WAIT)
 
-        def answer(metadata: RecordMetadata | None, error: OttlaError | None) -> None:
-            assert error is None
+        def answer(delivery: Delivery) -> None:
+            assert delivery.error is None
+            metadata = delivery.metadata
             assert metadata is not None
             offsets.append(metadata.offset)
             producer.send(echo, b"%d" % metadata.offset)

@@ -15,7 +15,6 @@ from ottla import (
     OttlaError,
     Producer,
     ProducerClosedError,
-    RecordMetadata,
     TopicReport,
     UndeliveredError,
 )
@@ -112,8 +111,8 @@ def test_a_failure_that_a_callback_was_told_of_is_not_raised(kafka: KafkaCluster
     topic = make_topic(max_message_bytes=1_000)
     told: list[OttlaError | None] = []
 
-    def note(_metadata: RecordMetadata | None, error: OttlaError | None) -> None:
-        told.append(error)
+    def note(delivery: Delivery) -> None:
+        told.append(delivery.error)
 
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         producer.send(topic, bytes(5_000), on_delivery=note)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ottla.accumulator.batch import ProducerBatch
 from ottla.errors import InvalidRecordError, UnsupportedVersionError
 from ottla.interfaces import Columns, ColumnsKind, Header
-from ottla.recordbatch.callbacks import OnDelivery
+from ottla.recordbatch.callbacks import RecordCallback
 from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns
 from ottla_accel.columns import FACT_SIZE, NativeColumns
 from ottla_accel.plugin import NativeEncoder, ottla_encoder
@@ -196,12 +196,12 @@ def test_no_object_is_kept_for_a_record() -> None:
 
 
 def names(
-    columns: NativeColumns | ObjectColumns, given: Sequence[tuple[int, OnDelivery]] = ()
+    columns: NativeColumns | ObjectColumns, given: Sequence[tuple[int, RecordCallback]] = ()
 ) -> list[tuple[int, object]]:
-    return [(index, callback(None, None)) for index, callback in columns.take_callbacks(list(given))]
+    return [(index, callback(object())) for index, callback in columns.take_callbacks(list(given))]
 
 
-def named(name: str) -> OnDelivery:
+def named(name: str) -> RecordCallback:
     return lambda *_told: name
 
 

@@ -24,9 +24,9 @@ from ottla import (
     RecordMetadata,
     UndeliveredError,
 )
+from ottla.accumulator.delivery import OnDelivery
 from ottla.errors import ErrorCode, OttlaError
 from ottla.interfaces import Header, TopicView
-from ottla.recordbatch.callbacks import OnDelivery
 from ottla_accel.columns import NativeColumns
 from simulated_producer import Simulated, simulated
 
@@ -141,7 +141,7 @@ def test_callbacks_run_in_order_with_what_the_log_holds() -> None:
     told: list[tuple[int, RecordMetadata | None, OttlaError | None]] = []
 
     def tell(number: int) -> OnDelivery:
-        return lambda metadata, error: told.append((number, metadata, error))
+        return lambda delivery: told.append((number, delivery.metadata, delivery.error))
 
     with native(1) as world:
         for number in range(50):
@@ -166,7 +166,7 @@ def test_callbacks_that_come_later_run_in_the_order_of_their_records(acknowledge
     told: list[tuple[int, str, bool]] = []
 
     def tell(number: int, how: str) -> OnDelivery:
-        return lambda metadata, _error: told.append((number, how, metadata is not None))
+        return lambda delivery: told.append((number, how, delivery.metadata is not None))
 
     with native(1) as world:
         sent = [
@@ -174,11 +174,7 @@ def test_callbacks_that_come_later_run_in_the_order_of_their_records(acknowledge
             for number in range(30)
         ]
         for number in reversed(range(0, 30, 2)):
-            sent[number].add_done_callback(
-                lambda delivery, number=number: tell(number, "added")(  # type: ignore[misc]
-                    delivery.result() if delivery.exception() is None else None, delivery.exception()
-                )
-            )
+            sent[number].add_done_callback(tell(number, "added"))
         if not acknowledged:
             world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
         world.settle()
@@ -195,7 +191,8 @@ def test_metadata_that_a_callback_keeps_stays_what_it_was() -> None:
     kept: list[RecordMetadata] = []
     hashes: list[int] = []
 
-    def tell(metadata: RecordMetadata | None, _error: object) -> None:
+    def tell(delivery: Delivery) -> None:
+        metadata = delivery.metadata
         assert metadata is not None
         hashes.append(hash(metadata))
         if metadata.offset % 3:
@@ -225,13 +222,13 @@ def test_callbacks_make_no_work_for_the_collector() -> None:
     told: list[int] = []
     counts: list[int] = []
 
-    def tell(metadata: RecordMetadata, _error: object) -> None:
-        told.append(metadata.offset)
+    def tell(delivery: Delivery) -> None:
+        told.append(delivery.result().offset)
         counts.append(gc.get_count()[0])
 
     with native(1) as world:
         for _ in range(2_000):
-            world.producer.send("t", b"v", on_delivery=tell)  # type: ignore[arg-type]
+            world.producer.send("t", b"v", on_delivery=tell)
         gc.disable()
         try:
             world.settle()
@@ -245,7 +242,7 @@ def test_callbacks_make_no_work_for_the_collector() -> None:
 def test_a_callback_that_raises_is_logged_and_stops_none(caplog: pytest.LogCaptureFixture) -> None:
     told: list[int] = []
 
-    def fails(_metadata: object, _error: object) -> None:
+    def fails(_delivery: object) -> None:
         raise SystemExit("no")
 
     with native(1) as world:
@@ -263,7 +260,9 @@ def test_callbacks_of_records_that_failed_get_their_error() -> None:
     with native(1) as world:
         world.cluster.brokers[1].silent = True
         for _ in range(2):
-            world.producer.send("t", b"a", on_delivery=lambda *outcome: told.append(outcome))
+            world.producer.send(
+                "t", b"a", on_delivery=lambda delivery: told.append((delivery.metadata, delivery.error))
+            )
         world.producer.close(0)
 
     assert [(metadata, type(error)) for metadata, error in told] == [(None, DeliveryError)] * 2
@@ -325,7 +324,9 @@ def test_interceptors_stand_before_it_and_are_told_by_it() -> None:
     plugins = {"interceptors": {"marking": marking}}
     with simulated(1, plugins=plugins, config={"record.encoder": "native"}) as world:
         for value in (b"a", b"b", b"c"):
-            world.producer.send("t", value, on_delivery=lambda metadata, error: called.append((metadata, error)))
+            world.producer.send(
+                "t", value, on_delivery=lambda delivery: called.append((delivery.metadata, delivery.error))
+            )
         world.settle()
         world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         world.producer.send("t", b"lost")
@@ -400,7 +401,7 @@ def test_many_threads_lose_and_double_nothing_while_the_collector_runs_all_the_t
     with native(1, 1, 1, batch_size=500) as world:
 
         def tell(value: bytes) -> OnDelivery:
-            return lambda _metadata, _error: told.append(value)
+            return lambda _delivery: told.append(value)
 
         def work(thread: int) -> None:
             for number in range(300):

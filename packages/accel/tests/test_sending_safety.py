@@ -6,11 +6,14 @@ import enum
 import gc
 import tracemalloc
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from ottla import Delivery, InvalidRecordError, OttlaError
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.delivery import OnDelivery
 from ottla_accel.columns import NativeColumns
 from simulated_producer import simulated
 
@@ -40,7 +43,7 @@ def test_a_record_without_a_delivery_is_none_wherever_memory_runs_out() -> None:
     told: list[bytes] = []
 
     def tell(value: bytes) -> Callable[..., object]:
-        return lambda metadata, _error: told.append(value) if metadata is not None else None
+        return lambda delivery: told.append(value) if delivery.metadata is not None else None
 
     with native(1, linger_ms=1_000) as world:
         send = world.producer.send
@@ -236,7 +239,9 @@ def test_records_that_are_not_there_cannot_be_taken_over(indexes: list[int]) -> 
     with pytest.raises(IndexError, match="no record"):
         NativeColumns(1_000).extend(columns, indexes)
     with pytest.raises(IndexError, match="no record"):
-        columns.tell([(7, lambda *_: None)], "t", 0, 0, -1, lambda: None)
+        columns.tell(
+            [(7, lambda _delivery: None)], ProducerBatch(topic="t", partition=0, columns=columns, now=0.0), 0, -1, print
+        )
 
 
 @pytest.mark.parametrize("encoder", ["python", "native"])
@@ -248,6 +253,31 @@ def test_a_callback_that_cannot_be_called_is_refused_at_once(encoder: str) -> No
         world.settle()
 
         assert world.log() == [b"v"]
+
+
+@pytest.mark.parametrize("encoder", ["python", "native"])
+def test_a_callback_with_two_arguments_is_refused_by_send(encoder: str) -> None:
+    class Ported:
+        def acked(self, err: object, msg: object) -> None:
+            """As confluent-kafka calls it."""
+
+        def sound(self, delivery: Delivery) -> None:
+            called.append(delivery.partition)
+
+    called: list[int | None] = []
+    ported: list[Any] = [lambda err, msg: None, Ported().acked, partial(lambda name, err, msg: None, "name")]
+    sound: list[OnDelivery] = [Ported().sound, lambda delivery: called.append(7), partial(Ported.sound, Ported())]
+    with simulated(1, config={"record.encoder": encoder}) as world:
+        world.producer.send("t", b"v")
+        for each in (*sound, *sound):
+            world.producer.send("t", b"v", on_delivery=each)
+            for other in ported:
+                with pytest.raises(TypeError, match=r"^on_delivery is called with one argument, .* takes more: define"):
+                    world.producer.send("t", b"w", on_delivery=other)
+        world.settle()
+
+        assert world.log() == [b"v"] * 7
+        assert called == [0, 7, 0] * 2
 
 
 # Foreign names
@@ -264,7 +294,7 @@ def test_a_topic_may_be_named_by_an_enum() -> None:
 
     with native(1) as world:
         deliveries = [
-            world.producer.send(Topic.ORDERS, b"v", on_delivery=lambda metadata, _error: told.append(metadata.offset))
+            world.producer.send(Topic.ORDERS, b"v", on_delivery=lambda delivery: told.append(delivery.metadata.offset))
             for _ in range(3)
         ]
         world.settle()

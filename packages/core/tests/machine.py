@@ -9,6 +9,7 @@ from random import Random
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
+from ottla.accumulator.delivery import Delivery, OnDelivery
 from ottla.accumulator.io_loop import WokenLoop
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.sequences import Sequences
@@ -19,9 +20,7 @@ from ottla.network.authentication import Authentication, AuthExecutor, Computati
 from ottla.network.backoff import Backoff
 from ottla.network.cluster import Broker, Cluster, Topic
 from ottla.network.metadata import Metadata
-from ottla.producer.delivery import Delivery
 from ottla.protocol import PRODUCE
-from ottla.recordbatch.callbacks import OnDelivery
 from ottla.recordbatch.objects import ObjectEncoder
 from ottla.sender.node_latency import NodeDelays
 from ottla.sender.produce_request import taken_by

@@ -16,6 +16,7 @@ from typing import Final
 
 import attrs
 
+from ottla.accumulator.delivery import Delivery
 from ottla.errors import (
     AbortableTransactionError,
     DeliveryError,
@@ -23,7 +24,6 @@ from ottla.errors import (
     FatalTransactionError,
     TransactionTimeoutError,
 )
-from ottla.producer.delivery import Delivery
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import Chance, FaultRates, FaultyNetwork, SimulatedCluster
@@ -148,7 +148,7 @@ def send(world: Simulated, chance: Chance, number: int, *, crowded: bool) -> Sen
         b"%d" % number,
         partition=partition,
         timestamp_ms=number,
-        on_delivery=lambda metadata, error: calls.append(error),
+        on_delivery=lambda delivery: calls.append(delivery.error),
     )
     return Sent(number, topic, partition, delivery, calls)
 

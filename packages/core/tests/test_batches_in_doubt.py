@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from ottla.accumulator.delivery import Delivery
 from ottla.errors import (
     AbortableTransactionError,
     DeliveryError,
@@ -21,7 +22,6 @@ from ottla.errors import (
     TransactionAbortedError,
 )
 from ottla.interfaces import Encoded
-from ottla.producer.delivery import Delivery
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.sender.before_append import REFUSED_BEFORE_APPEND

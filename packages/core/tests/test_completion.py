@@ -11,10 +11,10 @@ from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.completion import BatchCompletion
+from ottla.accumulator.delivery import OnDelivery
 from ottla.accumulator.incomplete_batches import Backlog
 from ottla.accumulator.io_loop import WokenLoop
 from ottla.errors import DeliveryError
-from ottla.recordbatch.callbacks import OnDelivery
 from ottla_testkit.manual_clock import ManualClock
 
 HELD = 100
@@ -117,7 +117,7 @@ def test_what_was_acknowledged_before_something_breaks_is_accounted_for() -> Non
 
 def test_an_error_given_to_a_callback_counts_as_retrieved_before_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     books = Books()
-    batch = books.batch(on_delivery=lambda _metadata, _error: None)
+    batch = books.batch(on_delivery=lambda _delivery: None)
     monkeypatch.setattr("threading.Thread.start", lambda _thread: None)  # its turn has not come yet
 
     books.settlement.complete(batch, failed(), aside=True)

@@ -10,6 +10,7 @@ import attrs
 import pytest
 
 from machine import HelperOfTheTest, Machine
+from ottla.accumulator.delivery import Delivery
 from ottla.errors import (
     AuthenticationError,
     ConnectionFailedError,
@@ -26,7 +27,6 @@ from ottla.interfaces import Mechanism, Step
 from ottla.network.authentication import Authentication
 from ottla.network.authentication.authentication import LEAST_SESSION
 from ottla.network.connection import Stage
-from ottla.producer.delivery import Delivery
 from ottla.protocol import API_VERSIONS
 from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateResponse
 from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE

@@ -9,9 +9,9 @@ import pytest
 from machine import columns
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
+from ottla.accumulator.delivery import Delivery
 from ottla.concurrency import io_threads
 from ottla.errors import DeliveryError, IllegalStateError, OttlaError
-from ottla.producer.delivery import Delivery
 from ottla.results import RecordMetadata
 
 HANG_GUARD = 20.0
@@ -149,7 +149,7 @@ def test_on_delivery_gets_the_metadata_or_the_error_and_never_both() -> None:
     outcomes = []
     for outcome in ("good", "bad"):
         batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
-        batch.append(None, b"v", (), 0, lambda metadata, error: calls.append((metadata, error)))
+        batch.append(None, b"v", (), 0, lambda delivery: calls.append((delivery.metadata, delivery.error)))
         outcomes.append(batch)
         batch.complete_and_call_back(
             Acknowledged(base_offset=0) if outcome == "good" else Failed(error=error_of(batch))

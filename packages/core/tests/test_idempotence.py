@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from ottla.accumulator.batch_outcome import Failed
+from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.sequences import LAST_EPOCH, Sequences
 from ottla.config import ConfigDraft, Idempotence
 from ottla.errors import (
@@ -19,7 +20,6 @@ from ottla.errors import (
     ErrorCode,
     UnsupportedVersionError,
 )
-from ottla.producer.delivery import Delivery
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.recordbatch.stamp import SEQUENCES, ProducerId
 from ottla_testkit.simulation import SimulatedCluster

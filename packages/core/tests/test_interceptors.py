@@ -166,7 +166,7 @@ def test_outcomes_come_in_order_before_the_callback_of_who_sent() -> None:
     first, second = Onlooker("1", order), Onlooker("2", order)
     with world_with(first, second) as world:
         for number in range(3):
-            world.producer.send("t", str(number), partition=0, on_delivery=lambda _m, _e: order.append("callback"))
+            world.producer.send("t", str(number), partition=0, on_delivery=lambda _delivery: order.append("callback"))
         order.clear()
         world.settle()
 
@@ -184,13 +184,13 @@ def test_a_record_that_is_given_up_is_told_with_its_partition_and_error() -> Non
     onlooker, called = Onlooker(), list[Any]()
     with world_with(onlooker) as world:
         world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        delivery = world.producer.send("t", "value", partition=1, on_delivery=lambda *told: called.append(told))
+        delivery = world.producer.send("t", "value", partition=1, on_delivery=called.append)
         world.settle()
 
         [(metadata, error)] = onlooker.told
         assert metadata == RecordMetadata("t", 1, -1, -1, -1, -1)
         assert isinstance(error, DeliveryError)
-        assert called == [(None, delivery.exception())]
+        assert [(each.metadata, each.error) for each in called] == [(None, delivery.exception())]
 
 
 @pytest.mark.rule("producer.send.interceptors.outcomes")
@@ -229,7 +229,7 @@ def test_being_told_is_no_look_at_a_failure() -> None:
 def test_a_callback_beside_interceptors_is_a_look() -> None:
     with world_with(Onlooker()) as world:
         world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        world.producer.send("t", "value", partition=0, on_delivery=lambda _metadata, _error: None)
+        world.producer.send("t", "value", partition=0, on_delivery=lambda _delivery: None)
 
         assert world.producer.close().failed == 1
 
@@ -295,7 +295,7 @@ def test_a_mock_producer_has_them_too() -> None:
     onlooker = Onlooker("!")
     producer = with_onlooker(MockProducer, onlooker)
     producer.auto_complete = False
-    producer.send("t", "value", on_delivery=lambda _m, _e: producer.close(0))
+    producer.send("t", "value", on_delivery=lambda _delivery: producer.close(0))
     producer.raise_next("send", RuntimeError("planned"))
     with pytest.raises(RuntimeError, match="planned"):
         producer.send("t", "other")

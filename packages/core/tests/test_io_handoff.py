@@ -151,7 +151,7 @@ def test_what_was_put_off_is_done_in_order_by_the_io_thread_as_it_comes_back() -
         told: list[tuple[str, int]] = []
         with _resting(world) as io_thread:
             delivery = world.producer.send(
-                "t", b"value", on_delivery=lambda _metadata, _error: told.append(("first", threading.get_ident()))
+                "t", b"value", on_delivery=lambda _delivery: told.append(("first", threading.get_ident()))
             )
             delivery.add_done_callback(lambda _delivery: told.append(("second", threading.get_ident())))
             delivery.result()

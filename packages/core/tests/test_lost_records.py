@@ -105,7 +105,7 @@ def test_a_record_whose_error_was_read_is_not_lost(world: Simulated, caplog: pyt
 def test_a_record_with_a_callback_is_not_lost(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
     refuse(world)
     seen: list[object] = []
-    world.producer.send("t", b"a", on_delivery=lambda _metadata, error: seen.append(error))
+    world.producer.send("t", b"a", on_delivery=lambda delivery: seen.append(delivery.error))
 
     settle(world)
 

@@ -13,11 +13,11 @@ from ottla.accumulator.accumulator import GROWING_IN_A_REQUEST
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_memory import Allowances, MemoryGrant
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
+from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.partition_queue import TopicQueues
 from ottla.accumulator.sequences import Sequences
 from ottla.errors import BufferExhaustedError, InvalidRecordError, NetworkError
 from ottla.interfaces import TopicView
-from ottla.producer.delivery import Delivery
 from ottla.recordbatch.objects import OBJECT_COST
 from ottla.recordbatch.stamp import ProducerId
 from ottla_testkit.simulation import SimulatedCluster

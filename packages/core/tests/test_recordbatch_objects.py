@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Collection
+from functools import partial
 from itertools import chain
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from ottla.errors import InvalidRecordError, UnsupportedVersionError
 from ottla.interfaces import ColumnsKind, Facts, Header
 from ottla.recordbatch import objects
-from ottla.recordbatch.callbacks import OnDelivery
+from ottla.recordbatch.callbacks import RecordCallback
 from ottla.recordbatch.objects import OBJECT_COST, TIMESTAMP_MAX, ObjectColumns, ObjectEncoder
 from ottla.recordbatch.parse import Record, RecordBatch, parse_batches
 from ottla.recordbatch.v2 import batch_header
@@ -279,17 +280,17 @@ def test_headers_are_refused_by_an_older_format_and_the_records_stay(magic: int)
 # `put`
 
 
-def callbacks(names: str) -> list[OnDelivery | None]:
+def callbacks(names: str) -> list[RecordCallback | None]:
     """One for each letter; none for a dot."""
-    return [None if name == "." else lambda *_told, name=name: name for name in names]
+    return [None if name == "." else partial(lambda name, _delivery: name, name) for name in names]
 
 
-def names(taken: Collection[tuple[int, OnDelivery]]) -> list[tuple[int, object]]:
+def names(taken: Collection[tuple[int, RecordCallback]]) -> list[tuple[int, object]]:
     assert len(taken) == len(list(taken))
-    return [(index, callback(None, None)) for index, callback in taken]
+    return [(index, callback(object())) for index, callback in taken]
 
 
-def put(columns: ObjectColumns, given: list[OnDelivery | None]) -> None:
+def put(columns: ObjectColumns, given: list[RecordCallback | None]) -> None:
     for callback in given:
         columns.put(None, b"v", (), NOW, callback)
 
@@ -372,7 +373,7 @@ def test_as_many_records_are_moved_as_there_is_room_for(fitting: int) -> None:
     assert there.extend(filled(rows), range(10)) == fitting
 
 
-def ignore(_metadata: object, _error: object) -> None:
+def ignore(_delivery: object) -> None:
     """A callback."""
 
 

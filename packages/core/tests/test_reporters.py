@@ -86,7 +86,7 @@ def test_one_that_fails_is_told_of_and_the_others_and_the_records_go_on(caplog: 
 def test_a_producer_that_closes_in_a_callback_closes_its_reporters_at_its_end() -> None:
     reporter = Reporter()
     with world_with(mine=reporter) as world:
-        world.producer.send("t", b"value", on_delivery=lambda _metadata, _error: world.producer.close())
+        world.producer.send("t", b"value", on_delivery=lambda _delivery: world.producer.close())
         world.settle()
         assert reporter.events == ["start"]
         world.thread.join(20.0)

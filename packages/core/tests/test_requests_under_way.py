@@ -13,9 +13,9 @@ from machine import Queues, cluster_of
 from ottla.accumulator.accumulator import COMPANY
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.build import TO_SEAL
+from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.partition_queue import FOREVER
 from ottla.errors import NetworkError
-from ottla.producer.delivery import Delivery
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.section import Section
 from ottla_testkit.manual_clock import ManualClock

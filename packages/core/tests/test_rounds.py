@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla import AbortableTransactionError, Delivery, OttlaError, RecordMetadata
+from ottla import AbortableTransactionError, Delivery
 from ottla.concurrency import io_threads
 from ottla.errors import ErrorCode
 from ottla_testkit.simulation import SimulatedNetwork
@@ -114,7 +114,7 @@ class World:
             io_threads.leave()
 
     def send(self, value: bytes, *, partition: int) -> None:
-        def note(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+        def note(_delivery: Delivery) -> None:
             self.called[value] += 1
 
         on_delivery = note if value.endswith(b"!") else None

@@ -14,15 +14,14 @@ from hypothesis import strategies as st
 from machine import Queues, cluster_of, columns, wait_until
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
+from ottla.accumulator.delivery import Delivery, OnDelivery
 from ottla.accumulator.partition_queue import TopicQueues
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.splitting import Splitter
-from ottla.errors import BufferExhaustedError, DeliveryError, NetworkError, OttlaError, ProducerClosedError
+from ottla.errors import BufferExhaustedError, DeliveryError, NetworkError, ProducerClosedError
 from ottla.interfaces import TopicView
 from ottla.plugins.compressors.gzip import ottla_compressor
-from ottla.producer.delivery import Delivery
 from ottla.recordbatch.section import Section
-from ottla.results import RecordMetadata
 
 HANG_GUARD = 20.0
 PLENTY = 1_000_000
@@ -528,8 +527,8 @@ def test_aborting_settles_a_partitions_records_in_their_order_whatever_state_the
     queues = Queues(linger=0.0, batch_size=600, growing=False)
     told: list[int] = []
 
-    def note(number: int) -> Callable[[RecordMetadata | None, OttlaError | None], object]:
-        return lambda _metadata, _error: told.append(number)
+    def note(number: int) -> OnDelivery:
+        return lambda _delivery: told.append(number)
 
     for number in range(20):
         queues.append(bytes(100), on_delivery=note(number))
@@ -610,7 +609,7 @@ class Story:
     def append(self, partition: int, size: int) -> None:
         number = self.sent[partition]
 
-        def note(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+        def note(_delivery: Delivery) -> None:
             self.told[partition].append(number)
 
         try:

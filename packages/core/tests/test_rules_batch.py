@@ -13,11 +13,10 @@ from edited_broker import Edit, edited_machine, run_until
 from machine import Machine, columns
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
-from ottla.errors import BrokerError, DeliveryError, DeliveryTimeoutError, ErrorCode, OttlaError, ProducerClosedError
+from ottla.accumulator.delivery import Delivery, OnDelivery
+from ottla.errors import BrokerError, DeliveryError, DeliveryTimeoutError, ErrorCode, ProducerClosedError
 from ottla.interfaces import Facts, Header
-from ottla.producer.delivery import Delivery
 from ottla.protocol import BatchIndexAndErrorMessage
-from ottla.recordbatch.callbacks import OnDelivery
 from ottla.results import RecordMetadata
 
 HANG_GUARD = 20.0
@@ -97,8 +96,8 @@ def test_the_callback_of_a_named_record_gets_its_own_error() -> None:
     machine = edited_machine({0: refused({1: "no key"})})
     told: list[str] = []
 
-    def note(_metadata: RecordMetadata | None, error: OttlaError | None) -> None:
-        told.append("no key" if "no key" in str(error) else "other")
+    def note(delivery: Delivery) -> None:
+        told.append("no key" if "no key" in str(delivery.error) else "other")
 
     for _ in range(3):
         machine.send(b"v", on_delivery=note)
@@ -116,7 +115,7 @@ def test_of_many_threads_that_settle_a_batch_one_does_and_the_callbacks_run_once
     for _ in range(50):
         told: list[RecordMetadata | None] = []
         batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
-        batch.append(None, b"v", (), 0, lambda metadata, _error, told=told: told.append(metadata))  # type: ignore[misc]  # the default binds it
+        batch.append(None, b"v", (), 0, lambda delivery, told=told: told.append(delivery.metadata))  # type: ignore[misc]  # the default binds it
         start, ends = threading.Barrier(4), list[bool]()
 
         def end(
@@ -145,7 +144,7 @@ def test_of_many_threads_that_settle_a_batch_one_does_and_the_callbacks_run_once
 def test_an_answer_that_comes_after_the_end_changes_nothing_and_is_counted(code: ErrorCode) -> None:
     machine = edited_machine({1: lambda answer: attrs.evolve(answer, error_code=code)})
 
-    def abort(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+    def abort(_delivery: Delivery) -> None:
         machine.accumulator.abort(ProducerClosedError("closed in a callback"))
 
     acknowledged = machine.send(b"a", partition=0, on_delivery=abort)
@@ -290,7 +289,7 @@ def test_a_closed_batch_takes_nothing_more_and_keeps_what_it_has() -> None:
     batch.allow(1_000_000)
 
     called: list[object] = []
-    assert batch.append(None, b"late", (), 0, lambda metadata, _error: called.append(metadata)) is None
+    assert batch.append(None, b"late", (), 0, lambda delivery: called.append(delivery.metadata)) is None
     assert batch.count == 1
     batch.complete_and_call_back(Acknowledged(base_offset=0))
     assert called == []
@@ -304,11 +303,11 @@ def test_a_callback_that_raises_harms_neither_the_callbacks_behind_it_nor_the_me
     machine = machine_with_topic()
     told: list[str] = []
 
-    def fail(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+    def fail(_delivery: Delivery) -> None:
         raise kind("the user's own fault")
 
     machine.send(b"a", on_delivery=fail).add_done_callback(lambda _delivery: told.append("added"))
-    machine.send(b"b", on_delivery=lambda _metadata, _error: told.append("behind"))
+    machine.send(b"b", on_delivery=lambda _delivery: told.append("behind"))
 
     machine.settle()
 
@@ -320,7 +319,7 @@ def test_a_callback_that_raises_harms_neither_the_callbacks_behind_it_nor_the_me
 @pytest.mark.rule("producer.report.looked-at")
 def test_what_a_callback_was_told_counts_as_looked_at_and_only_that() -> None:
     batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
-    batch.append(None, b"v", (), 0, lambda _metadata, _error: None)
+    batch.append(None, b"v", (), 0, lambda _delivery: None)
     batch.append(None, b"v", (), 0, None)
     error = DeliveryError("refused", topic="t", partition=0, attempts=1, possibly_persisted=False)
 
@@ -362,7 +361,7 @@ def test_columns_of_a_stranger_need_neither_a_lock_nor_callbacks() -> None:
     told: list[tuple[str, int]] = []
 
     def tell(name: str) -> OnDelivery:
-        return lambda metadata, _error: told.append((name, metadata.offset if metadata is not None else -1))
+        return lambda delivery: told.append((name, delivery.metadata.offset if delivery.metadata is not None else -1))
 
     batch = ProducerBatch(topic="t", partition=0, columns=Plain(), now=0.0)  # type: ignore[arg-type]  # what is used
     assert batch.append(None, b"a", (), None, tell("a")) == 0

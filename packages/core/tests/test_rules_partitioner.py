@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla import BufferExhaustedError, Delivery, InvalidPluginError, InvalidRecordError, OttlaError, RecordMetadata
+from ottla import BufferExhaustedError, Delivery, InvalidPluginError, InvalidRecordError, OttlaError
 from ottla.accumulator.build import TO_SEAL
 from ottla.accumulator.key_partitioning import KeyPartitioner, unassigned_memory
 from ottla.interfaces import Header, TopicView
@@ -380,7 +380,7 @@ def test_a_partitioner_that_fails_for_a_run_fails_its_records_and_stops_nothing_
     with simulated(1, 1, plugins={"partitioner": Columnar(column)}) as world:
         named = world.producer.send("t", b"named", partition=1)
         failed = [
-            world.producer.send("t", b"v", key, on_delivery=lambda _m, error: told.append(error))
+            world.producer.send("t", b"v", key, on_delivery=lambda delivery: told.append(delivery.error))
             for key in (b"good", b"bad")
         ]
         flushing = Calling(world, lambda: world.producer.flush(HANG_GUARD))
@@ -456,8 +456,8 @@ def test_whatever_is_sent_with_and_without_keys_and_partitions_arrives_in_order(
         sent: list[tuple[int, Delivery, bytes | None]] = []
         send = world.producer.send
 
-        def note(metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
-            assert metadata is not None
+        def note(delivery: Delivery) -> None:
+            metadata = delivery.result()
             told[metadata.partition].append(metadata.offset)
 
         for number, (key, partition, size, headers) in enumerate(rows):

@@ -23,7 +23,6 @@ from ottla import (
     OttlaError,
     ProducerClosedError,
     ProducerFailedError,
-    RecordMetadata,
     RecordTooLargeError,
     SerializationError,
     TopicUnavailableError,
@@ -146,7 +145,7 @@ def test_what_is_refused_leaves_no_trace(why: str) -> None:
     with simulated(1, max_block_ms=0, max_request_size=40_000) as world:
         original = world.producer.send
         world.producer.send = lambda *args, **options: original(  # type: ignore[method-assign]  # each with a callback
-            *args, **options, on_delivery=lambda *told: called.append(told)
+            *args, **options, on_delivery=called.append
         )
         with pytest.raises(kind):
             send(world)
@@ -257,9 +256,7 @@ def test_a_flush_sends_everything_at_once_and_reports_after_the_callbacks() -> N
     told: list[str] = []
     with simulated(1, 1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as world:
         for partition in (0, 1):
-            world.producer.send(
-                "t", b"a", partition=partition, on_delivery=lambda _metadata, _error: told.append("callback")
-            )
+            world.producer.send("t", b"a", partition=partition, on_delivery=lambda _delivery: told.append("callback"))
         world.producer.send("t", b"with a key", b"k")
         started = world.clock()
 
@@ -309,7 +306,7 @@ def test_a_callback_that_would_wait_for_itself_is_refused(call: str) -> None:
     raised: list[BaseException] = []
     with simulated(1) as world:
 
-        def wait(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+        def wait(_delivery: Delivery) -> None:
             try:
                 getattr(world.producer if call == "flush" else world.producer.send("t", b"b"), call)(timeout=0)
             except OttlaError as error:
@@ -390,7 +387,7 @@ def test_closing_in_a_callback_refuses_finishes_the_callback_and_forces() -> Non
     told: list[str] = []
     with simulated(1, 1) as world:
 
-        def close(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+        def close(_delivery: Delivery) -> None:
             world.producer.close()
             with pytest.raises(ProducerClosedError):
                 world.producer.send("t", b"refused")
@@ -491,7 +488,7 @@ def test_a_callback_may_send_and_is_refused_at_once_where_it_would_have_to_wait(
     refused: list[type[BaseException]] = []
     with simulated(1, buffer_memory=20_000, batch_size=15_000, max_block_ms=HOUR_MS) as world:
 
-        def send_more(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+        def send_more(_delivery: Delivery) -> None:
             sent.append(world.producer.send("t", bytes(5_000)))
             for topic in ("t", "unknown"):
                 try:
@@ -511,8 +508,8 @@ def test_callbacks_run_in_the_order_of_each_partition_however_the_records_came_t
     order: dict[int, list[int]] = defaultdict(list)
     with simulated(1, 1, 1, batch_size=300) as world:
 
-        def note(metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
-            assert metadata is not None
+        def note(delivery: Delivery) -> None:
+            metadata = delivery.result()
             order[metadata.partition].append(metadata.offset)
 
         for number in range(300):
@@ -584,7 +581,7 @@ def test_where_every_round_fails_records_end_in_time_with_the_cause() -> None:
     told: list[OttlaError | None] = []
     with simulated(1, 1, delivery_timeout_ms=30_000) as world:
         sent_at = world.clock()
-        delivery = world.producer.send("t", b"a", on_delivery=lambda _m, error: told.append(error))
+        delivery = world.producer.send("t", b"a", on_delivery=lambda delivery: told.append(delivery.error))
         Trouble(world, 1_000_000)
         while not delivery.done():
             world.rounds.run(world.clock(), float("inf"))
@@ -605,7 +602,9 @@ def test_when_the_thread_cannot_go_on_all_records_fail_with_the_cause() -> None:
     told: list[OttlaError | None] = []
     with simulated(1, 1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as world:
         deliveries = [
-            world.producer.send("t", b"a", partition=partition, on_delivery=lambda _m, error: told.append(error))
+            world.producer.send(
+                "t", b"a", partition=partition, on_delivery=lambda delivery: told.append(delivery.error)
+            )
             for partition in (0, 1)
         ]
         flushing = Calling(world, world.producer.flush)

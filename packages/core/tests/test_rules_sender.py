@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from edited_broker import edited_machine
 from machine import Machine
 from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.delivery import Delivery
 from ottla.errors import (
     BrokerError,
     DeliveryError,
@@ -30,7 +31,6 @@ from ottla.plugins.compressors.gzip import ottla_compressor
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.parse import Record
 from ottla.recordbatch.section import Section
-from ottla.results import RecordMetadata
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 
 
@@ -480,7 +480,7 @@ def test_under_guaranteed_order_batches_expire_in_their_order() -> None:
     for number in range(5):
         machine.send(
             bytes(90),
-            on_delivery=lambda _metadata, error, number=number: told.append(number if error else -1),  # type: ignore[misc]  # the default binds it
+            on_delivery=lambda delivery, number=number: told.append(number if delivery.error else -1),  # type: ignore[misc]  # the default binds it
         )
 
     machine.settle()
@@ -515,7 +515,7 @@ def test_with_one_in_flight_nothing_is_lost_or_reordered_whatever_the_answers(
         if number == 3 and moves:
             machine.cluster.topics["t"].leaders[0] = 2
 
-        def note(_metadata: RecordMetadata | None, _error: OttlaError | None, number: int = number) -> None:
+        def note(_delivery: Delivery, number: int = number) -> None:
             told.append(number)
 
         deliveries.append(machine.send(value, on_delivery=note))
@@ -619,7 +619,7 @@ def test_of_a_batch_that_was_split_only_the_parts_have_a_time_to_keep() -> None:
     take(machine, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NONE, None)
     told: list[OttlaError | None] = []
     for _ in range(2):
-        machine.send(bytes(50), on_delivery=lambda _metadata, error: told.append(error))
+        machine.send(bytes(50), on_delivery=lambda delivery: told.append(delivery.error))
     started = machine.clock()
 
     machine.settle()

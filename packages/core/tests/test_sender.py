@@ -8,6 +8,7 @@ import pytest
 import zstandard
 
 from machine import Machine
+from ottla.accumulator.delivery import Delivery
 from ottla.errors import (
     BrokerError,
     BrokersUnreachableError,
@@ -22,9 +23,7 @@ from ottla.errors import (
 )
 from ottla.network.cluster import Broker, Topic
 from ottla.plugins.compressors.zstd import Zstd
-from ottla.producer.delivery import Delivery
 from ottla.protocol import PRODUCE
-from ottla.results import RecordMetadata
 from ottla.sender.before_append import REFUSED_BEFORE_APPEND
 from ottla.sender.error_actions import PRODUCE_ERROR_ACTIONS, ProduceErrorAction
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
@@ -434,9 +433,9 @@ def test_callbacks_run_once_each_in_the_order_of_the_records() -> None:
     machine = machine_with_topic(1, batch_size=200)
     seen: list[tuple[int, OttlaError | None]] = []
 
-    def note(metadata: RecordMetadata | None, error: OttlaError | None) -> None:
-        assert metadata is not None
-        seen.append((metadata.offset, error))
+    def note(delivery: Delivery) -> None:
+        assert delivery.metadata is not None
+        seen.append((delivery.metadata.offset, delivery.error))
 
     for _ in range(10):
         machine.send(bytes(50), on_delivery=note)
@@ -450,7 +449,7 @@ def test_callbacks_run_once_each_in_the_order_of_the_records() -> None:
 def test_a_callback_that_raises_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1)
 
-    def fail(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+    def fail(_delivery: Delivery) -> None:
         raise ZeroDivisionError("the user's own fault")
 
     machine.send(b"a", on_delivery=fail)

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from machine import columns
 from ottla.accumulator.batch import NewRecord, ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
+from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.splitting import Splitter
 from ottla.errors import DeliveryError
 from ottla.interfaces import Compressor
 from ottla.plugins.compressors.gzip import ottla_compressor
-from ottla.producer.delivery import Delivery
-from ottla.results import RecordMetadata
 
 HANG_GUARD = 20.0
 UNLIMITED = 1 << 40
@@ -178,21 +177,21 @@ def test_who_waits_for_a_record_waits_on_for_its_part() -> None:
 def test_callbacks_from_before_and_after_the_split_run_once_in_order() -> None:
     told: list[tuple[str, int]] = []
 
-    def note(name: str, metadata: RecordMetadata | None) -> None:
-        assert metadata is not None
-        told.append((name, metadata.offset))
+    def note(name: str, delivery: Delivery) -> None:
+        assert delivery.metadata is not None
+        told.append((name, delivery.metadata.offset))
 
     rows: list[NewRecord] = [
-        (None, bytes(50), (), 0, lambda metadata, _error, name=f"sent {number}": note(name, metadata))  # type: ignore[misc]  # the default binds it
+        (None, bytes(50), (), 0, lambda delivery, name=f"sent {number}": note(name, delivery))  # type: ignore[misc]  # the default binds it
         for number in range(3)
     ]
     batch, sealer = sealed_batch(rows)
     parts, _most = split(batch, sealer)
     batch.forward_to(Forwarded.in_order(parts))
-    batch.call_when_settled(1, lambda metadata, _error: note("added 1", metadata))
+    batch.call_when_settled(1, lambda delivery: note("added 1", delivery))
     for offset, part in enumerate(parts):
         part.complete_and_call_back(Acknowledged(base_offset=offset))
-    batch.call_when_settled(2, lambda metadata, _error: note("late 2", metadata))
+    batch.call_when_settled(2, lambda delivery: note("late 2", delivery))
 
     assert told == [("sent 0", 0), ("sent 1", 1), ("added 1", 1), ("sent 2", 2), ("late 2", 2)]
 

@@ -310,7 +310,7 @@ def test_a_call_that_would_wait_for_itself_is_refused(call: str) -> None:
         producer = begun(world)
         raised: list[BaseException] = []
 
-        def on_delivery(_metadata: object, _error: object) -> None:
+        def on_delivery(_delivery: object) -> None:
             try:
                 CALLS[call](producer)
             except OttlaError as error:

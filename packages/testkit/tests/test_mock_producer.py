@@ -262,7 +262,7 @@ def test_a_failure_of_the_caller_s_own_is_raised_as_it_is(waiting: MockProducer)
 def test_callbacks_get_what_a_real_producer_gives_them(waiting: MockProducer) -> None:
     heard: list[tuple[Any, Any]] = []
     for _ in range(2):
-        waiting.send("orders", b"1", on_delivery=lambda metadata, error: heard.append((metadata, error)))
+        waiting.send("orders", b"1", on_delivery=lambda delivery: heard.append((delivery.metadata, delivery.error)))
 
     waiting.complete_next()
     waiting.error_next(BROKEN)
@@ -275,7 +275,7 @@ def test_callbacks_get_what_a_real_producer_gives_them(waiting: MockProducer) ->
 def test_a_callback_may_send_but_not_wait(waiting: MockProducer) -> None:
     caught: list[Exception] = []
 
-    def again(_metadata: object, _error: object) -> None:
+    def again(_delivery: object) -> None:
         delivery = waiting.send("orders", b"from a callback")
         for wait in (lambda: waiting.flush(5), lambda: delivery.result(5)):
             try:

@@ -2,8 +2,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from threading import Lock
 from typing import Final
 
+from ottla.accumulator.delivery import DeliveryBatch
 from ottla.interfaces import Columns, Encoded, Facts, Header
-from ottla.recordbatch.callbacks import OnDelivery
+from ottla.recordbatch.callbacks import RecordCallback
 
 FACT_SIZE: Final[int]
 
@@ -19,7 +20,7 @@ class NativeColumns:
         value: bytes | None,
         headers: Sequence[Header],
         timestamp_ms: int | None,
-        on_delivery: OnDelivery | None,
+        on_delivery: RecordCallback | None,
     ) -> int | None: ...
     def allow(self, memory: int) -> None: ...
     def close(self) -> None: ...
@@ -31,13 +32,12 @@ class NativeColumns:
     def keys(self) -> Sequence[bytes | None]: ...
     def release(self) -> None: ...
     def facts(self) -> Facts: ...
-    def take_callbacks(self, given: list[tuple[int, OnDelivery]]) -> Collection[tuple[int, OnDelivery]]: ...
+    def take_callbacks(self, given: list[tuple[int, RecordCallback]]) -> Collection[tuple[int, RecordCallback]]: ...
     def tell(
         self,
-        callbacks: Iterable[tuple[int, OnDelivery]],
-        topic: str,
-        partition: int,
+        callbacks: Iterable[tuple[int, RecordCallback]],
+        batch: DeliveryBatch,
         base_offset: int,
         log_append_time_ms: int,
-        failed: Callable[[], object],
+        raised: Callable[[], object],
     ) -> None: ...

@@ -17,15 +17,22 @@ from cpython.object cimport PyObject
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memmove
 
-from ottla_accel.slots cimport fill, new_tuple, reuse_tuple
+from ottla_accel.slots cimport (
+    fill, new_object, new_tuple, read_slot, replace_slot, reuse, reuse_tuple, slot_of, write_slot,
+)
 from ottla_accel.varints cimport read_varint, varint_size, write_varint
 
+from ottla.accumulator.delivery import AcknowledgedDelivery, Delivery
 from ottla.errors import InvalidRecordError
 from ottla.interfaces import Encoded, Facts
 from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns, encode_headers
 from ottla.results import RecordMetadata
 
 cdef type METADATA = RecordMetadata
+cdef type DELIVERY = AcknowledgedDelivery
+cdef Py_ssize_t DELIVERY_BATCH = slot_of(Delivery, "_batch")
+cdef Py_ssize_t DELIVERY_INDEX = slot_of(Delivery, "_index")
+cdef Py_ssize_t DELIVERY_METADATA = slot_of(AcknowledgedDelivery, "metadata")
 
 cdef Py_ssize_t FIRST_CAPACITY = 256
 cdef Py_ssize_t FACT = sizeof(Fact)
@@ -135,40 +142,55 @@ cdef class LeftCallbacks:
 
 
 cdef class Teller:
-    """Call the callbacks of one batch. Metadata that a callback has not kept is reused for the next one."""
+    """Call the callbacks of one batch. What a callback has not kept of a delivery is used again for the next one."""
 
     cdef NativeColumns columns
-    cdef str topic
+    cdef object batch
+    cdef object topic
     cdef object partition
     cdef long long base_offset
     cdef long long log_append_time_ms
-    cdef object failed
-    cdef object metadata
+    cdef object raised
+    cdef object delivery
     cdef object time
     cdef int64_t time_ms
 
     cdef int tell(self, Py_ssize_t index, callback) except -1:
         cdef Fact* fact
         cdef int64_t time_ms
+        cdef PyObject* metadata
         if not 0 <= index < self.columns._count:
             raise IndexError(f"there is no record {index} to tell of")
         fact = &self.columns._facts[index]
-        if self.metadata is None or not reuse_tuple(<PyObject*>self.metadata):
-            self.metadata = new_tuple(METADATA, 6)
-            fill(self.metadata, 0, self.topic)
-            fill(self.metadata, 1, self.partition)
+        if self.delivery is None or not reuse(<PyObject*>self.delivery):
+            self.delivery = new_object(DELIVERY)
+            write_slot(<PyObject*>self.delivery, DELIVERY_BATCH, self.batch)
+            write_slot(<PyObject*>self.delivery, DELIVERY_INDEX, index)
+            write_slot(<PyObject*>self.delivery, DELIVERY_METADATA, self._metadata())
+        else:
+            replace_slot(<PyObject*>self.delivery, DELIVERY_INDEX, index)
+            if not reuse_tuple(read_slot(<PyObject*>self.delivery, DELIVERY_METADATA)):
+                replace_slot(<PyObject*>self.delivery, DELIVERY_METADATA, self._metadata())
+        metadata = read_slot(<PyObject*>self.delivery, DELIVERY_METADATA)
         time_ms = fact.timestamp_ms if self.log_append_time_ms < 0 else self.log_append_time_ms
         if self.time is None or time_ms != self.time_ms:
             self.time, self.time_ms = time_ms, time_ms
-        fill(self.metadata, 2, self.base_offset + index if self.base_offset >= 0 else -1)
-        fill(self.metadata, 3, self.time)
-        fill(self.metadata, 4, fact.key_size)
-        fill(self.metadata, 5, fact.value_size)
+        fill(<object>metadata, 2, self.base_offset + index if self.base_offset >= 0 else -1)
+        fill(<object>metadata, 3, self.time)
+        fill(<object>metadata, 4, fact.key_size)
+        fill(<object>metadata, 5, fact.value_size)
         try:
-            callback(self.metadata, None)
+            callback(self.delivery)
         except BaseException:
-            self.failed()
+            self.raised()
         return 0
+
+    cdef object _metadata(self):
+        """Return metadata that has a topic and a partition, and nothing else yet."""
+        metadata = new_tuple(METADATA, 6)
+        fill(metadata, 0, self.topic)
+        fill(metadata, 1, self.partition)
+        return metadata
 
 
 cdef class NativeColumns:
@@ -323,14 +345,15 @@ cdef class NativeColumns:
         self._callbacks, self._called_back, self._called_back_capacity = None, NULL, 0
         return left
 
-    def tell(self, callbacks, str topic, partition, long long base_offset, long long log_append_time_ms, failed):
-        """Call each callback of a pair with its record's metadata; *failed*() in an except block if it raises."""
+    def tell(self, callbacks, batch, long long base_offset, long long log_append_time_ms, raised):
+        """Call each callback of a pair with its record's delivery; *raised*() in an except block if it raises."""
         cdef LeftCallbacks left
         cdef Py_ssize_t place, index
         cdef Py_ssize_t told = 0
         cdef list given
         cdef Teller teller = Teller.__new__(Teller)
-        teller.columns, teller.topic, teller.partition, teller.failed = self, topic, partition, failed
+        teller.columns, teller.batch, teller.raised = self, batch, raised
+        teller.topic, teller.partition = batch.topic, batch.partition
         teller.base_offset, teller.log_append_time_ms = base_offset, log_append_time_ms
         if type(callbacks) is not LeftCallbacks:
             for index, callback in callbacks:

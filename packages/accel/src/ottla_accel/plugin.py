@@ -14,9 +14,9 @@ from ottla_accel.sending import QuickSend
 from ottla_accel.tables import cut_rows, murmur2_partitions
 
 if TYPE_CHECKING:
+    from ottla.accumulator.delivery import Delivery
     from ottla.accumulator.routes import Route
     from ottla.producer import Producer
-    from ottla.producer.delivery import Delivery
 
 
 class NativeEncoder:

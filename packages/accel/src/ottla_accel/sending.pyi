@@ -2,9 +2,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.routes import Route
 from ottla.producer import Producer
-from ottla.producer.delivery import Delivery
 
 class QuickSend:
     def __init__(

@@ -4,6 +4,9 @@ The producer's own `send`, in Python, handles all other cases (other types than 
 exist yet, an error) and raises the errors. Nothing happens twice: a record is on its batch, or nothing was changed.
 """
 
+from functools import partial
+from types import MethodType
+
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
@@ -13,14 +16,15 @@ from libc.string cimport memcpy
 
 from ottla_accel.columns cimport NativeColumns
 from ottla_accel.murmur2 cimport hash_of
-from ottla_accel.slots cimport new_object, read_slot, slot_of, write_slot
+from ottla_accel.slots cimport member_offset, new_object, read_slot, slot_of, write_slot
 from ottla_accel.varints cimport varint_size, write_varint
 
 from ottla.accumulator.batch import ProducerBatch
-from ottla.producer.delivery import Delivery
+from ottla.accumulator.delivery import Delivery
 from ottla.errors import ProducerClosedError
 from ottla.interfaces import TopicView
 from ottla.accumulator.partition_queue import PartitionQueue
+from ottla.producer.callbacks import UNCHECKED, check_callback
 from ottla.accumulator.routes import Route
 
 cdef extern from "Python.h":
@@ -38,6 +42,11 @@ cdef extern from "Python.h":
     bint PyLong_CheckExact(PyObject* thing)
     long long PyLong_AsLongLongAndOverflow(PyObject* number, int* overflow) except? -1
     PyObject* Py_None
+    bint PyFunction_Check(PyObject* thing)
+    PyObject* PyFunction_GET_CODE(PyObject* function)
+    bint PyMethod_Check(PyObject* thing)
+    PyObject* PyMethod_GET_FUNCTION(PyObject* method)
+    PyObject* Py_TYPE(PyObject* thing)
 
 cdef extern from "<time.h>" nogil:
     struct timespec:
@@ -55,10 +64,14 @@ cdef Py_ssize_t BATCH_COLUMNS = slot_of(ProducerBatch, "_columns")
 cdef Py_ssize_t DELIVERY_BATCH = slot_of(Delivery, "_batch")
 cdef Py_ssize_t DELIVERY_INDEX = slot_of(Delivery, "_index")
 
+cdef Py_ssize_t PARTIAL_FUNC = member_offset(partial.__dict__["func"])
+
 cdef const uint8_t* NO_HEADERS = b"\0"
 cdef Py_ssize_t HEADERS_KEPT = 64 * 1024
 cdef type BATCH = ProducerBatch
 cdef type DELIVERY = Delivery
+cdef type PARTIAL = partial
+cdef type METHOD = MethodType
 
 
 cdef class QuickSend:
@@ -67,6 +80,7 @@ cdef class QuickSend:
     cdef dict _routes
     cdef object _producer
     cdef object _slow
+    cdef object _checked_callback
     cdef bint _sticky
     cdef bint _hashes
     cdef bint _ignores_keys
@@ -80,6 +94,7 @@ cdef class QuickSend:
         self._sticky = sticky
         self._hashes = hashes
         self._ignores_keys = ignores_keys
+        self._checked_callback = UNCHECKED
 
     def __dealloc__(self):
         PyMem_Free(self._headers)
@@ -170,8 +185,8 @@ cdef class QuickSend:
         # headers are encoded, into memory that all sends share, and the record is put.
         delivery = new_object(DELIVERY)
         if on_delivery is not None:
-            if not callable(on_delivery):
-                return None
+            if callback_key(<PyObject*>on_delivery) != <PyObject*>self._checked_callback:
+                self._checked_callback = check_callback(on_delivery)
             native.expect_callbacks()
         write_slot(<PyObject*>delivery, DELIVERY_BATCH, batch)
         if not (PyTuple_CheckExact(<PyObject*>headers) and PyTuple_GET_SIZE(<PyObject*>headers) == 0):
@@ -233,6 +248,18 @@ cdef class QuickSend:
                 memcpy(to, PyBytes_AsString_(content), content_size)
                 to += content_size
         return needed
+
+
+cdef inline PyObject* callback_key(PyObject* callback) noexcept:
+    """Return a borrowed reference to the key that `check_callback` returns, or NULL."""
+    cdef PyObject* kind = Py_TYPE(callback)
+    if kind is <PyObject*>PARTIAL and PARTIAL_FUNC >= 0:
+        callback = read_slot(callback, PARTIAL_FUNC)
+    if PyMethod_Check(callback):
+        callback = PyMethod_GET_FUNCTION(callback)
+    if PyFunction_Check(callback):
+        return PyFunction_GET_CODE(callback)
+    return NULL if kind is <PyObject*>PARTIAL or kind is <PyObject*>METHOD else kind
 
 
 cdef inline Py_ssize_t put(

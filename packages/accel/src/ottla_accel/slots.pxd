@@ -1,7 +1,7 @@
 # Attributes of Python classes with __slots__, read in memory: a tenth of the time of a look-up.
 
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF
+from cpython.ref cimport Py_DECREF, Py_INCREF
 
 cdef extern from *:
     """
@@ -10,6 +10,11 @@ cdef extern from *:
         if (Py_TYPE(descriptor) != &PyMemberDescr_Type) return -1;
         PyMemberDef* member = ((PyMemberDescrObject*)descriptor)->d_member;
         return member->type == T_OBJECT_EX ? member->offset : -1;
+    }
+    static Py_ssize_t ottla_member_offset(PyObject* descriptor) {
+        if (Py_TYPE(descriptor) != &PyMemberDescr_Type) return -1;
+        PyMemberDef* member = ((PyMemberDescrObject*)descriptor)->d_member;
+        return member->type == T_OBJECT || member->type == T_OBJECT_EX ? member->offset : -1;
     }
     static PyObject* ottla_new(PyObject* cls) {
         return ((PyTypeObject*)cls)->tp_alloc((PyTypeObject*)cls, 0);
@@ -23,6 +28,9 @@ cdef extern from *:
         PyTuple_SET_ITEM(made, index, item);
         Py_XDECREF(before);
     }
+    static int ottla_reuse(PyObject* made) {
+        return Py_REFCNT(made) == 1;
+    }
     static int ottla_reuse_tuple(PyObject* made) {
         if (Py_REFCNT(made) != 1) return 0;
     #if PY_VERSION_HEX >= 0x030E0000
@@ -35,8 +43,11 @@ cdef extern from *:
     object new_tuple "ottla_new_tuple"(object cls, Py_ssize_t size)
     void fill "ottla_fill"(object made, Py_ssize_t index, object item)
     # Return whether there is no other reference, so that it may be filled again.
+    bint reuse "ottla_reuse"(PyObject* made)
     bint reuse_tuple "ottla_reuse_tuple"(PyObject* made)
     Py_ssize_t ottla_slot_offset(object descriptor)
+    # Return the offset of an attribute that a class in C stores as an object; -1: it is computed.
+    Py_ssize_t member_offset "ottla_member_offset"(object descriptor)
     # Return an instance whose __init__ was not called.
     object new_object "ottla_new"(object cls)
 
@@ -58,3 +69,11 @@ cdef inline void write_slot(PyObject* owner, Py_ssize_t offset, object thing) no
     # Only for an attribute that was never set.
     Py_INCREF(thing)
     (<PyObject**>(<char*>owner + offset))[0] = <PyObject*>thing
+
+
+cdef inline void replace_slot(PyObject* owner, Py_ssize_t offset, object thing) noexcept:
+    # For an attribute that was set.
+    cdef PyObject* before = read_slot(owner, offset)
+    Py_INCREF(thing)
+    (<PyObject**>(<char*>owner + offset))[0] = <PyObject*>thing
+    Py_DECREF(<object>before)

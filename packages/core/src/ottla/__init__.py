@@ -5,6 +5,7 @@ The public names are in `__all__` of this package and of `ottla.errors`, `ottla.
 version.
 """
 
+from ottla.accumulator.delivery import Delivery
 from ottla.config.allow_lists import allow
 from ottla.errors import (
     AbortableTransactionError,
@@ -39,7 +40,6 @@ from ottla.interfaces import MetricName
 from ottla.network.cluster import Broker, PartitionInfo
 from ottla.producer import Producer
 from ottla.producer.build import check_config
-from ottla.producer.delivery import Delivery
 from ottla.results import DeliveryReport, PartitionResult, RecordMetadata, TableResult, TopicReport
 from ottla.tables.delivery import TableDelivery
 from ottla.transactions.offsets import ConsumerGroupMetadata, OffsetAndMetadata

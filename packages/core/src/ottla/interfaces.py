@@ -238,7 +238,7 @@ class Columns(Protocol):
     - `lock`, which `put` holds meanwhile;
     - `take_callbacks(given)`, the callbacks that `put` has stored and those *given*, in order, as pairs with their
       index;
-    - `tell(...)`, which calls all callbacks, see `ProducerBatch`.
+    - `tell(...)`, which calls the callbacks of an acknowledged batch, see `ProducerBatch`.
     """
 
     def append(

@@ -18,12 +18,13 @@ from time import time_ns
 from typing import Any, Final, TypeAlias
 
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded, Outcome
+from ottla.accumulator.delivery import AcknowledgedDelivery, Delivery, OnDelivery
 from ottla.accumulator.lost_records import DropNotice, FailedRecords
 from ottla.concurrency import io_threads, signals
 from ottla.concurrency.locks import Latch
 from ottla.errors import DeliveryError, IllegalStateError, OttlaError
 from ottla.interfaces import Columns, Facts, Header
-from ottla.recordbatch.callbacks import CallbackColumn, OnDelivery
+from ottla.recordbatch.callbacks import CallbackColumn
 from ottla.recordbatch.section import Section
 from ottla.recordbatch.stamp import BatchSequence
 from ottla.results import RecordMetadata
@@ -34,6 +35,7 @@ UNASSIGNED: Final = -1
 """The partition of an unassigned batch: records with keys that have no partition yet."""
 
 _first: Final = itemgetter(0)
+_new: Final = object.__new__
 _new_metadata: Final = tuple.__new__
 
 Append: TypeAlias = Callable[[bytes | None, bytes | None, Sequence[Header], int | None, OnDelivery | None], int | None]
@@ -233,14 +235,7 @@ class ProducerBatch:
         tell = getattr(self._columns, "tell", None)
         if tell is not None and isinstance(outcome, Acknowledged):
             self._callbacks_to_run = None
-            tell(
-                callbacks,
-                self.topic,
-                self.partition,
-                outcome.base_offset,
-                outcome.log_append_time_ms,
-                self._callback_raised,
-            )
+            tell(callbacks, self, outcome.base_offset, outcome.log_append_time_ms, self._callback_raised)
             return
         if isinstance(callbacks, CallbackColumn) and isinstance(outcome, Acknowledged):
             self._run_column(callbacks, outcome)
@@ -253,7 +248,7 @@ class ProducerBatch:
     def retrieve_for_callbacks(self) -> None:
         """Count as retrieved the errors that callbacks are about to get."""
         for index, callback in self._callbacks_to_run or ():
-            if getattr(callback, "looks", True):
+            if getattr(callback, "retrieves_error", True):
                 self.mark_error_retrieved(index)
 
     def fail_after_fork(self, outcome: Failed) -> None:
@@ -387,35 +382,38 @@ class ProducerBatch:
         return callbacks
 
     def _run_each(self, callbacks: deque[tuple[int, OnDelivery]], outcome: Acknowledged | Failed) -> None:
-        """Run callbacks; each is removed from the queue when its arguments are ready."""
+        """Run callbacks; each is removed from the queue when its delivery is ready."""
         facts = _in_lists(self._columns.facts()) if isinstance(outcome, Acknowledged) else None
         while callbacks:
             index, callback = callbacks[0]
-            metadata = error = None
+            delivery: Delivery
             if isinstance(outcome, Failed):
-                error = outcome.error_of(index)
-                if getattr(callback, "looks", True):
+                if getattr(callback, "retrieves_error", True):
                     self.mark_error_retrieved(index)
+                delivery = Delivery(self, index)
             else:
                 assert facts is not None
-                metadata = _metadata(self, facts, index, outcome)
+                delivery = AcknowledgedDelivery(self, index)
+                delivery.metadata = _metadata(self, facts, index, outcome)
             callbacks.popleft()
             try:
-                callback(metadata, error)
+                callback(delivery)
             except BaseException:  # SystemExit too: in a callback it must not end the thread of all others
                 self._callback_raised()
 
     def _run_column(self, callbacks: CallbackColumn, outcome: Acknowledged) -> None:
         column = iter(callbacks.column)
-        pairs = zip(column, self._all_metadata(outcome), strict=False)  # reads the column first
+        deliveries = map(_new, repeat(AcknowledgedDelivery))  # a call of __init__ would take twice as long
+        records = zip(column, count(), deliveries, self._all_metadata(outcome), strict=False)  # reads the column first
         try:
-            for callback, metadata in pairs:
+            for callback, index, delivery, metadata in records:
                 if callback is not None:
+                    delivery._batch, delivery._index, delivery.metadata = self, index, metadata
                     try:
-                        callback(metadata, None)
+                        callback(delivery)
                     except BaseException:  # as above
                         self._callback_raised()
-        except BaseException:  # the metadata of this record failed: its callback and those that follow have not run
+        except BaseException:  # the delivery of this record was not made: its callback and the following have not run
             first = len(callbacks.column) - length_hint(column) - 1
             self._callbacks_to_run = deque(pair for pair in callbacks if pair[0] >= first)
             raise

@@ -12,11 +12,11 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from ottla.errors import DeliveryError, OttlaError
+from ottla.accumulator.delivery import Delivery, OnDelivery, outcome_of
+from ottla.errors import DeliveryError
 from ottla.errors.log_throttle import ThrottledLog
 from ottla.interfaces import Header, Headers, Interceptor
-from ottla.producer.delivery import Delivery
-from ottla.recordbatch.callbacks import OnDelivery, no_callback
+from ottla.producer.callbacks import check_callback
 from ottla.results import RecordMetadata
 
 logger = logging.getLogger(__name__)
@@ -51,8 +51,8 @@ class Interception:
         ) -> Delivery:
             outcome = _Outcome(self, topic, partition, on_delivery)
             try:
-                if on_delivery is not None and not callable(on_delivery):
-                    raise no_callback(on_delivery)
+                if on_delivery is not None:
+                    check_callback(on_delivery)
                 # First: headers may be readable only once.
                 given = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
                 key, value, given = self._on_send(topic, key, value, given)
@@ -119,8 +119,8 @@ class _Outcome:
     _on_delivery: OnDelivery | None
 
     @property
-    def looks(self) -> bool:
-        """Return whether calling this retrieves the error for the program: interceptors alone do not."""
+    def retrieves_error(self) -> bool:
+        """Whether calling this retrieves the error for the program: interceptors alone do not."""
         return self._on_delivery is not None
 
     def unwritten(self, error: Exception) -> RecordMetadata:
@@ -128,15 +128,16 @@ class _Outcome:
         partition = error.partition if isinstance(error, DeliveryError) else self._partition
         return RecordMetadata(self._topic, partition if isinstance(partition, int) else -1, -1, -1, -1, -1)
 
-    def __call__(self, metadata: RecordMetadata | None, error: OttlaError | None) -> None:
+    def __call__(self, delivery: Delivery) -> None:
         try:
+            metadata, error = outcome_of(delivery)
             if metadata is None:
                 assert error is not None, "a record has one or the other"
                 metadata = self.unwritten(error)
             self._interception.acknowledge(metadata, error)
         finally:
             if self._on_delivery is not None:
-                self._on_delivery(metadata if error is None else None, error)
+                self._on_delivery(delivery)
 
 
 def _record(made: Any) -> tuple[Any, Any, tuple[Header, ...]]:

@@ -6,33 +6,23 @@ Half a million such pairs in waiting batches would cost the garbage collector mo
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from ottla.errors import InvalidRecordError, OttlaError
-from ottla.results import RecordMetadata
-
-OnDelivery: TypeAlias = Callable[[RecordMetadata | None, OttlaError | None], object]
+RecordCallback: TypeAlias = Callable[[Any], object]
+"""A callback of `send`. Columns only keep it; its batch calls it with the record's delivery."""
 
 
-def no_callback(given: object) -> InvalidRecordError:
-    """The error for a callback that cannot be called."""
-    return InvalidRecordError(
-        f"on_delivery must be a function that takes a RecordMetadata or None and an error or None, not "
-        f"{type(given).__name__}"
-    )
-
-
-class CallbackColumn(Collection[tuple[int, OnDelivery]]):
+class CallbackColumn(Collection[tuple[int, RecordCallback]]):
     """Pairs of index and callback in order, made during iteration; None in `column` means no callback."""
 
-    def __init__(self, column: list[OnDelivery | None]) -> None:
+    def __init__(self, column: list[RecordCallback | None]) -> None:
         self.column = column
 
     def __contains__(self, pair: object) -> bool:
         """Return whether it is one of the pairs."""
         return any(pair == each for each in self)
 
-    def __iter__(self) -> Iterator[tuple[int, OnDelivery]]:
+    def __iter__(self) -> Iterator[tuple[int, RecordCallback]]:
         """The pairs."""
         return ((index, callback) for index, callback in enumerate(self.column) if callback is not None)
 

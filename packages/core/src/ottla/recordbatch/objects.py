@@ -21,13 +21,13 @@ from ottla.errors import InvalidRecordError
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Columns, ColumnsKind, Encoded, Facts, Header, RecordEncoder
 from ottla.protocol.primitives import varint, varint_size
-from ottla.recordbatch.callbacks import CallbackColumn, OnDelivery
+from ottla.recordbatch.callbacks import CallbackColumn, RecordCallback
 from ottla.recordbatch.messages import NO_TIMESTAMP, message_set
 from ottla.recordbatch.number_columns import Constant, Timestamps
 from ottla.recordbatch.records_v2 import encode_records
 from ottla.recordbatch.refusals import no_headers
 
-Part = TypeVar("Part", bytes, bytes | None, OnDelivery | None)
+Part = TypeVar("Part", bytes, bytes | None, RecordCallback | None)
 
 TIMESTAMP_MAX: Final = 2**63 - 1
 
@@ -104,7 +104,7 @@ class ObjectColumns:
         self._keys: list[bytes | None] | None = None
         self._values: list[bytes | None] = []
         self._headers: list[bytes] | None = None
-        self._callbacks: list[OnDelivery | None] | None = None
+        self._callbacks: list[RecordCallback | None] | None = None
         self._nulls = False  # among the values, or among the keys if there are some
         self._plain = True  # no record has headers or a callback yet
         self._facts: Facts | None = None
@@ -128,7 +128,7 @@ class ObjectColumns:
         value: bytes | None,
         headers: Sequence[Header],
         timestamp_ms: int | None,
-        on_delivery: OnDelivery | None,
+        on_delivery: RecordCallback | None,
     ) -> int | None:
         """`append` with a callback, under the lock: one call where three would cost 100 ns more.
 
@@ -374,7 +374,7 @@ class ObjectColumns:
             _sizes(values, nulls=self._nulls),
         )
 
-    def take_callbacks(self, given: list[tuple[int, OnDelivery]]) -> Collection[tuple[int, OnDelivery]]:
+    def take_callbacks(self, given: list[tuple[int, RecordCallback]]) -> Collection[tuple[int, RecordCallback]]:
         """All pairs of index and callback, in order: those of records, and those *given*. The callbacks are removed."""
         own = self._callbacks
         if own is None:

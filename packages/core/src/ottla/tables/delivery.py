@@ -96,12 +96,12 @@ class TableDelivery:
         pieces = iter(self._pieces)
         piece = next(pieces)
 
-        def look(_metadata: RecordMetadata | None, _error: Exception | None) -> None:
+        def proceed(_delivery: object) -> None:
             nonlocal piece
             while True:
                 for batch, _rows in _followed(piece.batch, piece, 0):
                     if not _settled(batch):
-                        batch.call_when_settled(0, look)
+                        batch.call_when_settled(0, proceed)
                         return
                 following = next(pieces, None)
                 if following is None:
@@ -110,7 +110,7 @@ class TableDelivery:
             self._look_at_failures()
             self._call(callback)
 
-        look(None, None)
+        proceed(None)
 
     def begin_chunk(self, count: int) -> int:
         """Add *count* rows, which follow; returns the number of the first one."""

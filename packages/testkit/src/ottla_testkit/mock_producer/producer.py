@@ -9,15 +9,14 @@ from types import EllipsisType
 from typing import Any, Final
 
 from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.delivery import Delivery, OnDelivery
 from ottla.accumulator.routes import Route
 from ottla.concurrency import io_threads
 from ottla.errors import DeliveryError, ErrorCode, IllegalStateError
 from ottla.interfaces import Headers
 from ottla.network.cluster import Broker, Topic
 from ottla.producer import Producer
-from ottla.producer.delivery import Delivery
 from ottla.producer.transactions import Transactions
-from ottla.recordbatch.callbacks import OnDelivery
 from ottla.recordbatch.section import SealedBatch
 from ottla.results import DeliveryReport
 from ottla.tables.delivery import TableDelivery

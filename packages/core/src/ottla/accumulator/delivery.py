@@ -1,0 +1,194 @@
+"""The delivery that `send` returns, and that callbacks get: the future of one record.
+
+A delivery is only a batch and an index. So the one that a callback gets is made when the callback runs, and is another
+object than the one that `send` returned.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn, Protocol, TypeAlias
+
+from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded, Outcome
+from ottla.errors import DeliveryError
+from ottla.results import RecordMetadata
+
+
+class DeliveryBatch(Protocol):
+    """The part of a batch's interface that deliveries use."""
+
+    topic: str
+    partition: int
+    """Negative: the records have no partition yet."""
+
+    @property
+    def outcome(self) -> Outcome[Any] | None:
+        """None: the batch is not completed."""
+
+    @property
+    def awaited(self) -> Callable[[Any, float | None], object] | None:
+        """Work of a thread that waits for the batch; None: there is an outcome."""
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait until there is an outcome; False: time ran out."""
+
+    def metadata(self, index: int, outcome: Acknowledged) -> RecordMetadata:
+        """The metadata of an acknowledged record."""
+
+    def mark_error_retrieved(self, index: int) -> None:
+        """Note that the program has read the error of this record."""
+
+    def call_when_settled(self, index: int, callback: Callable[[Delivery], object]) -> None:
+        """Run *callback* for a record once it has an outcome."""
+
+
+class Delivery:
+    """The future of one record's outcome. Usable from any thread, also after the producer was closed.
+
+    Like those of `concurrent.futures`, but without `cancel`. The properties never wait and never raise.
+    """
+
+    __slots__ = ("_batch", "_index")
+
+    def __init__(self, batch: DeliveryBatch, index: int) -> None:
+        self._batch: Any = batch
+        self._index = index
+
+    @property
+    def topic(self) -> str:
+        """The topic of the record."""
+        topic: str = self._batch.topic
+        return topic
+
+    @property
+    def partition(self) -> int | None:
+        """The partition of the record; None: it is not chosen yet."""
+        batch, _index = self._place()
+        return batch.partition if batch.partition >= 0 else None
+
+    @property
+    def metadata(self) -> RecordMetadata | None:
+        """The record's metadata once it was acknowledged; None: it is pending or was given up."""
+        batch, index = self._place()
+        outcome = batch.outcome
+        return batch.metadata(index, outcome) if isinstance(outcome, Acknowledged) else None
+
+    @property
+    def error(self) -> DeliveryError | None:
+        """The error with which the record was given up; None: it is pending or was acknowledged.
+
+        Like `exception`, this retrieves the error: `flush` and `close` do not raise because of this record.
+        """
+        batch, index = self._place()
+        outcome = batch.outcome
+        if not isinstance(outcome, Failed):
+            return None
+        batch.mark_error_retrieved(index)
+        return outcome.error_of(index)
+
+    def done(self) -> bool:
+        """Return whether the outcome is known; never blocks."""
+        batch, _index = self._place()
+        return batch.outcome is not None
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """Wait at most *timeout* seconds for the record's metadata, and return it; None: as long as it takes.
+
+        Raises TimeoutError when the outcome is not known by then, and DeliveryError when the record was given up; its
+        subclasses are DeliveryTimeoutError and, in a transaction, TransactionAbortedError. A wait does not make the
+        record leave sooner: `flush` does. A thread that awaits one record after the other does their I/O itself.
+        """
+        batch, index, outcome = self._wait(timeout)
+        if isinstance(outcome, Acknowledged):
+            metadata: RecordMetadata = batch.metadata(index, outcome)
+            return metadata
+        raise outcome.error_of(index).with_traceback(None)
+
+    def exception(self, timeout: float | None = None) -> DeliveryError | None:
+        """The error with which the record was given up, None when it was acknowledged; waits like `result`."""
+        _batch, index, outcome = self._wait(timeout)
+        return None if isinstance(outcome, Acknowledged) else outcome.error_of(index)
+
+    def add_done_callback(self, callback: Callable[[Delivery], object]) -> None:
+        """Call *callback* with this delivery once it is done, on the I/O thread; at once when it is done already.
+
+        An exception it raises is logged and stops nothing.
+        """
+        self._batch.call_when_settled(self._index, lambda _delivery: callback(self))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a delivery cannot be copied or pickled, for its outcome comes to this process: wait for its result() and "
+            "send that"
+        )
+
+    def _place(self) -> tuple[Any, int]:
+        """The batch that the record is in now, and its index there."""
+        batch, index = self._batch, self._index
+        while isinstance(outcome := batch.outcome, Forwarded):
+            batch, index = outcome.place(index)
+        return batch, index
+
+    def _wait(self, timeout: float | None) -> tuple[Any, int, Acknowledged | Failed]:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            batch, index = self._place()
+            awaited = batch.awaited  # None as soon as there is an outcome
+            if batch.outcome is None and awaited is not None:
+                awaited(batch, None if deadline is None else deadline - time.monotonic())
+            remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not batch.wait(remaining):
+                raise TimeoutError(f"the record for {batch} is still pending after {timeout} s")
+            match batch.outcome:
+                case Failed() as failed:
+                    batch.mark_error_retrieved(index)
+                    return batch, index, failed
+                case Acknowledged() as acknowledged:
+                    return batch, index, acknowledged
+                # After the wait there is an outcome. If it is Forwarded, the loop waits for the batch that has the
+                # record now.
+
+    def __repr__(self) -> str:
+        batch, index = self._place()
+        match batch.outcome:
+            case Acknowledged(base_offset=base):
+                state = f"at offset {base + index}" if base >= 0 else "acknowledged"
+            case Failed() as failed:
+                state = f"failed: {failed.error_of(index)}"
+            case _:
+                state = "pending"
+        return f"<Delivery for {batch}: {state}>"
+
+
+class AcknowledgedDelivery(Delivery):
+    """A delivery of an acknowledged record, for callbacks: the metadata is computed for many records at once."""
+
+    __slots__ = ("metadata",)
+
+    metadata: RecordMetadata
+    error = None
+
+    def done(self) -> bool:
+        return True
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        return self.metadata
+
+    def exception(self, timeout: float | None = None) -> None:
+        return None
+
+
+OnDelivery: TypeAlias = Callable[[Delivery], object]
+"""A callback of `send`. Its delivery is done."""
+
+
+def outcome_of(delivery: Delivery) -> tuple[RecordMetadata | None, DeliveryError | None]:
+    """The metadata or the error of a delivery that is done; this does not retrieve the error."""
+    batch, index = delivery._place()
+    match batch.outcome:
+        case Acknowledged() as acknowledged:
+            return batch.metadata(index, acknowledged), None
+        case Failed() as failed:
+            return None, failed.error_of(index)
+    raise AssertionError("the delivery of a callback is done")
