@@ -65,7 +65,7 @@ KEYS: set[str] = set()
 
 @pytest.fixture(autouse=True)
 def everything_that_is_said(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Every log line at any level, and every error of ours that was made, also where nobody saw it."""
+    """Every log line at any level, and every error of ours that was created, also if it was never raised."""
     said = request.node.stash.setdefault(ERRORS, [])
     make = OttlaError.__init__
 
@@ -105,13 +105,13 @@ def io_threads() -> set[threading.Thread]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test during which a secret was printed, logged or told in an error has failed."""
+    """A test during which a secret was printed, logged or part of an error has failed."""
     report = yield
     said = [text for _title, text in report.sections] + item.stash.get(ERRORS, [])
     found = leaked("\n".join(said), keys=KEYS)
     if found:
         report.outcome = "failed"
-        report.longrepr = f"{item.nodeid} ({report.when}) let out {found}; look at what it printed, logged and raised"
+        report.longrepr = f"{item.nodeid} ({report.when}) leaked {found}; read what it printed, logged and raised"
     return report
 
 

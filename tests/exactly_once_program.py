@@ -1,9 +1,9 @@
-"""A driver as a program of its own: a stream of files to Kafka, exactly once, that dies or fails where it is told to.
+"""A driver as its own program: a stream of files to Kafka, exactly once, that dies or fails where the test wants it.
 
     python exactly_once_program.py FOLDER WISHES
 
 FOLDER/in holds the files, each a micro-batch; FOLDER/faults what shall happen to which of them. WISHES says in JSON
-what else the driver is told, see `Wishes`.
+the driver's other settings, see `Wishes`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SLOW = 60.0  # seconds in which another attempt has to overtake a slow or late t
 
 @attrs.frozen(kw_only=True)
 class Wishes:
-    """What a driver is told: where to write under which prefix, on which Spark, and how often to start again.
+    """The settings of a driver: topic, prefix, Spark, and how often to start again.
 
     `parts` is the number of tasks; `stateful` drops duplicates by the state of the query, `conf` is for Spark,
     `options` are for the sink.
@@ -79,7 +79,7 @@ class Fault:
 
 
 class Trouble(Exception):
-    """A task failed because it was told to."""
+    """A task failed because the test wanted it."""
 
 
 class Faulty(OttlaDataSource):
@@ -98,7 +98,7 @@ class FaultyWriter(ExactlyOnceWriter):
     _batch: int | None = None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskPrepared:
-        """Half of the rows, then what was told."""
+        """Half of the rows, then the fault."""
         context = TaskContext.get()
         assert context is not None
         batch = int(context.getLocalProperty("streaming.sql.batchId") or -1)
@@ -239,7 +239,7 @@ def strike(fault: Fault) -> None:
         case "late":
             await_overtaken(stalled_at(fault.batch + 1))
         case _:
-            raise Trouble(f"told to fail at {fault.step}")
+            raise Trouble(f"asked to fail at {fault.step}")
 
 
 def await_overtaken(sign: Path) -> None:
@@ -247,7 +247,7 @@ def await_overtaken(sign: Path) -> None:
     deadline = time.monotonic() + SLOW
     while not sign.exists():
         if time.monotonic() > deadline:
-            raise Trouble("nobody has overtaken this task")
+            raise Trouble("no other attempt has overtaken this task")
         time.sleep(0.05)
 
 

@@ -42,7 +42,7 @@ Row = tuple[bytes | None, bytes]
 
 @attrs.frozen
 class Driver:
-    """A driver that runs. What it says goes into a file: nobody reads while it stands still."""
+    """A driver that runs. Its output goes into a file, because no process reads a pipe while it is stopped."""
 
     process: subprocess.Popen[bytes]
     log_file: Path
@@ -165,7 +165,7 @@ class Stream:
         (self.folder / f"stalled-{batch}").unlink()
 
     def check(self) -> None:
-        """Readers find every row once, no fault was left out, and nobody is kept waiting."""
+        """Readers find every row once, no fault was left out, and no reader is kept waiting."""
         found = read_pairs(self.kafka.bootstrap_servers, self.topic, partitions=PARTITIONS)
 
         counts = Counter(pair for pairs in found for pair in pairs)

@@ -113,7 +113,7 @@ class Driver:
             missing.discard(self.wait_for(*missing))
 
     def stopped_tasks(self) -> Sequence[int]:
-        """The processes of the tasks that came to be late, and wait to be told to go on."""
+        """The processes of the tasks that were made late, and wait for permission to continue."""
         flags = [program.flag_of(each, self.pid) for each in self.orders if each.point == "late task"]
         return [int(flag.read_text()) for flag in flags if flag.exists()]
 
@@ -184,7 +184,7 @@ class Checkpoint:
         return Counter(pair for pairs in found for pair in pairs)
 
     def wholes(self) -> int:
-        """How many batches are visible, each of them as a whole; nobody writes meanwhile.
+        """How many batches are visible, each of them as a whole; there are no writes meanwhile.
 
         Markers follow the answer to a commit, so what is visible may take a moment.
         """
@@ -224,7 +224,7 @@ def all_counts(batches: int) -> Counter[Record]:
 
 
 def wake(pid: int) -> None:
-    """Let a process that was stopped go on, and wait for its end; what it could not tell anybody is lost."""
+    """Continue a process that was stopped, and wait for its end; results that it could not deliver are lost."""
     with suppress(ProcessLookupError, psutil.NoSuchProcess):
         process = psutil.Process(pid)
         os.kill(pid, signal.SIGCONT)

@@ -54,7 +54,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-u
 class TaskFault:
     """What happens, once, to the task of an owner when it has sent so many rows, or all that it has.
 
-    `raises`, `killed`, `waits` (until its process is killed), `stops` (until its process is told to go on, whatever
+    `raises`, `killed`, `waits` (until its process is killed), `stops` (until its process is continued, whatever
     became of those above it), or `executor`, which is killed with it.
     """
 
@@ -109,7 +109,7 @@ class FaultyTask(TaskWrite):
                 java = psutil.Process().parents()[1]  # between them is the one that forks workers
                 java.kill()
             case "stops":
-                os.setsid()  # else the system has it go on as soon as nobody is above it
+                os.setsid()  # else the system continues it as soon as its parent has ended
                 signal.signal(signal.SIGHUP, signal.SIG_IGN)
                 os.kill(os.getpid(), signal.SIGSTOP)
 
@@ -215,12 +215,12 @@ def say(line: str) -> None:
 
 
 def say_and_wait(word: str) -> None:
-    """Until somebody says `go`, which is for one of those that wait."""
+    """Until the test says `go`, which is for one of those that wait."""
     say(word)
     with READING:
         heard = os.read(sys.stdin.fileno(), len("go\n"))
     if not heard:
-        time.sleep(600)  # nobody is there to say anything; the end comes from outside
+        time.sleep(600)  # there is no reader; the end comes from outside
 
 
 def say_when_there(word: str, flag: Path) -> None:

@@ -1,4 +1,4 @@
-"""Delivery callbacks: what they are told, what they may do, and what they cannot break."""
+"""Delivery callbacks: their arguments, what they may do, and what they cannot break."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_closing_inside_a_callback_fails_what_cannot_leave_at_once(mock_cluster:
     producer = Producer(bootstrap_servers=mock_cluster.bootstrap_servers, linger_ms=0)
     producer.send("t", b"known", partition=0).result(WAIT)
     mock_cluster.set_leader("t", 1, -1)
-    stuck = producer.send("t", b"nobody takes it", partition=1)
+    stuck = producer.send("t", b"no broker takes it", partition=1)
 
     producer.send("t", b"v", partition=0, on_delivery=lambda _delivery: producer.close())
 

@@ -111,7 +111,7 @@ def test_with_the_broker_paused(kafka: KafkaCluster, make_topic: MakeTopic, time
 
 @pytest.fixture
 def nobody() -> int:
-    """A port on which nobody listens."""
+    """A port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -140,7 +140,7 @@ def black_hole() -> Iterator[int]:
 @pytest.mark.parametrize("timeout", TIMEOUTS)
 @pytest.mark.parametrize("end", ["nobody", "silence", "black_hole"])
 def test_with_a_cluster_that_was_never_reached(request: pytest.FixtureRequest, end: str, timeout: float) -> None:
-    """Nothing is queued, so that there is nothing to wait for; who is in `send` is told at once."""
+    """Nothing is queued, so that there is nothing to wait for; `send` calls in progress raise at once."""
     port: int = request.getfixturevalue(end)
     producer = Producer(bootstrap_servers=f"127.0.0.1:{port}", max_block_ms=MINUTES, delivery_timeout_ms=MINUTES)
     waiting = _Senders(producer)
@@ -362,6 +362,6 @@ def test_a_name_that_is_being_looked_up_does_not_hold_up_the_end(monkeypatch: py
 
 
 def _close(producer: Producer, timeout: float | None) -> None:
-    """Close; that records were lost and nobody looked is no matter here."""
+    """Close, and ignore errors of records that were lost."""
     with contextlib.suppress(OttlaError):
         producer.close(timeout)

@@ -109,7 +109,7 @@ class Surroundings:
         self.names["df"] = spark.range(5)
 
     def keyboard(self) -> None:
-        """Somebody who presses Enter at once."""
+        """Input in which Enter is pressed at once."""
         self.names["input"] = lambda _prompt: ""
 
     def cluster(self) -> None:
@@ -236,7 +236,7 @@ def test_a_block_of_python_runs(chain: Sequence[Block], surroundings: Surroundin
         left = run(surroundings.written(block.program), str(block), surroundings.names)
         if isinstance(left, Producer):
             with left:
-                left.send("orders", b"somebody gets in").result(timeout=30)
+                left.send("orders", b"this user gets in").result(timeout=30)
     if "class Test" in chain[-1].program:
         passes("\n".join([surroundings.beginning, *(block.program for block in chain)]), surroundings)
         return
@@ -340,7 +340,7 @@ def work(command: str, block: Block, surroundings: Surroundings) -> None:
         case ["python", file, *_]:
             assert (ROOT / file).is_file()
         case _:
-            pytest.fail(f"{block}: nobody knows how to run {words[0]!r}; say `not run, REASON` in a comment before it")
+            pytest.fail(f"{block}: there is no way to run {words[0]!r}; say `not run, REASON` in a comment before it")
 
 
 def ottla(arguments: Sequence[str], surroundings: Surroundings) -> subprocess.CompletedProcess[str]:

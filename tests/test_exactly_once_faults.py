@@ -32,7 +32,7 @@ def test_a_fault_of_one_attempt_leaves_another_all_of_its_rows(folder: Path) -> 
 
 
 def test_a_task_that_was_slow_gives_all_of_its_rows(folder: Path) -> None:
-    """Were they ever counted beside those of the attempt that overtook it, a check would find them twice."""
+    """If they were counted in addition to those of the attempt that overtook it, a check would find them twice."""
     fault = Fault(deed="slow", step="write", after=False)
     fault.save(folder)
     over = folder / "checkpoint" / "commits" / "0"

@@ -113,7 +113,7 @@ def stored(chunks: Sequence[Buffer], offset: int) -> list[Buffer]:
 
 @pytest.fixture(scope="module")
 def dumps(kafka: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dump]:
-    """All that the tests look at, in one run of the tool, for each starts a JVM."""
+    """All that the tests read, in one run of the tool, because each run starts a JVM."""
     compressors = {codec.codec_id: codec for codec in CODECS.values() if codec is not None}
     newest = {name: section(2, name) for name in ("none", "gzip 9", "snappy", "lz4 9")}
     segments: dict[str, Sequence[Buffer]] = {

@@ -64,7 +64,7 @@ def _log(cluster: MockCluster, *, partitions: int = 2) -> list[list[bytes | None
 
 
 def _await(condition: Callable[[], bool]) -> None:
-    """What happens on a mock broker tells nobody: look until it is there."""
+    """Nothing reports an event on a mock broker: poll until it is there."""
     for _ in range(int(WAIT / LOOK_AGAIN)):
         if condition():
             return

@@ -29,7 +29,7 @@ HASTY = {"linger.ms": 0, "delivery.timeout.ms": 7_000, "request.timeout.ms": 6_5
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def brokers(request: pytest.FixtureRequest) -> Iterator[MovingLeaders]:
-    """Three brokers with a topic for each time that each story is told."""
+    """Three brokers with a topic for each run of each scenario."""
     cluster = MovingLeaders(version=request.param)
     try:
         cluster.__enter__()

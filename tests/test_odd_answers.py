@@ -21,7 +21,7 @@ FINAL = [
     code
     for code, verdict in PRODUCE_ERROR_ACTIONS.items()
     if verdict in (ProduceErrorAction.FAIL, ProduceErrorAction.TOO_LARGE)
-    and code not in ORDER_REFUSED  # those are numbered anew
+    and code not in ORDER_REFUSED  # those get new sequences
 ]
 
 

@@ -1,4 +1,4 @@
-"""Metrics, a reporter and an interceptor on a real broker: what they tell is what other clients read back."""
+"""Metrics, a reporter and an interceptor on a real broker: they agree with what other clients read back."""
 
 from __future__ import annotations
 

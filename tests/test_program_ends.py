@@ -65,7 +65,7 @@ CTRL_C = """
 
 
 def without_brokers(mock_cluster: MockCluster, *parts: str) -> tuple[str, str, int]:
-    """What a program printed and logged, and its exit code: it has ten records that wait for brokers in vain."""
+    """What a program printed and logged, and its exit code: it has ten records that cannot reach a broker."""
     mock_cluster.create_topic("t")
     with program("".join(map(textwrap.dedent, (LOST, *parts))), mock_cluster.bootstrap_servers) as child:
         assert child.stdout is not None

@@ -179,7 +179,7 @@ def test_an_explicit_partition_wins_over_the_key(kafka: KafkaCluster, make_topic
     assert placed == [2, 0, 1]
 
 
-# What is said of them
+# Their errors
 
 
 @pytest.mark.distance

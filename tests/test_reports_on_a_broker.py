@@ -1,4 +1,4 @@
-"""What `flush` and `close` report: exact counts, failures that nobody looked at, and nothing where nothing was sent."""
+"""Reports of `flush` and `close`: exact counts, failures that were not retrieved, and nothing if nothing was sent."""
 
 from __future__ import annotations
 

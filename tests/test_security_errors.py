@@ -1,4 +1,4 @@
-"""A wrong setting is said at once, by an error of its own type that names what to change.
+"""A wrong setting is reported at once, by an error of its own type that names what to change.
 
 `delivery.timeout.ms` is minutes, so whatever comes first is what the user sees.
 """
@@ -212,7 +212,7 @@ def test_a_token_that_has_expired(secure: SecureBroker) -> None:
 
 
 def test_no_login_at_a_listener_that_wants_one(secure: SecureBroker) -> None:
-    """The broker hangs up without a word on what is not a login, so only the wait's end tells."""
+    """The broker closes the connection without a response to what is not a login, so only the wait's end shows it."""
     settings = {"bootstrap.servers": secure.kafka.listener("SASL_PLAINTEXT"), "max.block.ms": 2_000}
 
     with Producer(settings) as producer, pytest.raises(TopicUnavailableError) as caught:

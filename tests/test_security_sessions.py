@@ -93,7 +93,7 @@ def test_a_new_certificate_is_for_the_next_connections(secure: SecureBroker, cap
         producer.send("carols", b"first", partition=0).result(60)
         made = connections(producer)
 
-        mine.write_bytes(certificates.untrusted.read_bytes())  # nobody there trusts it
+        mine.write_bytes(certificates.untrusted.read_bytes())  # no broker trusts it
         producer.send("carols", b"second", partition=0).result(60)
         assert made == []  # the connection that there is goes on
         selector: Any = producer._engine.io_thread._client._selector

@@ -1,4 +1,4 @@
-"""The tool with which the gate runs the fast tests beside those with brokers."""
+"""The tool that runs the fast tests at the same time as those with brokers."""
 
 from __future__ import annotations
 

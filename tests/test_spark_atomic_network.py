@@ -77,7 +77,7 @@ def test_whatever_answers_are_lost_every_batch_is_there_once(level: int) -> None
 
 @pytest.mark.skipif(not LONG, reason="a broker of its own; OTTLA_SOAK=1 runs it")
 def test_an_id_that_brokers_have_forgotten_stops_the_driver_and_its_successor_goes_on() -> None:
-    """They do after seven days without a batch; the marker of the same age is looked at by the next test."""
+    """They do after seven days without a batch; the next test covers the marker of the same age."""
     soon = {
         "transactional.id.expiration.ms": 500,
         "transaction.remove.expired.transaction.cleanup.interval.ms": 200,

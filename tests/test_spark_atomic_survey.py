@@ -1,4 +1,4 @@
-"""`ottla transactions`: what is open under ids with one beginning, what becomes of it, and the markers beside."""
+"""`ottla transactions`: open transactions of ids with one prefix, their outcome, and the markers."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ def test_what_has_ended_is_shown_as_ended(kafka: KafkaCluster, owner: Transactio
 
 
 def test_ids_that_nobody_knows_are_not_there(kafka: KafkaCluster) -> None:
-    result = run(kafka, "nobody-knows-")
+    result = run(kafka, "unknown-prefix-")
 
     assert result.exit_code == 0
-    assert result.output == "No coordinator knows a transactional id that begins with 'nobody-knows-'.\n"
+    assert result.output == "No coordinator knows a transactional id that begins with 'unknown-prefix-'.\n"
 
 
 def test_where_nobody_answers_the_exit_code_says_so() -> None:

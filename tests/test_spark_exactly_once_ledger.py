@@ -60,7 +60,7 @@ def what_is_worth_its_time(request: pytest.FixtureRequest, broker: KafkaCluster)
     """Brokers before 3.0 have one test; what does not depend on a transaction's generation is tried with today's."""
     refuses = request.function is test_brokers_that_do_not_tell_of_transactions_are_refused
     if (release(broker.version) < (3, 0)) is not refuses:
-        pytest.skip("brokers before 3.0 do not tell of their transactions" if not refuses else "these brokers tell")
+        pytest.skip("brokers before 3.0 do not describe their transactions" if not refuses else "these brokers do")
     todays = broker.version == KAFKA_VERSION and feature_level(broker.address(1), TRANSACTION_VERSION) == 2
     if not (refuses or todays or LONG or request.function in OF_EVERY_GENERATION):
         pytest.skip("with OTTLA_SOAK=1")
@@ -239,7 +239,7 @@ def test_brokers_that_do_not_tell_of_transactions_are_refused(driver: Drivers, n
 
 @pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
 def test_with_two_phase_commit_what_is_prepared_has_no_time_out(name: str, broker: KafkaCluster) -> None:
-    """Brokers of 4.3 offer it when they are told to offer what is not stable."""
+    """Brokers of 4.3 offer it when they are set to offer unstable features."""
     unstable = {"unstable.api.versions.enable": True, "transaction.two.phase.commit.enable": True}
     with KafkaCluster(config=unstable) as kafka:
         kafka.create_topic("t", partitions=3)

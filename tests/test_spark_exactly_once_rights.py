@@ -68,7 +68,7 @@ class Right:
 
 @attrs.frozen
 class Query:
-    """A query of alice's: its prefix, its ledger and its topic are nobody else's."""
+    """A query of alice's: no other user has its prefix, its ledger and its topic."""
 
     kafka: KafkaCluster
     security: Security
@@ -92,7 +92,7 @@ class Query:
         }
 
     def grant(self, *rights: Right, to: str = "alice") -> None:
-        """Let somebody do this."""
+        """Allow a user to do this."""
         admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap_servers})
         for granted in admin.create_acls([right.binding(to) for right in rights]).values():
             granted.result(WAIT)
@@ -113,7 +113,7 @@ class Query:
 
     @property
     def settings(self) -> Settings:
-        """What Spark would be told."""
+        """The error that Spark would get."""
         login = {
             "bootstrap.servers": self.kafka.listener("SASL_SSL"),
             "security.protocol": "SASL_SSL",

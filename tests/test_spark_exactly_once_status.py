@@ -1,4 +1,4 @@
-"""`python -m ottla_spark.exactly_once`: what the next driver would do in each state, told without doing it."""
+"""`python -m ottla_spark.exactly_once`: what the next driver would do in each state, reported without doing it."""
 
 from __future__ import annotations
 

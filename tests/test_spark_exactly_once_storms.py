@@ -160,7 +160,7 @@ def application(kafka: KafkaCluster, topic: str, luck: random.Random) -> Applica
 
 
 def check(application: Application) -> None:
-    """What committed readers find is what was written, and nobody keeps them waiting."""
+    """Committed readers find what was written, and are not kept waiting."""
     servers = application.kafka.bootstrap_servers
     found = read(servers, application.topic, partitions=PARTITIONS)
 

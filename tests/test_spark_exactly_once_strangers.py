@@ -1,4 +1,4 @@
-"""Ledger topics that strangers write to: a real broker, real batches, and what the next driver makes of them."""
+"""Ledger topics with records of other clients: a real broker, real batches, and the next driver's decision."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def planned_last(given: Settings) -> Entry | None:
 
 
 def put(kafka: KafkaCluster, topic: str, name: str, value: bytes, **producer: Any) -> None:
-    """A record under somebody else's name, where its reader finds it."""
+    """A record under another query's name, where its reader finds it."""
     partition = partition_of(name, PARTITIONS)
     with Producer(bootstrap_servers=kafka.bootstrap_servers, **producer) as stranger:
         if "transactional_id" not in producer:
@@ -113,7 +113,7 @@ def options(kafka: KafkaCluster, name: str, **more: str) -> dict[str, str]:
     return {"kafka.bootstrap.servers": kafka.bootstrap_servers, "transactional.id.prefix": name, **own}
 
 
-# Entries that strangers write
+# Entries of other clients
 
 
 @pytest.mark.parametrize("status", list(Status))
@@ -150,7 +150,7 @@ def test_an_entry_of_unknown_origin_is_refused_until_forgotten(kafka: KafkaClust
 
 
 def test_a_second_batch_within_our_own_transaction_does_not_count(kafka: KafkaCluster, shared: str, name: str) -> None:
-    """Brokers take it from anybody: they verify the first batch of a transaction only (KIP-890)."""
+    """Brokers accept it from any client: they verify the first batch of a transaction only (KIP-890)."""
     given = settings(kafka, name, ledger_topic=shared)
     forged = entry(batch=9, status=Status.DONE).to_bytes()
     with driver(given) as cluster, wire(kafka) as asked:
@@ -190,7 +190,7 @@ def test_a_transaction_of_somebody_else_is_never_ended_for_an_entry(kafka: Kafka
     assert planned_last(given) is None
 
 
-# Topics that strangers fill
+# Topics that other clients fill
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_transaction_of_somebody_else_is_never_ended_for_an_entry(kafka: Kafka
         (b"[" * 100_000, {}),
         (b"x" * 1000, {"compression_type": "lz4"}),
         (b"x" * 1000, {"compression_type": "zstd"}),
-        (b"x" * 1000, {"compression_type": "lz4", "transactional_id": "a stranger's"}),
+        (b"x" * 1000, {"compression_type": "lz4", "transactional_id": "another client's"}),
     ],
 )
 def test_what_cannot_be_read_stops_nobody(
@@ -239,7 +239,7 @@ def test_a_strangers_open_transaction_keeps_nobody_waiting(
 def test_compression_bombs_fill_no_memory(kafka: KafkaCluster, shared: str, name: str, topic: str) -> None:
     """Twenty batches of 100 MB, each of which comes in a tenth of a megabyte."""
     bomb = {"compression_type": "gzip", "max_request_size": 300_000_000, "buffer_memory": 400_000_000}
-    for key in (name, "somebody else's"):
+    for key in (name, "another name"):
         with Producer(bootstrap_servers=kafka.bootstrap_servers, batch_size=1, **bomb) as stranger:
             for _ in range(10):
                 stranger.send(
@@ -288,7 +288,7 @@ def test_a_batch_that_an_earlier_version_recorded_is_finished(kafka: KafkaCluste
 def test_an_earlier_ledger_goes_on_with_every_generation_of_brokers(broker: KafkaCluster, name: str) -> None:
     """Before transaction.version 2 records are numbered through all transactions of an epoch, in each partition."""
     if release(broker.version) < (3, 0):
-        pytest.skip("these brokers do not tell of their transactions")
+        pytest.skip("these brokers do not describe their transactions")
     topic = new_id()
     broker.create_topic(topic, partitions=3)
     written(broker, earlier(broker, name), topic)
@@ -364,7 +364,7 @@ def test_expired_ids_double_and_skip_nothing_in_a_topic_of_its_own(forgetful: Ka
 
 @pytest.mark.parametrize("place", ["shared", "earlier"])
 def test_expired_ids_in_a_topic_of_many_are_asked_about(forgetful: KafkaCluster, name: str, place: str) -> None:
-    """Nobody can tell the entry from a stranger's, so no row is skipped or written before somebody has decided."""
+    """The entry may be another client's, so no row is skipped or written before a user has decided."""
     topic, shared = new_id(), f"shared-{new_id()}"
     forgetful.create_topic(topic, partitions=3)
     more = {"ledger_topic": shared} if place == "shared" else {}
@@ -406,12 +406,12 @@ def test_rolled_over_producer_ids_double_and_skip_nothing(
     assert committed(kafka, topic) == [[b"%d" % batch for batch in range(8)]] * 3
 
 
-# Requests of the stranger
+# Requests of the other client
 
 
 @contextmanager
 def wire(kafka: KafkaCluster) -> Iterator[Asking]:
-    """Requests as nobody's client would send them."""
+    """Requests that no real client would send."""
     connections = connect({"bootstrap.servers": kafka.bootstrap_servers, "retry.backoff.ms": "1"})
     asked = Asking(connections, timeout=300)
     asked.brokers()

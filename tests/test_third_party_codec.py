@@ -1,4 +1,4 @@
-"""A stranger's codec: a package of its own puts another implementation behind a codec that Kafka knows.
+"""A third-party codec: a separate package with another implementation of a codec that Kafka knows.
 
 It has a name of its own, which `compression.type` asks for; what it writes is Kafka's by its `codec_id`.
 """
@@ -23,7 +23,7 @@ from readback import read_back
 NOBODY = "127.0.0.1:9"
 MODULE = "stranger_isal_gzip"
 PACKAGE = """
-    '''gzip by Intel's ISA-L. A stranger's package: it imports Ottla's interfaces and nothing else of it.'''
+    '''gzip by Intel's ISA-L. A third-party package: it imports Ottla's interfaces and nothing else of it.'''
 
     import logging
 
@@ -73,7 +73,7 @@ def install(site: Path, name: str, *, codec_id: int = 1) -> None:
     (site / f"{MODULE}.py").write_text(textwrap.dedent(package))
     info = site / "stranger_isal_gzip-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger-isal-gzip\nVersion: 1.0\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: third-party-isal-gzip\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(f"[ottla.compressors]\n{name} = {MODULE}\n")
     importlib.invalidate_caches()
 
@@ -133,7 +133,7 @@ def test_under_a_name_that_is_taken_neither_is_used_and_both_are_told(site: Path
     install(site, "gzip")
 
     with pytest.raises(
-        InvalidPluginError, match=r"more than one compressor is named 'gzip'.*of ottla .*of stranger-isal-gzip"
+        InvalidPluginError, match=r"more than one compressor is named 'gzip'.*of ottla .*of third-party-isal-gzip"
     ):
         check_config(bootstrap_servers=NOBODY, compression_type="gzip")
     check_config(bootstrap_servers=NOBODY, compression_type="lz4")

@@ -1,4 +1,4 @@
-"""Three real brokers of which one is killed or frozen under way: nothing lost, in order, or told in time.
+"""One of three real brokers is killed or frozen: nothing is lost, order is kept, and failures are reported in time.
 
 `OTTLA_SOAK_RECORDS` asks for more records than the short form sends, `OTTLA_SOAK_SILENCE` for a longer silence.
 """

@@ -95,7 +95,7 @@ def test_reading_and_writing_in_one_transaction_is_exactly_once_however_often_it
 
 
 def fill(kafka: KafkaCluster, source: str, records: int) -> None:
-    """An aborted record in each partition, which nobody may see, and numbered ones behind it."""
+    """An aborted record in each partition, which no reader may see, and numbered ones behind it."""
     with transactional(kafka) as producer:
         producer.init_transactions()
         producer.begin_transaction()

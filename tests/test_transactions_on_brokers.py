@@ -1,4 +1,4 @@
-"""Transactions on real brokers, of the old protocol and the new, told by readers that are not ours."""
+"""Transactions on real brokers, of the old protocol and the new, verified by other clients' readers."""
 
 from __future__ import annotations
 
@@ -175,9 +175,9 @@ def test_offsets_of_a_member_that_the_group_does_not_have_are_refused_and_an_abo
     broker: KafkaCluster, topic: str
 ) -> None:
     if release(broker.version) < (2, 5):
-        pytest.skip("brokers before 2.5 do not look at the member")
+        pytest.skip("brokers before 2.5 do not check the member")
     group = new_id()
-    stranger = ConsumerGroupMetadata(group, generation_id=7, member_id="stranger")
+    stranger = ConsumerGroupMetadata(group, generation_id=7, member_id="another")
     with transactional(broker) as producer:
         producer.init_transactions()
         producer.begin_transaction()

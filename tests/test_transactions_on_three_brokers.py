@@ -1,4 +1,4 @@
-"""Coordinators killed at random during transactions: each is there wholly or not at all, as the producer was told."""
+"""Coordinators killed at random during transactions: each is visible as a whole or not at all, as was reported."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_RECORDS = 40
 
 @attrs.define
 class Told:
-    """What the producer was told of each transaction, and what it put into it."""
+    """The reported outcome of each transaction, and its records."""
 
     kept: list[list[bytes]]
     committed: int = 0
@@ -52,7 +52,7 @@ class Killer:
         self.kills += 1
 
     def return_all(self) -> None:
-        """Start again whom the last kill ended, and wait until it serves."""
+        """Start the broker that was killed last again, and wait until it serves."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None

@@ -1,4 +1,4 @@
-"""Transactions ended from outside: by another process after a crash, twice, too late, or as somebody's leftovers."""
+"""Transactions ended from outside: by another process after a crash, twice, too late, or as another user's remains."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def newest(kafka: KafkaCluster) -> bool:
 def need_new_epochs(kafka: KafkaCluster) -> None:
     """Skip where a producer cannot be given a new epoch, which keeps a late end from the next transaction."""
     if release(kafka.version) < (2, 5):
-        pytest.skip("brokers before 2.5 give a producer no new epoch: after this it has to be made anew")
+        pytest.skip("brokers before 2.5 give a producer no new epoch: after this it has to be created again")
 
 
 def left_prepared(kafka: KafkaCluster, topic: str, name: str) -> PreparedTransaction:
@@ -259,7 +259,7 @@ def test_leftovers_of_a_prefix_are_found_and_aborted_and_nobody_elses(broker: Ka
 
 def test_a_program_whose_leftover_was_aborted_can_write_no_more(broker: KafkaCluster, topic: str) -> None:
     if not tells(broker):
-        pytest.skip("these brokers do not tell what is open")
+        pytest.skip("these brokers do not describe what is open")
     config, name = {"bootstrap.servers": broker.bootstrap_servers}, new_id()
     with transactional(broker, name) as slow:
         slow.init_transactions()

@@ -34,11 +34,11 @@ AnyMessage: TypeAlias = Message[Any, Any]
 class Fate(enum.Enum):
     """What becomes of a producer whose request was refused."""
 
-    RETRIED = "nobody notices"
+    RETRIED = "not noticed"
     REFUSED = "init_transactions fails, and may be called again"
     ABORTABLE = "the transaction can only be aborted; the next one works"
     FATAL = "nothing more can be done with this producer"
-    FENCED = "fatal, and told as what it is"
+    FENCED = "fatal, and reported as such"
 
 
 RETRIABLE = [
@@ -201,7 +201,7 @@ def transact(producer: Producer) -> None:
 
 
 def _look_at(sent: list[Delivery]) -> None:
-    """What nobody looked at is told again when the producer closes."""
+    """An error that was not retrieved is raised again when the producer closes."""
     for delivery in sent:
         delivery.exception(WAIT)
 

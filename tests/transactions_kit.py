@@ -39,7 +39,7 @@ def chance(purpose: str) -> random.Random:
 
 
 def new_id() -> str:
-    """A transactional id that nobody else has."""
+    """A transactional id that no other test has."""
     return f"id-{uuid.uuid4().hex[:12]}"
 
 
@@ -169,7 +169,7 @@ def consumer(bootstrap_servers: str, *, isolation: str, group: str | None = None
 
 
 def await_true(condition: Callable[[], bool], *, within: float = WAIT) -> None:
-    """What happens in a broker tells nobody: look until it is there."""
+    """Nothing reports an event in a broker: poll until it is there."""
     deadline = time.monotonic() + within
     while not condition():
         assert time.monotonic() < deadline, f"not within {within} s"
@@ -187,7 +187,7 @@ def coordinator(kafka: KafkaCluster, transactional_id: str) -> int:
                 if found in running:
                     return found
         time.sleep(LOOK_AGAIN)
-    raise AssertionError(f"nobody coordinates {transactional_id}")
+    raise AssertionError(f"{transactional_id} has no coordinator")
 
 
 def await_in_sync(kafka: KafkaCluster, *topics: str) -> None:

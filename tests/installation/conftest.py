@@ -1,4 +1,4 @@
-"""Wheels of everything, clean environments, and strangers' plugins.
+"""Wheels of all packages, clean environments, and third-party plugins.
 
 Needs what builds the wheels (`tox run -e installation`), so elsewhere these tests do not exist.
 """
@@ -39,7 +39,7 @@ def environment(tmp_path: Path, wheels: Path) -> Environment:
 
 @pytest.fixture
 def plugin(tmp_path: Path) -> MakePlugin:
-    """Makes the wheel of a stranger's partitioner, without a build: a wheel is an archive of five files."""
+    """Make the wheel of a third-party partitioner, without a build: a wheel is an archive of five files."""
 
     def plugin(distribution: str, source: str, *, name: str) -> Path:
         module = distribution.replace("-", "_")

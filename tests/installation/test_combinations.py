@@ -1,4 +1,4 @@
-"""What somebody gets who installs only this or that, into an environment with nothing else."""
+"""Installations of only some packages, into an otherwise empty environment."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def running() -> Iterator[dict[str, KafkaCluster]]:
 
 @pytest.fixture
 def old_kafka(request: pytest.FixtureRequest, running: dict[str, KafkaCluster]) -> KafkaCluster:
-    """A broker of the version that the test's mark names; once all tests are done, its log must tell of no error."""
+    """A broker of the version that the test's mark names; once all tests are done, its log must have no error."""
     version: str = request.param
     if version not in running:
         try:

@@ -61,7 +61,7 @@ def test_however_acknowledged_everything_is_there(
         deliveries = [producer.send(topic, b"%d" % number) for number in range(3)]
         assert [delivery.result(WAIT).offset for delivery in deliveries] == offsets
 
-    # Nobody says when a broker has stored what it need not acknowledge.
+    # Nothing reports when a broker has stored a record that it need not acknowledge.
     deadline = time.monotonic() + WAIT
     while old_kafka.end_offset(topic) < 3 and time.monotonic() < deadline:
         pass

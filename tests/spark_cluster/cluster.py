@@ -165,7 +165,7 @@ class SparkCluster:
         home = Path(pyspark.__file__).parent
         settings: dict[str, bool | float | int | str | None] = {
             "SPARK_HOME": str(home),
-            "SPARK_CONF_DIR": str(folder),  # nobody's own settings
+            "SPARK_CONF_DIR": str(folder),  # no user's own settings
             "SPARK_LOCAL_IP": HOST,
             "SPARK_LOCAL_DIRS": str(folder / "scratch"),
             "SPARK_DAEMON_MEMORY": "256m",

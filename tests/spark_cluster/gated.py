@@ -32,7 +32,7 @@ def gated(spark: SparkSession, *, tasks: int, rows: int, gate: Path) -> DataFram
                 deadline = time.monotonic() + WITHIN
                 while not Path(path).exists():
                     if time.monotonic() > deadline:
-                        raise TimeoutError(f"nobody opened {path}")
+                        raise TimeoutError(f"no process opened {path}")
                     time.sleep(0.02)
             yield batch.slice(first.num_rows)
 

@@ -98,7 +98,7 @@ class FaultyBatches:
             watch.join()
 
     def _kill_above(self, flag: Path) -> None:
-        """Once a task has stopped, its executor is killed, and nobody is above it."""
+        """Once a task has stopped, its executor is killed, so the task has no parent."""
         await_true(flag.exists)
         pid = int(flag.read_text())
         self._late.append(pid)

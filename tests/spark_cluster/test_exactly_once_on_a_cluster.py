@@ -81,7 +81,7 @@ def test_executors_that_are_lost_with_their_shuffles_lose_and_double_nothing(str
 
 @pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
 def test_attempts_that_spark_speculates_with_are_never_seen(stream: Stream) -> None:
-    """A task that nobody overtakes fails, and the query with it."""
+    """A task that no other attempt overtakes fails, and the query with it."""
     stream.wishes["conf"] |= SPECULATION | {"spark.task.maxFailures": "1"}
     stream.add(1)
     stream.plan(*[*SLOW.values()] * TIMES)

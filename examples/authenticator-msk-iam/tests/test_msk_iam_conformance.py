@@ -1,4 +1,4 @@
-"""The mechanism keeps the whole contract, at a broker that looks at the request as AWS' own does."""
+"""The mechanism keeps the whole contract, at a broker that verifies the request as AWS' own does."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class StingySocket(socket.socket):
 
 
 class PromptingTransport(PlaintextTransport):
-    """Has a handshake of its own, as TLS has: says `?`, waits for `!`, and has told what it was asked to open."""
+    """A layer with its own handshake, as TLS has: it sends `?`, waits for `!`, and records what it should open."""
 
     def __init__(self) -> None:
         self.opened: list[tuple[socket.socket, str, int]] = []
@@ -85,7 +85,7 @@ def through(sock: socket.socket, inner: PlaintextTransport | None = None) -> Tra
 
 
 def negotiate(layer: TransportLayer, theirs: socket.socket) -> None:
-    """The proxy's part up to its last byte, everything it is told being right."""
+    """The proxy's part up to its last byte, for correct requests."""
     for said, answer in zip(SAID, ANSWERS, strict=True):
         assert not layer.handshake()
         assert layer.interest() is Interest.READ

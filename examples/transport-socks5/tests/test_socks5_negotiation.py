@@ -99,7 +99,7 @@ def test_what_can_be_no_name_is_refused_for_good_before_a_word_is_said(host: str
         pytest.param(b"\x00\x03\x09", 9 + 2, id="a name"),
         pytest.param(b"\x00\x03\x00", 0 + 2, id="no name"),
         pytest.param(b"\x00\x03\xff", 255 + 2, id="a long name"),
-        pytest.param(b"\x7f\x01\x7f", 3 + 2, id="the reserved byte is nobody's business"),
+        pytest.param(b"\x7f\x01\x7f", 3 + 2, id="the reserved byte is ignored"),
     ],
 )
 def test_the_proxy_s_own_address_is_heard_to_its_end_and_no_further(head: bytes, rest: int) -> None:

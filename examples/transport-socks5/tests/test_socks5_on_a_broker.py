@@ -24,7 +24,7 @@ HANG_GUARD_MS = 300_000
 
 
 class Proxy(Socks5ProxyHandler):  # type: ignore[misc]  # tiny-proxy has no annotations
-    """tiny-proxy, which notes where it is asked to connect to, and knows names that nobody else does."""
+    """tiny-proxy, which records the targets of its connections, and knows names that no other resolver knows."""
 
     def __init__(self, **login: str) -> None:
         super().__init__(**login)

@@ -18,7 +18,7 @@ GOOD = {"bootstrap.servers": "kafka:9092", "connection.via": "socks5", "socks5.p
 
 
 def problem(**changes: Any) -> str:
-    """What is said of a configuration with these keys changed."""
+    """The error for a configuration with these keys changed."""
     with pytest.raises(ConfigError) as caught:
         check_config(GOOD | {f"socks5.{key}": value for key, value in changes.items()})
     return str(caught.value)

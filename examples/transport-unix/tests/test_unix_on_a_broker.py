@@ -130,7 +130,7 @@ def test_a_relay_that_loses_its_connections_is_found_again(
 
 
 def test_a_relay_that_is_not_there_is_told_with_the_system_s_reason(folder: pathlib.Path) -> None:
-    assert "ENOENT" in refusal(folder / "nobody.sock")
+    assert "ENOENT" in refusal(folder / "no-listener.sock")
 
 
 def test_a_relay_that_has_gone_and_left_its_socket_is_told_from_that(folder: pathlib.Path) -> None:
@@ -142,6 +142,6 @@ def test_a_relay_that_has_gone_and_left_its_socket_is_told_from_that(folder: pat
 
 
 def test_a_relay_that_is_not_there_is_told_with_its_path(folder: pathlib.Path) -> None:
-    path = folder / "nobody.sock"
+    path = folder / "no-listener.sock"
 
     assert str(path) in refusal(path)

@@ -255,7 +255,7 @@ class Interrupted(Sequence[int]):
 def test_records_that_move_to_a_batch_stay_together_whoever_sends_to_it_meanwhile(
     kind: type[NativeColumns | ObjectColumns],
 ) -> None:
-    """Their deliveries are told where the first one is, and count from there."""
+    """Deliveries get the offset of the first record, and count from there."""
 
     def batch_of(*values: bytes) -> ProducerBatch:
         batch = ProducerBatch(topic="t", partition=0, columns=kind(PLENTY), now=0.0)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ottla_accel.json_rows import objects
 
-NOTHING = "known to nobody"
+NOTHING = "not a known format"
 
 
 def as_text(column: Any) -> tuple[Any, str]:

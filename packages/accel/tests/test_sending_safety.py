@@ -36,7 +36,7 @@ def columns_of(delivery: Delivery) -> NativeColumns:
 # The collector, too, may be the one that gets none, and then says so.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_record_without_a_delivery_is_none_wherever_memory_runs_out() -> None:
-    """Each allocation fails once; what was sent is what was told, and each callback is its own record's."""
+    """Each allocation fails once; callbacks run for exactly the records that were sent, each for its own."""
     testcapi = pytest.importorskip("_testcapi")
     header = [("name", b"content")]
     sent: list[bytes] = []
@@ -103,7 +103,7 @@ def test_callbacks_that_nobody_can_reach_any_more_are_collected() -> None:
         assert held == [[callback]]
 
 
-# A topic that was made anew
+# A topic that was created again
 
 
 @pytest.mark.parametrize("encoder", ["python", "native"])
@@ -127,10 +127,10 @@ def test_a_partition_that_a_topic_has_lost_takes_no_record(encoder: str) -> None
 
 
 class Bytes(bytes):
-    """Bytes of somebody's own, with another idea of what they are."""
+    """A subclass of bytes that redefines its behaviour."""
 
     def __bytes__(self) -> bytes:
-        raise AssertionError("nobody needs to ask")
+        raise AssertionError("this must not be called")
 
 
 class Lying(bytes):
@@ -148,7 +148,7 @@ class Text(str):
 
 
 class Shrinking(list[Any]):
-    """A list that is emptied by whoever goes through it."""
+    """A list that is emptied while it is iterated."""
 
     def __iter__(self) -> Iterator[Any]:
         yield self[0]

@@ -27,14 +27,14 @@ def mechanism(name: str, settings: Mapping[str, Any]) -> Mechanism:
 
 
 def problem(name: str, settings: Mapping[str, Any]) -> str:
-    """What is said of settings that are refused."""
+    """The error for settings that are refused."""
     with pytest.raises(ConfigError) as caught:
         mechanism(name, settings)
     return str(caught.value)
 
 
 def refusal(exchange: Authenticator, data: bytes) -> str:
-    """What is said of a broker's message that is refused."""
+    """The error for a broker's message that is refused."""
     with pytest.raises(AuthenticationError) as caught:
         exchange.challenge(data)
     return str(caught.value)

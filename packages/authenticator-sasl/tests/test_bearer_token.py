@@ -1,4 +1,4 @@
-"""What a source may give for a token, and what is said of all else without quoting it."""
+"""The tokens that a source may return, and errors for everything else, which do not quote it."""
 
 from __future__ import annotations
 

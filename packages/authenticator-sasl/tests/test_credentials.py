@@ -1,4 +1,4 @@
-"""Names and passwords from functions: asked for each login, in bounded time, and their errors told without secrets."""
+"""Names and passwords from functions: called for each login, in bounded time; their errors contain no secrets."""
 
 from __future__ import annotations
 

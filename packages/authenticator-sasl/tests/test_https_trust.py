@@ -39,7 +39,7 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @attrs.frozen
 class Pki:
-    """An authority of nobody else's, and the files of a client."""
+    """An authority that no other test uses, and the files of a client."""
 
     authority: trustme.CA
     folder: Path
@@ -188,7 +188,7 @@ def test_what_cannot_be_used_is_refused_with_what_helps(settings: dict[str, str]
 
 
 class HttpProxy(Listener):
-    """A proxy that connects whoever knows its password, and keeps the heads of requests."""
+    """A proxy that connects clients with its password, and keeps the heads of requests."""
 
     def __init__(self, status: str = "200 OK") -> None:
         super().__init__()

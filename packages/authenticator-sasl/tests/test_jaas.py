@@ -1,4 +1,4 @@
-"""`sasl.jaas.config` is read as Java reads it, and what is wrong is told without a word of it."""
+"""`sasl.jaas.config` is read as Java reads it, and errors quote nothing of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def options(written: str) -> dict[str, str]:
 
 
 def problem(written: str) -> str:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the callers look at the message
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the callers check the message
         login_module(written)
     return str(caught.value)
 

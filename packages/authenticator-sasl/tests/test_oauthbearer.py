@@ -277,7 +277,7 @@ def test_a_file_that_turns_into_a_link_is_not_followed(oauth: Make, tmp_path: Pa
     file = tmp_path / "allowed" / "token"
     file.parent.mkdir()
     file.write_text("abc")
-    (tmp_path / "other").write_text("somebody-elses-token")
+    (tmp_path / "other").write_text("token-of-another-user")
     made = oauth({URL: file.as_uri()})
     first(made)
     os.environ["OTTLA_ALLOWED_FILES"] = f"{file.parent}/"

@@ -1,4 +1,4 @@
-"""An identity server is asked as RFC 6749 says, and whatever it answers becomes a token or an error that tells."""
+"""An identity server is asked as RFC 6749 says; every response becomes a token or an error with the reason."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ Serve = Callable[..., TokenServer]
 
 
 def error_of(asked: TokenEndpoint, kind: type[ConnectionFailedError]) -> str:
-    """What is said when no token comes; never the secret, in any of its forms."""
+    """The error when there is no token; it never contains the secret, in any form."""
     with pytest.raises(ConnectionFailedError) as caught:
         asked.fetch()
     assert type(caught.value) is kind
@@ -491,7 +491,7 @@ def test_a_secret_that_would_go_unencrypted_through_a_network_is_warned_of(caplo
     ],
 )
 def test_an_address_that_is_none_is_refused_without_being_quoted(url: str, said: str) -> None:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 - looked at below
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - checked below
         Address.read(url)
 
     assert said in str(caught.value)

@@ -1,4 +1,4 @@
-"""One token for all, renewed before it expires, and nobody waits while the last one is good."""
+"""One token for all logins, renewed before it expires; no login waits while the last one is valid."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Seconds:
 
 
 class Source:
-    """Gives tokens with numbers, or what it was told to raise."""
+    """Returns tokens with numbers, or raises the given errors."""
 
     def __init__(self, clock: Callable[[], float], lifetime: float | None) -> None:
         self.clock = clock

@@ -17,7 +17,7 @@ import attrs
 
 
 def jwt(**claims: Any) -> str:
-    """A token with these claims, and a signature that nobody looks at."""
+    """A token with these claims, and a signature that is never verified."""
 
     def part(content: object) -> str:
         return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")

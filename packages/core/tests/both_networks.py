@@ -39,7 +39,7 @@ class Peer(Protocol):
 
 @attrs.define
 class Told:
-    """What polls told of, each list over all of them."""
+    """The results of several polls, joined."""
 
     connected: list[int] = attrs.field(factory=list)
     sent: list[int] = attrs.field(factory=list)
@@ -62,7 +62,7 @@ class World:
         raise NotImplementedError
 
     def begin_refused(self, node: int) -> None:
-        """Begin to connect to where nobody listens."""
+        """Begin to connect to a port without a listener."""
         raise NotImplementedError
 
     def peer(self, node: int) -> Peer:
@@ -88,14 +88,14 @@ class World:
     # The same for both
 
     def poll(self, timeout: float = HANG_GUARD) -> Told:
-        """One poll, and what it told of."""
+        """One poll, and its results."""
         it = self.selectable
         it.poll(timeout)
         received = [(node, bytes(answer)) for node, answer in it.received]
         return Told(list(it.connected), list(it.sent), received, dict(it.disconnected))
 
     def until(self, happened: Callable[[Told], object]) -> Told:
-        """Polls until they have told of something; what all of them told."""
+        """Poll until the condition holds; the results of all polls."""
         told = Told()
         for _ in range(100_000):
             if happened(told):
@@ -105,7 +105,7 @@ class World:
             told.sent += more.sent
             told.received += more.received
             told.disconnected |= more.disconnected
-        raise AssertionError("it was never told")
+        raise AssertionError("it never happened")
 
     def connect(self, node: int) -> Peer:
         """A connection that is ready."""

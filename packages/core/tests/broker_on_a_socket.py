@@ -1,4 +1,4 @@
-"""A simulated broker behind a real socket on 127.0.0.1, and the stranger's mechanism as if it were installed."""
+"""A simulated broker behind a real socket on 127.0.0.1, and a third-party mechanism as if it were installed."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ BOUNDS: Final = Bounds(steps=1_000, steps_per_byte=32, memory=12_000, memory_per
 """An empty topic of a few bytes is the dearest: lengths to check, an object with its lists, a place in a list."""
 
 DRAWN: Final = 8
-"""Genuine messages of each codec beside the golden ones."""
+"""Genuine messages of each codec, in addition to the golden ones."""
 
 CROWD: Final = 100
 ZEROS: Final[dict[WireType, Any]] = {Fixed("b"): 0, Fixed("i"): 0, Fixed("q"): 0, Text(): ""}

@@ -1,4 +1,4 @@
-"""The messages that Kafka's Java client encoded, as cases with our values beside their bytes."""
+"""The messages that Kafka's Java client encoded, as cases with our values and their bytes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Case:
         return codec_of(self.message, self.kind, self.version)
 
     def value(self) -> Any:
-        """The message as our structs; nobody else has this copy."""
+        """The message as our structs, as a new copy."""
         return _struct(root_of(self.message, self.kind), self.content, self.version)
 
 

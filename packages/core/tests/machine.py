@@ -46,7 +46,7 @@ def cluster_of(*leaders: int, topic: str = "t") -> Cluster:
 
 
 class Queues:
-    """An accumulator with its pool and clock; `wakes` counts what the I/O thread was told."""
+    """An accumulator with its pool and clock; `wakes` counts the wake-ups of the I/O thread."""
 
     def __init__(
         self,

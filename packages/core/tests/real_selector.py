@@ -1,4 +1,4 @@
-"""A selector on real sockets of this machine, and what it told of."""
+"""A selector on real sockets of this machine, and the results of its polls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HANG_GUARD = 20.0
 
 
 class Events:
-    """What a selector told of, over as many polls as it takes."""
+    """The results of a selector's polls, over as many as it takes."""
 
     def __init__(self, selector: Selector) -> None:
         self._selector = selector
@@ -52,7 +52,7 @@ class Events:
 class Waits:
     """Each wait of a selector from now on: how long it might have taken, and whether something ended it.
 
-    A selector that waits in vain is noticed by this, and not by a slower test.
+    A selector that waits too long fails here, and not only makes a test slower.
     """
 
     def __init__(self, selector: Selector) -> None:

@@ -32,7 +32,7 @@ from ottla_testkit.simulation import SimulatedCluster, SimulatedNetwork
 
 HANG_GUARD = 20.0
 DEFAULTS = {"bootstrap.servers": "seed:9092", "linger.ms": 0, "record.encoder": "python"}
-"""Whatever else is installed; the native encoder's own tests hold it beside this one."""
+"""Whatever else is installed; the native encoder's own tests compare it with this one."""
 
 
 class ThreadOfTheTest(IoThread):
@@ -111,7 +111,7 @@ class Simulated:
             self.know("t")
 
     def know(self, topic: str) -> None:
-        """Have the producer know a topic before it sends, for nobody could bring the news while it waits."""
+        """Make the topic known before the producer sends, because no thread could deliver metadata while it waits."""
         self.metadata.use(topic, self.clock())
         self.run_until(lambda: topic in self.metadata.cluster.topics)
         self.pass_time(1.0)
@@ -194,7 +194,7 @@ def simulated(
     """A producer that is closed by force in the end, should it still be open.
 
     *cluster* and *clock* may be shared with others; otherwise the cluster has topic t with these *leaders*. Without
-    *know* the producer has asked nobody for anything yet.
+    *know* the producer has sent no request yet.
     """
     made = Simulated(
         *leaders,

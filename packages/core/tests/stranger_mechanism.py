@@ -1,4 +1,4 @@
-"""A mechanism as somebody else would write it: PLAIN in a few lines, and one that takes more turns and may block."""
+"""Third-party mechanisms: PLAIN in a few lines, and one that takes more turns and may block."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def test_a_normal_url_stays_what_it_is(url: str) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that is allowed, with a file; beside it a secret."""
+    """A folder that is allowed, with a file; a secret is next to it."""
     (tmp_path / "allowed").mkdir()
     (tmp_path / "allowed" / "token").write_text("abc")
     (tmp_path / "secret").write_text("secret")

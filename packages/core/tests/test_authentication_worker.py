@@ -16,7 +16,7 @@ DONE = Step(reply=b"done", done=True)
 
 
 class Wakes:
-    """How often somebody was woken; `wait` for the n-th time."""
+    """A count of wake-ups; `wait` for the n-th."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -52,7 +52,7 @@ def ours() -> list[threading.Thread]:
 
 
 def held(until: threading.Event) -> tuple[Callable[[], Step], threading.Event]:
-    """Something that computes until it may end, and what tells that it has begun."""
+    """A computation that runs until it may end, with an event that it has begun."""
     begun = threading.Event()
 
     def work() -> Step:

@@ -312,11 +312,11 @@ def test_a_plugin_that_cannot_be_made_is_not_checked(install: Install, capfd: py
 
 
 def test_whatever_of_ours_a_plugin_raises_is_told_in_a_sentence(install: Install) -> None:
-    unreachable = "from ottla.errors import ConnectionFailedError; raise ConnectionFailedError('nobody is at home')"
+    unreachable = "from ottla.errors import ConnectionFailedError; raise ConnectionFailedError('no broker is there')"
     install(GOOD.replace("if config[", f"{unreachable}\n        if config["))
     result = run("check", "acme")
 
-    assert (result.exit_code, result.output) == (BROKEN, "nobody is at home\n")
+    assert (result.exit_code, result.output) == (BROKEN, "no broker is there\n")
 
 
 def test_a_setting_that_is_misspelt_is_refused(install: Install) -> None:

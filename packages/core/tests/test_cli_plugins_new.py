@@ -34,7 +34,7 @@ def written(tmp_path: Path) -> list[Path]:
 
 
 def announced(folder: Path) -> str:
-    """Make what an installation would leave beside the sources; where they are."""
+    """Make the metadata that an installation leaves next to the sources; return the folder."""
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     [(group, entries)] = project["entry-points"].items()
     info = folder / "src" / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"

@@ -17,7 +17,7 @@ RECORD: NewRecord = (None, b"value", (), 0, None)
 
 
 def begun(world: Simulated, call: Callable[[], object]) -> Future[object]:
-    """A call on a thread of its own that has come to where it waits: it has told the I/O thread what it needs."""
+    """A call on its own thread that has begun to wait: it has notified the I/O thread."""
     waits = threading.Event()
     wakeup = world.network.wakeup
 

@@ -1,4 +1,4 @@
-"""Batches end once, whole answers of them together, and whoever is told of one may count on what ended before it."""
+"""Batches complete once, all batches of a response together; a callback sees all earlier completions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches of a table are compressed before they are queued: by whom, in which order, and what a codec may break."""
+"""Batches of a table are compressed before they are queued: by which thread, in which order, with which faults."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_one_processor_needs_no_threads(monkeypatch: pytest.MonkeyPatch) -> None
 
 @attrs.define
 class Doubling:
-    """A codec of somebody else's that says every byte twice, and who asked it to; *refuse* raises for some."""
+    """A third-party codec that writes every byte twice and records its threads; *refuse* raises for some."""
 
     refuse: Callable[[bytes], bool] = lambda _plain: False
     by: list[str] = attrs.field(factory=list)
@@ -290,7 +290,7 @@ def test_without_memory_what_was_compressed_and_not_queued_fails(encoder: str) -
         left = list(delivery.failed_rows())
         assert 0 < queued < delivery.rows
         assert left == list(range(queued, delivery.rows))
-        assert world.accumulator.report()[1] == 0  # who failed so is told by what was raised
+        assert world.accumulator.report()[1] == 0  # the raised error reports this failure
         assert not [each for each in threading.enumerate() if each.name.startswith("ottla-table")]
 
 
@@ -336,7 +336,7 @@ def test_a_table_that_was_compressed_for_todays_brokers_reaches_one_of_old(encod
 
 
 def test_a_row_is_found_although_chunks_are_compressed_at_once(encoder: str) -> None:
-    """The refused rows of a chunk may be told before the batches of the one before it."""
+    """The refused rows of a chunk may be reported before the batches of the previous one."""
     rows = [number for number in range(600) if number % 200 != 7]
     table = numbered(600, at=[-1 if number % 200 == 7 else number for number in range(600)])
     options: dict[str, Any] = {"record_encoder": encoder, "batch_size": 1_000}

@@ -145,7 +145,7 @@ def test_a_bomb_fails_at_the_limit_without_much_memory(codec: str) -> None:
     finally:
         tracemalloc.stop()
 
-    assert peak < (4 if codec == "gzip" else 40) * MB  # zlib alone can be told where to stop
+    assert peak < (4 if codec == "gzip" else 40) * MB  # only zlib can stop at a limit
 
 
 def test_a_declared_size_is_not_believed() -> None:

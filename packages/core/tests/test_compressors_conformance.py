@@ -10,7 +10,7 @@ from ottla_testkit.conformance import CompressorConformance
 
 
 def made(name: str) -> Compressor:
-    """A built-in codec through the door that everybody else's comes by, with its defaults."""
+    """A built-in codec, through the same entry point as a third-party one, with its defaults."""
     registry = Registry()
     compressor: Compressor = make_alone(registry.plugin("compressor", name), {}, registry=registry)
     return compressor

@@ -40,7 +40,7 @@ DAMAGE_THAT_JAVA_PASSES_OVER: Final = {
     ("zstd", "second cut early"),
     ("zstd", "second cut in its magic"),
 }
-"""Nobody writes these; here they are refused."""
+"""No client writes these; here they are refused."""
 
 MANY: Final = 5_000
 

@@ -1,4 +1,4 @@
-"""Keys of the core, of plugins, of Java's producer, and of nobody."""
+"""Keys of the core, of plugins, of Java's producer, and unknown ones."""
 
 from __future__ import annotations
 

@@ -326,7 +326,7 @@ def test_a_link_that_appears_after_a_path_was_judged_is_not_followed(
 
 
 class Vault:
-    """A provider of a stranger's; counts what it is asked."""
+    """A third-party provider that counts its calls."""
 
     def __init__(self, give: Callable[[str, Collection[str]], Any]) -> None:
         self.asked: list[tuple[str, frozenset[str]]] = []
@@ -446,7 +446,7 @@ def test_a_key_that_rotates_is_given_a_function_that_reads_again(folder: Path) -
     assert SECRET not in repr(values["a.b"])
 
 
-# The suite that strangers' providers have to pass
+# The suite that third-party providers have to pass
 
 
 class TestEnvironment(ConfigProviderConformance):

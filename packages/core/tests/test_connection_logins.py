@@ -69,7 +69,7 @@ def learn(machine: Machine, seconds: float = 3.0) -> None:
 
 
 def refusal(machine: Machine, seconds: float = 3.0) -> OttlaError:
-    """What somebody is told who would wait for an hour."""
+    """The error that a call with a timeout of an hour raises."""
     machine.metadata.use("t", machine.clock())
     pass_time(machine, seconds)
     with pytest.raises(OttlaError) as caught:
@@ -391,7 +391,7 @@ def test_a_newer_broker_that_hangs_up_in_a_login_is_an_outage_for_it_has_words_f
 
 
 class Keeping(Plain):
-    """Keeps what it logs in with, and is told what a broker did to it."""
+    """Keeps its credentials, and is informed of a broker's refusal."""
 
     def __init__(self, error: Exception | None = None) -> None:
         super().__init__()
@@ -572,7 +572,7 @@ class _Closing(Plain):
         self.close = close
 
 
-# Who is told of a refusal, and who rides it out
+# Which calls a refusal ends, and which retry
 
 
 @pytest.mark.rule("security.refusal.first")

@@ -1,4 +1,4 @@
-"""The counts behind the reports, and the failures that nobody looked at."""
+"""The counts behind the reports, and the failures whose errors were not retrieved."""
 
 from __future__ import annotations
 

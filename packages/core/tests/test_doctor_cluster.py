@@ -1,4 +1,4 @@
-"""The doctor before brokers that answer: what they tell of their cluster, and where they say they are."""
+"""The doctor and brokers that respond: their description of the cluster, and their advertised addresses."""
 
 from __future__ import annotations
 

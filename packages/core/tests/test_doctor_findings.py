@@ -1,4 +1,4 @@
-"""Which finding is the cause, and how it is said."""
+"""The choice of the cause among the findings, and its text."""
 
 from __future__ import annotations
 

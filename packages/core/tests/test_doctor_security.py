@@ -1,4 +1,4 @@
-"""The doctor on what TLS and logins tell: details of a handshake, who we are, and why a broker does not let us in."""
+"""The doctor's findings about TLS and logins: details of a handshake, our identity, and reasons of a refusal."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_broker_that_hangs_up_in_a_login_is_told_as_such() -> None:
 
 
 class Telling(PlaintextLayer):
-    """Tells of a handshake that it never made."""
+    """Reports details of a handshake that it never made."""
 
     told: Sequence[tuple[str, str]] = (("protocol", "TLSv1.3"), ("subject", "CN=kafka-1"))
 

@@ -1,4 +1,4 @@
-"""The doctor before servers that are no Kafka in the clear, or no servers: each is told apart, in time."""
+"""The doctor and servers that are not Kafka in plain text, or no servers: each has its own finding, in time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def verdicts(examination: Examination) -> dict[Step, set[Verdict]]:
 
 @contextlib.contextmanager
 def refused_port() -> Iterator[int]:
-    """A port that nobody listens on, and that nobody else gets meanwhile."""
+    """A port without a listener, which no other process gets meanwhile."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         yield sock.getsockname()[1]
@@ -96,7 +96,7 @@ def test_a_refused_connection_is_no_silence_and_what_comes_after_it_is_skipped()
 
 
 def test_an_address_that_drops_everything_is_no_refusal() -> None:
-    with socket.socket() as full:  # nobody accepts, and the queue is full: further connections hang
+    with socket.socket() as full:  # no connection is accepted, and the queue is full: further ones hang
         full.bind(("127.0.0.1", 0))
         full.listen(0)
         host, port = full.getsockname()

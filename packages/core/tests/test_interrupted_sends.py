@@ -1,4 +1,4 @@
-"""Ctrl-C at the worst moments of `send` loses no record and no memory, and tells nothing twice."""
+"""Ctrl-C at the worst moments of `send` loses no record and no memory, and reports nothing twice."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class IoThread:
 
     @property
     def resting(self) -> bool:
-        """Whether nobody has called it yet."""
+        """Whether it was never called."""
         return self.thread.is_alive()
 
     def join(self) -> None:
@@ -71,7 +71,7 @@ def _resting(world: Simulated) -> Iterator[IoThread]:
         resting.join()
 
 
-# What a round does is the same, whoever runs it
+# A round does the same on every thread
 
 
 def test_who_waits_moves_the_record_and_has_its_outcome() -> None:

@@ -76,12 +76,12 @@ def test_crc32c_is_the_exception(tree: Path) -> None:
 
 
 def test_a_dependency_of_unknown_license_is_refused(tree: Path) -> None:
-    require(tree, "nobody-has-installed-this")
+    require(tree, "not-installed-anywhere")
 
     code, printed = run(tree)
 
     assert code == 1
-    assert "nobody-has-installed-this: no license in its metadata" in printed
+    assert "not-installed-anywhere: no license in its metadata" in printed
 
 
 def test_a_dependency_that_nothing_requires_any_more_is_found(tree: Path) -> None:

@@ -16,7 +16,7 @@ HANG_GUARD = 60.0
 
 @pytest.fixture
 def producer() -> Iterator[Producer]:
-    """One whose brokers nobody reaches."""
+    """A producer whose brokers cannot be reached."""
     with Producer(bootstrap_servers="127.0.0.1:1", max_block_ms=0) as producer:
         yield producer
 

@@ -1,4 +1,4 @@
-"""A whole producer that logs in over real sockets: the helper thread, refusals, renewals, and no secret told."""
+"""A whole producer that logs in over real sockets: the helper thread, refusals, renewals, and no leaked secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A record that failed unnoticed: logged once nothing can retrieve its error, whoever drops what, and never twice."""
+"""Records that failed unnoticed: logged once their errors cannot be retrieved any more, and never twice."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def test_the_words_for_brokers_that_are_left_out_are_few(monkeypatch: pytest.Mon
 
 @pytest.mark.rule("network.metadata.ids")
 def test_brokers_that_are_made_up_slow_no_round_down() -> None:
-    """After 2,000 of them a record took 22 times as long: each round looked at a connection to every one."""
+    """After 2,000 of them a record took 22 times as long: each round checked a connection to every one."""
     _cluster, machine = lying_machine(lambda: [listed(number) for number in range(2, 500)])
     machine.send(b"a")
     machine.settle()

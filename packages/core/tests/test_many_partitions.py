@@ -1,4 +1,4 @@
-"""Thousands of partitions share a producer: its memory, its requests, and the looks at its queues."""
+"""Thousands of partitions share a producer: its memory, its requests, and the visits to its queues."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def held(queues: Queues) -> int:
 
 
 def known(queues: Queues) -> Queues:
-    """Queues of a topic whose partitions are known, as they are before anybody sends to it."""
+    """Queues of a topic whose partitions are known, as they are before the first record."""
     queues.accumulator.appender.queues("t", TopicView(partitions=MANY, available=range(MANY), queued_bytes=()))
     return queues
 
@@ -123,7 +123,7 @@ def test_the_last_memory_is_not_given_out_record_by_record() -> None:
     assert batch.held_bytes == 60_000 - 30_000 - OBJECT_COST
     more = 0
     while batch.append(None, bytes(100), (), 0, None) is not None:
-        more += 1  # by those who find the open batch by themselves, and ask nobody
+        more += 1  # by appends that find the open batch without the partitioner
     assert more > 40
 
 
@@ -396,7 +396,7 @@ def test_a_broker_without_anything_has_all_queues_looked_at() -> None:
 
 @pytest.mark.rule("accumulator.many.looks", "accumulator.expire.queue")
 def test_a_batch_that_comes_back_expires_in_its_own_time() -> None:
-    """Nobody goes through the queues for what has expired before the oldest batch may have."""
+    """The queues are not searched for expired batches before the oldest one can have expired."""
     queues = Queues(delivery_timeout=120.0)
     old = queues.append(partition=0)
     queues.clock.advance(1)

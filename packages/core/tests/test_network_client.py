@@ -93,7 +93,7 @@ def test_apiversions_falls_back_to_the_highest_version_the_broker_names() -> Non
 
     asked = [version for name, version in machine.cluster.brokers[1].requests if name == "ApiVersions"]
     assert asked[:2] == [API_VERSIONS.max_version, 3]
-    assert machine.client.features.levels == {"transaction.version": 2}  # which version 0 would not tell
+    assert machine.client.features.levels == {"transaction.version": 2}  # which version 0 does not report
 
 
 @pytest.mark.rule("network.version.fallback")
@@ -103,7 +103,7 @@ def test_apiversions_falls_back_to_the_highest_version_the_broker_names() -> Non
         bytes.fromhex("0023"),  # nothing behind the code
         bytes.fromhex("0023 00000000"),  # Kafka 0.10.2 to 2.3
         bytes.fromhex("0023 00000001 0012 0000"),  # breaks off
-        bytes.fromhex("0023 00000001 0000 0000 0009"),  # tells of Produce only
+        bytes.fromhex("0023 00000001 0000 0000 0009"),  # supports Produce only
         bytes.fromhex("0023 00000001 0012 0000 0004"),  # offers the very version that it refuses
         bytes.fromhex("0023 00000001 0012 0000 7fff"),
         bytes.fromhex("0023 00000001 0012 0000 ffff"),

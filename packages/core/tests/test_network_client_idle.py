@@ -299,7 +299,7 @@ def test_an_answer_that_nothing_asked_for_is_no_quiet_end(caplog: pytest.LogCapt
     assert any("nothing asked for" in line for line in loud(caplog))
 
 
-# What nobody answers
+# Requests without a response
 
 
 @pytest.mark.rule("network.acks-0")

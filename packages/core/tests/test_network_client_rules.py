@@ -451,7 +451,7 @@ def test_answers_in_time_do_not_prolong_the_time_of_a_later_request() -> None:
     assert isinstance(late[0].error, RequestTimeoutError)
 
 
-# Whom to ask
+# The choice of a broker
 
 
 def connections_of(**stages: tuple[Stage, int]) -> tuple[Connections, list[Broker]]:
@@ -468,7 +468,7 @@ def connections_of(**stages: tuple[Stage, int]) -> tuple[Connections, list[Broke
 
 
 def chosen(connections: Connections, brokers: Sequence[Broker]) -> set[int]:
-    """Whoever is asked, in fifty tries."""
+    """The brokers that are chosen in fifty tries."""
     picks: list[Connection | None] = [connections.least_loaded(brokers, 0.0) for _ in range(50)]
     return {pick.broker.id for pick in picks if pick is not None}
 
@@ -605,7 +605,7 @@ def test_a_connection_that_was_retired_asks_for_nothing_and_has_no_backoff() -> 
 def test_an_answer_without_brokers_counts_as_failed_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = ready(machine_of(1))
     known = machine.metadata.cluster
-    monkeypatch.setattr(SimulatedCluster, "metadata", lambda _cluster: MetadataResponse())  # it knows nobody
+    monkeypatch.setattr(SimulatedCluster, "metadata", lambda _cluster: MetadataResponse())  # it knows no broker
     machine.metadata.request_update()
     until(machine, lambda: machine.metadata._error)
 

@@ -143,7 +143,7 @@ def test_a_pause_of_days_ends_after_an_hour() -> None:
 
 @pytest.mark.rule("network.throttle.time-out")
 def test_pauses_of_days_in_several_answers_end_after_an_hour_too() -> None:
-    """Each added an hour: a request for metadata that a broker kept waited for three of them, and nobody else asked."""
+    """Each added an hour: a metadata request without a response waited for three, and no other broker was asked."""
     machine = machine_with_topic(1, 1, 1, 1, request_timeout=4.0)
     machine.network.held.add(1)
     machine.cluster.brokers[1].throttle_ms = 2**31 - 1

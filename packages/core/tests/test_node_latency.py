@@ -8,7 +8,7 @@ from ottla.sender.node_latency import NodeDelays
 
 
 class Delays:
-    """Delays of one second, and how often a change was told."""
+    """Delays of one second, and the number of reported changes."""
 
     def __init__(self, timeout: float = 1.0) -> None:
         self.delays = NodeDelays(timeout)

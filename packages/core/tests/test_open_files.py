@@ -1,4 +1,4 @@
-"""A process without free file descriptors: what happened is said, and what helps."""
+"""A process without free file descriptors: errors say what happened, and what helps."""
 
 from __future__ import annotations
 

@@ -332,7 +332,7 @@ def test_a_steady_quota_that_keeps_memory_short_is_a_line_each_half_minute(caplo
             clock.advance(1.0)
         pool.release(100)
         waiting.end()
-        log.look(clock())  # nobody waits at this moment
+        log.look(clock())  # no thread waits at this moment
     assert [level for level, _message in lines(caplog)] == ["WARNING"] * 6
 
     clock.advance(QUIET)

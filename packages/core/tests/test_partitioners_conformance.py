@@ -20,7 +20,7 @@ OF_JAVA: Mapping[tuple[bytes, int], int] = {
 
 
 def made(name: str, **settings: str) -> Partitioner:
-    """A built-in partitioner through the door that everybody else's comes by."""
+    """A built-in partitioner, through the same entry point as a third-party one."""
     registry = Registry()
     partitioner: Partitioner = make_alone(registry.plugin("partitioner", name), settings, registry=registry)
     return partitioner

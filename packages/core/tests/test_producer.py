@@ -22,7 +22,7 @@ from simulated_producer import simulated
 
 @pytest.fixture
 def producer() -> Iterator[Producer]:
-    """A producer whose broker does not exist: port 9 of this machine is nobody's."""
+    """A producer whose broker does not exist: no process listens on port 9 of this machine."""
     made = Producer(bootstrap_servers="127.0.0.1:9", max_block_ms=50, reconnect_backoff_ms=10)
     yield made
     made.close(0)

@@ -65,7 +65,7 @@ def pairs() -> list[Any]:
 
 
 def matched(ours: type, theirs: type[Any], version: int) -> list[tuple[str, dataclasses.Field[Any]]]:
-    """Our fields' names beside their fields, which they may have renamed: without `_ms`, for a duration."""
+    """Our fields' names and their fields, which they may have renamed: without `_ms`, for a duration."""
     names = [field.name for field in fields_of(ours) if version in field.versions]
     fields = dataclasses.fields(theirs)
     assert [plain(name).removesuffix("ms") for name in names] == [plain(f.name).removesuffix("ms") for f in fields]

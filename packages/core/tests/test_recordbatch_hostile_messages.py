@@ -175,7 +175,7 @@ def test_two_thousand_random_changes_inside_a_wrapper_end_in_a_batch_or_a_corrup
         pytest.param({"value": None, "attributes": 1}, "its value is null", id="a wrapper of nothing"),
         pytest.param({"value": b"", "attributes": 1}, "malformed gzip", id="a wrapper of no bytes"),
         pytest.param({"value": b"", "attributes": 4}, "has no zstd", id="zstd"),
-        pytest.param({"value": b"", "attributes": 7}, "no compressor for codec 7", id="a codec that nobody knows"),
+        pytest.param({"value": b"", "attributes": 7}, "no compressor for codec 7", id="an unknown codec"),
     ],
 )
 def test_a_wrong_message_is_named(magic: int, broken: dict[str, object], said: str) -> None:
@@ -264,7 +264,7 @@ def test_a_wrapper_that_unpacks_to_too_much_is_corrupt(magic: int, codec_id: int
 
 
 class Breaking:
-    """Somebody else's codec, which raises what it likes."""
+    """A third-party codec, which raises any error."""
 
     codec_id = 1
 

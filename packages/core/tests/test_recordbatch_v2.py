@@ -1,4 +1,4 @@
-"""The header of a batch can be written anew without its records."""
+"""The header of a batch can be written again without its records."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def test_we_read_every_batch_as_java_does(case: Case) -> None:
 
 
 def facts(batch: RecordBatch, described: dict[str, Any]) -> dict[str, Any]:
-    """What Java tells of a batch beside its records; of v0 and v1 it tells less."""
+    """The fields of a batch that Java prints besides its records; fewer for v0 and v1."""
     create_time = "CreateTime" if batch.magic else "NoTimestampType"
     told = {
         "magic": batch.magic,

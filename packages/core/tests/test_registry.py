@@ -85,7 +85,7 @@ def site(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Si
 
 
 def broken(kind: str = "partitioner", name: str = "first") -> str:
-    """What is said of a plugin that cannot be had, created at the latest."""
+    """The error for a plugin that cannot be used, raised when it is created at the latest."""
     with pytest.raises(InvalidPluginError) as caught:
         Registry().plugin(kind, name).create({})  # type: ignore[arg-type]
     return str(caught.value)

@@ -1,4 +1,4 @@
-"""Reporters: begun and ended with their producer, told of in the log when they fail, and in nobody's way."""
+"""Reporters start and end with their producer, and their failures are logged and affect nothing else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from simulated_producer import Simulated, simulated
 
 
 class Reporter:
-    """Remembers what it was told."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.events: list[str] = []

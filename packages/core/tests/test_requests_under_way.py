@@ -96,7 +96,7 @@ def test_a_batch_is_sealed_so_early_that_its_request_leaves_by_linger_ms(linger_
         assert far.arrivals(6) == [leaves_at]
 
 
-# Nobody waits for an answer while another request may go
+# No request waits for a response while another one may be sent
 
 
 @pytest.mark.rule("sender.round.more")
@@ -249,7 +249,7 @@ def test_what_waits_for_another_try_or_an_answer_is_not_taken_along(seconds: flo
     assert drained(queues, partitions=3) == [0]
 
 
-# And nobody pays for it who is alone
+# A single request costs no more
 
 
 @pytest.mark.rule("sender.round.waits")

@@ -31,7 +31,7 @@ STEP = 24
 """The gate breaks off at each so many'th of some thousand places, the long form at all of them."""
 
 DROPPED_GENERATOR = "ignore::pytest.PytestUnraisableExceptionWarning"
-"""A fault in a generator that nobody asks any more goes nowhere."""
+"""A fault in an abandoned generator has no effect."""
 
 PACKAGE = str(Path(ottla.__file__).parent)
 

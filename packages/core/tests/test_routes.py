@@ -17,7 +17,7 @@ from ottla.network.metadata import Metadata
 
 
 class OneAfterTheOther:
-    """A sticky partitioner that goes through the partitions and remembers what it was asked and told."""
+    """A sticky partitioner that goes through the partitions and records its calls."""
 
     sticky = True
 
@@ -34,7 +34,7 @@ class OneAfterTheOther:
 
 
 class Known:
-    """Routes over a cluster that the test tells."""
+    """Routes over a cluster that the test sets."""
 
     def __init__(self, *, max_block: float = 0.0) -> None:
         self.queues = Queues()

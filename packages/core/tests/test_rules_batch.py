@@ -38,7 +38,7 @@ def refused(named: Mapping[int, str | None]) -> Edit:
     )
 
 
-# What each record is told
+# The result of each record
 
 
 @pytest.mark.rule("batch.collects", "producer.record.timestamp")
@@ -199,7 +199,7 @@ def test_who_is_told_of_a_failure_finds_the_memory_of_what_the_same_answer_ackno
     assert free > machine.pool.capacity - 1_000
 
 
-# What an error tells
+# The content of an error
 
 
 @pytest.mark.rule("batch.possibly")
@@ -332,7 +332,7 @@ def test_what_a_callback_was_told_counts_as_looked_at_and_only_that() -> None:
 
 
 class Plain:
-    """Columns as a stranger writes them: no lock, no callbacks, one list."""
+    """Columns of a third-party encoder: no lock, no callbacks, one list."""
 
     def __init__(self) -> None:
         self.values: list[bytes | None] = []

@@ -25,7 +25,7 @@ HOUR_MS = 3_600_000
 
 
 class Choosing:
-    """A partitioner that chooses what the test says, one after the other, and remembers what it was told."""
+    """A partitioner that returns the test's choices in order, and records its calls."""
 
     def __init__(self, *choices: int) -> None:
         self.choices = list(choices)
@@ -43,7 +43,7 @@ class TellingNewBatches(Choosing):
 
 
 class Columnar(Choosing):
-    """One that looks at many keys at once."""
+    """A partitioner that takes many keys at once."""
 
     def __init__(self, column: Callable[[Sequence[bytes | None]], Sequence[int]]) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ def test_a_partitioner_is_told_of_a_new_batch_and_asked_once_more() -> None:
         deliveries = [world.producer.send("t", b"v") for _ in range(3)]
         world.settle()
 
-        # The first begins a batch: told of 0, moved to 1. The second fits there. The third would begin one in 2.
+        # The first begins a batch: on_new_batch for 0 moves it to 1. The second fits there. The third needs another.
         assert partitioner.new_batches == [("t", 0), ("t", 2)]
         assert [delivery.result().partition for delivery in deliveries] == [1, 1, 2]
         assert partitioner.choices == []
@@ -314,7 +314,7 @@ def test_runs_of_many_topics_leave_each_other_room() -> None:
             for number in range(60):
                 world.producer.send(topic, bytes(100), b"%d" % number)
 
-        assert partitioner.columns == []  # none was dealt for want of memory
+        assert partitioner.columns == []  # none was assigned, because there was no memory
         assert world.pool.free > world.pool.capacity // 2
 
 

@@ -54,7 +54,7 @@ class Waiter:
 
 @contextmanager
 def interrupted_waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whoever waits on an event is interrupted, as by Control-C."""
+    """Every wait on an event is interrupted, as by Control-C."""
 
     def interrupt(_latch: Latch, _timeout: float | None = None) -> bool:
         raise KeyboardInterrupt
@@ -71,7 +71,7 @@ def test_a_waiter_has_nothing_until_it_has_all() -> None:
 
     pool.release(59)
     assert waiter.waits
-    assert pool.free == 0  # what it has collected is nobody else's
+    assert pool.free == 0  # what it has collected belongs to it alone
 
     pool.release(1)
     waiter.join()

@@ -123,7 +123,7 @@ def test_a_closed_connection_is_told_of_by_the_next_poll_with_the_reason(
     selector: Selector, listener: socket.socket
 ) -> None:
     events, peer = connect(selector, listener)
-    reason = ConnectionFailedError("it was told to")
+    reason = ConnectionFailedError("as the test asked")
 
     selector.close(1, reason)
     events.until(lambda: events.disconnected)

@@ -131,7 +131,7 @@ def test_a_send_to_a_connection_that_is_being_closed_ends_as_a_disconnection(
     selector: Selector, listener: socket.socket
 ) -> None:
     events, peer = connect(selector, listener)
-    reason = ConnectionFailedError("it was told to")
+    reason = ConnectionFailedError("as the test asked")
 
     selector.close(1, reason)
     events.send(1, [b"request"])
@@ -282,7 +282,7 @@ def test_a_transport_that_fails_to_close_leaks_no_socket(
     selector = make_selector(transport=Clinging())
     with contextlib.closing(Shutdown(selector)):
         events, peer = connect(selector, listener)
-        selector.close(1, ConnectionFailedError("it was told to"))
+        selector.close(1, ConnectionFailedError("as the test asked"))
         events.poll()
 
     assert list(events.disconnected) == [1]

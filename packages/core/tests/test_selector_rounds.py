@@ -1,4 +1,4 @@
-"""One round of the selector: whom it serves, in which order, how long it waits."""
+"""One round of the selector: the connections that it serves, their order, and its wait."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_connection_that_completes_at_once_is_told_by_the_next_poll_without_a_
 
 @pytest.mark.rule("selector.connect.options")
 def test_sockets_have_keep_alive_no_delay_and_the_buffers_of_the_settings(listener: socket.socket) -> None:
-    with socket.socket() as like_it:  # the system rounds and doubles what it is told
+    with socket.socket() as like_it:  # the system rounds and doubles the given value
         like_it.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 40_000)
         like_it.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 50_000)
         buffers = [like_it.getsockopt(socket.SOL_SOCKET, which) for which in (socket.SO_SNDBUF, socket.SO_RCVBUF)]

@@ -1,4 +1,4 @@
-"""From the queue to an outcome, against a simulated cluster: retries, time-outs, order, what is said in the end."""
+"""From the queue to an outcome, against a simulated cluster: retries, time-outs, order, and errors."""
 
 from __future__ import annotations
 
@@ -474,7 +474,7 @@ def test_a_failed_record_without_a_look_is_counted_and_with_one_is_not() -> None
     assert report.failed == 2
     assert count == 1
     assert first is not None
-    assert machine.accumulator.report()[1] == 0  # having been reported counts as looked at
+    assert machine.accumulator.report()[1] == 0  # a reported error counts as retrieved
     assert unseen.done()
 
 

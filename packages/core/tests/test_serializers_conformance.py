@@ -15,7 +15,7 @@ from ottla_testkit.conformance import SerializerConformance
 
 
 def made(name: str) -> Serializer:
-    """A built-in serializer through the door that everybody else's comes by."""
+    """A built-in serializer, through the same entry point as a third-party one."""
     serializer: Serializer = Registry().plugin("serializer", name).create({}, is_key=False)
     return serializer
 

@@ -228,7 +228,7 @@ def test_a_logging_handler_may_send(taking: Callable[[Producer], Taking]) -> Non
     assert written == ["one line"]
 
 
-# Moments that nobody chose
+# Random moments
 
 
 def work(producer: Producer, chance: random.Random) -> None:

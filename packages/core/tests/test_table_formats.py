@@ -33,7 +33,7 @@ TABLE = pa.table(
 
 
 class Bracketed:
-    """A stranger's format, of any column: its text in brackets."""
+    """A third-party format, of any column: its text in brackets."""
 
     made: ClassVar[list[str]] = []
 
@@ -182,7 +182,7 @@ def test_a_serializer_without_the_ability_is_refused_and_told_what_helps() -> No
 
 @pytest.fixture
 def strangers(monkeypatch: pytest.MonkeyPatch) -> Registry:
-    """Installed: a serializer of somebody else's, beside what is there."""
+    """Install a third-party serializer in addition to the others."""
     module = ModuleType("acme_serializer")
     module.plugin = Plugin()  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "acme_serializer", module)

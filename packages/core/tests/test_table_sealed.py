@@ -56,7 +56,7 @@ def parts(world: Simulated) -> list[list[tuple[Any, ...]]]:
 
 @pytest.fixture(autouse=True, scope="module")
 def brokers_that_know_codecs() -> Iterator[None]:
-    """Simulated brokers read plain batches only, unless told how."""
+    """Simulated brokers read only batches without compression, unless they get a compressor."""
     codecs: dict[int, Any] = {}
     for name in CODECS[1:]:
         _config, plugins = choose(ConfigDraft.read({**SEED, "compression.type": name}, {}), Registry())

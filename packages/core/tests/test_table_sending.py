@@ -1,4 +1,4 @@
-"""A table that is sent: where its rows go, what is refused, and what its delivery tells."""
+"""A table that is sent: the partitions of its rows, refusals, and the contents of its delivery."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_rows_without_a_key_move_on_to_another_partition_after_a_batch(encoder: 
 
 @attrs.define
 class Backwards:
-    """A partitioner of somebody else's: the last partition for the first row, and so on; *more* than there is."""
+    """A third-party partitioner: the last partition for the first row, and so on; *more* than there are."""
 
     more: int = 0
     asked: list[bytes | None] = attrs.field(factory=list)
@@ -194,7 +194,7 @@ def test_the_fault_of_a_partitioner_that_looks_at_columns_is_told_as_its_own(
 
 
 class Streaming:
-    """A table of somebody else's, of which only the stream is known."""
+    """A third-party table that offers only the Arrow stream."""
 
     def __init__(self, table: Any) -> None:
         self._table = table
@@ -511,7 +511,7 @@ def test_a_closed_producer_takes_no_table() -> None:
             world.producer.send_table("t", numbered(3))
 
 
-# What its delivery tells
+# The contents of its delivery
 
 
 def test_a_delivery_is_pending_until_its_last_row_is_settled(encoder: str) -> None:

@@ -1,4 +1,4 @@
-"""What a partitioner is told of rows without a key that come in tables: their batches are finished."""
+"""The partitioner's calls for rows without a key in tables: their batches are finished."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VIEW = TopicView(partitions=3, available=range(3), queued_bytes=[0] * 3)
 
 
 class Sticky:
-    """Keeps to one partition, and notes what it is told."""
+    """Stays with one partition, and records its calls."""
 
     sticky = True
 
@@ -27,7 +27,7 @@ class Sticky:
 
 
 class StickyForTables(Sticky):
-    """Tells tables from single records."""
+    """Distinguishes tables from single records."""
 
     def finished(self, topic: str, partition: int, size: int) -> None:
         self.told.append(("finished", size))

@@ -40,7 +40,7 @@ OURS: Final = {"NotAllowedError"}
 """An exception whose text is ours, and that `ottla.errors` does not have."""
 
 LOCAL: Final = (
-    # The system has no thread, no socket, no memory: nobody outside is asked.
+    # The system has no thread, no socket, no memory: no other process is asked.
     "there is no thread for the login: ",
     "the producer has no socket to be woken by: ",
     "the producer cannot watch its sockets: ",

@@ -211,7 +211,7 @@ def test_a_cluster_that_changes_its_generation_is_followed_from_the_next_transac
         producer.send("t", b"1", partition=0)
         world.settle()
         world.cluster.transaction_version, world.cluster.features_epoch = after, 2
-        world.network.cut(1)  # what the cluster has agreed on is told to who connects
+        world.network.cut(1)  # a new connection learns the cluster's finalized features
         world.network.cut(2)
         world.pass_time(1.0)
         producer.commit_transaction()

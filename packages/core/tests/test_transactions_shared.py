@@ -119,7 +119,7 @@ def test_a_transaction_that_is_over_takes_nothing_more(version: int) -> None:
     cluster = cluster_of(version)
     with simulated(cluster=cluster, transactional_id="x") as world:
         world.producer.join_transaction(opened(cluster))
-        opened(cluster)  # somebody else has the id now
+        opened(cluster)  # another producer has the id now
         late = world.producer.send("t", b"late", partition=0)
         with pytest.raises((ProducerFencedError, AbortableTransactionError)):
             world.producer.leave_transaction()

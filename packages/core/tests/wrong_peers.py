@@ -1,4 +1,4 @@
-"""Servers on 127.0.0.1 that say what a test wants: strangers, and brokers whose answers are made up."""
+"""Servers on 127.0.0.1 that send what a test wants: other protocols, and brokers with invented responses."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _command(folder: Path, port: int) -> list[str]:
     home = Path(pyspark.__file__).parent
     environment = {
         "SPARK_HOME": str(home),
-        "SPARK_CONF_DIR": str(folder),  # nobody's own settings
+        "SPARK_CONF_DIR": str(folder),  # no user's own settings
         "SPARK_LOCAL_IP": HOST,
         "SPARK_LOCAL_DIRS": str(folder / "scratch"),
         "PYSPARK_PYTHON": sys.executable,

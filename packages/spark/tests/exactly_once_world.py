@@ -179,7 +179,7 @@ class Checkpoint:
 
 
 class Actor:
-    """Somebody who does steps, one whenever `go` is called. It ends by itself, by an error, or killed."""
+    """A process that does steps, one for each call of `go`. It ends by itself, by an error, or killed."""
 
     def __init__(self, work: Callable[[Actor], None]) -> None:
         self.error: BaseException | None = None

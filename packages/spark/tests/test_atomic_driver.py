@@ -133,7 +133,7 @@ class Faults:
         if fault == "died before":
             raise DriverDied
         if fault == "never asked":
-            raise TransactionTimeoutError(f"{step} came to nothing")
+            raise TransactionTimeoutError(f"{step} failed")
         if fault == "refused":
             raise TransactionError(f"{step} was refused")
         yield

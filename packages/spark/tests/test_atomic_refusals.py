@@ -14,7 +14,7 @@ NOWHERE = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.max.block.ms": "200"
 
 
 def frame(*, query: str | None = "q", speculation: str = "false") -> Any:
-    """As much of Spark's own frame as is looked at first."""
+    """The part of Spark's own frame that is read first."""
     context = SimpleNamespace(
         getConf=lambda: {"spark.speculation": speculation}, getLocalProperty=lambda name: query and f"{query} {name}"
     )

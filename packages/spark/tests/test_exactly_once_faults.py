@@ -24,7 +24,7 @@ FAULTS = [fault for fault in Fault if fault is not Fault.NONE]
 
 
 def steps_of_a_good_run(level: int) -> list[str]:
-    """What a driver does that nobody disturbs."""
+    """The steps of an undisturbed driver."""
     actor, names = some_spark(level=level).driver(), []
     while not actor.ended:
         names.append(actor.at)

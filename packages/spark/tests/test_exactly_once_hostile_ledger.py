@@ -258,7 +258,7 @@ def _read(data: bytes) -> None:
 
 
 def test_a_bomb_is_not_unpacked_to_see_whose_it_is() -> None:
-    bomb = written(bytes(100_000_000), key=b"somebody else's"), written(bytes(100_000_000), transactional=False)
+    bomb = written(bytes(100_000_000), key=b"another client's"), written(bytes(100_000_000), transactional=False)
     mine = written(entry().to_bytes(), epoch=3)
     took = memory_of(lambda: scanned(*bomb, mine, marker(epoch=4)))
 
@@ -276,7 +276,7 @@ def test_an_entry_of_ours_is_unpacked_to_a_few_megabytes_at_most() -> None:
 
 @given(st.lists(st.binary(max_size=80), max_size=4), st.randoms(use_true_random=False))
 def test_damaged_batches_hide_no_entry_behind_them(rubbish: list[bytes], luck: random.Random) -> None:
-    """What strangers write has a good header, which brokers check, and anything behind it."""
+    """Batches of other clients have a valid header, which brokers check, and any content."""
     honest = [written(entry(1).to_bytes()), marker()]
     hostile = [damaged(written(each, producer=STRANGER, transactional=luck.random() < 0.5), luck) for each in rubbish]
     last = scanned(*hostile[:2], *honest, *hostile[2:])

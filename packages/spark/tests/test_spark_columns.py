@@ -1,4 +1,4 @@
-"""Which DataFrames are taken, and what is said about the others."""
+"""The DataFrames that can be written, and the errors for the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Python worker keeps between tasks. The collector and the process that runs tell of it themselves."""
+"""The objects that a Python worker keeps between tasks, as the collector and a running process report them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_in_a_worker")
 def test_what_lives_on_after_a_first_task_is_not_looked_through_again() -> None:
     settle_in()
-    assert gc.get_freeze_count() == 0  # nobody has looked for garbage yet
+    assert gc.get_freeze_count() == 0  # there was no collection yet
     settle_in()
     assert gc.get_freeze_count() > 10_000
 
@@ -76,7 +76,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def test_sparks_workers_are_recognised(spark: SparkSession, tmp_path: Path) -> None:
-    """Were PySpark to start them otherwise, nothing else would tell."""
+    """No other test would fail if PySpark started them differently."""
 
     def frozen(rows: Iterable[int]) -> Iterator[int]:
         assert list(rows) == [0]  # a worker that has read all of its task is used again

@@ -50,4 +50,4 @@ def test_the_encoder_that_is_asked_for_writes_rows_if_it_can() -> None:
     assert json_rows(None) is compiled
     assert json_rows("Native") is compiled
     assert json_rows("python") is None
-    assert json_rows("of nobody") is None
+    assert json_rows("unknown") is None

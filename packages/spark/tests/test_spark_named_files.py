@@ -33,7 +33,7 @@ def nothing_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def problems(**options: str) -> list[str]:
-    """What the driver says of these options, beside servers and a topic."""
+    """The driver's error for these options, together with servers and a topic."""
     found: list[str] = []
     read_options({"kafka.bootstrap.servers": "localhost:9092", "topic": "t", **options}, problems=found)
     return found

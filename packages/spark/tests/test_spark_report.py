@@ -1,4 +1,4 @@
-"""What is told of a write when it is through."""
+"""The report of a write at its end."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_secrets_are_nowhere_to_be_read(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr[-4000:]
     assert ended.stdout.count("told: ") == 4
     assert "cannot be sent" in ended.stdout
-    assert "ottla: the write" in ended.stderr  # what is printed beside commits is there to be searched
+    assert "ottla: the write" in ended.stderr  # what is printed besides commits can be searched
     assert any("ottla" in text for text in recorded)
     assert [text for text in [ended.stdout, ended.stderr, *recorded] if SECRET in text] == []
 

@@ -1,4 +1,4 @@
-"""Rows that Spark sends are acknowledged at once. The kernel tells of a connection whether it does that."""
+"""Rows that Spark sends are acknowledged at once. The kernel reports for a connection whether it does that."""
 
 from __future__ import annotations
 

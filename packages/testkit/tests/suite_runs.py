@@ -73,7 +73,7 @@ class Suite:
 
 
 def each_of(wrong: Sequence[tuple[str, str, str]]) -> pytest.MarkDecorator:
-    """A test for each plugin that breaks a promise: its name, the test that finds it, and what is said."""
+    """A test for each plugin that breaks a promise: its name, the test that finds it, and the error."""
     return pytest.mark.parametrize(("plugin", "test", "said"), wrong, ids=[f"{one}-{test}" for one, test, _ in wrong])
 
 

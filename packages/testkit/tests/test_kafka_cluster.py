@@ -125,8 +125,8 @@ def test_a_topic_that_kafka_refuses_is_an_error(kafka: KafkaCluster) -> None:
 
 
 def test_a_topic_is_never_created_by_asking_for_it(kafka: KafkaCluster) -> None:
-    assert kafka.leader("nobody-made-me") == -1
-    assert kafka.leader("nobody-made-me") == -1
+    assert kafka.leader("never-created") == -1
+    assert kafka.leader("never-created") == -1
 
 
 @pytest.mark.parametrize("end", [KafkaCluster.kill, KafkaCluster.stop])

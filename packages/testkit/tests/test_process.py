@@ -27,8 +27,8 @@ time.sleep(600)
 
 
 def read(pipe: int) -> bytes:
-    """What comes next; nothing when nobody is left who could write."""
-    assert select.select([pipe], [], [], HANG_GUARD)[0], "nobody wrote, nor ended"
+    """The next data; nothing if no process is left that could write."""
+    assert select.select([pipe], [], [], HANG_GUARD)[0], "no process wrote or ended"
     return os.read(pipe, 100)
 
 

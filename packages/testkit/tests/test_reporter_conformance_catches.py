@@ -61,5 +61,5 @@ def test_without_another_one_that_test_is_skipped_with_the_reason(pytester: pyte
 
 
 def another(reporter: str) -> str:
-    """The fixture that the suite has beside the one for its subject."""
+    """The fixture that the suite has besides the one for its subject."""
     return f"another = pytest.fixture(lambda self: wrong_reporters.{reporter}())"

@@ -34,7 +34,7 @@ class Echo(SimulatedBroker):
 
 
 class World:
-    """A client with one connection, told of once it is ready."""
+    """A client with one connection, which a poll has reported as ready."""
 
     def __init__(self, wire: LinkConditions | None = None, *, seed: int = 1) -> None:
         self.clock = ManualClock()

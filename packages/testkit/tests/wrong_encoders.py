@@ -270,7 +270,7 @@ class BorrowsWhatItMoves(Right):
 
 
 class ForgetsTimesInMoves(Right):
-    """In what it tells; the bytes are right."""
+    """Its report is wrong; the bytes are right."""
 
     moved = False
 

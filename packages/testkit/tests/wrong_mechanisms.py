@@ -16,7 +16,7 @@ PASSWORD = "the ducks fly south"
 
 
 def proof(who: str, ours: bytes, theirs: bytes) -> bytes:
-    """That somebody knows the password."""
+    """A proof that the client knows the password."""
     return hmac.digest(PASSWORD.encode(), who.encode() + ours + theirs, "sha256").hex().encode()
 
 
@@ -39,7 +39,7 @@ class Broker:
 
 
 class Exchange:
-    """Nonce, proof, and a look at the broker's."""
+    """Nonce, proof, and a check of the broker's."""
 
     def __init__(self, mechanism: Right) -> None:
         self.mechanism = mechanism

@@ -1,4 +1,4 @@
-"""What `ottla doctor` is told of a handshake."""
+"""The details of a handshake that `ottla doctor` gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One encrypted connection: what goes in comes out, nothing blocks, and every end of it is told apart."""
+"""One encrypted connection: what goes in comes out, nothing blocks, and every way to end has its own error."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_socket_that_is_full_is_waited_for_and_not_blocked_on(connected: tuple
 
 
 def test_a_flush_tells_the_truth(connected: tuple[TlsLayer, Peer]) -> None:
-    """Also when the socket took a part: True is said of the last byte only."""
+    """Also when the socket took a part: it returns True for the last byte only."""
     layer, peer = connected
     layer._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8_192)
     written = 0

@@ -1,4 +1,4 @@
-"""What Python's own server cannot be made to do: OpenSSL's does it when told on its command line."""
+"""Behaviour that Python's own server does not have, by OpenSSL's server with command line options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each way in which a handshake goes wrong has its error, with what happened, to whom, and what helps."""
+"""Each way in which a handshake fails has its error, which names what happened, the peer, and what helps."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def version(request: pytest.FixtureRequest) -> dict[str, Any]:
 def test_an_unknown_authority_is_told_with_subject_issuer_and_what_is_trusted(
     connect: Connect, version: Mapping[str, Any], trusting: Mapping[str, Any]
 ) -> None:
-    other = trustme.CA(organization_name="Somebody else", organization_unit_name="Unit")
+    other = trustme.CA(organization_name="Another company", organization_unit_name="Unit")
     layer, peer = connect(version, context=serving(other.issue_cert("localhost", common_name="foreign broker")))
 
     error = refusal(layer, peer)
@@ -81,7 +81,7 @@ def test_an_unknown_authority_is_told_with_subject_issuer_and_what_is_trusted(
     assert "localhost:9093" in str(error)
     assert "unable to get local issuer certificate" in str(error)
     assert "CN=foreign broker" in str(error)
-    assert "OU=Unit, O=Somebody else" in str(error)
+    assert "OU=Unit, O=Another company" in str(error)
     assert f"ssl.truststore.location={trusting['ssl.truststore.location']}" in str(error)
     assert str(error).count("; ") == 1, "what helps stands behind the only one: the doctor takes it from there"
     assert isinstance(error.__cause__, ssl.SSLCertVerificationError)
@@ -244,11 +244,11 @@ def test_a_missing_certificate_of_ours_is_told_where_the_version_tells_it_late(
 def test_a_refused_certificate_of_ours_is_told_with_its_subject(
     connect: Connect, demanding: ssl.SSLContext, version: Mapping[str, Any]
 ) -> None:
-    stranger = trustme.CA(organization_name="Unknown here").issue_cert("client", common_name="a stranger")
+    stranger = trustme.CA(organization_name="Unknown here").issue_cert("client", common_name="an unknown client")
     error = refusal(*connect({**version} | _inline(stranger), context=demanding))
 
     assert type(error) is ClientCertificateRequiredError
-    assert "localhost:9093 refused our certificate of 'CN=a stranger" in str(error)
+    assert "localhost:9093 refused our certificate of 'CN=an unknown client" in str(error)
     assert "Unknown here" in str(error)
     assert "the broker does not know who issued it" in str(error)
 

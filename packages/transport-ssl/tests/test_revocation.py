@@ -175,7 +175,7 @@ def test_only_the_brokers_own_certificate_is_checked_as_in_librdkafka(world: Wor
 
 def test_a_certificate_among_the_lists_is_not_trusted(world: World) -> None:
     """OpenSSL would take it for one more authority, as it does for librdkafka."""
-    stranger = Authority("stranger")
+    stranger = Authority("another")
     lists = [each.revoke().public_bytes(Encoding.PEM) for each in (world.authority, stranger)]
     world.file.write_bytes(stranger.pem + b"".join(lists))
 
@@ -187,7 +187,7 @@ def test_an_unknown_issuer_is_reported_before_its_missing_list(world: World) -> 
     world.write(world.authority.revoke())
 
     with pytest.raises(CertificateNotTrustedError):
-        world.meet(shows=Authority("stranger").issue("broker", names=["localhost"]))
+        world.meet(shows=Authority("another").issue("broker", names=["localhost"]))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Files are looked at for each new connection: new ones are used, broken ones change nothing, ends are told in time."""
+"""Files are checked for each new connection: new ones are used, broken ones ignored, and expiry is logged in time."""
 
 from __future__ import annotations
 

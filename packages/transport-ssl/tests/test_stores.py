@@ -236,7 +236,7 @@ def test_pkcs12_without_its_library_says_what_to_install(stores: Stores, monkeyp
 
 
 def test_the_terminal_is_never_asked_for_a_password(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
-    """OpenSSL would, for an encrypted key, if it were not told that there is none."""
+    """OpenSSL would ask for the password of an encrypted key if it did not get an empty one."""
     monkeypatch.setattr(sys, "stdin", None)
     older = stores.encrypted_key(PrivateFormat.TraditionalOpenSSL)
     with pytest.raises(ConfigError, match="the private key is encrypted"):
