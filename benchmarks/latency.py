@@ -54,11 +54,11 @@ class Client(Protocol):
 class OttlaClient:
     """Client with `send(...).result()`, and `on_delivery`."""
 
-    def __init__(self, servers: str, topic: str, encoder: str) -> None:
+    def __init__(self, servers: str, topic: str, encoder: str, **settings: Any) -> None:
         from ottla import Producer
 
         self._topic = topic
-        self._producer = Producer(bootstrap_servers=servers, linger_ms=0, record_encoder=encoder)
+        self._producer = Producer(bootstrap_servers=servers, linger_ms=0, record_encoder=encoder, **settings)
 
     def awaited(self) -> None:
         """Send one record and wait until it is acknowledged."""

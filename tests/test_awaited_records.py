@@ -23,6 +23,7 @@ import pytest
 
 from ottla import Delivery, DeliveryError, Producer, UndeliveredError
 from ottla.concurrency import signals
+from ottla.sender.io_handoff import HandoffState, IoHandoff
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.mock_cluster import MockCluster
 from ottla_testkit.pytest_plugin import MakeTopic
@@ -79,7 +80,8 @@ def rest(producer: Producer) -> int:
 
 
 def resting(producer: Producer) -> bool:
-    return producer._engine.io_thread._io_handoff._yielding
+    handoff = producer._engine.io_thread._io_handoff
+    return isinstance(handoff, IoHandoff) and handoff._state is not HandoffState.IO_THREAD and not handoff._called
 
 
 def leader(producer: Producer) -> int | None:
@@ -187,6 +189,15 @@ def test_records_that_are_not_awaited_one_at_a_time_are_the_io_threads(producer:
             delivery.result(WAIT)
 
     assert threading.get_ident() not in threads
+
+
+def test_with_the_hand_off_disabled_the_io_thread_runs_all_rounds(cluster: MockCluster) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0, io_handoff_enable=False) as producer:
+        threads = threads_of_rounds(producer)
+        for sent in range(10 * ENOUGH):
+            assert send(producer).result(WAIT).offset == sent
+
+        assert threading.get_ident() not in threads
 
 
 def test_a_producer_that_nobody_uses_for_a_while_watches_its_sockets_again(producer: Producer) -> None:
@@ -536,7 +547,7 @@ def test_a_child_that_another_thread_forks_meanwhile_has_its_ctrl_c(producer: Pr
 def test_another_ctrl_c_breaks_off_a_round_that_hangs_and_the_producer_goes_on(
     cluster: MockCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(signals, "IMPATIENCE", 0.0)
+    monkeypatch.setattr(signals, "HANG_SECONDS", 0.0)
     producer = Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0)
     main = threading.get_ident()
 

@@ -274,7 +274,7 @@ def test_what_is_no_secret_is_shown() -> None:
 
 def test_every_key_of_javas_producer_is_known_by_name() -> None:
     assert len(JAVA_KEYS) == 113
-    own = {"batch.growth.enable", "connection.via", "record.encoder"}
+    own = {"batch.growth.enable", "connection.via", "io.handoff.enable", "record.encoder"}
     of_librdkafka = {"receive.message.max.bytes"}
 
     assert not OPTIONS.keys() - own - of_librdkafka - JAVA_KEYS

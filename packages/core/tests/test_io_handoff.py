@@ -13,7 +13,7 @@ import pytest
 from ottla import DeliveryTimeoutError
 from ottla.accumulator.batch_outcome import Acknowledged
 from ottla.sender import io_handoff
-from ottla.sender.io_handoff import ENOUGH, IoHandoff
+from ottla.sender.io_handoff import AWAITED_IN_A_ROW, HandoffState, IoHandoff
 from simulated_producer import HANG_GUARD, Simulated, simulated
 
 DELIVERY_SECONDS = 120.0
@@ -22,7 +22,7 @@ DELIVERY_SECONDS = 120.0
 @pytest.fixture(autouse=True)
 def _no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The I/O thread does not look up by itself: nothing but a call brings it back."""
-    monkeypatch.setattr(io_handoff, "TICK", HANG_GUARD)
+    monkeypatch.setattr(io_handoff, "CHECK_INTERVAL", HANG_GUARD)
 
 
 def _until(happened: Callable[[], object]) -> None:
@@ -38,11 +38,11 @@ class IoThread:
     def __init__(self, own: IoHandoff) -> None:
         self._helm = own
         self.error: BaseException | None = None
-        own._in_a_row = ENOUGH  # as if so many records had been awaited
+        own._awaited_in_a_row = AWAITED_IN_A_ROW  # as if so many records had been awaited
         own.begin_round()
         self.thread = threading.Thread(target=self._rest, daemon=True)
         self.thread.start()
-        _until(lambda: not own._turn.locked())
+        _until(lambda: own._state is HandoffState.OFFERED)
 
     @property
     def resting(self) -> bool:
@@ -62,9 +62,15 @@ class IoThread:
             self.error = error
 
 
+def _handoff(world: Simulated) -> IoHandoff:
+    handoff = world.thread._io_handoff
+    assert isinstance(handoff, IoHandoff)
+    return handoff
+
+
 @contextmanager
 def _resting(world: Simulated) -> Iterator[IoThread]:
-    resting = IoThread(world.thread._io_handoff)
+    resting = IoThread(_handoff(world))
     try:
         yield resting
     finally:
@@ -119,7 +125,7 @@ def test_who_sends_leaves_the_io_thread_alone_as_long_as_records_are_alone_and_a
         calls: list[bool] = []
         for _ in range(3):
             delivery = world.producer.send("t", b"value")
-            calls.append(world.thread._io_handoff._called)
+            calls.append(_handoff(world)._called)
             delivery.result()
 
     assert calls == [False] * 3
@@ -178,6 +184,28 @@ def test_an_error_in_a_round_is_raised_where_the_io_thread_comes_back() -> None:
         assert str(io_thread.error) == "on purpose"
 
 
+def test_a_second_thread_that_waits_runs_no_round_and_calls_the_io_thread() -> None:
+    with simulated(0) as world, _resting(world) as io_thread:
+        handoff, rounds = _handoff(world), []
+        run_once = world.sender.run_once
+        other = world.producer.send("t", b"other")._batch
+
+        def run_while_another_waits(now: float, *, until: float = 0.0) -> None:
+            rounds.append(threading.get_ident())
+            waiting = threading.Thread(target=handoff.run_while_waiting, args=(other, None))
+            waiting.start()
+            waiting.join(HANG_GUARD)
+            run_once(now, until=until)
+
+        world.sender.run_once = run_while_another_waits  # type: ignore[method-assign]
+        handoff._called, handoff._awaited_in_a_row = False, AWAITED_IN_A_ROW  # as if only one batch had been started
+        handoff.run_while_waiting(other, None)
+        world.sender.run_once = run_once  # type: ignore[method-assign]
+
+        assert rounds == [threading.get_ident()]
+        _until(lambda: not io_thread.resting)
+
+
 def test_nobody_leads_when_the_io_thread_is_at_the_helm() -> None:
     with simulated(0) as world:
         batch = world.producer.send("t", b"value")._batch
@@ -206,12 +234,24 @@ def test_a_thread_that_is_deep_in_calls_leaves_the_round_to_the_io_thread() -> N
 
 def test_the_io_thread_does_not_rest_while_a_request_is_under_way() -> None:
     with simulated(0) as world:
-        own = world.thread._io_handoff
-        own._in_a_row = ENOUGH
+        own = _handoff(world)
+        own._awaited_in_a_row = AWAITED_IN_A_ROW
         own.begin_round()
         world.producer.send("t", b"value")
         world.sender.run_once(world.clock(), until=world.clock())
 
         own.yield_to_callers()  # comes back at once
 
-        assert not own._yielding
+        assert own._state is HandoffState.IO_THREAD
+
+
+def test_with_the_hand_off_disabled_only_the_io_thread_runs_rounds() -> None:
+    with simulated(0, io_handoff_enable=False) as world:
+        for _ in range(2 * AWAITED_IN_A_ROW):
+            batch = world.producer.send("t", b"value")._batch
+            world.thread._io_handoff.run_while_waiting(batch, None)
+            world.thread._io_handoff.yield_to_callers()  # returns at once
+
+            assert batch.outcome is None
+            world.settle()
+            assert isinstance(batch.outcome, Acknowledged)

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from ottla.concurrency import signals
+from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.errors import IllegalStateError
 
 
@@ -54,6 +55,29 @@ class Latch:
             with contextlib.suppress(ValueError):
                 self._gates.remove(gate)
         return self.is_set
+
+
+class AutoResetEvent:
+    """An event that one thread waits for again and again; each wait that it ends resets it.
+
+    `set` waits for no lock, so signal handlers and finalizers may call it at any point, also in the middle of `wait`.
+    """
+
+    __slots__ = ("_gate",)
+
+    def __init__(self, environment: Environment = SYSTEM) -> None:
+        self._gate = environment.lock()  # free: the event is set
+        self._gate.acquire()
+
+    def set(self) -> None:
+        """End the current wait, or the next one."""
+        if self._gate.locked():
+            with contextlib.suppress(RuntimeError):  # another call has set it meanwhile
+                self._gate.release()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until the event is set, at most *timeout* seconds, and reset it; False: time ran out."""
+        return self._gate.acquire(timeout=max(0.0, min(timeout, threading.TIMEOUT_MAX)))
 
 
 class SignalSafeLock:

@@ -28,12 +28,12 @@ _DEFERRED: Final = tuple(
     and number < getattr(signal, "SIGRTMIN", 64)  # each costs 20 ns
 )
 
-IMPATIENCE: Final = 1.0
+HANG_SECONDS: Final = 1.0
 """A block that still runs so many seconds after a signal hangs: the next signal then runs its handler at once."""
 
 _main: int | None = threading.main_thread().ident
 _depth = 0  # of nested blocks on the main thread
-_tell: Callable[[], object] | None = None
+_on_signal: Callable[[], object] | None = None
 _noted: dict[int, float] = {}  # the signals that came in the block, and when each came first
 _seen: list[Any] = []  # the handlers of all signals when they were last read,
 _functions: list[tuple[int, Any]] = []  # those of them that are functions of the program,
@@ -62,13 +62,13 @@ def begin() -> None:
         try:
             handlers = list(map(_handler_of, _DEFERRED))
             if handlers != _seen:
-                _look_at(handlers)
+                _read(handlers)
             for number, _handler in _functions:
                 _handle_by(number, _note)
         except ValueError:  # a subinterpreter, where no handler ever runs
             pass
         except BaseException:
-            _put_back()
+            _restore()
             raise
     _depth += 1  # from here on no handler interrupts
 
@@ -82,16 +82,16 @@ def end() -> None:
     if _depth:
         return
     try:
-        _put_back()
+        _restore()
     except BaseException:  # of a handler: later signals run their handlers by themselves
-        _put_back()
+        _restore()
         _handle()
         raise
     if _noted:
         _handle()
 
 
-def _look_at(handlers: list[Any]) -> None:
+def _read(handlers: list[Any]) -> None:
     global _seen, _functions
     _functions = [
         (number, handler)
@@ -102,7 +102,7 @@ def _look_at(handlers: list[Any]) -> None:
     _seen = handlers
 
 
-def _put_back() -> None:
+def _restore() -> None:
     """Restore the program's handlers, except those that it has replaced itself. Harmless when repeated."""
     for number, handler in _usual.items():
         if _handler_of(number) is _note:
@@ -125,40 +125,40 @@ def _handle() -> None:
 def _note(number: int, frame: FrameType | None) -> None:
     """Note a signal: the handler of every signal in a block."""
     now = time.monotonic()
-    if not _depth or now - _noted.get(number, now) >= IMPATIENCE:
+    if not _depth or now - _noted.get(number, now) >= HANG_SECONDS:
         _noted.pop(number, None)
         _usual[number](number, frame)
         return
     _noted.setdefault(number, now)
-    if _tell is not None:
-        _tell()
+    if _on_signal is not None:
+        _on_signal()
 
 
 class Deferred:
-    """A block, on any thread, that defers signals on the main thread to its end; *tell* is called for each signal."""
+    """A block that defers signals on the main thread to its end; *on_signal* is called for each. For any thread."""
 
-    def __init__(self, tell: Callable[[], object] | None = None) -> None:
-        self._told = tell
+    def __init__(self, on_signal: Callable[[], object] | None = None) -> None:
+        self._on_signal = on_signal
         self._before: Callable[[], object] | None = None
 
     @property
     def noted(self) -> bool:
-        """Return whether a handler is to run at the end."""
-        return bool(_noted)
+        """Return whether a handler is to run at the end, which is so on the main thread only."""
+        return bool(_noted) and on_main_thread()
 
     def __enter__(self) -> Self:
-        global _tell
+        global _on_signal
         begin()
         if on_main_thread():
-            self._before, _tell = _tell, self._told
+            self._before, _on_signal = _on_signal, self._on_signal
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        global _tell
+        global _on_signal
         if on_main_thread():
-            _tell = self._before
+            _on_signal = self._before
         end()
 
 
@@ -185,13 +185,13 @@ def make_way() -> None:
         frame = frame.f_back
 
 
-def _forget_in_child() -> None:
+def _reset_in_child() -> None:
     """Reset the state in a forked child: its block has no end there, and the thread that forked is the main one."""
-    global _main, _depth, _tell
-    _main, _depth, _tell = threading.get_ident(), 0, None
+    global _main, _depth, _on_signal
+    _main, _depth, _on_signal = threading.get_ident(), 0, None
     _noted.clear()
-    _put_back()
+    _restore()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_in_child)
+    os.register_at_fork(after_in_child=_reset_in_child)

@@ -286,6 +286,12 @@ class DeliveryConfig:
         meaning="Requests awaiting an answer on one connection. Up to 5 keep the order when a batch is tried again; "
         "without idempotence only 1 does.",
     )
+    io_handoff: bool = option(
+        "io.handoff.enable",
+        boolean(),
+        default=True,
+        meaning="A thread that awaits one record after the other does the I/O meanwhile; false: the I/O thread does.",
+    )
 
 
 class Idempotence(enum.StrEnum):

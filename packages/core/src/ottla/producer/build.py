@@ -9,6 +9,7 @@ from typing import Any
 
 from ottla.accumulator.build import Queueing
 from ottla.accumulator.sealing import Sealer
+from ottla.concurrency.environment import Environment
 from ottla.config import ProducerConfig
 from ottla.errors.secret import hide_settings
 from ottla.network.build import build_authentication, build_backoff, build_client, build_metadata, build_selector
@@ -18,7 +19,7 @@ from ottla.plugins.selection import Plugins, choose
 from ottla.producer.components import Engine
 from ottla.protocol import PRODUCE
 from ottla.sender.build import build_sender
-from ottla.sender.io_handoff import IoHandoff
+from ottla.sender.io_handoff import IoHandoff, NoHandoff
 from ottla.sender.io_thread import IoThread
 from ottla.sender.node_latency import NodeDelays
 from ottla.sender.produce_request import taken_by
@@ -51,12 +52,16 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
     backoff = build_backoff(config.delivery.retry_backoff, config.delivery.retry_backoff_max)
     selector = build_selector(config.connection, plugins.transport)
     authentication = build_authentication(plugins.mechanism, client_id, selector.wakeup)
-    io_handoff = IoHandoff(
-        run=lambda now, until: sender.run_once(now, until=until),
-        idle=lambda: sender.idle and not client.in_flight(),
-        pending=lambda: accumulator.incomplete > 0,
-        wake=selector.wakeup,
-        clock=clock,
+    io_handoff = (
+        IoHandoff(
+            run=lambda now, until: sender.run_once(now, until=until),
+            idle=lambda: sender.idle and not client.in_flight(),
+            pending=lambda: accumulator.incomplete > 0,
+            wake=selector.wakeup,
+            environment=Environment(clock=clock),
+        )
+        if config.delivery.io_handoff
+        else NoHandoff(selector.wakeup)
     )
     metadata = build_metadata(config, io_handoff.wake, backoff, clock)
     numbering = Numbering.of(config.transactions, backoff, client_id)

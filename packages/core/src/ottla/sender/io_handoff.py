@@ -3,7 +3,7 @@
 A record that is awaited as soon as it was sent would wake the I/O thread and be completed by it. These two thread
 switches take as long as all of Ottla's code. So when the last few records were awaited like that, and nothing is in
 flight, the I/O thread rests. Then `send` does not wake it, and the thread that waits runs the rounds. Any other call
-for a round brings the I/O thread back, and so does its timer: a record that no thread awaits is delayed by two ticks.
+for a round brings the I/O thread back, and so does its timer: a record that no thread awaits is delayed by two checks.
 
 `IoHandoff` does not depend on what a round does, nor a round on it. Code that is documented as for the I/O thread is
 for the thread that runs the rounds. Only callbacks are always deferred to the I/O thread.
@@ -11,32 +11,50 @@ for the thread that runs the rounds. Only callbacks are always deferred to the I
 
 from __future__ import annotations
 
-import contextlib
-import sys
+import enum
 import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Final
 
 from ottla.accumulator.batch import ProducerBatch
-from ottla.concurrency import io_threads, signals
+from ottla.accumulator.io_loop import WokenLoop
+from ottla.concurrency import call_stack, io_threads, signals
+from ottla.concurrency.environment import Environment
+from ottla.concurrency.locks import AutoResetEvent
 
-ENOUGH: Final = 3
+AWAITED_IN_A_ROW: Final = 3
 """The number of records in a row, each alone and awaited before the next one, after which the I/O thread rests."""
 
-TICK: Final = 0.002
+CHECK_INTERVAL: Final = 0.002
 """The interval at which a resting I/O thread checks for records that no thread awaits, in seconds."""
 
-PATIENCE: Final = 0.1
+LONGEST_REST: Final = 0.1
 """Seconds without a round by another thread after which a resting I/O thread polls the sockets again."""
 
 
+class HandoffState(enum.Enum):
+    """The thread that runs the rounds."""
+
+    IO_THREAD = "the I/O thread"
+    OFFERED = "none: the I/O thread rests, and a thread that waits may run them"
+    CALLER = "a thread that waits; the I/O thread rests"
+
+
 class IoHandoff:
-    """The right to run rounds: one thread at a time has it, at first the I/O thread, which alone may give it away.
+    """The right to run rounds: one thread at a time has it, at first the I/O thread, which alone may offer it.
 
     *run* is one round, which waits at most until a given time, and *wake* ends its wait. *idle* returns whether nothing
     at all is queued or in flight; *pending*, for any thread, whether some record is.
     """
+
+    # Why two threads never run rounds at once: `_state` changes only under `_lock`, from IO_THREAD to OFFERED and back
+    # by the I/O thread, from OFFERED to CALLER and back by one waiting thread. The thread that it names is the only one
+    # that uses `_deferred`, `_round_error` and `_polled_at`.
+    #
+    # Why no call of `wake` is lost: finalizers call it, so it takes no lock. It sets `_called`, then `_resume`. The I/O
+    # thread clears `_called` before a round, which does what the call was for, and reads it after each wait. If it is
+    # set after that, so is `_resume`, which ends the next wait.
 
     def __init__(
         self,
@@ -45,75 +63,72 @@ class IoHandoff:
         idle: Callable[[], bool],
         pending: Callable[[], bool],
         wake: Callable[[], object],
-        clock: Callable[[], float],
+        environment: Environment,
     ) -> None:
         self._run = run
         self._idle = idle
         self._pending = pending
         self._wake = wake
-        self._clock = clock
-        self._turn = threading.Lock()
-        self._turn.acquire()
-        self._gate = threading.Lock()  # free: the I/O thread is to run rounds again
-        self._gate.acquire()
-        self._yielding = False
-        self._called = False  # since the I/O thread began its round
-        self.polling_thread: int | None = None
-        self._polled_at = float("-inf")
-        self._lost: BaseException | None = None
-        self._deferred: deque[Callable[[], object]] = deque()
+        self._environment = environment
+        self._clock = environment.clock
+        # Signal handlers never interrupt its owner; a finalizer that does may take it again, and leaves all as it was.
+        self._lock = environment.rlock()
+        self._state = HandoffState.IO_THREAD
+        self._called = False
+        self._resume = AutoResetEvent(environment)
+        self.polling_thread: int | None = None  # each thread only compares it with itself
+        # Changed under the lock
         self._batches_started = 0
-        self._unasked = False  # no thread has waited for the last batch that was begun
-        self._in_a_row = 0
+        self._unawaited = False  # no thread has waited for the last batch yet
+        self._awaited_in_a_row = 0
+        # Used by the thread that runs the rounds
+        self._deferred: deque[Callable[[], object]] = deque()
+        self._round_error: BaseException | None = None
+        self._polled_at = float("-inf")
 
     # For any thread
 
     def wake(self) -> None:
         """Have the I/O thread begin a round at once, unless the caller is a round on another thread."""
-        self._called = True  # before `_yielding` is read: `yield_to_callers` sets that before it reads `_called`
-        if self._yielding and threading.get_ident() != self.polling_thread:
-            self._recall_io_thread()
+        if threading.get_ident() != self.polling_thread:
+            self._called = True
+            self._resume.set()
         self._wake()
 
     def batch_started(self, *, alone: bool) -> None:
         """Note a new batch, *alone* if no other is incomplete; calls `wake` unless its sender will probably wait."""
-        self._batches_started += 1
-        if self._unasked or not alone:
-            self._in_a_row = 0
-        self._unasked = True
-        if not self._yielding or self._in_a_row < ENOUGH:
+        with self._lock:
+            self._batches_started += 1
+            if self._unawaited or not alone:
+                self._awaited_in_a_row = 0
+            self._unawaited = True
+            expected = self._state is not HandoffState.IO_THREAD and self._awaited_in_a_row >= AWAITED_IN_A_ROW
+        if not expected:
             self.wake()
 
     def run_while_waiting(self, batch: ProducerBatch, timeout: float | None) -> None:
         """Run rounds on this thread until the batch has an outcome, if that is possible; may return before."""
-        if self._unasked:
-            self._unasked = False
-            self._in_a_row += 1
-            if self._in_a_row == ENOUGH and not _may_poll():
-                self._in_a_row = 0
-        if not self._yielding or io_threads.on_io_thread():
+        if self._state is HandoffState.IO_THREAD and not self._unawaited:
             return
-        if _deep_in_calls():
-            self._leave_to_io_thread()
-        elif not signals.on_main_thread():
-            self._poll_on_this_thread(batch, timeout, None)
-        elif signals.only_ctrl_c():
-            with signals.Deferred(self._wake) as interrupt:
-                self._poll_on_this_thread(batch, timeout, interrupt)
-        else:
-            self._leave_to_io_thread()
+        if io_threads.on_io_thread():
+            return
+        able = _can_run_rounds()
+        with signals.Deferred(self._wake) as block:
+            if self._take(able=able):
+                self._run_rounds(batch, timeout, block)
 
     def defer(self, work: Callable[[], object]) -> bool:
         """Have the I/O thread do *work*, if the calling thread runs rounds in its place; False: it does not."""
         if threading.get_ident() != self.polling_thread:
             return False
         self._deferred.append(work)
-        self._recall_io_thread()
+        self._recall()
         return True
 
     def forget(self) -> None:
         """Let no thread run rounds in a forked child."""
-        self._yielding = False
+        self._lock = self._environment.rlock()  # another thread of the parent may hold the old one
+        self._state = HandoffState.IO_THREAD
 
     # For the I/O thread
 
@@ -126,91 +141,109 @@ class IoHandoff:
 
         Raises the exception that ended a round on another thread.
         """
-        if self._in_a_row < ENOUGH or not self._idle():
+        if self._awaited_in_a_row < AWAITED_IN_A_ROW or not self._idle():
             return
-        self._yielding = True
-        if self._called:
-            self._yielding = False
-            return
-        self._turn.release()
+        with self._lock:
+            if self._called:
+                return
+            self._polled_at = self._clock()
+            self._state = HandoffState.OFFERED
         try:
-            self._wait_for_call()
-        finally:
-            self._yielding = False
-            self._turn.acquire()
-            self._gate.acquire(blocking=False)
+            self._rest()
+        except BaseException:  # the next round must not begin before a waiting thread has ended its own
+            self.wake()
+            self._rest()
+            raise
         while self._deferred:
             self._deferred.popleft()()
-        if self._lost is not None:
-            lost, self._lost = self._lost, None
-            self._in_a_row = 0
-            raise lost
+        if self._round_error is not None:
+            error, self._round_error = self._round_error, None
+            self._awaited_in_a_row = 0
+            raise error
 
-    def _wait_for_call(self) -> None:
-        rested_at = self._clock()
-        seen = -1  # how many batches had been begun at the last tick, if one of them was pending
-        while not self._gate.acquire(timeout=TICK):
-            if self.polling_thread is not None:
-                continue
-            if not self._pending():
-                seen = -1
-                if self._clock() - max(rested_at, self._polled_at) > PATIENCE:
+    def _rest(self) -> None:
+        """Wait until the I/O thread is called or needed, and take the rounds back."""
+        seen: int | None = None  # how many batches had been started at the last check, if one was pending
+        while True:
+            self._resume.wait(CHECK_INTERVAL)
+            pending = self._pending()
+            with self._lock:
+                if self._state is HandoffState.CALLER:
+                    continue
+                unawaited = pending and seen == self._batches_started
+                unpolled = not pending and self._clock() - self._polled_at > LONGEST_REST
+                if unawaited:
+                    self._awaited_in_a_row = 0
+                if self._called or unawaited or unpolled:
+                    self._state = HandoffState.IO_THREAD
                     return
-            elif seen == self._batches_started:
-                self._in_a_row = 0
-                return
-            else:
-                seen = self._batches_started
+                seen = self._batches_started if pending else None
 
-    # Rounds on the calling thread
+    # For a thread that waits
 
-    def _leave_to_io_thread(self) -> None:
-        """Wake the I/O thread: this thread cannot run rounds safely."""
-        self._in_a_row = 0
+    def _take(self, *, able: bool) -> bool:
+        """Take the rounds if they are offered and this thread is *able* to run them; else the I/O thread gets them."""
+        with self._lock:
+            if self._unawaited:
+                self._unawaited = False
+                self._awaited_in_a_row += 1
+            if not able:
+                self._awaited_in_a_row = 0
+            if self._state is HandoffState.IO_THREAD or self._called:
+                return False
+            if able and self._state is HandoffState.OFFERED:
+                self.polling_thread = threading.get_ident()
+                self._state = HandoffState.CALLER
+                return True
         self.wake()
+        return False
 
-    def _poll_on_this_thread(
-        self, batch: ProducerBatch, timeout: float | None, interrupt: signals.Deferred | None
-    ) -> None:
-        if not self._yielding or not self._turn.acquire(blocking=False):
-            return
-        self.polling_thread = threading.get_ident()
+    def _run_rounds(self, batch: ProducerBatch, timeout: float | None, block: signals.Deferred) -> None:
         io_threads.enter()
         try:
             now = self._clock()
             until = float("inf") if timeout is None else now + timeout
-            while batch.outcome is None and self._yielding and now < until:
-                if interrupt is not None and interrupt.noted:
-                    break
+            while batch.outcome is None and not self._called and not block.noted and now < until:
                 self._run(now, until)
                 now = self._clock()
             self._polled_at = now
-        except BaseException as lost:  # the I/O thread handles it; Ctrl-C and the like are raised here, too
-            self._lost = lost
-            if not isinstance(lost, Exception):
+        except BaseException as error:  # the I/O thread handles it; Ctrl-C and the like are raised here, too
+            self._round_error = error
+            if not isinstance(error, Exception):
                 raise
         finally:
             io_threads.leave()
+            self._give_back(recall=self._round_error is not None or batch.outcome is None)
+
+    def _give_back(self, *, recall: bool) -> None:
+        with self._lock:
             self.polling_thread = None
-            if self._lost is not None or batch.outcome is None:
-                self._recall_io_thread()
-            self._turn.release()
+            if self._state is HandoffState.CALLER:  # not in a forked child
+                self._state = HandoffState.OFFERED
+        if recall or self._called:
+            self._recall()
 
-    def _recall_io_thread(self) -> None:
-        """Have the I/O thread take the rounds back from the thread that runs them."""
-        self._yielding = False
-        with contextlib.suppress(RuntimeError):  # the gate is free already
-            self._gate.release()
-
-
-def _may_poll() -> bool:
-    return not _deep_in_calls() and (not signals.on_main_thread() or signals.only_ctrl_c())
+    def _recall(self) -> None:
+        """Have the I/O thread take the rounds back once no other thread runs them."""
+        self._called = True
+        self._resume.set()
 
 
-def _deep_in_calls() -> bool:
-    """Return whether a round here might reach the recursion limit, which would leave it half done."""
-    try:
-        sys._getframe(sys.getrecursionlimit() // 4)  # before 3.12 C calls count, too, and have no frames
-    except ValueError:
-        return False
-    return True
+class NoHandoff(WokenLoop):
+    """The I/O loop with `io.handoff.enable=false`: only the I/O thread runs rounds."""
+
+    polling_thread: int | None = None
+
+    def forget(self) -> None:
+        """Do nothing."""
+
+    def begin_round(self) -> None:
+        """Do nothing."""
+
+    def yield_to_callers(self) -> None:
+        """Do nothing."""
+
+
+def _can_run_rounds() -> bool:
+    """Return whether no signal handler but that of Ctrl-C and no RecursionError can interrupt a round here."""
+    return not call_stack.is_deep() and (not signals.on_main_thread() or signals.only_ctrl_c())

@@ -16,7 +16,7 @@ from ottla.concurrency.locks import Latch
 from ottla.errors import OttlaError, ProducerClosedError, ProducerFailedError, printable
 from ottla.network import NetworkClient
 from ottla.network.metadata import Metadata
-from ottla.sender.io_handoff import IoHandoff
+from ottla.sender.io_handoff import IoHandoff, NoHandoff
 from ottla.sender.rounds import Rounds
 from ottla.sender.sender import Sender
 
@@ -34,7 +34,7 @@ class IoThread:
         accumulator: RecordAccumulator,
         client: NetworkClient,
         metadata: Metadata,
-        io_handoff: IoHandoff,
+        io_handoff: IoHandoff | NoHandoff,
         name: str,
         clock: Callable[[], float],
     ) -> None:

@@ -6,12 +6,11 @@ A fault of Ottla, a plugin or the system must cost a round and its connections, 
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import threading
 from collections.abc import Callable
 from typing import Final
 
+from ottla.concurrency.locks import AutoResetEvent
 from ottla.errors import counted
 from ottla.errors.log_throttle import ThrottledLog
 from ottla.network.backoff import Backoff
@@ -42,9 +41,8 @@ class Rounds:
         self._name = name
         self._clock = clock
         self._backoff = pause
-        self._hurry = threading.Lock()  # held; no Event, because a handler that interrupts its wait must not set it
-        self._hurry.acquire()
-        self._sleep = sleep or self._sleep_unless_hurried
+        self._hurry = AutoResetEvent()
+        self._sleep = sleep or self._hurry.wait
         self._throttled_log = ThrottledLog(logger, clock=clock)
         self._failures = 0  # in a row
         self._next_at = float("-inf")
@@ -90,17 +88,12 @@ class Rounds:
 
     def hurry(self) -> None:
         """End a pause. For any thread, takes no lock, and may interrupt the pause itself."""
-        with contextlib.suppress(RuntimeError):  # the lock is free already: the next sleep ends at once
-            self._hurry.release()
+        self._hurry.set()
 
     def _recover(self, now: float) -> None:
         assert self._broken is not None
         self._sender.recover(self._broken, now)
         self._broken = None
-
-    def _sleep_unless_hurried(self, seconds: float) -> None:
-        if seconds > 0:
-            self._hurry.acquire(timeout=min(seconds, threading.TIMEOUT_MAX))
 
 
 def _origin(error: BaseException) -> tuple[str, str, int]:

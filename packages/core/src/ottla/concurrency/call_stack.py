@@ -1,0 +1,17 @@
+"""The depth of the calling thread's stack, for code that a RecursionError must not leave half done."""
+
+from __future__ import annotations
+
+import sys
+
+
+def is_deep() -> bool:
+    """Return whether the calls on this thread use a quarter of the recursion limit or more.
+
+    The rest is no exact count: before Python 3.12 calls in C count towards the limit, too, and have no frames.
+    """
+    try:
+        sys._getframe(sys.getrecursionlimit() // 4)
+    except ValueError:  # there are fewer frames
+        return False
+    return True
