@@ -170,7 +170,7 @@ def test_a_broker_has_every_awaited_record_in_order(kafka: KafkaCluster, make_to
     assert [record.value for record in read_back(kafka.bootstrap_servers, topic)] == values
 
 
-@pytest.mark.rule("producer.awaited.nobody")
+@pytest.mark.rule("producer.awaited.none")
 def test_a_record_that_nobody_comes_for_leaves_as_well(producer: Producer) -> None:
     rest(producer)
 

@@ -17,8 +17,8 @@ sys.argv = ["ottla", "plugins"]
 with contextlib.suppress(SystemExit):
     main()
 assert "ottla_transport_ssl.plugin" in sys.modules
-strangers = [name for name in sys.modules if name.partition(".")[0] in ("ottla_testkit", "pytest", "_pytest")]
-assert strangers == [], strangers
+foreign = [name for name in sys.modules if name.partition(".")[0] in ("ottla_testkit", "pytest", "_pytest")]
+assert foreign == [], foreign
 """
 
 

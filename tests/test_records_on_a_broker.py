@@ -230,7 +230,7 @@ def test_callbacks_come_in_order_and_may_send(kafka: KafkaCluster, make_topic: M
 
 
 @pytest.mark.distance
-@pytest.mark.rule("producer.report.unseen", "producer.report.looked-at")
+@pytest.mark.rule("producer.report.unretrieved", "producer.report.retrieved")
 def test_a_failure_that_nobody_looked_at_is_raised_and_one_looked_at_is_not(
     kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:

@@ -66,14 +66,14 @@ def test_whichever_node_dies_every_batch_is_there_once() -> None:
             rows=ROWS,
         )
         course = query.course()
-        killer, told, drivers, done = Killer(kafka, rng), list[BatchWritten](), 1, -1
+        killer, reported, drivers, done = Killer(kafka, rng), list[BatchWritten](), 1, -1
         while done < BATCHES - 1:
             killer.return_all()
             if done >= 0 and (done + 1) % 3 == 0:
                 await_in_sync(kafka, topic, "__transaction_state", "__consumer_offsets")
                 killer.soon(rng.choice([coordinator(kafka, "query"), kafka.leader(topic, rng.randrange(PARTITIONS))]))
             try:
-                told.append(course.write(done + 1, query.batch(done + 1)))
+                reported.append(course.write(done + 1, query.batch(done + 1)))
                 done += 1
             except BatchRefusedError:
                 raise
@@ -87,5 +87,5 @@ def test_whichever_node_dies_every_batch_is_there_once() -> None:
             value for values in read(kafka.bootstrap_servers, topic, partitions=PARTITIONS) for value in values
         )
 
-    print(f"{drivers} drivers, {sum(batch.attempts > 1 for batch in told)} batches tried again")
+    print(f"{drivers} drivers, {sum(batch.attempts > 1 for batch in reported)} batches tried again")
     assert found == Counter(query.values(BATCHES))

@@ -23,7 +23,7 @@ MOST_RECORDS = 40
 
 
 @attrs.define
-class Told:
+class Reported:
     """The reported outcome of each transaction, and its records."""
 
     kept: list[list[bytes]]
@@ -60,7 +60,9 @@ class Killer:
             self._kafka.start(node)
 
 
-def transact(producer: Producer, number: int, told: Told, *, dies: bool, chance: random.Random, killer: Killer) -> None:
+def transact(
+    producer: Producer, number: int, reported: Reported, *, dies: bool, chance: random.Random, killer: Killer
+) -> None:
     """One transaction, in the midst of which its coordinator may die."""
     when = chance.choice(["before", "in the middle", "at the end"]) if dies else ""
     if when == "before":
@@ -81,23 +83,23 @@ def transact(producer: Producer, number: int, told: Told, *, dies: bool, chance:
         killer.soon()
     if chance.random() < 0.2:
         producer.abort_transaction()
-        told.aborted += 1
+        reported.aborted += 1
         return
     try:
         producer.commit_transaction()
     except AbortableTransactionError:
         producer.abort_transaction()
-        told.spoilt += 1
+        reported.spoilt += 1
         return
-    told.committed += 1
+    reported.committed += 1
     for partition, values in enumerate(written):
-        told.kept[partition] += values
+        reported.kept[partition] += values
 
 
 def test_each_transaction_is_wholly_there_or_not_at_all_as_the_producer_was_told() -> None:
     random, name = chance("coordinators"), new_id()
     deadly = random.sample(range(TRANSACTIONS), KILLS)
-    told = Told(kept=[[] for _ in range(PARTITIONS)])
+    reported = Reported(kept=[[] for _ in range(PARTITIONS)])
     with KafkaCluster(nodes=3, config=SOON_MISSED) as kafka:
         kafka.create_topic("t", partitions=PARTITIONS, replication=3, config={"min.insync.replicas": 2})
         killer = Killer(kafka, name, chance("moments"))
@@ -105,12 +107,12 @@ def test_each_transaction_is_wholly_there_or_not_at_all_as_the_producer_was_told
             with transactional(kafka, name, linger_ms=1) as producer:
                 producer.init_transactions()
                 for number in range(TRANSACTIONS):
-                    transact(producer, number, told, dies=number in deadly, chance=random, killer=killer)
+                    transact(producer, number, reported, dies=number in deadly, chance=random, killer=killer)
         finally:
             killer.return_all()
         found = read(kafka.bootstrap_servers, "t", partitions=PARTITIONS)
 
-    print(f"{told.committed} committed, {told.aborted} aborted, {told.spoilt} could only be; {killer.kills} kills")
-    assert found == told.kept
+    print(f"{reported.committed} committed, {reported.aborted} aborted, {reported.spoilt} undone; {killer.kills} kills")
+    assert found == reported.kept
     assert killer.kills == KILLS
-    assert told.committed > TRANSACTIONS // 2
+    assert reported.committed > TRANSACTIONS // 2

@@ -214,7 +214,7 @@ def test_after_closing_an_append_is_refused() -> None:
         queues.append()
 
 
-@pytest.mark.rule("accumulator.append.in-vain")
+@pytest.mark.rule("accumulator.append.unused")
 def test_a_record_that_the_format_cannot_hold_leaves_no_trace() -> None:
     queues = Queues()
 

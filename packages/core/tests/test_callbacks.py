@@ -224,7 +224,7 @@ def test_a_pending_delivery_has_neither_metadata_nor_an_error() -> None:
         assert keyed.partition == keyed.result(0).partition
 
 
-@pytest.mark.rule("producer.report.looked-at")
+@pytest.mark.rule("producer.report.retrieved")
 def test_reading_the_error_of_a_delivery_counts_as_retrieved() -> None:
     with simulated(1) as world:
         world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)

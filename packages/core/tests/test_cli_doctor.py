@@ -45,7 +45,7 @@ def broker() -> Iterator[str]:
 
 
 @pytest.fixture
-def stranger() -> Iterator[str]:
+def server() -> Iterator[str]:
     with serving(hangs_up) as (host, port):
         yield f"{host}:{port}"
 
@@ -62,19 +62,19 @@ def test_when_all_is_well_the_exit_code_is_0_and_it_says_so(broker: str) -> None
     assert all(step.value in result.stdout for step in Step)
 
 
-def test_what_is_wrong_is_said_in_the_last_line_and_by_the_exit_code(stranger: str) -> None:
-    result = run("--bootstrap-servers", stranger)
+def test_what_is_wrong_is_said_in_the_last_line_and_by_the_exit_code(server: str) -> None:
+    result = run("--bootstrap-servers", server)
 
     assert result.exit_code == WRONG
     last = result.stdout.splitlines()[-1]
-    assert last.startswith(f"{stranger}: the server closed the connection without an answer; set security.protocol=")
+    assert last.startswith(f"{server}: the server closed the connection without an answer; set security.protocol=")
 
 
-def test_every_further_failure_is_told_after_the_first(stranger: str) -> None:
-    result = run("--bootstrap-servers", f"{stranger},nowhere.invalid:9092")
+def test_every_further_failure_is_told_after_the_first(server: str) -> None:
+    result = run("--bootstrap-servers", f"{server},nowhere.invalid:9092")
 
     *_table, first, second = result.stdout.splitlines()
-    assert first.startswith(f"{stranger}: the server closed")
+    assert first.startswith(f"{server}: the server closed")
     assert second.startswith("Also: nowhere.invalid:9092: the name")
 
 
@@ -86,9 +86,9 @@ def test_what_stands_in_brackets_is_shown_as_it_is(broker: str) -> None:
     assert last.startswith("[red]t[/t]: the topic does not exist")
 
 
-def test_json_has_the_same_content(stranger: str) -> None:
-    shown = run("--bootstrap-servers", stranger).stdout
-    result = run("--bootstrap-servers", stranger, "--json")
+def test_json_has_the_same_content(server: str) -> None:
+    shown = run("--bootstrap-servers", server).stdout
+    result = run("--bootstrap-servers", server, "--json")
 
     document = json.loads(result.stdout)
     assert result.exit_code == WRONG
@@ -97,7 +97,7 @@ def test_json_has_the_same_content(stranger: str) -> None:
     assert [finding["step"] for finding in document["findings"]] == [step.value for step in Step]
     [failed] = [finding for finding in document["findings"] if finding["verdict"] == "failed"]
     assert failed.keys() == {"step", "subject", "verdict", "seconds", "said", "remedy"}
-    assert failed["subject"] == stranger
+    assert failed["subject"] == server
     assert failed["said"] in shown
 
 

@@ -426,7 +426,7 @@ def test_a_transport_that_cannot_open_is_told_by_its_suite(install: Install, cap
     ("arguments", "told"),
     [
         (["check"], "Missing argument"),
-        (["check", "nobody"], "no plugin named 'nobody' is installed; `ottla plugins` lists what is"),
+        (["check", "missing"], "no plugin named 'missing' is installed; `ottla plugins` lists what is"),
         (["check", "transport:gzip"], "no transport named 'gzip' is installed"),
         (["check", "codec:gzip"], f"'codec' is no kind of plugin; the kinds are {', '.join(KINDS)}"),
         (["check", "gzip", "--config", SECRET], "--config takes KEY=VALUE"),

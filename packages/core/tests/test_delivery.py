@@ -158,7 +158,7 @@ def test_on_delivery_gets_the_metadata_or_the_error_and_never_both() -> None:
     assert [(metadata is None, error is None) for metadata, error in calls] == [(False, True), (True, False)]
 
 
-@pytest.mark.rule("producer.report.looked-at")
+@pytest.mark.rule("producer.report.retrieved")
 @pytest.mark.parametrize("look", ["result", "exception", "callback"])
 def test_every_way_of_looking_at_a_failure_counts(look: str) -> None:
     batch, deliveries = batch_of(2)

@@ -57,7 +57,7 @@ def test_an_account_is_closed_once() -> None:
     assert (dict(report.topics), unseen, error) == ({}, 0, None)
 
 
-@pytest.mark.rule("producer.report.looked-at")
+@pytest.mark.rule("producer.report.retrieved")
 def test_a_look_between_failure_and_report_still_counts() -> None:
     books = DeliveryCounts()
     batch = batch_of(2, outcome=failed())

@@ -1,4 +1,4 @@
-"""Names: an exception ends in Error, and a name that the glossary replaces is used nowhere."""
+"""Names and words: exceptions end in Error; names that the glossary replaces and unusual words are used nowhere."""
 
 from __future__ import annotations
 
@@ -20,6 +20,23 @@ ROOT: Final = Path(__file__).resolve().parents[3]
 GLOSSARY: Final = ROOT / "docs" / "glossary.md"
 ERRORS: Final = ROOT / "docs" / "reference" / "errors.md"
 SOURCES: Final = ("packages", "examples", "tests", "demo", "benchmarks", "tools")
+WORDS: Final = re.compile(
+    r"\b(told|tells?|telling|somebody|nobody|whoever|whom|anew|hopes?|hopeless|in vain|for want of|look(s|ed|ing)? at|"
+    r"fares?|beside|com(e|es|ing) to nothing|came to nothing|is said|go(es)? the way of|strangers?|witness(es)?|doors?|"
+    r"knock(s|ed)?)\b",
+    re.IGNORECASE,
+)
+"""Words that docstrings, comments, messages and documents do without: plainer ones say the same."""
+ALLOWED: Final = re.compile(r"--beside|`tell\(\.\.\.\)`|\{[^{}]*\}")
+"""Text in which such a word is a name of something else; names in a text's braces are code."""
+WORDS_ARE_NAMED_IN: Final = ("test_glossary.py", "test_logging_page.py", "LICENSE", "glossary.md", "rules.md")
+"""Files with a list of such words; the names of tests in docs/rules.md are those of their functions."""
+NOT_YET_IN_TESTS: Final = re.compile(
+    r"nobody looked|created anew|somebody else ends|whoever opened (it|the transaction)"
+)
+NOT_YET_MENDED: Final = re.compile(
+    r"ottla/(accumulator|concurrency|network|producer|recordbatch|sender|transactions)/|accel"
+)
 MODULES: Final = (
     "ottla.errors",
     "ottla_spark.errors",
@@ -47,6 +64,17 @@ def identifiers(text: str) -> Iterator[str]:
             yield token.string
         elif token.type == tokenize.STRING and (written := re.fullmatch(r"""["'](\w+)["']""", token.string)):
             yield written.group(1)
+
+
+def sentences(path: Path) -> Iterator[str]:
+    """The lines of a document, or of a program's comments and texts; a text that is one name is no sentence."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix not in (".py", ".pyx"):
+        yield from text.splitlines()
+        return
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in (tokenize.COMMENT, tokenize.STRING) and not re.fullmatch(r"""["'][\w.-]*["']""", token.string):
+            yield from token.string.splitlines()
 
 
 def exceptions_of(module: ModuleType) -> Iterator[type[BaseException]]:
@@ -83,6 +111,24 @@ def test_documents_call_things_by_the_names_of_the_glossary() -> None:
         for part in (*code_blocks(text), *re.findall(r"`([\w.]+)`", text))
         for name in re.findall(r"\w+", part)
         if name in replaced
+    }
+
+    assert not used
+
+
+def test_sentences_do_without_unusual_words() -> None:
+    documents = [
+        path
+        for pattern in ("*.md", "docs/**/*.md", "packages/core/tests/rules.toml", "tox.ini")
+        for path in ROOT.glob(pattern)
+    ]
+    readmes = [*ROOT.glob("packages/*/README.md"), *ROOT.glob("examples/*/README.md"), *ROOT.glob("benchmarks/*.md")]
+    used = {
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in (*documents, *readmes, *python_files(), *ROOT.glob("packages/*/src/**/*.pyx"))
+        if path.name not in WORDS_ARE_NAMED_IN and not NOT_YET_MENDED.search(path.as_posix())
+        for line in sentences(path)
+        if WORDS.search(NOT_YET_IN_TESTS.sub("", ALLOWED.sub("", line)))
     }
 
     assert not used

@@ -46,7 +46,7 @@ class Onlooker:
         return key, value + self.mark if value is not None else None, (*headers, ("by", self.mark.encode()))
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
-        self.order.append(f"told {self.mark}")
+        self.order.append(f"called {self.mark}")
         self.told.append((metadata, error))
         self.threads.add(threading.current_thread().name)
 
@@ -170,7 +170,7 @@ def test_outcomes_come_in_order_before_the_callback_of_who_sent() -> None:
         order.clear()
         world.settle()
 
-    assert order == ["told 1", "told 2", "callback"] * 3
+    assert order == ["called 1", "called 2", "callback"] * 3
     assert [(metadata.topic, metadata.partition, metadata.offset) for metadata, _error in first.told] == [
         ("t", 0, 0),
         ("t", 0, 1),

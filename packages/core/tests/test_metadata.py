@@ -422,7 +422,7 @@ def test_hints_are_counted_for_topics_in_use_only() -> None:
     assert world.metadata.hints == {}
 
 
-@pytest.mark.rule("metadata.told")
+@pytest.mark.rule("metadata.reported")
 def test_every_change_of_the_cluster_is_told() -> None:
     world = World()
     told: list[Cluster] = []

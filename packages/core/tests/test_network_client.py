@@ -322,7 +322,7 @@ def test_a_broker_that_is_down_is_tried_again_with_growing_pauses() -> None:
     assert set(pauses[5:]) == {1.0}
 
 
-@pytest.mark.rule("network.lost.told")
+@pytest.mark.rule("network.lost.log")
 def test_an_outage_is_logged_once_not_once_a_try(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_of(1)
     machine.cluster.brokers[1].up = False

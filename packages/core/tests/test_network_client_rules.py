@@ -798,7 +798,7 @@ def test_shutting_down_completes_everything_once_and_ends_the_network() -> None:
     assert not machine.network.links
 
 
-@pytest.mark.rule("network.lost.told")
+@pytest.mark.rule("network.lost.log")
 @pytest.mark.parametrize(
     ("what", "told"), [("refusing", "could not connect to seed:9092"), ("black_holes", "socket.connection.setup")]
 )

@@ -147,7 +147,7 @@ def test_a_limit_of_attempts_is_part_of_what_is_tried_next(caplog: pytest.LogCap
     assert "; retrying up to 3 times (retries), and until delivery.timeout.ms (120 s) has passed" in caplog.text
 
 
-@pytest.mark.rule("network.lost.told")
+@pytest.mark.rule("network.lost.log")
 def test_a_broker_that_restarts_is_missed_and_found_again(caplog: pytest.LogCaptureFixture) -> None:
     machine = warm(machine_with_topic(1))
     caplog.clear()
@@ -438,7 +438,7 @@ def test_brokers_that_leave_and_join_the_cluster_are_logged(caplog: pytest.LogCa
     ]
 
 
-@pytest.mark.rule("network.lost.told")
+@pytest.mark.rule("network.lost.log")
 def test_a_bootstrap_server_that_is_not_needed_any_more_is_not_said_to_have_left(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -527,7 +527,7 @@ def test_a_pause_of_minutes_is_not_over_before_its_end(caplog: pytest.LogCapture
     assert len([message for _level, message in lines(caplog) if "throttled" in message]) == 1
 
 
-@pytest.mark.rule("network.lost.told")
+@pytest.mark.rule("network.lost.log")
 def test_a_request_without_an_answer_is_written_with_its_article(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1, request_timeout=2.0)
     machine.network.held.add(1)
@@ -537,13 +537,13 @@ def test_a_request_without_an_answer_is_written_with_its_article(caplog: pytest.
     assert "did not answer an ApiVersions request within request.timeout.ms (2 s)" in caplog.text
 
 
-@pytest.mark.rule("network.lost.told")
+@pytest.mark.rule("network.lost.log")
 def test_an_ipv6_address_is_written_as_bootstrap_servers_takes_it() -> None:
     assert str(Broker(id=1, host="::1", port=9092)) == "broker 1 at [::1]:9092"
     assert str(Broker(id=-1, host="2001:db8::1", port=9092)) == "bootstrap server at [2001:db8::1]:9092"
 
 
-@pytest.mark.rule("network.lost.told")
+@pytest.mark.rule("network.lost.log")
 def test_a_broker_that_ends_a_busy_connection_is_missed_and_found_again(caplog: pytest.LogCaptureFixture) -> None:
     machine = warm(machine_with_topic(1))
     caplog.clear()
@@ -558,7 +558,7 @@ def test_a_broker_that_ends_a_busy_connection_is_missed_and_found_again(caplog: 
     assert ends == "test: broker 1 at broker-1:9092 is connected again, after 0.1 s"
 
 
-@pytest.mark.rule("network.lost.told")
+@pytest.mark.rule("network.lost.log")
 def test_a_broker_that_ends_an_idle_connection_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     machine = warm(machine_with_topic(1))
     machine.run(10.0)

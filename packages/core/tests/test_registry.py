@@ -292,7 +292,7 @@ def test_what_is_no_entry_point_is_told(site: Site, attr: str) -> None:
     assert "is no entry point; write 'module' or 'module:object'" in broken()
 
 
-@pytest.mark.parametrize("attr", [":Nobody", ":hookimpl.x.y"])
+@pytest.mark.parametrize("attr", [":Missing", ":hookimpl.x.y"])
 def test_an_entry_point_to_nothing_is_told(site: Site, attr: str) -> None:
     site.install(GOOD, attr=attr)
 

@@ -59,7 +59,7 @@ def test_a_name_is_answered_later_with_all_its_addresses_and_its_own_name(asked:
     assert len(addresses) == len(expected)
 
 
-@pytest.mark.rule("selector.names.anew")
+@pytest.mark.rule("selector.names.uncached")
 def test_each_question_asks_the_system_anew(asked: Asked) -> None:
     assert asked.answer("localhost") == asked.answer("localhost")
 

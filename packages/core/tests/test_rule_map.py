@@ -33,10 +33,10 @@ def tree(tmp_path: Path) -> Path:
     tests.mkdir(parents=True)
     (tests / "rules.toml").write_text(
         '[parts]\npool = "Memory"\n'
-        '[[rule]]\nid = "pool.fair"\nsays = "Nobody waits twice."\n'
+        '[[rule]]\nid = "pool.fair"\nsays = "No call waits twice."\n'
         '[[rule]]\nid = "pool.metrics"\nsays = "All is counted."\nlater = "metrics"\n'
     )
-    (tests / "test_pool.py").write_text(marked("pool.fair", "nobody_waits_twice"))
+    (tests / "test_pool.py").write_text(marked("pool.fair", "no_call_waits_twice"))
     assert run(tmp_path) == ""
     assert run(tmp_path, "--check") == ""
     return tmp_path
@@ -56,7 +56,7 @@ def test_the_page_leads_from_a_rule_to_its_tests(tree: Path) -> None:
     page = (tree / "docs" / "rules.md").read_text()
 
     assert (
-        "- **pool.fair** Nobody waits twice.\n    - [nobody waits twice](../packages/core/tests/test_pool.py)" in page
+        "- **pool.fair** No call waits twice.\n    - [no call waits twice](../packages/core/tests/test_pool.py)" in page
     )
     assert "Not yet:\n\n- **pool.metrics** (metrics) All is counted." in page
 
@@ -64,7 +64,7 @@ def test_the_page_leads_from_a_rule_to_its_tests(tree: Path) -> None:
 def test_a_rule_without_a_test_is_told(tree: Path) -> None:
     rewrite(tree, "mark.rule", "mark.other", file="packages/core/tests/test_pool.py")
 
-    assert "pool.fair: no test carries this rule (Nobody waits twice.)\n" in run(tree, "--check")
+    assert "pool.fair: no test carries this rule (No call waits twice.)\n" in run(tree, "--check")
 
 
 def test_a_marker_that_names_no_rule_is_told(tree: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_rule_of_no_part_or_there_twice_is_told(tree: Path) -> None:
 
 
 def test_a_stale_page_is_told_and_written_anew(tree: Path) -> None:
-    rewrite(tree, "Nobody waits twice.", "Nobody waits long.")
+    rewrite(tree, "No call waits twice.", "No call waits long.")
 
     assert run(tree, "--check") == "docs/rules.md is stale: run python tools/rules.py\n"
     assert run(tree) == ""

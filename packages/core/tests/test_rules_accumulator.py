@@ -160,7 +160,7 @@ def test_while_one_waits_for_memory_others_append_drain_and_settle() -> None:
     assert second.done()
 
 
-@pytest.mark.rule("accumulator.append.again", "accumulator.append.in-vain")
+@pytest.mark.rule("accumulator.append.again", "accumulator.append.unused")
 def test_of_two_who_wait_to_begin_a_batch_the_second_takes_the_firsts_and_gives_its_memory_back() -> None:
     queues = InLine(buffer_memory=18_000, batch_size=9_000)
     queues.append(bytes(8_000), partition=1)
@@ -177,7 +177,7 @@ def test_of_two_who_wait_to_begin_a_batch_the_second_takes_the_firsts_and_gives_
     assert [batch.count for batch in drain_all(queues)] == [2]
 
 
-@pytest.mark.rule("accumulator.append.in-vain", "producer.close.refuses")
+@pytest.mark.rule("accumulator.append.unused", "producer.close.refuses")
 def test_who_waits_for_memory_when_it_closes_is_refused_and_leaves_nothing_behind() -> None:
     queues = InLine(buffer_memory=10_000, batch_size=9_000)
     queues.append(bytes(8_000), partition=0)

@@ -239,7 +239,7 @@ def test_one_unanswered_attempt_is_enough_for_the_broker_to_hold_it_perhaps() ->
     assert machine.log() == [b"a"]
 
 
-@pytest.mark.rule("batch.error.tells")
+@pytest.mark.rule("batch.error.content")
 def test_an_error_tells_where_it_was_sent_how_often_for_how_long_and_why_in_vain() -> None:
     machine = machine_with_topic(request_timeout=2.0, delivery_timeout=5.0)
     machine.send(b"warm", partition=1)
@@ -264,7 +264,7 @@ def test_an_error_tells_where_it_was_sent_how_often_for_how_long_and_why_in_vain
     assert float(told[3]) >= 2.0
 
 
-@pytest.mark.rule("batch.error.tells")
+@pytest.mark.rule("batch.error.content")
 def test_an_error_of_what_was_never_sent_says_so() -> None:
     machine = machine_with_topic(delivery_timeout=5.0)
     machine.send(b"warm")
@@ -316,7 +316,7 @@ def test_a_callback_that_raises_harms_neither_the_callbacks_behind_it_nor_the_me
     assert machine.pool.free == machine.pool.capacity
 
 
-@pytest.mark.rule("producer.report.looked-at")
+@pytest.mark.rule("producer.report.retrieved")
 def test_what_a_callback_was_told_counts_as_looked_at_and_only_that() -> None:
     batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
     batch.append(None, b"v", (), 0, lambda _delivery: None)

@@ -160,7 +160,7 @@ def test_closing_takes_back_what_those_in_line_had_collected() -> None:
 
 Step = tuple[str, int]
 sizes = st.integers(min_value=1, max_value=CAPACITY)
-actions = st.sampled_from(("take", "take some", "wait", "wait in vain", "give back"))
+actions = st.sampled_from(("take", "take some", "wait", "wait until the time-out", "give back"))
 steps = st.lists(st.tuples(actions, sizes), max_size=14)
 
 
@@ -226,7 +226,7 @@ def test_the_books_balance_whoever_takes_waits_gives_up_or_gives_back(steps: lis
         "take": take,
         "take some": take_some,
         "wait": wait,
-        "wait in vain": wait_in_vain,
+        "wait until the time-out": wait_in_vain,
         "give back": give_back,
     }
     for name, number in steps:

@@ -426,7 +426,7 @@ def test_an_exception_in_a_with_block_is_raised_with_a_note_of_what_was_not_deli
         assert world.sender.idle
 
 
-@pytest.mark.rule("producer.close.exception", "producer.report.unseen")
+@pytest.mark.rule("producer.close.exception", "producer.report.unretrieved")
 def test_without_an_exception_a_with_block_raises_what_was_not_delivered() -> None:
     with simulated(1) as world, pytest.raises(UndeliveredError):
         fail_one(world)
@@ -435,7 +435,7 @@ def test_without_an_exception_a_with_block_raises_what_was_not_delivered() -> No
 # Reports
 
 
-@pytest.mark.rule("producer.report.unseen", "producer.report.looked-at")
+@pytest.mark.rule("producer.report.unretrieved", "producer.report.retrieved")
 @pytest.mark.parametrize("look", ["result", "exception", "on_delivery", "add_done_callback", "nothing"])
 def test_a_failure_is_raised_by_flush_unless_somebody_looked(look: str) -> None:
     with simulated(1) as world:

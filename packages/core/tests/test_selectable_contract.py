@@ -31,7 +31,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
 # Connecting
 
 
-@pytest.mark.rule("selector.connect.told")
+@pytest.mark.rule("selector.connect.reported")
 def test_a_connection_is_reported_once_when_it_is_ready(world: World) -> None:
     world.begin(1)
     told = world.until(lambda told: told.connected)
@@ -40,7 +40,7 @@ def test_a_connection_is_reported_once_when_it_is_ready(world: World) -> None:
     assert world.poll(0.0).nothing
 
 
-@pytest.mark.rule("selector.connect.told")
+@pytest.mark.rule("selector.connect.reported")
 def test_a_refused_connection_is_reported_with_its_error(world: World) -> None:
     world.begin_refused(1)
     told = world.until(lambda told: told.disconnected)

@@ -30,7 +30,7 @@ def selector() -> Iterator[Selector]:
     made.shutdown()
 
 
-@pytest.mark.rule("selector.connect.told")
+@pytest.mark.rule("selector.connect.reported")
 def test_a_connection_is_told_of_once_it_is_ready(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
 
@@ -95,7 +95,7 @@ def test_what_had_arrived_before_the_peer_closed_is_still_read(selector: Selecto
     assert isinstance(events.disconnected[1], ConnectionFailedError)
 
 
-@pytest.mark.rule("selector.connect.told")
+@pytest.mark.rule("selector.connect.reported")
 def test_a_refused_connection_names_the_address(selector: Selector, listener: socket.socket) -> None:
     host, port = listener.getsockname()
     listener.close()

@@ -124,7 +124,7 @@ def test_a_batch_that_the_topic_does_not_take_says_what_to_change() -> None:
     assert "max.message.bytes" in str(delivery.exception())
 
 
-@pytest.mark.rule("batch.error.tells", "sender.retry.time")
+@pytest.mark.rule("batch.error.content", "sender.retry.time")
 def test_an_error_for_ever_ends_with_the_delivery_timeout_and_tells_the_history() -> None:
     machine = machine_with_topic(1, delivery_timeout=10.0)
     machine.cluster.brokers[1].codes = deque([ErrorCode.NOT_ENOUGH_REPLICAS] * 10_000)

@@ -62,7 +62,7 @@ with local_spark(folder / "warehouse", **events) as spark:
         try:
             frame.write.format("ottla").options(**{**options, **wrong}).mode("append").save()
         except PySparkException as error:
-            print("told:", error)
+            print("raised:", error)
     frame.limit(0).write.format("ottla").options(**options).mode("append").save()
     frame.write.parquet(str(folder / "in"))
     stream = spark.readStream.schema("value string").parquet(str(folder / "in"))
@@ -71,7 +71,7 @@ with local_spark(folder / "warehouse", **events) as spark:
     try:
         query.awaitTermination(int(WITHIN))
     except PySparkException as error:
-        print("told:", error)
+        print("raised:", error)
     print(query.status, query.lastProgress, query.recentProgress)
     query.explain(True)
 """
@@ -95,7 +95,7 @@ def test_secrets_are_nowhere_to_be_read(tmp_path: Path) -> None:
 
     recorded = [path.read_text() for path in events.rglob("*") if path.is_file() and not path.name.startswith(".")]
     assert ended.returncode == 0, ended.stderr[-4000:]
-    assert ended.stdout.count("told: ") == 4
+    assert ended.stdout.count("raised: ") == 4
     assert "cannot be sent" in ended.stdout
     assert "ottla: the write" in ended.stderr  # what is printed besides commits can be searched
     assert any("ottla" in text for text in recorded)
