@@ -149,5 +149,5 @@ def test_an_owner_that_was_replaced_is_told_so_by_everything(world: World) -> No
             lambda: owner.end(old, commit=True),
             lambda: owner.end(old, commit=False),
         ):
-            with pytest.raises(ProducerFencedError, match="is in other hands"):
+            with pytest.raises(ProducerFencedError, match="has another owner"):
                 call()

@@ -23,8 +23,8 @@ from ottla.transactions import PreparedTransaction
 from ottla.transactions.admin.blocking_client import Asking
 from ottla.transactions.admin.connect import connect
 from ottla.transactions.admin.descriptions import described
-from ottla.transactions.requests import initialize
-from ottla.transactions.transactional_requests import end
+from ottla.transactions.requests import InitProducerId
+from ottla.transactions.transactional_requests import EndTxn
 from ottla_spark.exactly_once import accept_loss, adopt, forget
 from ottla_spark.exactly_once.driver.cluster import Fate
 from ottla_spark.exactly_once.driver.commit import commit
@@ -156,12 +156,12 @@ def test_a_second_batch_within_our_own_transaction_does_not_count(kafka: KafkaCl
     with driver(given) as cluster, wire(kafka) as asked:
         lease = plan(cluster, name).lease
         stranger = new_id()
-        asked.run(initialize(transactional_id=stranger, timeout_ms=60_000, current=None), stranger)
+        asked.run(InitProducerId(transactional_id=stranger, timeout_ms=60_000), stranger)
         too_early = produce(asked, shared, lease, forged, sequence=0, claims=stranger)
         honest = produce(asked, shared, lease, entry(status=Status.VOID).to_bytes(), sequence=0, claims=lease_id(name))
         behind = produce(asked, shared, lease, forged, sequence=1, claims=stranger)
         owner = ProducerId(id=lease.producer_id, epoch=lease.epoch)
-        asked.run(end(lease_id(name), owner, commit=True, txn_v2=True), lease_id(name))
+        asked.run(EndTxn(transactional_id=lease_id(name), owner=owner, commit=True, txn_v2=True), lease_id(name))
         last = plan(cluster, name).last
 
     assert too_early is ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -391,7 +391,7 @@ def test_rolled_over_producer_ids_double_and_skip_nothing(
     """Whatever step uses up the last epoch: the lease taken, the batch recorded, or its end noted."""
     given = settings(kafka, name, **({"ledger_topic": shared} if is_shared else {}))
     with wire(kafka) as asked:
-        request = initialize(transactional_id=lease_id(name), timeout_ms=30_000, current=None)
+        request = InitProducerId(transactional_id=lease_id(name), timeout_ms=30_000)
         while (answer := asked.run(request, lease_id(name))[0]).producer_epoch < LAST_EPOCH - 12:
             pass
     ids = {answer.producer_id}

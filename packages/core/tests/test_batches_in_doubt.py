@@ -407,7 +407,7 @@ def test_who_joined_a_transaction_cannot_leave_it_well_with_a_batch_in_doubt(ver
         world.cluster.brokers[1].codes += [AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
         world.cluster.brokers[1].codes += [ErrorCode.NOT_ENOUGH_REPLICAS]
         world.producer.send("t", b"doubtful", partition=0)
-        with pytest.raises(AbortableTransactionError, match="have whoever opened it abort it"):
+        with pytest.raises(AbortableTransactionError, match="its owner has to abort it"):
             world.producer.leave_transaction()
         with pytest.raises(AbortableTransactionError):
             world.producer.send("t", b"following", partition=0)

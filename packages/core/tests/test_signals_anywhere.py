@@ -88,7 +88,7 @@ def locks(producer: Producer) -> list[Any]:
     ]
     found += [producer._spent.flush._lock, producer._spent.metadata_wait._lock]
     if producer._transactions is not None:
-        found.append(producer._transactions.manager._lock.raw)
+        found.append(producer._transactions.manager._state.lock.raw)
     return found
 
 
@@ -306,6 +306,7 @@ def end_open(producer: Producer) -> None:
         case "COMMITTING":
             producer.commit_transaction(WAIT)
         case _:
-            if manager._pending is not None and manager._pending.unclaimed and manager._pending.ended:
+            result = manager._state.result
+            if result is not None and result.unclaimed and result.ended:
                 with suppress(Exception):
-                    getattr(producer, manager._pending.what)(WAIT)
+                    getattr(producer, result.method)(WAIT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable
 
@@ -33,8 +34,9 @@ from ottla.transactions.error_actions import TRANSACTION_ERROR_ACTIONS, Coordina
 from ottla.transactions.manager import TransactionManager
 from ottla.transactions.offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from ottla.transactions.prepared import PreparedTransaction
-from ottla.transactions.states import MOVES, NEXT_STEPS, State
-from ottla.transactions.transactional_requests import add_partitions
+from ottla.transactions.request_source import RequestSource
+from ottla.transactions.states import NEXT_STEPS, TRANSITIONS, State
+from ottla.transactions.transactional_requests import AddPartitionsToTxn
 from ottla_testkit.simulation import SimulatedCluster
 from simulated_producer import Simulated, simulated
 
@@ -58,6 +60,11 @@ def begun(world: Simulated) -> Producer:
 def manager(world: Simulated) -> TransactionManager:
     assert world.producer._transactions is not None
     return world.producer._transactions.manager
+
+
+def requests_of(world: Simulated) -> RequestSource:
+    assert world.sender._coordination is not None
+    return world.sender._coordination._request_source
 
 
 def committed(world: Simulated, partition: int = 0) -> list[bytes | None]:
@@ -281,9 +288,9 @@ def test_a_call_at_the_wrong_moment_says_where_the_producer_stands_and_what_to_c
 
 
 def test_every_state_has_its_moves_and_its_advice() -> None:
-    assert set(MOVES) == set(NEXT_STEPS) == set(State)
-    assert all(State.FATAL_ERROR in moves for state, moves in MOVES.items() if state is not State.FATAL_ERROR)
-    assert MOVES[State.FATAL_ERROR] == frozenset()
+    assert set(TRANSITIONS) == set(NEXT_STEPS) == set(State)
+    assert all(State.FATAL_ERROR in moves for state, moves in TRANSITIONS.items() if state is not State.FATAL_ERROR)
+    assert TRANSITIONS[State.FATAL_ERROR] == frozenset()
 
 
 @pytest.mark.parametrize("call", [name for name in CALLS if name != "send"])
@@ -518,6 +525,42 @@ def test_a_coordinator_that_moves_is_found_again(version: int) -> None:
 
         assert committed(world) == [b"v"]
         assert requests(world).count("FindCoordinator") == 2
+
+
+def searches(world: Simulated) -> list[float]:
+    """The times of FindCoordinator requests in ten seconds of `init_transactions`, in rounds of 5 ms."""
+    found: list[float] = []
+    with pytest.raises(TransactionTimeoutError):
+        world.producer.init_transactions(0)
+    end = world.clock() + 10.0
+    while world.clock() < end:
+        before = requests(world).count("FindCoordinator")
+        world.round(until=world.clock() + 0.005)
+        found += [world.clock()] * (requests(world).count("FindCoordinator") - before)
+    return found
+
+
+@pytest.mark.rule("sender.coordinator.backoff")
+@pytest.mark.parametrize("listed", [True, False])
+def test_an_unreachable_coordinator_is_searched_with_exponential_backoff(listed: bool) -> None:
+    cluster = cluster_of()
+    config = {"retry.backoff.ms": 100, "retry.backoff.max.ms": 1_000}
+    with simulated(cluster=cluster, transactional_id="x", config=config) as world:
+        cluster.coordinator = 2 if listed else 9
+        if listed:
+            world.network.refusing.add("broker-2")
+        times = searches(world)
+        pauses = [after - before for before, after in itertools.pairwise(times)]
+
+        assert 10 <= len(times) <= 20
+        assert all(
+            0.8 * expected <= pause <= 1.2 * expected + 0.05
+            for pause, expected in zip(pauses, [0.1, 0.2, 0.4, 0.8, *[1.0] * 20], strict=False)
+        ), pauses
+        cluster.coordinator = 1
+        world.producer.init_transactions()
+
+        assert manager(world).state is State.READY
 
 
 def test_servers_that_refuse_us_all_are_told_at_once() -> None:
@@ -881,13 +924,13 @@ def test_of_several_partitions_the_one_that_is_the_reason_decides(codes: tuple[E
     with simulated(cluster=cluster_of(1), transactional_id="x") as world:
         begun(world)
         partitions = [("t", 0), ("t", 1)]
-        request = add_partitions("x", ProducerId(id=1, epoch=0), partitions)
+        request = AddPartitionsToTxn("x", ProducerId(id=1, epoch=0), partitions)
         results = [
             AddPartitionsToTxnPartitionResult(partition_index=number, partition_error_code=code)
             for number, code in enumerate(codes)
         ]
         topic = AddPartitionsToTxnTopicResult(name="t", results_by_partition=results)
-        manager(world).on_response(
+        requests_of(world).on_response(
             request, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic]), world.clock()
         )
 

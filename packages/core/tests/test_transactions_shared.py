@@ -137,9 +137,9 @@ def test_a_record_that_is_given_up_tells_that_the_transaction_must_be_aborted() 
         world.producer.join_transaction(opened(cluster))
         cluster.brokers[1].codes = deque([ErrorCode.INVALID_RECORD])
         refused = world.producer.send("t", b"v", partition=0)
-        with pytest.raises(AbortableTransactionError, match="have whoever opened it abort it, and close this producer"):
+        with pytest.raises(AbortableTransactionError, match="its owner has to abort it; close this producer"):
             world.producer.leave_transaction()
-        with pytest.raises(AbortableTransactionError, match="have whoever opened it abort it"):
+        with pytest.raises(AbortableTransactionError, match="its owner has to abort it"):
             world.producer.join_transaction(opened(cluster))
 
         world.run_until(refused.done)
@@ -155,7 +155,7 @@ def test_leaving_can_be_waited_for_once_more() -> None:
         world.know("t")
         cluster.brokers[1].codes = deque([ErrorCode.NOT_ENOUGH_REPLICAS] * 3)
         world.producer.send("t", b"v", partition=0)
-        with pytest.raises(TransactionTimeoutError, match="leaving a transaction that somebody else ends"):
+        with pytest.raises(TransactionTimeoutError, match="leaving a shared transaction, which its owner ends"):
             world.producer.leave_transaction(timeout=0.05)
 
         assert world.producer.leave_transaction().acknowledged == 1
@@ -171,9 +171,9 @@ def test_calls_out_of_turn_are_refused() -> None:
             producer.join_transaction(opened(cluster, "y"))
         producer.join_transaction(opened(cluster))
         for call in (producer.commit_transaction, producer.abort_transaction, producer.prepare_transaction):
-            with pytest.raises(IllegalStateError, match="whoever opened the transaction ends it"):
+            with pytest.raises(IllegalStateError, match="the transaction's owner ends it"):
                 call()
-        with pytest.raises(IllegalStateError, match="somebody else ends"):
+        with pytest.raises(IllegalStateError, match="which its owner ends"):
             producer.join_transaction(opened(cluster))
         producer.leave_transaction()
         with pytest.raises(IllegalStateError, match="not initialized"):

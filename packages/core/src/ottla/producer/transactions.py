@@ -1,4 +1,4 @@
-"""The transaction methods of a producer: a state change of the manager, a cut between records, and a bounded wait."""
+"""The transaction methods of a producer: a state change, the end of open batches, and a bounded wait."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Transactions:
         return self.manager.prepared if keep_prepared else None
 
     def begin(self) -> None:
-        """Let records be queued."""
+        """Allow records to be queued."""
         self._check("begin_transaction")
         self.manager.begin_transaction()
 
     def send_offsets(self, offsets: Mapping[object, object], group: object, timeout: float | None) -> None:
-        """Make a group's positions part of the transaction."""
+        """Add a group's offsets to the transaction."""
         self._check("send_offsets_to_transaction")
         self._wait(self.manager.send_offsets(OffsetsToSend.checked(offsets, group)), timeout)
 
@@ -50,7 +50,7 @@ class Transactions:
         self._check("commit_transaction" if commit else "abort_transaction")
         with signals.Deferred():  # the call that changes the state must also note that every record is queued
             pending = self.manager.end(commit=commit)
-            self._cut()
+            self._queue_all_records()
         try:
             self._wait(pending, timeout)
         except TransactionTimeoutError:
@@ -58,7 +58,7 @@ class Transactions:
         except TransactionError:
             self.accumulator.report()  # this error reports the failed records, so `flush` and `close` need not
             raise
-        report, _unseen, _error = self.accumulator.report()  # after an abort, failed records need no report
+        report, _unretrieved, _error = self.accumulator.report()  # after an abort, failed records need no report
         return report
 
     def prepare(self, timeout: float | None) -> PreparedTransaction:
@@ -66,44 +66,44 @@ class Transactions:
         self._check("prepare_transaction")
         with signals.Deferred():
             pending = self.manager.prepare()
-            self._cut()
+            self._queue_all_records()
         self._wait(pending, timeout)
         prepared = self.manager.prepared
-        assert prepared is not None, "that is what was waited for"
+        assert prepared is not None, "its result was awaited"
         return prepared
 
     def join(self, shared: SharedTransaction) -> None:
-        """Let records be queued for another process's transaction."""
+        """Allow records to be queued for another process's transaction."""
         self._check("join_transaction")
         self.manager.join(shared)
 
     def leave(self, timeout: float | None) -> DeliveryReport:
-        """Wait until every record is written, and report the outcomes; the transaction goes on."""
+        """Wait until every record is written, and report the outcomes; the transaction stays open."""
         self._check("leave_transaction")
         with signals.Deferred():
             pending = self.manager.leave()
-            self._cut()
+            self._queue_all_records()
         self._wait(pending, timeout)
-        report, _unseen, _error = self.accumulator.report()  # an error was raised above
+        report, _unretrieved, _error = self.accumulator.report()  # an error was raised above
         return report
 
-    def _cut(self) -> None:
-        """Let the transaction have the records that are queued now, and no others."""
+    def _queue_all_records(self) -> None:
+        """Close the open batches, so that the transaction has the records that are queued now, and no others."""
         self.accumulator.seal_open_batches()
         self.manager.all_records_queued()
         self.wake()
 
     def _wait(self, pending: TransactionalRequestResult, timeout: float | None) -> None:
         self.wake()
-        seconds = self.max_block if timeout is None else timeout
+        seconds, limit = (self.max_block, "max.block.ms") if timeout is None else (timeout, "timeout")
         if not pending.wait(seconds):
             raise TransactionTimeoutError(
-                f"{pending.what} was not done within {seconds:g} s ({'max.block.ms' if timeout is None else 'timeout'}"
-                f"): {self.manager.where()}; call it again to wait for the same outcome"
+                f"{pending.method} was not done within {seconds:g} s ({limit}): "
+                f"{self.manager.describe()}; call it again to wait for the same outcome"
             )
 
-    def _check(self, what: str) -> None:
+    def _check(self, method: str) -> None:
         if io_threads.on_io_thread():
             raise IllegalStateError(
-                f"{what} inside a delivery callback would wait for itself; call it from another thread"
+                f"{method} inside a delivery callback would wait for itself; call it from another thread"
             )

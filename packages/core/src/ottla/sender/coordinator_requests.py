@@ -33,15 +33,15 @@ class Coordination:
         self._metadata = metadata
         self._accumulator = accumulator
         self._log = CoordinationLog(client_id=client_id)
-        self._under_way: CoordinatorRequest | None = None
+        self._in_flight: CoordinatorRequest | None = None
 
     @property
     def idle(self) -> bool:
-        """Return whether an orderly end has nothing to wait for here."""
+        """Return whether an orderly close has nothing to wait for here."""
         return self._request_source.idle
 
     def close(self) -> None:
-        """Have an open transaction aborted, because the producer closes. For any thread."""
+        """Abort an open transaction, because the producer closes. For any thread."""
         self._request_source.close()
 
     def abort_pending(self, error: OttlaError) -> None:
@@ -50,10 +50,10 @@ class Coordination:
 
     def recover(self, error: OttlaError, now: float) -> None:
         """Repair the state after a failed round: a request is sent again unless its response was accepted."""
-        request = self._under_way
+        request = self._in_flight
         if request is not None:
             self._request_source.on_disconnect(request, error, now)
-            self._under_way = None
+            self._in_flight = None
         self._request_source.recover()
 
     def run(self, now: float) -> float:
@@ -65,13 +65,14 @@ class Coordination:
         if self._metadata.fatal_error is not None:
             request_source.fail_fatally(self._metadata.fatal_error)
         if request_source.queued_batches is QueuedBatches.ABORT:
-            self._judge_queued()  # first: EndTxn may be sent only when no batch of the transaction is left
+            self._fail_queued()  # first: EndTxn may be sent only when no batch of the transaction is left
         request = request_source.next_request(now, settled=not self._accumulator.incomplete)
-        self._judge_queued()  # `next_request` may have ended the transaction
-        due_at = request_source.due_at() if request is None else self._ask(request, now)
+        self._fail_queued()  # `next_request` may have ended the transaction
+        due_at = request_source.due_at() if request is None else self._send(request, now)
         return min(due_at, self._log.due_at()) if self._log.active else due_at
 
-    def _judge_queued(self) -> None:
+    def _fail_queued(self) -> None:
+        """Fail queued batches that cannot be sent."""
         queued_batches, cause = self._request_source.queued_batches, self._request_source.cause
         match queued_batches:
             case QueuedBatches.SEND:
@@ -84,7 +85,7 @@ class Coordination:
             case _:
                 assert_never(queued_batches)
 
-    def _ask(self, coordinator_request: CoordinatorRequest, now: float) -> float:
+    def _send(self, coordinator_request: CoordinatorRequest, now: float) -> float:
         node = self._request_source.node(coordinator_request)
         if node is None:
             node = self._client.least_loaded(now)
@@ -105,12 +106,12 @@ class Coordination:
                 UnsupportedVersionError(f"broker {node} does not offer {coordinator_request.message.name} requests"),
             )
             return now
-        self._under_way = coordinator_request
+        self._in_flight = coordinator_request
         self._request_source.begin(coordinator_request)
         request = Request(
             message=coordinator_request.message,
             body=lambda version: [
-                coordinator_request.message.request(version).encode(coordinator_request.content(version))
+                coordinator_request.message.request(version).encode(coordinator_request.build(version))
             ],
             on_complete=lambda completion: self._on_response(coordinator_request, completion),
             floor=coordinator_request.floor,
@@ -127,4 +128,4 @@ class Coordination:
         else:
             self._request_source.on_response(request, completion.answer, completion.now)
         self._log.note(request.message.name, self._request_source, completion.now)
-        self._under_way = None
+        self._in_flight = None

@@ -10,7 +10,7 @@ import attrs
 from ottla.accumulator.sequences import Sequences
 from ottla.config import Idempotence, TransactionsConfig
 from ottla.network.backoff import Backoff
-from ottla.transactions.producer_id import Idempotence as IdempotentAgenda
+from ottla.transactions.producer_id import ProducerIdRequests
 from ottla.transactions.request_source import RequestSource
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class Numbering:
-    """Sequences, the source of requests for them, and the transaction manager; None for parts that do not exist."""
+    """Sequences, the source of requests for them, and the transaction manager; None: the part does not exist."""
 
     sequences: Sequences | None = None
     request_source: RequestSource | None = None
@@ -34,22 +34,18 @@ class Numbering:
             sequences = Sequences(required=config.idempotence is Idempotence.REQUIRED)
             return cls(
                 sequences=sequences,
-                request_source=IdempotentAgenda(sequences=sequences, backoff=backoff, client_id=client_id),
+                request_source=ProducerIdRequests(sequences=sequences, backoff=backoff, client_id=client_id),
             )
         # Imported late: the messages of transactions cost every program 10 ms at its start, also one without
         # transactions.
         from ottla.transactions.manager import TransactionManager
+        from ottla.transactions.transaction_requests import TransactionRequests
+        from ottla.transactions.transaction_state import TransactionState
 
         sequences = Sequences(transactional=True, required=True)
-        manager = TransactionManager(
-            transactional_id=config.transactional_id,
-            timeout_ms=config.timeout,
-            two_phase=config.two_phase,
-            sequences=sequences,
-            backoff=backoff,
-            client_id=client_id,
-        )
-        return cls(sequences=sequences, request_source=manager, manager=manager)
+        state = TransactionState(transactional_id=config.transactional_id, client_id=client_id, sequences=sequences)
+        requests = TransactionRequests(state, timeout_ms=config.timeout, two_phase=config.two_phase, backoff=backoff)
+        return cls(sequences=sequences, request_source=requests, manager=TransactionManager(state))
 
     @property
     def admit(self) -> Callable[[], object] | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import assert_never
 
-from ottla.errors import ProtocolError
 from ottla.transactions.error_actions import CoordinatorRequestKind
 from ottla.transactions.requests import CoordinatorRequest, Target
-from ottla.transactions.transactional_requests import find_coordinator
+from ottla.transactions.transactional_requests import FindCoordinator
 
 
 class Coordinators:
@@ -19,7 +18,7 @@ class Coordinators:
         self._groups: dict[str, int] = {}
 
     def node(self, request: CoordinatorRequest) -> int | None:
-        """The broker to ask; None means any broker, or a coordinator that has to be found first."""
+        """The receiver of a request; None: any broker, or a coordinator that has to be found first."""
         match request.target:
             case Target.ANY:
                 return None
@@ -35,8 +34,8 @@ class Coordinators:
         if request.target is Target.ANY or self.node(request) is not None:
             return request
         if request.target is Target.GROUP:
-            return find_coordinator(request.key, group=True)
-        return find_coordinator(self._transactional_id, group=False)
+            return FindCoordinator(key=request.key, group=True)
+        return FindCoordinator(key=self._transactional_id, group=False)
 
     def learn(self, request: CoordinatorRequest, node: int) -> None:
         """Note the coordinator that a FindCoordinator request found."""
@@ -51,20 +50,3 @@ class Coordinators:
             self._transaction = None
         elif request.target is Target.GROUP:
             self._groups.pop(request.key, None)
-
-
-def found(request: CoordinatorRequest, answer: Any) -> Any:
-    """The part of a FindCoordinator response for *request*; from version 4 a response has several keys."""
-    if not answer.coordinators:
-        return answer
-    return next((each for each in answer.coordinators if each.key == request.key), answer.coordinators[0])
-
-
-def nobody(coordinator: Any) -> ProtocolError | None:
-    """The error if a response without an error code names an impossible broker; None if the broker is possible.
-
-    Negative ids are those of our bootstrap servers, and -1 is Kafka's "no node".
-    """
-    if coordinator.node_id >= 0:
-        return None
-    return ProtocolError(f"an answer to FindCoordinator names broker {coordinator.node_id}, which no broker can be")

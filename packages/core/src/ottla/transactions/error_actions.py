@@ -26,12 +26,12 @@ class TransactionErrorAction(enum.Enum):
     """Actions of the transaction manager for an error code; later members take precedence."""
 
     DONE = "it is done"
-    RETRY = "ask again after a backoff"
-    REFIND = "find the coordinator, then ask again"
-    REFUSED = "the producer is not initialized; it may be tried again once the cause is mended"
+    RETRY = "send it again after a backoff"
+    REFIND = "find the coordinator, then send it again"
+    REFUSED = "the producer is not initialized; init_transactions may be called again"
     ABORTABLE = "the transaction can only be aborted"
-    FENCED = "another producer has taken the transactional id over: fatal"
-    FATAL = "the producer can do nothing more"
+    FENCED = "another producer has the transactional id: fatal"
+    FATAL = "the producer can only be closed"
 
 
 _C = ErrorCode
@@ -118,12 +118,12 @@ TRANSACTION_ERROR_ACTIONS: Final[Mapping[CoordinatorRequestKind, Mapping[ErrorCo
     )
 )
 
-_WEIGHTS: Final = {ruling: weight for weight, ruling in enumerate(TransactionErrorAction)}
+_PRECEDENCE: Final = {action: place for place, action in enumerate(TransactionErrorAction)}
 
 
-def last_word(kind: CoordinatorRequestKind, codes: Iterable[ErrorCode]) -> ErrorCode:
-    """The deciding code of several in one response: the one whose action comes last in `TransactionErrorAction`."""
-    return max(codes, key=lambda code: _WEIGHTS[TRANSACTION_ERROR_ACTIONS[kind][code]])
+def deciding_code(kind: CoordinatorRequestKind, codes: Iterable[ErrorCode]) -> ErrorCode:
+    """The code that decides in a response with several: its action comes last in `TransactionErrorAction`."""
+    return max(codes, key=lambda code: _PRECEDENCE[TRANSACTION_ERROR_ACTIONS[kind][code]])
 
 
 FATAL_FOR_A_TRANSACTION: Final = frozenset(

@@ -58,7 +58,7 @@ class OffsetsToSend:
 def _group(group: object) -> ConsumerGroupMetadata:
     try:
         return ConsumerGroupMetadata(
-            group.group_id,  # type: ignore[attr-defined]  # somebody else's object of the same shape
+            group.group_id,  # type: ignore[attr-defined]  # an object of another client with these fields
             group.generation_id,  # type: ignore[attr-defined]
             group.member_id,  # type: ignore[attr-defined]
             getattr(group, "group_instance_id", None),
@@ -86,7 +86,7 @@ def _position(position: object) -> OffsetAndMetadata:
             found = OffsetAndMetadata(position)
         case _ if isinstance(getattr(position, "offset", None), int):
             found = OffsetAndMetadata(
-                position.offset,  # type: ignore[attr-defined]  # somebody else's object of the same shape
+                position.offset,  # type: ignore[attr-defined]  # an object of another client with these fields
                 getattr(position, "metadata", None) or "",
             )
         case _:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from collections.abc import Iterable
 
 import attrs
 
-from ottla.errors import ErrorCode, OttlaError, error_code
+from ottla.errors import OttlaError
 from ottla.transactions.offsets import OffsetsToSend, TopicPartition
 from ottla.transactions.pending_result import TransactionalRequestResult
-from ottla.transactions.requests import CoordinatorRequest
 
 
 @attrs.define(eq=False)
 class PendingOffsetCommit:
-    """A group's offsets: `unwritten` partitions, and `announced` once the coordinator has added the group."""
+    """A group's offsets: `unwritten` partitions, and `group_added` once the coordinator has added the group."""
 
     sending: OffsetsToSend
     pending: TransactionalRequestResult
     unwritten: dict[TopicPartition, None]
-    announced: bool = False
+    group_added: bool = False
 
 
 class PendingOffsetCommits:
@@ -50,20 +49,12 @@ class PendingOffsetCommits:
             pending.end()
         return pending
 
-    def on_response(self, request: CoordinatorRequest, answer: Any) -> list[ErrorCode]:
-        """Note the offsets that a TxnOffsetCommit response confirms; return the code of each requested partition."""
-        results = {
-            (topic.name, each.partition_index): error_code(each.error_code)
-            for topic in answer.topics
-            for each in topic.partitions
-        }
-        codes = [results.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR) for partition in request.partitions]
-        for partition, code in zip(request.partitions, codes, strict=True):
-            if code is ErrorCode.NONE:
-                self.first.unwritten.pop(partition, None)
-        return codes
+    def note_written(self, partitions: Iterable[TopicPartition]) -> None:
+        """Note offsets of the first commit that are written."""
+        for partition in partitions:
+            self.first.unwritten.pop(partition, None)
 
-    def done(self) -> None:
+    def complete_first(self) -> None:
         """Complete the first commit."""
         self.first.pending.end()
         self._waiting.popleft()
@@ -71,7 +62,7 @@ class PendingOffsetCommits:
     def recover(self) -> None:
         """Complete commits that are written but not marked as done, after an exception in a round."""
         while self._waiting and not self.first.unwritten:
-            self.done()
+            self.complete_first()
 
     def drop(self, error: OttlaError) -> None:
         """Fail all commits."""

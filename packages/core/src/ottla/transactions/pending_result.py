@@ -7,15 +7,15 @@ from ottla.errors import OttlaError
 
 
 class TransactionalRequestResult:
-    """One operation; it ends once, with an error or without. For any thread.
+    """The result of one call of `method`; it ends once, with an error or without. For any thread.
 
     `unclaimed`: no caller has got the result yet, so a repeated call returns it.
     """
 
-    __slots__ = ("_ended", "error", "unclaimed", "what")
+    __slots__ = ("_ended", "error", "method", "unclaimed")
 
-    def __init__(self, what: str) -> None:
-        self.what = what
+    def __init__(self, method: str) -> None:
+        self.method = method
         self.error: OttlaError | None = None
         self.unclaimed = True
         self._ended = Latch()

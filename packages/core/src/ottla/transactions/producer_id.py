@@ -6,29 +6,32 @@ import logging
 from typing import Any
 
 from ottla.accumulator.sequences import Sequences
-from ottla.errors import BrokerError, ErrorCode, OttlaError, ProtocolError, UnsupportedVersionError, error_code
+from ottla.errors import BrokerError, OttlaError, UnsupportedVersionError
 from ottla.network.backoff import Backoff
-from ottla.recordbatch.stamp import ProducerId
-from ottla.transactions.error_actions import TRANSACTION_ERROR_ACTIONS, CoordinatorRequestKind, TransactionErrorAction
+from ottla.transactions.error_actions import TransactionErrorAction
 from ottla.transactions.request_source import QueuedBatches
-from ottla.transactions.requests import CoordinatorRequest, initialize
+from ottla.transactions.requests import CoordinatorRequest, InitProducerId
+from ottla.transactions.response_actions import ProducerIdAssigned, RequestFailed
 
 logger = logging.getLogger(__name__)
 
 NO_TIMEOUT_MS = 2**31 - 1
 
 
-class Idempotence:
-    """Gets an owner for `sequences`. Turns them off if brokers have no producer ids and idempotence is not required."""
+class ProducerIdRequests:
+    """The requests for an owner of `sequences`.
+
+    Turns idempotence off if brokers have no producer ids and it is not required.
+    """
 
     def __init__(self, *, sequences: Sequences, backoff: Backoff, client_id: str) -> None:
         self._sequences = sequences
         self._backoff = backoff
         self._client_id = client_id
-        self._under_way = False
+        self._in_flight = False
         self._failures = 0
         self._retry_at = float("-inf")
-        self._untold = False
+        self._unreported = False
         self.cause: OttlaError | None = None
 
     @property
@@ -52,19 +55,19 @@ class Idempotence:
     def next_request(self, now: float, *, settled: bool) -> CoordinatorRequest | None:
         """An InitProducerId request, while there is no id."""
         sequences = self._sequences
-        if sequences.owner is not None or sequences.off or self._under_way:
+        if sequences.owner is not None or sequences.off or self._in_flight:
             return None
-        if self.cause is not None and (self._untold or settled):
-            self._untold = False
+        if self.cause is not None and (self._unreported or settled):
+            self._unreported = False
             return None  # queued batches fail; the next request follows once there is more to send
         if now < self._retry_at:
             return None
         self.cause = None
-        return initialize(transactional_id=None, timeout_ms=NO_TIMEOUT_MS, current=None)
+        return InitProducerId(transactional_id=None, timeout_ms=NO_TIMEOUT_MS)
 
     def due_at(self) -> float:
         """The time of the next attempt."""
-        waiting = self._sequences.owner is None and not self._sequences.off and not self._under_way
+        waiting = self._sequences.owner is None and not self._sequences.off and not self._in_flight
         return self._retry_at if waiting and self.cause is None else float("inf")
 
     def node(self, request: CoordinatorRequest) -> int | None:
@@ -73,36 +76,32 @@ class Idempotence:
 
     def begin(self, request: CoordinatorRequest) -> None:
         """Note that a request is in flight."""
-        self._under_way = True
+        self._in_flight = True
 
     def on_response(self, request: CoordinatorRequest, answer: Any, now: float) -> None:
         """Take the id, or retry, or fail what is queued."""
-        self._under_way = False
-        code = error_code(answer.error_code)
-        if code is ErrorCode.NONE and answer.producer_id < 0:
-            self.on_disconnect(request, ProtocolError("an answer to InitProducerId has no id"), now)
-            return
-        if code is ErrorCode.NONE:
-            self._failures = 0
-            self._sequences.obstacle = None
-            self._sequences.begin_epoch(ProducerId(id=answer.producer_id, epoch=answer.producer_epoch))
-            logger.debug("%s: %s", self._client_id, self._sequences.owner)
-            return
-        error = BrokerError(code)
-        if TRANSACTION_ERROR_ACTIONS[CoordinatorRequestKind.INITIALIZE][code] in (
-            TransactionErrorAction.RETRY,
-            TransactionErrorAction.REFIND,
-        ):
-            self.on_disconnect(request, error, now)
-        else:
-            self._retry_at = now + self._backoff.delay(self._failures)
-            self._refuse(
-                BrokerError(code, f"{code.meaning} It gives no producer id; enable.idempotence=false does without one")
-            )
+        self._in_flight = False
+        match request.handle(answer):
+            case ProducerIdAssigned(owner=owner):
+                self._failures = 0
+                self._sequences.obstacle = None
+                self._sequences.begin_epoch(owner)
+                logger.debug("%s: %s", self._client_id, owner)
+            case RequestFailed(action=TransactionErrorAction.RETRY | TransactionErrorAction.REFIND, error=error):
+                self.on_disconnect(request, error, now)
+            case RequestFailed(error=error):
+                assert isinstance(error, BrokerError), "other errors are retriable"
+                self._retry_at = now + self._backoff.delay(self._failures)
+                self._refuse(
+                    BrokerError(
+                        error.code,
+                        f"{error.code.meaning} It gives no producer id; enable.idempotence=false does without one",
+                    )
+                )
 
     def on_disconnect(self, request: CoordinatorRequest, error: OttlaError, now: float) -> None:
         """Retry after a backoff."""
-        self._under_way = False
+        self._in_flight = False
         logger.debug("%s: no producer id yet: %s", self._client_id, error)
         self._sequences.obstacle = error
         self._retry_at = now + self._backoff.delay(self._failures)
@@ -110,7 +109,7 @@ class Idempotence:
 
     def on_unsupported_version(self, request: CoordinatorRequest, error: OttlaError) -> None:
         """Do without an id, or fail what is queued if one is required: brokers before 0.11 have no producer ids."""
-        self._under_way = False
+        self._in_flight = False
         if self._sequences.required:
             self._refuse(
                 UnsupportedVersionError(
@@ -126,7 +125,7 @@ class Idempotence:
 
     def _refuse(self, cause: OttlaError) -> None:
         self.cause = cause
-        self._untold = True
+        self._unreported = True
 
     def fail_fatally(self, error: OttlaError) -> None:
         """Do nothing: no caller waits for an id, and records fail by other means."""

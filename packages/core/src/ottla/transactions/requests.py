@@ -1,18 +1,19 @@
-"""A request of idempotence or transactions as a value: content and receiver; nothing is sent here."""
+"""A request of idempotence or transactions: content, receiver, and the meaning of its response; no I/O."""
 
 from __future__ import annotations
 
+import abc
 import enum
-from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import attrs
 
+from ottla.errors import BrokerError, ErrorCode, ProtocolError, error_code
 from ottla.protocol.message import Message
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest
 from ottla.recordbatch.stamp import ProducerId
-from ottla.transactions.error_actions import CoordinatorRequestKind
-from ottla.transactions.offsets import TopicPartition
+from ottla.transactions.error_actions import TRANSACTION_ERROR_ACTIONS, CoordinatorRequestKind, TransactionErrorAction
+from ottla.transactions.response_actions import ProducerIdAssigned, RequestFailed, ResponseAction
 
 _FIRST_THAT_BUMPS: Final = 3
 _LAST_STABLE: Final = 5
@@ -27,49 +28,105 @@ class Target(enum.Enum):
     GROUP = "the group's coordinator"
 
 
+class CoordinatorRequest(abc.ABC):
+    """One request, sent in a version from `floor` to `ceiling`."""
+
+    __slots__ = ()
+
+    @property
+    @abc.abstractmethod
+    def kind(self) -> CoordinatorRequestKind:
+        """Its row in the table of error actions."""
+
+    @property
+    @abc.abstractmethod
+    def message(self) -> Message[Any, Any]:
+        """Its structs in all versions."""
+
+    @property
+    @abc.abstractmethod
+    def target(self) -> Target:
+        """Its receiver."""
+
+    @property
+    def floor(self) -> int:
+        """The first version that has all its fields."""
+        return 0
+
+    @property
+    def ceiling(self) -> int | None:
+        """The last version to use; None: the last one that both sides know."""
+        return None
+
+    @property
+    def key(self) -> str:
+        """The id of its group; in FindCoordinator also the transactional id."""
+        return ""
+
+    @abc.abstractmethod
+    def build(self, version: int) -> Any:
+        """Return the struct for a version."""
+
+    @abc.abstractmethod
+    def handle(self, response: Any) -> ResponseAction:
+        """Return what a response means for the transaction."""
+
+    def failure(self, code: ErrorCode) -> RequestFailed | None:
+        """The action for an error code; None if it is no error."""
+        action = TRANSACTION_ERROR_ACTIONS[self.kind][code]
+        return None if action is TransactionErrorAction.DONE else RequestFailed(action, BrokerError(code))
+
+
 @attrs.frozen(kw_only=True)
-class CoordinatorRequest:
-    """One request: `content` builds its struct for a version from `floor` to `ceiling`.
+class InitProducerId(CoordinatorRequest):
+    """Get a producer id; with *current*, the same producer id with another epoch (KIP-360)."""
 
-    `key` is the id of a group, or in FindCoordinator also the transactional id.
-    """
+    transactional_id: str | None
+    timeout_ms: int
+    current: ProducerId | None = None
+    two_phase: bool = False
+    keep_prepared: bool = False
 
-    kind: CoordinatorRequestKind
-    target: Target
-    message: Message[Any, Any]
-    content: Callable[[int], Any]
-    floor: int = 0
-    ceiling: int | None = None
-    key: str = ""
-    partitions: Sequence[TopicPartition] = ()
+    kind = CoordinatorRequestKind.INITIALIZE
+    message = INIT_PRODUCER_ID
 
+    @property
+    def target(self) -> Target:
+        """The coordinator; without a transactional id any broker."""
+        return Target.ANY if self.transactional_id is None else Target.COORDINATOR
 
-def initialize(
-    *,
-    transactional_id: str | None,
-    timeout_ms: int,
-    current: ProducerId | None,
-    two_phase: bool = False,
-    keep_prepared: bool = False,
-) -> CoordinatorRequest:
-    """InitProducerId; with *current* it asks for the same producer id with another epoch."""
+    @property
+    def floor(self) -> int:
+        """The version of KIP-939 or KIP-360, if it needs their fields."""
+        if self.two_phase or self.keep_prepared:
+            return _TWO_PHASE
+        return 0 if self.current is None else _FIRST_THAT_BUMPS
 
-    def content(version: int) -> InitProducerIdRequest:
+    @property
+    def ceiling(self) -> int:
+        """The last version that is not in development, unless it needs KIP-939."""
+        return _TWO_PHASE if self.two_phase or self.keep_prepared else _LAST_STABLE
+
+    def build(self, version: int) -> InitProducerIdRequest:
+        """Return the struct for a version."""
         return InitProducerIdRequest(
-            transactional_id=transactional_id,
-            transaction_timeout_ms=timeout_ms,
-            producer_id=-1 if current is None else current.id,
-            producer_epoch=-1 if current is None else current.epoch,
-            enable_2pc=two_phase,
-            keep_prepared_txn=keep_prepared,
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=self.timeout_ms,
+            producer_id=-1 if self.current is None else self.current.id,
+            producer_epoch=-1 if self.current is None else self.current.epoch,
+            enable_2pc=self.two_phase,
+            keep_prepared_txn=self.keep_prepared,
         )
 
-    newest = two_phase or keep_prepared
-    return CoordinatorRequest(
-        kind=CoordinatorRequestKind.INITIALIZE,
-        target=Target.ANY if transactional_id is None else Target.COORDINATOR,
-        message=INIT_PRODUCER_ID,
-        content=content,
-        floor=_TWO_PHASE if newest else 0 if current is None else _FIRST_THAT_BUMPS,
-        ceiling=_TWO_PHASE if newest else _LAST_STABLE,
-    )
+    def handle(self, response: Any) -> ProducerIdAssigned | RequestFailed:
+        """Return the id, or the failure."""
+        failure = self.failure(error_code(response.error_code))
+        if failure is not None:
+            return failure
+        if response.producer_id < 0 or response.producer_epoch < 0:
+            error = ProtocolError("an answer to InitProducerId has no id")
+            return RequestFailed(TransactionErrorAction.RETRY, error)
+        return ProducerIdAssigned(
+            owner=ProducerId(id=response.producer_id, epoch=response.producer_epoch),
+            transaction_open=response.ongoing_txn_producer_id >= 0,
+        )

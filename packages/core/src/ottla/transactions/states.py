@@ -16,19 +16,19 @@ class State(enum.Enum):
     READY = "ready, no transaction open"
     IN_TRANSACTION = "in a transaction"
     PREPARED = "holding a prepared transaction"
-    JOINED = "in a transaction that somebody else ends"
-    LEAVING = "leaving a transaction that somebody else ends"
+    JOINED = "in a shared transaction, which its owner ends"
+    LEAVING = "leaving a shared transaction, which its owner ends"
     COMMITTING = "committing"
     ABORTING = "aborting"
     ABORTABLE_ERROR = "in a transaction that failed"
     FATAL_ERROR = "failed for good"
 
 
-MOVES: Final[Mapping[State, frozenset[State]]] = MappingProxyType(
+TRANSITIONS: Final[Mapping[State, frozenset[State]]] = MappingProxyType(
     {
         State.UNINITIALIZED: frozenset({State.INITIALIZING, State.JOINED, State.FATAL_ERROR}),
         State.INITIALIZING: frozenset({State.READY, State.PREPARED, State.UNINITIALIZED, State.FATAL_ERROR}),
-        State.READY: frozenset({State.IN_TRANSACTION, State.UNINITIALIZED, State.FATAL_ERROR}),
+        State.READY: frozenset({State.IN_TRANSACTION, State.FATAL_ERROR}),
         State.IN_TRANSACTION: frozenset(
             {State.COMMITTING, State.ABORTING, State.PREPARED, State.ABORTABLE_ERROR, State.FATAL_ERROR}
         ),
@@ -50,12 +50,18 @@ NEXT_STEPS: Final[Mapping[State, str]] = MappingProxyType(
         State.READY: "call begin_transaction",
         State.IN_TRANSACTION: "send, or call commit_transaction or abort_transaction",
         State.PREPARED: "call commit_transaction or abort_transaction, or complete it from elsewhere",
-        State.JOINED: "send, or call leave_transaction; whoever opened the transaction ends it",
+        State.JOINED: "send, or call leave_transaction; the transaction's owner ends it",
         State.LEAVING: "call leave_transaction again to wait for it",
         State.COMMITTING: "call commit_transaction again to wait for it",
         State.ABORTING: "call abort_transaction again to wait for it",
         State.ABORTABLE_ERROR: "call abort_transaction, then begin another one",
-        State.FATAL_ERROR: "close this producer; a new one can go on",
+        State.FATAL_ERROR: "close this producer and make a new one",
     }
 )
 """A caller's possible next steps, for error messages."""
+
+CAN_SEND: Final = frozenset({State.IN_TRANSACTION, State.JOINED})
+"""The states in which records may be queued."""
+
+CAN_FAIL: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING, State.PREPARED, State.JOINED, State.LEAVING})
+"""The states in which a transaction can still fail."""

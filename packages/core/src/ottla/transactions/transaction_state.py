@@ -1,4 +1,4 @@
-"""The state machine of a transactional producer: its state, its error, and the caller that waits for a change.
+"""The state of a transactional producer, which its callers and the I/O thread share.
 
 All errors about a state are made here; each names the state, the cause, and what the caller may do next.
 """
@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import logging
 
+import attrs
+
+from ottla.accumulator.sequences import Sequences
 from ottla.concurrency.locks import LoggingLock
 from ottla.errors import (
     AbortableTransactionError,
@@ -18,80 +21,128 @@ from ottla.errors import (
     ProducerFencedError,
     TransactionError,
 )
+from ottla.transactions.current_transaction import CurrentTransaction
+from ottla.transactions.error_actions import FATAL_FOR_A_TRANSACTION
+from ottla.transactions.pending_offsets import PendingOffsetCommits
 from ottla.transactions.pending_result import TransactionalRequestResult
-from ottla.transactions.states import MOVES, NEXT_STEPS, State
+from ottla.transactions.states import CAN_FAIL, NEXT_STEPS, TRANSITIONS, State
 
 logger = logging.getLogger(__name__)
 
 
-class TransactionStateMachine:
-    """The state of one producer, and its transitions. `cause` is the error that calls raise after a failure."""
+@attrs.define(eq=False, kw_only=True)
+class TransactionState:
+    """The state of one producer and its transitions. Methods need `lock`.
 
-    def __init__(self, *, transactional_id: str, client_id: str) -> None:
-        self.transactional_id = transactional_id
-        self.state = State.UNINITIALIZED
-        self.cause: OttlaError | None = None
-        self._client_id = client_id
-        self._lock = LoggingLock()
-        self._pending: TransactionalRequestResult | None = None  # of the last requested change of state
+    `cause` is the error that calls raise after a failure. `result` is that of the last call that changed the state.
+    `keep_prepared`: InitProducerId must keep a prepared transaction (KIP-939). `cluster_version` is the cluster's
+    `transaction.version` now, for the next transaction.
+    """
 
-    def _let_go(self, error: OttlaError) -> None:
-        """Drop the rest of a failed transaction."""
-        raise NotImplementedError
+    transactional_id: str
+    client_id: str
+    sequences: Sequences
+    lock: LoggingLock = attrs.field(factory=LoggingLock, init=False)
+    state: State = attrs.field(default=State.UNINITIALIZED, init=False)
+    current: CurrentTransaction = attrs.field(factory=CurrentTransaction, init=False)
+    offsets: PendingOffsetCommits = attrs.field(factory=PendingOffsetCommits, init=False)
+    cause: OttlaError | None = attrs.field(default=None, init=False)
+    result: TransactionalRequestResult | None = attrs.field(default=None, init=False)
+    keep_prepared: bool = attrs.field(default=False, init=False)
+    cluster_version: int = attrs.field(default=0, init=False)
 
-    def _transition_to(self, state: State) -> None:
-        assert state in MOVES[self.state], f"{self.state} to {state} is no legal move"
-        self.state = state
+    # Methods for callers' threads
 
-    def _require(self, what: str, *allowed: State) -> None:
+    def require(self, method: str, *allowed: State) -> None:
         """Raise unless the state is one of *allowed*: the error of the failure, or an IllegalStateError."""
-        last = self._pending
-        if last is not None and last.unclaimed and last.ended and last.error is None and last.what != "close":
+        last = self.result
+        if last is not None and last.unclaimed and last.ended and last.error is None and last.method != "close":
             raise IllegalStateError(
-                f"{what} cannot be called now: {last.what} ran out of time; call it again first, to learn its outcome"
+                f"{method} cannot be called now: {last.method} ran out of time; call it again first, to get its outcome"
             )
         if self.state in allowed:
             return
         if self.cause is not None:
-            raise _anew(self.cause)
+            raise _copy(self.cause)
         raise IllegalStateError(
-            f"{what} cannot be called now: the producer with transactional.id {self.transactional_id!r} is "
+            f"{method} cannot be called now: the producer with transactional.id {self.transactional_id!r} is "
             f"{self.state.value}; {NEXT_STEPS[self.state]}"
         )
 
-    def _promise(self, what: str) -> TransactionalRequestResult:
-        self._end_pending(IllegalStateError(f"{what} was called meanwhile"))
-        self._pending = TransactionalRequestResult(what)
-        return self._pending
+    def begin_result(self, method: str) -> TransactionalRequestResult:
+        """The result for the caller of *method*; the one before ends."""
+        self.end_result(IllegalStateError(f"{method} was called meanwhile"))
+        self.result = TransactionalRequestResult(method)
+        return self.result
 
-    def _same(self, what: str) -> TransactionalRequestResult | None:
-        """The pending result of an earlier call of the same method that timed out; None if there is none."""
-        pending = self._pending
-        same = pending is not None and pending.unclaimed and pending.what == what and pending.error is None
-        return pending if same else None
+    def repeated(self, method: str) -> TransactionalRequestResult | None:
+        """The result of an earlier call of the same method that timed out; None if there is none."""
+        result = self.result
+        same = result is not None and result.unclaimed and result.method == method and result.error is None
+        return result if same else None
 
-    def _end_pending(self, error: OttlaError | None = None) -> None:
-        if self._pending is not None:
-            self._pending.end(error)
+    def end_result(self, error: OttlaError | None = None) -> None:
+        """Give the waiting caller its result."""
+        if self.result is not None:
+            self.result.end(error)
 
-    def _refuse(self, error: OttlaError) -> None:
+    # Transitions
+
+    def transition_to(self, state: State) -> None:
+        """Change the state."""
+        assert state in TRANSITIONS[self.state], f"{self.state} cannot be followed by {state}"
+        self.state = state
+
+    def check_records(self) -> None:
+        """Fail the transaction, or the producer, after a record failed."""
+        failure = self.sequences.failure
+        if failure is None or self.state not in CAN_FAIL:
+            return
+        cause = failure.__cause__
+        if isinstance(cause, BrokerError) and cause.code in FATAL_FOR_A_TRANSACTION:
+            self.transition_to_fatal(cause)
+        else:
+            self.transition_to_abortable(failure)
+
+    def advance(self, *, settled: bool) -> None:
+        """Make the transitions that need no request to a broker; *settled*: every queued record has its outcome."""
+        if not self.current.all_records_queued or not settled or self.offsets:
+            return
+        if self.state is State.PREPARED:
+            self.end_result()
+        elif self.state is State.LEAVING:
+            self.current = CurrentTransaction()
+            self.transition_to(State.UNINITIALIZED)
+            self.end_result()
+        elif self.state in (State.COMMITTING, State.ABORTING) and not self.current.started:
+            self.complete()
+
+    def complete(self) -> None:
+        """Make the producer ready for the next transaction."""
+        self.current = self.current.complete(uncertain=self.sequences.uncertain)
+        self.sequences.begin_transaction()
+        self.cause = None
+        self.transition_to(State.READY)
+        self.end_result()
+
+    def refuse(self, error: OttlaError) -> None:
         """Fail the initialization; the caller may try again."""
         refusal = TransactionError(
-            f"the producer with transactional.id {self.transactional_id!r} could not be initialized: {error}; mend "
+            f"the producer with transactional.id {self.transactional_id!r} could not be initialized: {error}; fix "
             "the cause, then call init_transactions again"
         )
         refusal.__cause__ = error
-        self._transition_to(State.UNINITIALIZED)
-        self._end_pending(refusal)
+        self.transition_to(State.UNINITIALIZED)
+        self.end_result(refusal)
 
-    def _transition_to_abortable(self, cause: OttlaError) -> None:
-        """Fail the open transaction; it can only be aborted."""
+    def transition_to_abortable(self, cause: OttlaError) -> None:
+        """Fail the open transaction; it can only be aborted. A shared one is aborted by its owner."""
         if self.state in (State.JOINED, State.LEAVING):
             shared = AbortableTransactionError(
-                f"the shared transaction of {self.transactional_id!r} cannot be committed: {cause}; have whoever "
-                "opened it abort it, and close this producer"
+                f"the shared transaction of {self.transactional_id!r} cannot be committed: {cause}; its owner has to "
+                "abort it; close this producer"
             )
-            self._end_for_good(shared, cause)
+            self._fail_for_good(shared, cause)
             return
         error = AbortableTransactionError(
             f"the transaction of {self.transactional_id!r} cannot be committed: {cause}; call abort_transaction, then "
@@ -99,38 +150,54 @@ class TransactionStateMachine:
         )
         error.__cause__ = cause
         self.cause = error
-        self._transition_to(State.ABORTABLE_ERROR)
-        self._lock.log(logger, logging.WARNING, "%s: a transaction failed: %s", self._client_id, error)
-        self._end_pending(error)
-        self._let_go(error)
+        self.transition_to(State.ABORTABLE_ERROR)
+        self.lock.log(logger, logging.WARNING, "%s: a transaction failed: %s", self.client_id, error)
+        self.end_result(error)
+        self.drop(error)
 
-    def _transition_to_fenced(self, cause: OttlaError) -> None:
+    def transition_to_fenced(self, cause: OttlaError) -> None:
+        """Fail the producer, because it does not have its transactional id any more."""
         error = ProducerFencedError(
             f"another producer has taken transactional.id {self.transactional_id!r} over, or its coordinator gave this "
             f"one up: {cause}; close this producer"
         )
-        self._end_for_good(error, cause)
+        self._fail_for_good(error, cause)
 
-    def _transition_to_fatal(self, cause: OttlaError) -> None:
+    def transition_to_fatal(self, cause: OttlaError) -> None:
+        """Fail the producer."""
         if isinstance(cause, BrokerError) and cause.code is ErrorCode.PRODUCER_FENCED:
-            self._transition_to_fenced(cause)
+            self.transition_to_fenced(cause)
             return
         error = FatalTransactionError(
-            f"the producer with transactional.id {self.transactional_id!r} cannot go on: {cause}; it was "
+            f"the producer with transactional.id {self.transactional_id!r} failed for good: {cause}; it was "
             f"{self.state.value}. Close it and make a new one"
         )
-        self._end_for_good(error, cause)
+        self._fail_for_good(error, cause)
 
-    def _end_for_good(self, error: OttlaError, cause: OttlaError) -> None:
+    def drop(self, error: OttlaError) -> None:
+        """Drop the rest of a failed transaction."""
+        if self.state is State.FATAL_ERROR:
+            self.sequences.owner = None
+        self.offsets.drop(error)
+
+    def recover(self) -> None:
+        """Complete results that still wait although the state is final, after an exception in a round."""
+        if self.state in (State.READY, State.FATAL_ERROR, State.ABORTABLE_ERROR):
+            self.end_result(self.cause)
+        if self.cause is not None:
+            self.drop(self.cause)
+        self.offsets.recover()
+
+    def _fail_for_good(self, error: OttlaError, cause: OttlaError) -> None:
         error.__cause__ = cause
         self.cause = error
-        self._transition_to(State.FATAL_ERROR)
-        self._lock.log(logger, logging.ERROR, "%s: the producer failed for good: %s", self._client_id, error)
-        self._end_pending(error)
-        self._let_go(error)
+        self.transition_to(State.FATAL_ERROR)
+        self.lock.log(logger, logging.ERROR, "%s: the producer failed for good: %s", self.client_id, error)
+        self.end_result(error)
+        self.drop(error)
 
 
-def _anew(error: OttlaError) -> OttlaError:
+def _copy(error: OttlaError) -> OttlaError:
     """A copy of the error to raise, so that the original's traceback does not grow."""
     copy = type(error)(*error.args)
     copy.__cause__ = error.__cause__

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
+import attrs
+
+from ottla.errors import ErrorCode, ProtocolError, error_code
 from ottla.protocol.messages.add_offsets_to_txn import ADD_OFFSETS_TO_TXN, AddOffsetsToTxnRequest
 from ottla.protocol.messages.add_partitions_to_txn import (
     ADD_PARTITIONS_TO_TXN,
@@ -20,133 +23,253 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from ottla.recordbatch.stamp import ProducerId
-from ottla.transactions.error_actions import CoordinatorRequestKind
+from ottla.transactions.error_actions import CoordinatorRequestKind, TransactionErrorAction, deciding_code
 from ottla.transactions.offsets import OffsetsToSend, TopicPartition
 from ottla.transactions.requests import CoordinatorRequest, Target
+from ottla.transactions.response_actions import (
+    CoordinatorFound,
+    GroupAdded,
+    OffsetsWritten,
+    PartitionsAdded,
+    RequestFailed,
+    TransactionEnded,
+)
 
 _LAST_FOR_CLIENTS: Final = 3
 _LAST_WITH_ONE_KEY: Final = 3
+_FIRST_WITH_KEY_TYPE: Final = 1
 _FIRST_WITH_MEMBERSHIP: Final = 3
-_LAST_OFFSETS_OF_OLD: Final = 4
-_LAST_END_OF_OLD: Final = 4
+_LAST_TXN_OFFSET_COMMIT_OF_V1: Final = 4
+_LAST_END_TXN_OF_V1: Final = 4
 
 
-def find_coordinator(key: str, *, group: bool) -> CoordinatorRequest:
+@attrs.frozen(kw_only=True)
+class FindCoordinator(CoordinatorRequest):
     """Find the coordinator of a transactional id, or of a group."""
-    key_type = GROUP if group else TRANSACTION
 
-    def content(version: int) -> FindCoordinatorRequest:
+    key: str
+    group: bool
+
+    message = FIND_COORDINATOR
+    target = Target.ANY
+
+    @property
+    def kind(self) -> CoordinatorRequestKind:
+        """For a group other error codes are fatal than for a transactional id."""
+        return CoordinatorRequestKind.FIND_GROUP if self.group else CoordinatorRequestKind.FIND_COORDINATOR
+
+    @property
+    def floor(self) -> int:
+        """Version 0 knows groups only."""
+        return 0 if self.group else _FIRST_WITH_KEY_TYPE
+
+    def build(self, version: int) -> FindCoordinatorRequest:
+        """Return the struct for a version."""
+        key_type = GROUP if self.group else TRANSACTION
         if version <= _LAST_WITH_ONE_KEY:
-            return FindCoordinatorRequest(key=key, key_type=key_type)
-        return FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
+            return FindCoordinatorRequest(key=self.key, key_type=key_type)
+        return FindCoordinatorRequest(key_type=key_type, coordinator_keys=[self.key])
 
-    return CoordinatorRequest(
-        kind=CoordinatorRequestKind.FIND_GROUP if group else CoordinatorRequestKind.FIND_COORDINATOR,
-        target=Target.ANY,
-        message=FIND_COORDINATOR,
-        content=content,
-        floor=0 if group else 1,
-        key=key,
-    )
+    def handle(self, response: Any) -> CoordinatorFound | RequestFailed:
+        """Return the coordinator, or the failure."""
+        found = coordinator_in(response, self.key)
+        failure = self.failure(error_code(found.error_code))
+        if failure is None and (error := invalid_node(found)) is not None:
+            failure = RequestFailed(TransactionErrorAction.RETRY, error)
+        return failure or CoordinatorFound(found.node_id)
 
 
-def add_partitions(
-    transactional_id: str, owner: ProducerId, partitions: Sequence[TopicPartition]
-) -> CoordinatorRequest:
+@attrs.frozen
+class AddPartitionsToTxn(CoordinatorRequest):
     """Add partitions to the transaction, before anything is written to them."""
-    request = AddPartitionsToTxnRequest(
-        v3_and_below_transactional_id=transactional_id,
-        v3_and_below_producer_id=owner.id,
-        v3_and_below_producer_epoch=owner.epoch,
-        v3_and_below_topics=[
-            AddPartitionsToTxnTopic(name=topic, partitions=numbers) for topic, numbers in _by_topic(partitions)
-        ],
-    )
-    return CoordinatorRequest(
-        kind=CoordinatorRequestKind.ADD_PARTITIONS,
-        target=Target.COORDINATOR,
-        message=ADD_PARTITIONS_TO_TXN,
-        content=lambda _version: request,
-        ceiling=_LAST_FOR_CLIENTS,
-        partitions=partitions,
-    )
 
+    transactional_id: str
+    owner: ProducerId
+    partitions: Sequence[TopicPartition]
 
-def add_offsets(transactional_id: str, owner: ProducerId, group_id: str) -> CoordinatorRequest:
-    """Add a group's offsets to the transaction."""
-    request = AddOffsetsToTxnRequest(
-        transactional_id=transactional_id, producer_id=owner.id, producer_epoch=owner.epoch, group_id=group_id
-    )
-    return CoordinatorRequest(
-        kind=CoordinatorRequestKind.ADD_OFFSETS,
-        target=Target.COORDINATOR,
-        message=ADD_OFFSETS_TO_TXN,
-        content=lambda _version: request,
-        key=group_id,
-    )
+    kind = CoordinatorRequestKind.ADD_PARTITIONS
+    message = ADD_PARTITIONS_TO_TXN
+    target = Target.COORDINATOR
+    ceiling = _LAST_FOR_CLIENTS
 
-
-def commit_offsets(
-    transactional_id: str,
-    owner: ProducerId,
-    sending: OffsetsToSend,
-    unwritten: Iterable[TopicPartition],
-    *,
-    txn_v2: bool,
-) -> CoordinatorRequest:
-    """Write those offsets of a group that are *unwritten*; they take effect when the transaction is committed."""
-    group = sending.group
-    partitions = tuple(unwritten)
-    topics = [
-        TxnOffsetCommitRequestTopic(
-            name=topic,
-            partitions=[
-                TxnOffsetCommitRequestPartition(
-                    partition_index=number,
-                    committed_offset=sending.offsets[topic, number].offset,
-                    committed_leader_epoch=sending.offsets[topic, number].leader_epoch,
-                    committed_metadata=sending.offsets[topic, number].metadata,
-                )
-                for number in numbers
+    def build(self, version: int) -> AddPartitionsToTxnRequest:
+        """Return the struct for a version."""
+        return AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self.owner.id,
+            v3_and_below_producer_epoch=self.owner.epoch,
+            v3_and_below_topics=[
+                AddPartitionsToTxnTopic(name=topic, partitions=numbers) for topic, numbers in _by_topic(self.partitions)
             ],
         )
-        for topic, numbers in _by_topic(partitions)
-    ]
-    request = TxnOffsetCommitRequest(
-        transactional_id=transactional_id,
-        group_id=group.group_id,
-        producer_id=owner.id,
-        producer_epoch=owner.epoch,
-        generation_id=group.generation_id,
-        member_id=group.member_id,
-        group_instance_id=group.group_instance_id,
-        topics=topics,
-    )
-    membership = group.generation_id >= 0 or group.member_id or group.group_instance_id is not None
-    return CoordinatorRequest(
-        kind=CoordinatorRequestKind.COMMIT_OFFSETS,
-        target=Target.GROUP,
-        message=TXN_OFFSET_COMMIT,
-        content=lambda _version: request,
-        floor=_FIRST_WITH_MEMBERSHIP if membership else 0,
-        ceiling=None if txn_v2 else _LAST_OFFSETS_OF_OLD,
-        key=group.group_id,
-        partitions=partitions,
-    )
+
+    def handle(self, response: Any) -> PartitionsAdded | RequestFailed:
+        """Return that all partitions were added, or the failure: none counts as added then."""
+        results = {
+            (topic.name, each.partition_index): error_code(each.partition_error_code)
+            for topic in response.results_by_topic_v3_and_below
+            for each in topic.results_by_partition
+        }
+        codes = _codes(self.partitions, results)
+        # OPERATION_NOT_ATTEMPTED only follows from the error of another partition.
+        causes = [code for code in codes if code is not ErrorCode.OPERATION_NOT_ATTEMPTED] or codes
+        return self.failure(deciding_code(self.kind, causes)) or PartitionsAdded(self.partitions)
 
 
-def end(transactional_id: str, owner: ProducerId, *, commit: bool, txn_v2: bool) -> CoordinatorRequest:
+@attrs.frozen
+class AddOffsetsToTxn(CoordinatorRequest):
+    """Add a group's offsets to the transaction."""
+
+    transactional_id: str
+    owner: ProducerId
+    key: str
+
+    kind = CoordinatorRequestKind.ADD_OFFSETS
+    message = ADD_OFFSETS_TO_TXN
+    target = Target.COORDINATOR
+
+    def build(self, version: int) -> AddOffsetsToTxnRequest:
+        """Return the struct for a version."""
+        return AddOffsetsToTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self.owner.id,
+            producer_epoch=self.owner.epoch,
+            group_id=self.key,
+        )
+
+    def handle(self, response: Any) -> GroupAdded | RequestFailed:
+        """Return that the group was added, or the failure."""
+        return self.failure(error_code(response.error_code)) or GroupAdded()
+
+
+@attrs.frozen(kw_only=True)
+class TxnOffsetCommit(CoordinatorRequest):
+    """Write the offsets of *partitions*; they take effect when the transaction is committed."""
+
+    transactional_id: str
+    owner: ProducerId
+    sending: OffsetsToSend
+    partitions: Sequence[TopicPartition]
+    txn_v2: bool
+
+    kind = CoordinatorRequestKind.COMMIT_OFFSETS
+    message = TXN_OFFSET_COMMIT
+    target = Target.GROUP
+
+    @property
+    def key(self) -> str:
+        """The group."""
+        return self.sending.group.group_id
+
+    @property
+    def floor(self) -> int:
+        """The first version that has the consumer's membership, if there is one."""
+        group = self.sending.group
+        membership = group.generation_id >= 0 or group.member_id or group.group_instance_id is not None
+        return _FIRST_WITH_MEMBERSHIP if membership else 0
+
+    @property
+    def ceiling(self) -> int | None:
+        """Later versions add the group to the transaction, as only KIP-890 allows."""
+        return None if self.txn_v2 else _LAST_TXN_OFFSET_COMMIT_OF_V1
+
+    def build(self, version: int) -> TxnOffsetCommitRequest:
+        """Return the struct for a version."""
+        group, offsets = self.sending.group, self.sending.offsets
+        return TxnOffsetCommitRequest(
+            transactional_id=self.transactional_id,
+            group_id=group.group_id,
+            producer_id=self.owner.id,
+            producer_epoch=self.owner.epoch,
+            generation_id=group.generation_id,
+            member_id=group.member_id,
+            group_instance_id=group.group_instance_id,
+            topics=[
+                TxnOffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[
+                        TxnOffsetCommitRequestPartition(
+                            partition_index=number,
+                            committed_offset=offsets[topic, number].offset,
+                            committed_leader_epoch=offsets[topic, number].leader_epoch,
+                            committed_metadata=offsets[topic, number].metadata,
+                        )
+                        for number in numbers
+                    ],
+                )
+                for topic, numbers in _by_topic(self.partitions)
+            ],
+        )
+
+    def handle(self, response: Any) -> OffsetsWritten:
+        """Return the partitions that were written, and the failure of others."""
+        results = {
+            (topic.name, each.partition_index): error_code(each.error_code)
+            for topic in response.topics
+            for each in topic.partitions
+        }
+        codes = _codes(self.partitions, results)
+        written = [partition for partition, code in zip(self.partitions, codes, strict=True) if code is ErrorCode.NONE]
+        return OffsetsWritten(written, self.failure(deciding_code(self.kind, codes)))
+
+
+@attrs.frozen(kw_only=True)
+class EndTxn(CoordinatorRequest):
     """Commit the transaction, or abort it."""
-    request = EndTxnRequest(
-        transactional_id=transactional_id, producer_id=owner.id, producer_epoch=owner.epoch, committed=commit
-    )
-    return CoordinatorRequest(
-        kind=CoordinatorRequestKind.END,
-        target=Target.COORDINATOR,
-        message=END_TXN,
-        content=lambda _version: request,
-        ceiling=None if txn_v2 else _LAST_END_OF_OLD,
-    )
+
+    transactional_id: str
+    owner: ProducerId
+    commit: bool
+    txn_v2: bool
+
+    kind = CoordinatorRequestKind.END
+    message = END_TXN
+    target = Target.COORDINATOR
+
+    @property
+    def ceiling(self) -> int | None:
+        """Later versions assign the next epoch, as only KIP-890 allows."""
+        return None if self.txn_v2 else _LAST_END_TXN_OF_V1
+
+    def build(self, version: int) -> EndTxnRequest:
+        """Return the struct for a version."""
+        return EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self.owner.id,
+            producer_epoch=self.owner.epoch,
+            committed=self.commit,
+        )
+
+    def handle(self, response: Any) -> TransactionEnded | RequestFailed:
+        """Return the end, or the failure."""
+        failure = self.failure(error_code(response.error_code))
+        if failure is not None:
+            return failure
+        if response.producer_id < 0:
+            return TransactionEnded(None)
+        return TransactionEnded(ProducerId(id=response.producer_id, epoch=response.producer_epoch))
+
+
+def coordinator_in(response: Any, key: str) -> Any:
+    """The part of a FindCoordinator response for *key*; from version 4 a response has several keys."""
+    if not response.coordinators:
+        return response
+    return next((each for each in response.coordinators if each.key == key), response.coordinators[0])
+
+
+def invalid_node(coordinator: Any) -> ProtocolError | None:
+    """The error if a response without an error code names an impossible broker; None if the broker is possible.
+
+    Negative ids are those of our bootstrap servers, and -1 is Kafka's "no node".
+    """
+    if coordinator.node_id >= 0:
+        return None
+    return ProtocolError(f"an answer to FindCoordinator names broker {coordinator.node_id}, which no broker can be")
+
+
+def _codes(partitions: Iterable[TopicPartition], results: Mapping[TopicPartition, ErrorCode]) -> Sequence[ErrorCode]:
+    """The code of each requested partition; one that the response leaves out has an unknown error."""
+    return [results.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR) for partition in partitions]
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:

@@ -120,8 +120,9 @@ def _metadata(backoff: Backoff, clock: Callable[[], float]) -> Metadata:
 def _coordinator(numbering: Numbering) -> MockCoordinator | None:
     if numbering.manager is None:
         return None
-    assert numbering.sequences is not None, "there are no transactions without numbers"
-    return MockCoordinator(numbering.manager, numbering.sequences)
+    assert numbering.sequences is not None, "transactions have sequence numbers"
+    assert numbering.request_source is not None, "transactions have requests"
+    return MockCoordinator(numbering.manager, numbering.request_source, numbering.sequences)
 
 
 def _registry() -> Registry:

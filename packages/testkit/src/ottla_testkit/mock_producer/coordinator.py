@@ -7,6 +7,7 @@ from typing import Any
 from ottla.accumulator.sequences import Sequences
 from ottla.errors import ErrorCode
 from ottla.transactions.manager import TransactionManager
+from ottla.transactions.request_source import RequestSource
 from ottla.transactions.requests import CoordinatorRequest
 from ottla_testkit.simulation.coordinator_requests import coordinate
 from ottla_testkit.simulation.transactions import TransactionCoordinator
@@ -15,10 +16,11 @@ _NODE = 0
 
 
 class MockCoordinator:
-    """Do for one producer's `manager` what the I/O thread and a broker otherwise do."""
+    """Send and answer the requests of one producer, as the I/O thread and a broker otherwise do."""
 
-    def __init__(self, manager: TransactionManager, sequences: Sequences) -> None:
+    def __init__(self, manager: TransactionManager, requests: RequestSource, sequences: Sequences) -> None:
         self.manager = manager
+        self.requests = requests
         self.sequences = sequences
         self.fenced = False
         self._transactions = TransactionCoordinator(mark=lambda *_marker: None)
@@ -35,9 +37,9 @@ class MockCoordinator:
 
     def advance(self, now: float, *, settled: bool) -> None:
         """Send and answer every request that is due."""
-        while (request := self.manager.next_request(now, settled=settled)) is not None:
-            self.manager.begin(request)
-            self.manager.on_response(request, self._answer(request), now)
+        while (request := self.requests.next_request(now, settled=settled)) is not None:
+            self.requests.begin(request)
+            self.requests.on_response(request, self._answer(request), now)
 
     def _answer(self, coordinator_request: CoordinatorRequest) -> Any:
         newest = (
@@ -46,7 +48,7 @@ class MockCoordinator:
             else coordinator_request.ceiling
         )
         version = max(min(newest, coordinator_request.message.max_version), coordinator_request.floor)
-        request = coordinator_request.content(version)
+        request = coordinator_request.build(version)
         return coordinate(
             self._transactions,
             coordinator_request.message,

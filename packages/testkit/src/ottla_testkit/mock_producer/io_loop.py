@@ -63,9 +63,10 @@ class MockIoLoop:
         if manager.state in _ENDING and self._outbox.pending:
             self.answer_all()  # which calls this again
         coordinator.advance(self._clock(), settled=not self._outbox.pending)
-        if manager.queued_batches is not QueuedBatches.SEND and self._outbox.pending:
+        queued_batches = coordinator.requests.queued_batches
+        if queued_batches is not QueuedBatches.SEND and self._outbox.pending:
             cause = manager.cause or AbortableTransactionError("the transaction was aborted")
-            if manager.queued_batches is QueuedBatches.ABORT:
+            if queued_batches is QueuedBatches.ABORT:
                 self._outbox.drop(cause)
             else:
                 self._give_up(cause)
@@ -84,7 +85,7 @@ class MockIoLoop:
         self._accumulator.close(ProducerClosedError("the producer is closed"))
         self._outbox.take()
         if self._coordinator is not None:
-            self._coordinator.manager.close()
+            self._coordinator.requests.close()
             self.advance()
         if timeout > 0:
             self.answer_all()

@@ -1,24 +1,19 @@
-"""Blocking requests about transactions, from the caller's thread: list, describe, complete, abort."""
+"""Blocking requests about transactions, from the caller's thread: list, describe, complete, abort.
 
-from ottla.transactions.admin.completion import Outcome, complete
-from ottla.transactions.admin.group_offsets import GroupOffset, committed_offset, end_offsets, partition_counts
-from ottla.transactions.admin.listing import TransactionalId, survey
-from ottla.transactions.admin.open_transactions import Leftover, abort, leftovers
-from ottla.transactions.admin.transaction_owner import Ended, Sharing, sharing
+`ottla.transactions` exports these names; import them from there.
+"""
 
-__all__ = [
-    "Ended",
-    "GroupOffset",
-    "Leftover",
-    "Outcome",
-    "Sharing",
-    "TransactionalId",
-    "abort",
-    "committed_offset",
-    "complete",
-    "end_offsets",
-    "leftovers",
-    "partition_counts",
-    "sharing",
-    "survey",
-]
+from ottla.transactions.admin.completion import Outcome as Outcome
+from ottla.transactions.admin.completion import complete as complete
+from ottla.transactions.admin.group_offsets import GroupOffset as GroupOffset
+from ottla.transactions.admin.group_offsets import committed_offset as committed_offset
+from ottla.transactions.admin.group_offsets import end_offsets as end_offsets
+from ottla.transactions.admin.group_offsets import partition_counts as partition_counts
+from ottla.transactions.admin.listing import TransactionalId as TransactionalId
+from ottla.transactions.admin.listing import survey as survey
+from ottla.transactions.admin.open_transactions import Leftover as Leftover
+from ottla.transactions.admin.open_transactions import abort as abort
+from ottla.transactions.admin.open_transactions import leftovers as leftovers
+from ottla.transactions.admin.transaction_owner import Ended as Ended
+from ottla.transactions.admin.transaction_owner import Sharing as Sharing
+from ottla.transactions.admin.transaction_owner import sharing as sharing

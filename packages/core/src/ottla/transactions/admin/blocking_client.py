@@ -26,9 +26,8 @@ from ottla.protocol import Message
 from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR, TRANSACTION, FindCoordinatorRequest
 from ottla.transactions.admin.acl_hints import needed
 from ottla.transactions.admin.connect import ClientAndMetadata, connect
-from ottla.transactions.coordinators import nobody
 from ottla.transactions.requests import CoordinatorRequest
-from ottla.transactions.transactional_requests import find_coordinator
+from ottla.transactions.transactional_requests import FindCoordinator, coordinator_in, invalid_node
 
 DEFAULT_TIMEOUT = 60.0
 _FIRST_WITH_MANY_KEYS = 4
@@ -71,7 +70,7 @@ class Asking:
         """The brokers of the cluster."""
         while self._metadata.cluster.bootstrap:
             self._client.least_loaded(self._clock())
-            self._pass("no broker tells of the cluster")
+            self._pass("no broker has sent metadata of the cluster")
         return sorted(self._metadata.cluster.brokers)
 
     def topic(self, name: str) -> Topic:
@@ -98,11 +97,9 @@ class Asking:
         """The coordinator of a transactional id, or of a group."""
         failures = 0
         while (key, group) not in self._coordinators:
-            request = find_coordinator(key, group=group)
-            answer = self.ask(None, request.message, request.content, floor=request.floor)
-            found = answer.coordinators[0] if answer.coordinators else answer
+            found = coordinator_in(self.send(None, FindCoordinator(key=key, group=group)), key)
             code = error_code(found.error_code)
-            wrong = nobody(found) if code is ErrorCode.NONE else None
+            wrong = invalid_node(found) if code is ErrorCode.NONE else None
             if code is ErrorCode.NONE and wrong is None:
                 self._coordinators[key, group] = found.node_id
                 break
@@ -125,15 +122,14 @@ class Asking:
         with contextlib.suppress(UnsupportedVersionError):
             answer = self.ask(None, FIND_COORDINATOR, lambda _version: request, floor=_FIRST_WITH_MANY_KEYS)
             for found in answer.coordinators:
-                if error_code(found.error_code) is ErrorCode.NONE and nobody(found) is None:
+                if error_code(found.error_code) is ErrorCode.NONE and invalid_node(found) is None:
                     self._coordinators[found.key, False] = found.node_id
 
     def run(self, request: CoordinatorRequest, transactional_id: str) -> tuple[Any, ErrorCode]:
         """Send a request until its error code is not retriable; return the response and that code."""
 
         def one() -> Any:
-            node = self.coordinator(transactional_id)
-            return self.ask(node, request.message, request.content, floor=request.floor, ceiling=request.ceiling)
+            return self.send(self.coordinator(transactional_id), request)
 
         answer = self.until_answered(transactional_id, one, lambda answer: error_code(answer.error_code))
         return answer, error_code(answer.error_code)
@@ -162,6 +158,10 @@ class Asking:
                 self._coordinators.pop((key, group), None)
             self._wait(self._backoff.delay(failures))
             failures += 1
+
+    def send(self, node: int | None, request: CoordinatorRequest) -> Any:
+        """The response to one request, as `ask` returns it."""
+        return self.ask(node, request.message, request.build, floor=request.floor, ceiling=request.ceiling)
 
     def ask(
         self,
@@ -232,7 +232,7 @@ class Asking:
         now = self._clock()
         fatal = self._metadata.fatal_error
         if fatal is not None:
-            raise TransactionError(f"no broker can be asked: {fatal}") from fatal
+            raise TransactionError(f"no broker can be reached: {fatal}") from fatal
         if now >= self._deadline:
             last = f"; last error: {self._last_error}" if self._last_error is not None else ""
             raise TransactionTimeoutError(
@@ -243,7 +243,7 @@ class Asking:
     def _wait(self, seconds: float) -> None:
         end = self._clock() + seconds
         while self._clock() < end:
-            self._pass("the coordinator could not be asked yet")
+            self._pass("the coordinator has not answered yet")
 
 
 class _ConnectionLostError(Exception):

@@ -10,9 +10,9 @@ from ottla.errors import BrokerError, ErrorCode, TransactionError
 from ottla.recordbatch.stamp import ProducerId
 from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, Asking, asking
 from ottla.transactions.admin.descriptions import ONGOING, described
-from ottla.transactions.manager import NEW_GENERATION
+from ottla.transactions.current_transaction import TXN_V2
 from ottla.transactions.prepared import PreparedTransaction
-from ottla.transactions.transactional_requests import end
+from ottla.transactions.transactional_requests import EndTxn
 
 
 class Outcome(enum.Enum):
@@ -53,11 +53,11 @@ def complete(
 
 def ended(asked: Asking, prepared: PreparedTransaction, *, commit: bool, open_before: bool) -> Outcome:
     """End a transaction over existing connections; the caller knows whether it was open before."""
-    request = end(
-        prepared.transactional_id,
-        ProducerId(id=prepared.producer_id, epoch=prepared.epoch),
+    request = EndTxn(
+        transactional_id=prepared.transactional_id,
+        owner=ProducerId(id=prepared.producer_id, epoch=prepared.epoch),
         commit=commit,
-        txn_v2=prepared.level >= NEW_GENERATION,
+        txn_v2=prepared.level >= TXN_V2,
     )
     _answer, code = asked.run(request, prepared.transactional_id)
     return outcome_of(code, commit=commit, open_before=open_before)

@@ -24,7 +24,7 @@ _FIRST_WITH_PATTERN = 2
 
 def described(asked: Asking, transactional_id: str) -> TransactionState | None:
     """A transactional id as its coordinator describes it; None if the broker is too old or does not know the id."""
-    if not _tells(asked, transactional_id):
+    if not _can_describe(asked, transactional_id):
         return None
 
     def code(state: TransactionState | None) -> ErrorCode:
@@ -58,13 +58,13 @@ def described_together(asked: Asking, transactional_ids: Sequence[str]) -> Seque
     return [response[each] if each in response else described(asked, each) for each in transactional_ids]
 
 
-def _tells(asked: Asking, transactional_id: str) -> bool:
+def _can_describe(asked: Asking, transactional_id: str) -> bool:
     """Return whether the coordinator supports DescribeTransactions; finds it again if it cannot be reached."""
 
     def one() -> bool:
         return asked.offers(asked.coordinator(transactional_id), DESCRIBE_TRANSACTIONS)
 
-    return asked.until_answered(transactional_id, one, lambda _told: ErrorCode.NONE)
+    return asked.until_answered(transactional_id, one, lambda _supported: ErrorCode.NONE)
 
 
 def listed(asked: Asking, node: int, prefix: str) -> Sequence[str]:

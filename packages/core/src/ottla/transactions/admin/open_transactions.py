@@ -12,9 +12,9 @@ from ottla.recordbatch.stamp import ProducerId
 from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, Asking, asking
 from ottla.transactions.admin.completion import Outcome, outcome_of
 from ottla.transactions.admin.descriptions import ONGOING, described, listed
-from ottla.transactions.manager import NEW_GENERATION
-from ottla.transactions.requests import initialize
-from ottla.transactions.transactional_requests import end
+from ottla.transactions.current_transaction import TXN_V2
+from ottla.transactions.requests import InitProducerId
+from ottla.transactions.transactional_requests import EndTxn
 
 
 @attrs.frozen(kw_only=True)
@@ -57,14 +57,16 @@ def aborted(asked: Asking, leftover: Leftover) -> Outcome:
     """`abort` over existing connections."""
     owner = ProducerId(id=leftover.producer_id, epoch=leftover.epoch)
     asked.coordinator(leftover.transactional_id)
-    newest = asked.level() >= NEW_GENERATION
-    request = end(leftover.transactional_id, owner, commit=False, txn_v2=newest)
-    _answer, code = asked.run(request, leftover.transactional_id)
+    txn_v2 = asked.level() >= TXN_V2
+    end = EndTxn(transactional_id=leftover.transactional_id, owner=owner, commit=False, txn_v2=txn_v2)
+    _answer, code = asked.run(end, leftover.transactional_id)
     outcome = outcome_of(code, commit=False, open_before=True)
-    if outcome is Outcome.ABORTED and not newest:
-        # EndTxn left the epoch as it was, so the producer that has this epoch could go on writing.
-        request = initialize(transactional_id=leftover.transactional_id, timeout_ms=leftover.timeout_ms, current=owner)
-        asked.run(request, leftover.transactional_id)
+    if outcome is Outcome.ABORTED and not txn_v2:
+        # EndTxn left the epoch as it was, so the producer that has this epoch could write again.
+        next_epoch = InitProducerId(
+            transactional_id=leftover.transactional_id, timeout_ms=leftover.timeout_ms, current=owner
+        )
+        asked.run(next_epoch, leftover.transactional_id)
     return outcome
 
 

@@ -18,12 +18,12 @@ from ottla.recordbatch.stamp import ProducerId
 from ottla.transactions.admin.acl_hints import needed
 from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, Asking, asking
 from ottla.transactions.admin.completion import Outcome, outcome_of
+from ottla.transactions.current_transaction import TXN_V2
 from ottla.transactions.error_actions import TRANSACTION_ERROR_ACTIONS, TransactionErrorAction
-from ottla.transactions.manager import NEW_GENERATION
 from ottla.transactions.offsets import OffsetsToSend
-from ottla.transactions.requests import CoordinatorRequest, initialize
+from ottla.transactions.requests import CoordinatorRequest, InitProducerId
 from ottla.transactions.shared import SharedTransaction
-from ottla.transactions.transactional_requests import add_offsets, commit_offsets, end
+from ottla.transactions.transactional_requests import AddOffsetsToTxn, EndTxn, TxnOffsetCommit
 
 DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 60_000
 
@@ -66,7 +66,7 @@ class Sharing:
         ProducerFencedError if another owner has the id now.
         """
         current = None if after is None else ProducerId(id=after.producer_id, epoch=after.epoch)
-        request = initialize(transactional_id=transactional_id, timeout_ms=transaction_timeout_ms, current=current)
+        request = InitProducerId(transactional_id=transactional_id, timeout_ms=transaction_timeout_ms, current=current)
         answer = self._run(request, transactional_id)
         return SharedTransaction(
             transactional_id=transactional_id,
@@ -79,16 +79,20 @@ class Sharing:
         """Add offsets by (topic, partition) to the transaction; the partitions have to exist."""
         sending = OffsetsToSend.checked(offsets, group_metadata)
         group, owner = sending.group.group_id, _owner(shared)
-        txn_v2 = shared.level >= NEW_GENERATION
+        txn_v2 = shared.level >= TXN_V2
         if not txn_v2:
-            self._run(add_offsets(shared.transactional_id, owner, group), shared.transactional_id)
-        request = commit_offsets(shared.transactional_id, owner, sending, sending.offsets, txn_v2=txn_v2)
+            self._run(AddOffsetsToTxn(shared.transactional_id, owner, group), shared.transactional_id)
+        request = TxnOffsetCommit(
+            transactional_id=shared.transactional_id,
+            owner=owner,
+            sending=sending,
+            partitions=list(sending.offsets),
+            txn_v2=txn_v2,
+        )
 
         def one() -> TxnOffsetCommitResponse:
             node = self._asked.coordinator(group, group=True)
-            answer: TxnOffsetCommitResponse = self._asked.ask(
-                node, request.message, request.content, floor=request.floor, ceiling=request.ceiling
-            )
+            answer: TxnOffsetCommitResponse = self._asked.send(node, request)
             return answer
 
         code = _worst(self._asked.until_answered(group, one, _worst))
@@ -100,7 +104,12 @@ class Sharing:
 
         The outcome of a commit may be ALREADY_ABORTED, if the transaction had timed out.
         """
-        request = end(shared.transactional_id, _owner(shared), commit=commit, txn_v2=shared.level >= NEW_GENERATION)
+        request = EndTxn(
+            transactional_id=shared.transactional_id,
+            owner=_owner(shared),
+            commit=commit,
+            txn_v2=shared.level >= TXN_V2,
+        )
         answer, code = self._asked.run(request, shared.transactional_id)
         outcome = outcome_of(code, commit=commit, open_before=True)
         if outcome is Outcome.FENCED:
@@ -145,7 +154,7 @@ def _worst(answer: TxnOffsetCommitResponse) -> ErrorCode:
 def _fenced(code: ErrorCode, transactional_id: str) -> ProducerFencedError:
     error = BrokerError(code)
     fenced = ProducerFencedError(
-        f"transactional id {quoted(transactional_id)} is in other hands, or its coordinator gave it up: {error}; stop, "
+        f"transactional id {quoted(transactional_id)} has another owner, or its coordinator gave it up: {error}; stop, "
         "unless this process is meant to be the owner"
     )
     fenced.__cause__ = error

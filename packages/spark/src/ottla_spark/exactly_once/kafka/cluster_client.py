@@ -26,7 +26,7 @@ from ottla.transactions.admin.completion import ended
 from ottla.transactions.admin.connect import connect
 from ottla.transactions.admin.descriptions import ONGOING, described_together, listed
 from ottla.transactions.admin.open_transactions import aborted
-from ottla.transactions.requests import initialize
+from ottla.transactions.requests import InitProducerId
 from ottla_spark.exactly_once.acl_hints import lacking, transactions_right
 from ottla_spark.exactly_once.broker_limits import longest_timeout_ms
 from ottla_spark.exactly_once.driver.cluster import Fate, Open, TransactionStatus
@@ -109,7 +109,7 @@ class KafkaClusterClient:
         self._where(asked, name)
         transactional_id = lease_id(name)
         timeout_ms = min(LEDGER_TIMEOUT_MS, self.timeout_ms())
-        request = initialize(transactional_id=transactional_id, timeout_ms=timeout_ms, current=None)
+        request = InitProducerId(transactional_id=transactional_id, timeout_ms=timeout_ms)
         with _naming_rights(name):
             self._lookup.before_lease(asked)
             answer, code = asked.run(request, transactional_id)

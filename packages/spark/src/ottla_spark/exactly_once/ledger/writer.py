@@ -18,9 +18,9 @@ from ottla.recordbatch.records_v2 import encode_records
 from ottla.recordbatch.stamp import ProducerId
 from ottla.recordbatch.v2 import batch_header
 from ottla.transactions.admin.blocking_client import Asking
-from ottla.transactions.manager import NEW_GENERATION
+from ottla.transactions.current_transaction import TXN_V2
 from ottla.transactions.requests import CoordinatorRequest
-from ottla.transactions.transactional_requests import add_partitions, end
+from ottla.transactions.transactional_requests import AddPartitionsToTxn, EndTxn
 from ottla_spark.exactly_once.acl_hints import lacking, transactions_right
 from ottla_spark.exactly_once.errors import LeaseLostError, LedgerMismatchError
 from ottla_spark.exactly_once.ledger.batches import COMPRESSORS, GZIP, LARGEST_ENTRY
@@ -52,10 +52,10 @@ def write_entry(asked: Asking, place: LedgerPartition, lease: Lease, value: byte
             "the batch has too many tasks. Use fewer of them, with coalesce for instance; nothing was recorded"
         )
     owner = ProducerId(id=lease.producer_id, epoch=lease.epoch)
-    newest = lease.level >= NEW_GENERATION
+    txn_v2 = lease.level >= TXN_V2
     transactions = transactions_right(lease.name)
-    if not newest:
-        coordinator_request = add_partitions(lease.transactional_id, owner, [(place.topic, place.partition)])
+    if not txn_v2:
+        coordinator_request = AddPartitionsToTxn(lease.transactional_id, owner, [(place.topic, place.partition)])
         _check(
             lease,
             _joined(asked, coordinator_request, lease.transactional_id),
@@ -78,12 +78,13 @@ def write_entry(asked: Asking, place: LedgerPartition, lease: Lease, value: byte
         PRODUCE,
         lambda _version: request,
         of=lambda answer: answer.responses[0].partition_responses[0],
-        floor=_LAST_WITH_NAMES if newest else _FIRST_WITH_TRANSACTIONS,
-        ceiling=_LAST_WITH_NAMES if newest else _LAST_OF_OLD,
+        floor=_LAST_WITH_NAMES if txn_v2 else _FIRST_WITH_TRANSACTIONS,
+        ceiling=_LAST_WITH_NAMES if txn_v2 else _LAST_OF_OLD,
     )
     if code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # written by an attempt whose answer was lost
         _check(lease, code, "be written", right=f"Write for topic {place.topic!r}")
-    answer, code = asked.run(end(lease.transactional_id, owner, commit=True, txn_v2=newest), lease.transactional_id)
+    end = EndTxn(transactional_id=lease.transactional_id, owner=owner, commit=True, txn_v2=txn_v2)
+    answer, code = asked.run(end, lease.transactional_id)
     _check(lease, code, "be committed", right=transactions)
     if answer.producer_id >= 0:
         return attrs.evolve(lease, producer_id=answer.producer_id, epoch=answer.producer_epoch, sequence=0)
@@ -94,8 +95,7 @@ def _joined(asked: Asking, request: CoordinatorRequest, transactional_id: str) -
     """Add the partition to the transaction and return the error code."""
 
     def one() -> Any:
-        node = asked.coordinator(transactional_id)
-        return asked.ask(node, request.message, request.content, ceiling=request.ceiling)
+        return asked.send(asked.coordinator(transactional_id), request)
 
     def code(answer: Any) -> ErrorCode:
         return error_code(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)

@@ -1,0 +1,92 @@
+"""The transaction that a producer has open, as a value: what brokers know of it, and what its end still needs."""
+
+from __future__ import annotations
+
+from typing import Final, Self
+
+import attrs
+
+TXN_V2: Final = 2
+"""The level of the feature `transaction.version` from which writing adds partitions to a transaction (KIP-890)."""
+
+
+@attrs.frozen(kw_only=True)
+class CurrentTransaction:
+    """The open transaction, or the next one; each method returns the value that follows.
+
+    `version` is the `transaction.version` that the current epoch uses; None: the epoch is not used yet.
+    `started`: brokers have the transaction, so it needs an EndTxn request.
+    `maybe_started`: they may have it, because a response was lost.
+    `prepared`: `prepare_transaction` was called for it.
+    `all_records_queued`: the call that ends it has queued every record.
+    `needs_new_epoch`: the next transaction must not begin in this epoch.
+    """
+
+    version: int | None = None
+    started: bool = False
+    maybe_started: bool = False
+    prepared: bool = False
+    all_records_queued: bool = False
+    needs_new_epoch: bool = False
+
+    @property
+    def uses_v2(self) -> bool:
+        """Return whether it uses the protocol of KIP-890."""
+        return self.version is not None and self.version >= TXN_V2
+
+    @property
+    def can_start(self) -> bool:
+        """Return whether it may be started in this epoch, or is started already."""
+        return self.started or not self.needs_new_epoch
+
+    def begin(self, cluster_version: int) -> Self:
+        """Choose the version before the first request of the transaction."""
+        if self.started:
+            return self
+        if self.version is not None and not self.uses_v2 and cluster_version >= TXN_V2:
+            # KIP-890: requests of the old protocol may still be in flight in this epoch.
+            return attrs.evolve(self, needs_new_epoch=True)
+        return self if self.needs_new_epoch else attrs.evolve(self, version=cluster_version)
+
+    def start(self) -> Self:
+        """Note that brokers have the transaction."""
+        return attrs.evolve(self, started=True)
+
+    def lose_response(self) -> Self:
+        """Note that brokers may have the transaction."""
+        return attrs.evolve(self, maybe_started=True)
+
+    def end_later(self, *, prepare: bool = False) -> Self:
+        """Note that a call ends or prepares it, which has still to queue its records."""
+        return attrs.evolve(self, all_records_queued=False, prepared=self.prepared or prepare)
+
+    def queue_all_records(self) -> Self:
+        """Note that every record is queued by now."""
+        return attrs.evolve(self, all_records_queued=True)
+
+    def take_epoch(self) -> Self:
+        """The same transaction in an epoch that InitProducerId has assigned."""
+        return attrs.evolve(self, version=None, needs_new_epoch=False)
+
+    def end(self, *, next_epoch_assigned: bool) -> Self:
+        """Note that EndTxn has succeeded; with KIP-890 its response assigns the next epoch."""
+        return attrs.evolve(
+            self,
+            started=False,
+            maybe_started=False,
+            needs_new_epoch=self.needs_new_epoch or (self.uses_v2 and not next_epoch_assigned),
+        )
+
+    def complete(self, *, uncertain: bool) -> Self:
+        """The next transaction, not begun; *uncertain*: a batch that was given up may still be written."""
+        # A prepared transaction's epoch is not used again, so that a repeated `complete` cannot end a later one. If a
+        # response was lost, the coordinator may have an open transaction in this epoch.
+        reusable = self.uses_v2 or not self.prepared
+        lost = self.maybe_started and not self.started
+        return attrs.evolve(
+            self,
+            started=False,
+            maybe_started=False,
+            prepared=False,
+            needs_new_epoch=self.needs_new_epoch or uncertain or lost or not reusable,
+        )

@@ -1,0 +1,43 @@
+"""The time of the next attempt of a request that has to be repeated."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.errors import BrokerError, ErrorCode, OttlaError
+from ottla.network.backoff import Backoff
+from ottla.transactions.error_actions import CoordinatorRequestKind
+
+CONCURRENT_TRANSACTIONS_BACKOFF: Final = 0.02
+"""The longest backoff for CONCURRENT_TRANSACTIONS: the coordinator ends the previous transaction within moments."""
+
+_FINDING: Final = (CoordinatorRequestKind.FIND_COORDINATOR, CoordinatorRequestKind.FIND_GROUP)
+
+
+class RequestRetries:
+    """Failures in a row, by kind of request: `retry.backoff.ms` doubles with each up to `retry.backoff.max.ms`.
+
+    A coordinator may be found each time and never answer. So finding it does not end the backoff of other requests.
+    """
+
+    def __init__(self, backoff: Backoff) -> None:
+        self._backoff = backoff
+        self._failures: dict[CoordinatorRequestKind, int] = {}
+        self.next_at = float("-inf")
+        """The time before which no request is sent."""
+
+    def fail(self, kind: CoordinatorRequestKind, error: OttlaError, now: float) -> None:
+        """Note a failed attempt."""
+        failures = self._failures.get(kind, 0)
+        delay = self._backoff.delay(failures)
+        if isinstance(error, BrokerError) and error.code is ErrorCode.CONCURRENT_TRANSACTIONS:
+            delay = min(delay, CONCURRENT_TRANSACTIONS_BACKOFF)
+        self._failures[kind] = failures + 1
+        self.next_at = now + delay
+
+    def succeed(self, kind: CoordinatorRequestKind) -> None:
+        """Note a response without an error."""
+        if kind in _FINDING:
+            self._failures.pop(kind, None)
+        else:
+            self._failures.clear()

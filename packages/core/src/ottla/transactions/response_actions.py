@@ -1,0 +1,74 @@
+"""What a response means for a producer's transaction, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import attrs
+
+from ottla.errors import OttlaError
+from ottla.recordbatch.stamp import ProducerId
+from ottla.transactions.error_actions import TransactionErrorAction
+from ottla.transactions.offsets import TopicPartition
+
+
+@attrs.frozen
+class RequestFailed:
+    """The request failed; *action* says whether it is repeated."""
+
+    action: TransactionErrorAction
+    error: OttlaError
+
+
+@attrs.frozen(kw_only=True)
+class ProducerIdAssigned:
+    """The coordinator assigned an id and epoch; `transaction_open`: it has kept a prepared transaction (KIP-939)."""
+
+    owner: ProducerId
+    transaction_open: bool
+
+
+@attrs.frozen
+class CoordinatorFound:
+    """This broker is the coordinator."""
+
+    node: int
+
+
+@attrs.frozen
+class PartitionsAdded:
+    """These partitions belong to the transaction."""
+
+    partitions: Sequence[TopicPartition]
+
+
+@attrs.frozen
+class GroupAdded:
+    """The offsets of the group belong to the transaction."""
+
+
+@attrs.frozen
+class OffsetsWritten:
+    """These offsets are written; with a *failure*, others are not."""
+
+    partitions: Sequence[TopicPartition]
+    failure: RequestFailed | None
+
+
+@attrs.frozen
+class TransactionEnded:
+    """The transaction is committed or aborted; with KIP-890, *next_owner* has the epoch of the next one."""
+
+    next_owner: ProducerId | None
+
+
+ResponseAction: TypeAlias = (
+    RequestFailed
+    | ProducerIdAssigned
+    | CoordinatorFound
+    | PartitionsAdded
+    | GroupAdded
+    | OffsetsWritten
+    | TransactionEnded
+)

@@ -1,0 +1,122 @@
+"""The effects of responses on a producer's transaction: its state, sequences, offsets, coordinators and retries."""
+
+from __future__ import annotations
+
+import logging
+from typing import assert_never
+
+from ottla.errors import OttlaError
+from ottla.transactions.coordinators import Coordinators
+from ottla.transactions.error_actions import CoordinatorRequestKind, TransactionErrorAction
+from ottla.transactions.request_retries import RequestRetries
+from ottla.transactions.requests import CoordinatorRequest
+from ottla.transactions.response_actions import (
+    CoordinatorFound,
+    GroupAdded,
+    OffsetsWritten,
+    PartitionsAdded,
+    ProducerIdAssigned,
+    RequestFailed,
+    ResponseAction,
+    TransactionEnded,
+)
+from ottla.transactions.states import CAN_FAIL, State
+from ottla.transactions.transaction_state import TransactionState
+
+logger = logging.getLogger(__name__)
+
+
+class ResponseEffects:
+    """Applies the actions of responses. For the I/O thread, with the state's lock."""
+
+    def __init__(self, state: TransactionState, coordinators: Coordinators, retries: RequestRetries) -> None:
+        self._state = state
+        self._coordinators = coordinators
+        self._retries = retries
+
+    def apply(self, action: ResponseAction, request: CoordinatorRequest, now: float) -> None:
+        """Do what a response means."""
+        state, sequences = self._state, self._state.sequences
+        if isinstance(action, OffsetsWritten):
+            if not state.offsets:
+                return  # dropped in the meantime
+            state.offsets.note_written(action.partitions)
+            if action.failure is not None:
+                action = action.failure
+        if isinstance(action, RequestFailed):
+            self._fail(action, request, now)
+            return
+        self._retries.succeed(request.kind)
+        sequences.obstacle = None
+        match action:
+            case CoordinatorFound():
+                self._coordinators.learn(request, action.node)
+            case ProducerIdAssigned():
+                self._take_producer_id(action)
+            case PartitionsAdded():
+                for partition in action.partitions:
+                    sequences.wanted.pop(partition, None)
+                    sequences.members.add(partition)
+                state.current = state.current.start()
+            case GroupAdded():
+                if state.offsets:
+                    state.offsets.first.group_added = True
+                    state.current = state.current.start()
+            case OffsetsWritten():
+                state.offsets.complete_first()
+            case TransactionEnded():
+                if action.next_owner is not None:
+                    sequences.begin_epoch(action.next_owner)
+                # The transaction is over from here on, also if an exception follows: it must not be ended twice.
+                state.current = state.current.end(next_epoch_assigned=action.next_owner is not None)
+                state.complete()
+            case _:
+                assert_never(action)
+
+    def _take_producer_id(self, action: ProducerIdAssigned) -> None:
+        state, sequences = self._state, self._state.sequences
+        sequences.begin_epoch(action.owner)
+        state.current = state.current.take_epoch()
+        if state.state is not State.INITIALIZING:
+            return
+        state.lock.log(logger, logging.DEBUG, "%s: %s for %r", state.client_id, action.owner, state.transactional_id)
+        sequences.begin_transaction()
+        if action.transaction_open:
+            state.current = state.current.begin(state.cluster_version).start()
+            state.transition_to(State.PREPARED)
+        else:
+            state.transition_to(State.READY)
+        state.end_result()
+
+    def _fail(self, failure: RequestFailed, request: CoordinatorRequest, now: float) -> None:
+        """Do what an error asks for."""
+        state, action, error = self._state, failure.action, failure.error
+        initializing = state.state is State.INITIALIZING
+        assert action is not TransactionErrorAction.DONE, "a failure has an error"
+        match action:
+            case TransactionErrorAction.RETRY:
+                self.retry(request, error, now)
+            case TransactionErrorAction.REFIND:
+                self._coordinators.forget(request)
+                self.retry(request, error, now)
+            case TransactionErrorAction.REFUSED | TransactionErrorAction.ABORTABLE if initializing:
+                state.refuse(error)
+            case TransactionErrorAction.ABORTABLE if state.state in CAN_FAIL:
+                state.transition_to_abortable(error)
+            case TransactionErrorAction.ABORTABLE if request.kind is not CoordinatorRequestKind.END:
+                pass  # it is being aborted, or can only be, already
+            case TransactionErrorAction.FENCED:
+                state.transition_to_fenced(error)
+            case TransactionErrorAction.FATAL | TransactionErrorAction.REFUSED | TransactionErrorAction.ABORTABLE:
+                state.transition_to_fatal(error)
+            case _:
+                assert_never(action)
+
+    def retry(self, request: CoordinatorRequest, error: OttlaError, now: float) -> None:
+        """Have a request repeated after a backoff."""
+        state = self._state
+        self._retries.fail(request.kind, error, now)
+        state.sequences.obstacle = error
+        state.lock.log(
+            logger, logging.DEBUG, "%s: will send again for %r: %s", state.client_id, state.transactional_id, error
+        )

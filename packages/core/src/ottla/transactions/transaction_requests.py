@@ -1,0 +1,239 @@
+"""The next request of a producer's transaction, derived from its state; no I/O, and time is an argument."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from ottla.errors import AbortableTransactionError, OttlaError, UnsupportedVersionError
+from ottla.network.backoff import Backoff
+from ottla.recordbatch.stamp import ProducerId
+from ottla.transactions.coordinators import Coordinators
+from ottla.transactions.error_actions import CoordinatorRequestKind
+from ottla.transactions.request_retries import RequestRetries
+from ottla.transactions.request_source import QueuedBatches
+from ottla.transactions.requests import CoordinatorRequest, InitProducerId
+from ottla.transactions.response_effects import ResponseEffects
+from ottla.transactions.states import CAN_FAIL, State
+from ottla.transactions.transaction_state import TransactionState
+from ottla.transactions.transactional_requests import AddOffsetsToTxn, AddPartitionsToTxn, EndTxn, TxnOffsetCommit
+
+logger = logging.getLogger(__name__)
+
+
+class TransactionRequests:
+    """The `RequestSource` of a transactional producer. For the I/O thread, except `close`."""
+
+    def __init__(self, state: TransactionState, *, timeout_ms: int, two_phase: bool, backoff: Backoff) -> None:
+        self._state = state
+        self._timeout_ms = timeout_ms
+        self._two_phase = two_phase
+        self._coordinators = Coordinators(state.transactional_id)
+        self._retries = RequestRetries(backoff)
+        self._effects = ResponseEffects(state, self._coordinators, self._retries)
+        self._in_flight = False
+        self._due_at = float("inf")
+
+    @property
+    def queued_batches(self) -> QueuedBatches:
+        """Queued batches are sent until their transaction cannot be committed any more."""
+        match self._state.state:
+            case State.FATAL_ERROR:
+                return QueuedBatches.FAIL
+            case State.ABORTABLE_ERROR | State.ABORTING:
+                return QueuedBatches.ABORT
+            case _:
+                return QueuedBatches.SEND
+
+    @property
+    def cause(self) -> OttlaError | None:
+        """The error with which batches fail that cannot be sent."""
+        return self._state.cause
+
+    @property
+    def obstacle(self) -> OttlaError | None:
+        """The error because of which the last request has to be repeated."""
+        return self._state.sequences.obstacle
+
+    @property
+    def idle(self) -> bool:
+        """Return whether no transaction is being ended."""
+        return self._state.state not in _ENDING
+
+    def note_level(self, level: int) -> None:
+        """Note the cluster's `transaction.version`; it takes effect with the next transaction."""
+        self._state.cluster_version = level
+
+    def next_request(self, now: float, *, settled: bool) -> CoordinatorRequest | None:
+        """The request to send now, or None."""
+        state = self._state
+        with state.lock:
+            state.check_records()
+            self._due_at = float("inf")
+            if self._in_flight:
+                return None
+            state.advance(settled=settled)
+            request = self._wanted(settled=settled)
+            if request is None:
+                return None
+            if now < self._retries.next_at:
+                self._due_at = self._retries.next_at
+                return None
+            return self._coordinators.before(request)
+
+    def due_at(self) -> float:
+        """The time of the next attempt; infinite unless a backoff is running or batches have just become sendable."""
+        return self._due_at
+
+    def node(self, request: CoordinatorRequest) -> int | None:
+        """The coordinator that a request is for."""
+        return self._coordinators.node(request)
+
+    def begin(self, request: CoordinatorRequest) -> None:
+        """Note that a request is in flight."""
+        self._in_flight = True
+
+    def on_response(self, request: CoordinatorRequest, answer: Any, now: float) -> None:
+        """Handle a response."""
+        with self._state.lock:
+            self._in_flight = False
+            if self._state.state is not State.FATAL_ERROR:
+                self._effects.apply(request.handle(answer), request, now)
+
+    def on_disconnect(self, request: CoordinatorRequest, error: OttlaError, now: float) -> None:
+        """Forget the coordinator, and repeat the request after a backoff."""
+        state = self._state
+        with state.lock:
+            self._in_flight = False
+            if state.state is State.FATAL_ERROR:
+                return
+            self._coordinators.forget(request)
+            if request.kind in (CoordinatorRequestKind.ADD_PARTITIONS, CoordinatorRequestKind.ADD_OFFSETS):
+                state.current = state.current.lose_response()
+            self._effects.retry(request, error, now)
+            self._due_at = self._retries.next_at
+
+    def on_unsupported_version(self, request: CoordinatorRequest, error: OttlaError) -> None:
+        """Fail, because a broker is too old for the request."""
+        state = self._state
+        with state.lock:
+            self._in_flight = False
+            if state.state is State.FATAL_ERROR:
+                return
+            initializing = state.state is State.INITIALIZING
+            if request.kind is not CoordinatorRequestKind.INITIALIZE:
+                state.transition_to_fatal(error)
+            elif initializing and (self._two_phase or state.keep_prepared):
+                what = "transaction.two.phase.commit.enable=true" if self._two_phase else "keep_prepared=True"
+                why = f"{what} needs brokers that offer InitProducerId 6 (KIP-939)"
+                state.refuse(UnsupportedVersionError(f"{why}: {error}"))
+            elif initializing:
+                state.refuse(UnsupportedVersionError(f"transactions need brokers of 0.11 or later: {error}"))
+            else:
+                why = "it needs another epoch now, which brokers before 2.5 give to a new producer only"
+                state.transition_to_fatal(UnsupportedVersionError(f"{why}: {error}"))
+
+    def fail_fatally(self, error: OttlaError) -> None:
+        """Fail `init_transactions` if it waits; after initialization an outage does not fail the producer."""
+        with self._state.lock:
+            if self._state.state is State.INITIALIZING:
+                self._state.refuse(error)
+
+    def recover(self) -> None:
+        """Complete results that still wait although the state is final, after an exception in a round."""
+        with self._state.lock:
+            self._state.recover()
+
+    def close(self) -> None:
+        """Abort an open transaction; a prepared one stays, as intended. For any thread."""
+        state = self._state
+        with state.lock:
+            if state.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
+                state.transition_to(State.ABORTING)
+                state.offsets.drop(AbortableTransactionError("the producer was closed"))
+                state.begin_result("close")
+            if state.state in _ENDING:
+                state.current = state.current.queue_all_records()
+
+    def abort_pending(self, error: OttlaError) -> None:
+        """Fail all waiting callers; no further requests are sent."""
+        state = self._state
+        with state.lock:
+            if not self.idle:
+                state.lock.log(
+                    logger,
+                    logging.WARNING,
+                    "%s: the producer was closed while transactional.id %r was %s",
+                    state.client_id,
+                    state.transactional_id,
+                    state.state.value,
+                )
+            state.end_result(error)
+            state.offsets.drop(error)
+
+    # Choosing the next request
+
+    def _wanted(self, *, settled: bool) -> CoordinatorRequest | None:
+        """The next request; its coordinator may still have to be found."""
+        state, owner = self._state, self._state.sequences.owner
+        if state.state is State.INITIALIZING:
+            return self._init_producer_id(None)
+        if state.state not in CAN_FAIL and state.state is not State.ABORTING:
+            return None
+        assert owner is not None, "a transaction begins after an id was assigned"
+        if state.state in _OWN and (state.sequences.wanted or state.offsets):
+            state.current = state.current.begin(state.cluster_version)
+            if not state.current.can_start:
+                return self._init_producer_id(owner)
+        request: CoordinatorRequest | None = None
+        if state.state in CAN_FAIL and state.sequences.wanted:
+            request = self._add_partitions(owner)
+        if request is None and state.state in _OWN and state.offsets:
+            request = self._send_offsets(owner)
+        if request is None and state.state in _ENDING and state.current.all_records_queued and settled:
+            request = EndTxn(
+                transactional_id=state.transactional_id,
+                owner=owner,
+                commit=state.state is State.COMMITTING,
+                txn_v2=state.current.uses_v2,
+            )
+        return request
+
+    def _init_producer_id(self, current: ProducerId | None) -> CoordinatorRequest:
+        return InitProducerId(
+            transactional_id=self._state.transactional_id,
+            timeout_ms=self._timeout_ms,
+            current=current,
+            two_phase=self._two_phase,
+            keep_prepared=self._state.keep_prepared and current is None,
+        )
+
+    def _add_partitions(self, owner: ProducerId) -> CoordinatorRequest | None:
+        """The request that adds partitions; None with KIP-890, where writing adds them."""
+        state, sequences = self._state, self._state.sequences
+        if not state.current.uses_v2:
+            return AddPartitionsToTxn(state.transactional_id, owner, list(sequences.wanted))
+        sequences.members.update(sequences.wanted)
+        sequences.wanted.clear()
+        sequences.joining = True
+        state.current = state.current.start()
+        self._due_at = float("-inf")  # their batches may be sent now
+        return None
+
+    def _send_offsets(self, owner: ProducerId) -> CoordinatorRequest:
+        state, commit = self._state, self._state.offsets.first
+        if not state.current.uses_v2 and not commit.group_added:
+            return AddOffsetsToTxn(state.transactional_id, owner, commit.sending.group.group_id)
+        state.current = state.current.start()
+        return TxnOffsetCommit(
+            transactional_id=state.transactional_id,
+            owner=owner,
+            sending=commit.sending,
+            partitions=list(commit.unwritten),
+            txn_v2=state.current.uses_v2,
+        )
+
+
+_ENDING = (State.COMMITTING, State.ABORTING)
+_OWN = (State.IN_TRANSACTION, State.COMMITTING, State.PREPARED)
+"""The states in which this producer may start its own transaction, and add to it."""
