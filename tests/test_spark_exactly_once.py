@@ -49,9 +49,9 @@ FAILURES = {
 }
 
 
-WHERE = ("open_transactions", "take_lease", "ledger", "standings", "append", "mid-append", "end", "write")
+WHERE = ("open_transactions", "take_lease", "ledger", "statuses", "append", "mid-append", "end", "write")
 ZOMBIES = {
-    "before it looks whether all are open": Fault(deed="stall", step="standings", after=False),
+    "before it looks whether all are open": Fault(deed="stall", step="statuses", after=False),
     "before the ledger write": Fault(deed="stall", step="append", after=False),
     "in the middle of the ledger write": Fault(deed="stall", step="mid-append"),
     "behind the ledger write": Fault(deed="stall", step="append"),

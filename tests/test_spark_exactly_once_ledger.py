@@ -12,7 +12,7 @@ from ledger_kit import PROCESS, attempts, entry, prepare, settings
 from ottla import Producer
 from ottla.errors import OttlaError, UnsupportedVersionError
 from ottla.transactions import leftovers
-from ottla_spark.exactly_once.driver.cluster import Fate
+from ottla_spark.exactly_once.driver.cluster import TransactionOutcome
 from ottla_spark.exactly_once.driver.commit import commit
 from ottla_spark.exactly_once.driver.plan import plan
 from ottla_spark.exactly_once.errors import BatchNotCommittedError, DataLossError, LeaseLostError, LedgerMismatchError
@@ -95,7 +95,7 @@ def test_what_lost_or_was_left_by_an_earlier_lease_is_aborted(
     commit(cluster, attempts(given, winner), batch=0)
 
     assert after_planning == cluster.open_transactions(name) == []
-    assert cluster.standings([other])[0].fate is Fate.OPEN
+    assert cluster.statuses([other])[0].outcome is TransactionOutcome.OPEN
     cluster.end(other, commit=False)
     assert committed(broker, topic) == [[b"1"]] * 3
 
@@ -139,7 +139,7 @@ def test_a_recorded_batch_that_ran_out_of_time_is_void(
     given = plan(cluster, name)
     late, open_still = prepare(broker, topic, name, 0, timeout_ms=1_000), prepare(broker, topic, name, 1)
     cluster.append(given.lease, entry(late, open_still))
-    await_true(lambda: cluster.standings([late])[0].fate is Fate.ABORTED)
+    await_true(lambda: cluster.statuses([late])[0].outcome is TransactionOutcome.ABORTED)
     last = plan(cluster, name).last
 
     assert last == entry(late, open_still, status=Status.VOID)
@@ -154,7 +154,7 @@ def test_a_batch_that_is_visible_in_part_is_told_at_every_start(
     late, in_time = prepare(broker, topic, name, 0, timeout_ms=1_000), prepare(broker, topic, name, 1)
     cluster.append(given.lease, entry(late, in_time))
     cluster.end(in_time, commit=True)
-    await_true(lambda: cluster.standings([late])[0].fate is Fate.ABORTED)
+    await_true(lambda: cluster.statuses([late])[0].outcome is TransactionOutcome.ABORTED)
     for _ in range(2):
         with pytest.raises(DataLossError, match=f"{name}/{PROCESS}/0.*3 records.* is aborted"):
             plan(cluster, name)
@@ -166,7 +166,7 @@ def test_a_transaction_without_much_time_left_is_not_recorded(
     cluster = driver()
     given = plan(cluster, name)
     late, in_time = prepare(broker, topic, name, 0, timeout_ms=2_000), prepare(broker, topic, name, 1)
-    await_true(lambda: cluster.standings([late])[0].remaining < 0.5)
+    await_true(lambda: cluster.statuses([late])[0].remaining < 0.5)
     with pytest.raises(BatchNotCommittedError, match="Nothing of it is visible"):
         commit(cluster, attempts(given, late, in_time), batch=0)
 
@@ -182,9 +182,14 @@ def test_what_became_of_many_transactions_is_told_in_their_order(
     nobodys = attrs.evolve(done, transactional_id=task_id(name, process=PROCESS, number=9))
     cluster.end(done, commit=True)
     cluster.end(gone, commit=False)
-    fates = [each.fate for each in cluster.standings([done, nobodys, still_open, gone])]
+    outcomes = [each.outcome for each in cluster.statuses([done, nobodys, still_open, gone])]
 
-    assert fates == [Fate.COMMITTED, Fate.UNTOLD, Fate.OPEN, Fate.ABORTED]
+    assert outcomes == [
+        TransactionOutcome.COMMITTED,
+        TransactionOutcome.UNKNOWN,
+        TransactionOutcome.OPEN,
+        TransactionOutcome.ABORTED,
+    ]
 
 
 def test_entries_of_aborted_transactions_are_not_read(

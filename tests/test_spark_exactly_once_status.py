@@ -8,7 +8,7 @@ import pytest
 
 from ottla.transactions import PreparedTransaction
 from ottla_spark.exactly_once.__main__ import main
-from ottla_spark.exactly_once.driver.cluster import Fate
+from ottla_spark.exactly_once.driver.cluster import TransactionOutcome
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.ledger.entry import Entry, Listed, Status
 from ottla_spark.exactly_once.settings import read_settings
@@ -95,12 +95,12 @@ def test_a_batch_of_which_nothing_is_visible_is_taken_back_and_one_that_nobody_k
         for each in range(2)
     ]
     listed = [Listed(prepared=each, partition=0, records=1) for each in prepared]
-    taken_back = str(predicted("n", entry(*listed), [], [Fate.OPEN, Fate.ABORTED]))
-    untold = str(predicted("n", entry(*listed), [], [Fate.OPEN, Fate.UNTOLD]))
+    taken_back = str(predicted("n", entry(*listed), [], [TransactionOutcome.OPEN, TransactionOutcome.ABORTED]))
+    unknown = str(predicted("n", entry(*listed), [], [TransactionOutcome.OPEN, TransactionOutcome.UNKNOWN]))
     void = str(predicted("n", entry(*listed, status=Status.VOID), [], []))
 
     assert taken_back.count("nothing of its batch is visible: the next driver takes the batch back") == 2
-    assert "the brokers do not say how it ended" in untold
+    assert "the brokers do not say how it ended" in unknown
     assert "batch 7 of query q was not committed, and is to be written again" in void
 
 

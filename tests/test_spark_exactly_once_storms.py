@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 BATCHES = int(os.environ.get("OTTLA_BATCHES") or (200 if LONG else 24))
 PARTITIONS = 3
-STEPS = ("open_transactions", "take_lease", "ledger", "standings", "append", "end", "abort", "task")
+STEPS = ("open_transactions", "take_lease", "ledger", "statuses", "append", "end", "abort", "task")
 
 
 class Killed(Exception):

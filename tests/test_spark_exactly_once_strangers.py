@@ -26,7 +26,7 @@ from ottla.transactions.admin.descriptions import described
 from ottla.transactions.requests import InitProducerId
 from ottla.transactions.transactional_requests import EndTxn
 from ottla_spark.exactly_once import accept_loss, adopt, forget
-from ottla_spark.exactly_once.driver.cluster import Fate
+from ottla_spark.exactly_once.driver.cluster import TransactionOutcome
 from ottla_spark.exactly_once.driver.commit import commit
 from ottla_spark.exactly_once.driver.plan import plan
 from ottla_spark.exactly_once.errors import LedgerMismatchError
@@ -181,11 +181,11 @@ def test_a_transaction_of_somebody_else_is_never_ended_for_an_entry(kafka: Kafka
         cluster.append(plan(cluster, name).lease, entry(foreign))
         with pytest.raises(LedgerMismatchError, match=r"is no transactional id of"):
             plan(cluster, name)
-        fate = cluster.standings([foreign])[0].fate
+        outcome = cluster.statuses([foreign])[0].outcome
         cluster.end(foreign, commit=False)
     forget(options(kafka, name))
 
-    assert fate is Fate.OPEN
+    assert outcome is TransactionOutcome.OPEN
     assert committed(kafka, topic) == [[], [], []]
     assert planned_last(given) is None
 

@@ -15,7 +15,7 @@ ROOT: Final = Path(__file__).resolve().parents[3]
 PAGE: Final = ROOT / "docs" / "logging.md"
 LOGGERS: Final = ("logger", "_log", "_logger")
 RATE_LIMITED: Final = "_throttled_log"
-BEHIND_THE_LOCK: Final = "_lock"
+BEHIND_THE_LOCK: Final = ("_lock", "lock")
 PASSED_ON: Final = ("ottla.errors.log_throttle", "ottla.concurrency.locks")
 """Modules that log what others gave them."""
 LEVELS: Final = {
@@ -59,7 +59,7 @@ def calls(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
                 yield node.func.attr, node.args[0]
             elif name == RATE_LIMITED and node.func.attr == "error":
                 yield "error", node.args[1]
-            elif name == BEHIND_THE_LOCK and node.func.attr == "log":
+            elif name in BEHIND_THE_LOCK and node.func.attr == "log":
                 yield ast.unparse(node.args[1]).removeprefix("logging.").lower(), node.args[2]
 
 

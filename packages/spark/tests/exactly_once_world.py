@@ -16,7 +16,7 @@ import attrs
 
 from ottla.errors import TransactionTimeoutError
 from ottla.transactions import Outcome, PreparedTransaction
-from ottla_spark.exactly_once.driver.cluster import Fate, Open, TransactionStatus
+from ottla_spark.exactly_once.driver.cluster import Open, TransactionOutcome, TransactionStatus
 from ottla_spark.exactly_once.driver.commit import Attempt, commit, give_up
 from ottla_spark.exactly_once.driver.plan import Plan, plan
 from ottla_spark.exactly_once.errors import DataLossError, LeaseLostError
@@ -98,15 +98,17 @@ class World:
             return Outcome.ALREADY_ABORTED
         return Outcome.FENCED
 
-    def standing(self, prepared: PreparedTransaction) -> TransactionStatus:
+    def status(self, prepared: PreparedTransaction) -> TransactionStatus:
         """As DescribeTransactions has it, and EndTxn where that says too little."""
         found = self.ids.get(prepared.transactional_id)
         if found is not None and found.rows is not None and found.epoch == prepared.epoch:
-            return TransactionStatus(fate=Fate.OPEN, remaining=1 - (self.now - found.began) / TIMEOUT)
+            return TransactionStatus(outcome=TransactionOutcome.OPEN, remaining=1 - (self.now - found.began) / TIMEOUT)
         outcome = self.end(prepared, commit=True)
         if outcome is Outcome.UNKNOWN:
-            return TransactionStatus(fate=Fate.UNTOLD)
-        return TransactionStatus(fate=Fate.COMMITTED if outcome.committed else Fate.ABORTED)
+            return TransactionStatus(outcome=TransactionOutcome.UNKNOWN)
+        return TransactionStatus(
+            outcome=TransactionOutcome.COMMITTED if outcome.committed else TransactionOutcome.ABORTED
+        )
 
     def pass_time(self, seconds: float) -> None:
         """What is open for too long is aborted, and its writer fenced."""
@@ -138,8 +140,8 @@ class World:
 
     def mixed(self, entry: Entry) -> bool:
         """Whether a part of a batch is visible and the rest never will be."""
-        fates = {self.standing(each.prepared).fate for each in entry.listed}
-        return Fate.COMMITTED in fates and Fate.ABORTED in fates
+        outcomes = {self.status(each.prepared).outcome for each in entry.listed}
+        return TransactionOutcome.COMMITTED in outcomes and TransactionOutcome.ABORTED in outcomes
 
 
 @attrs.define
@@ -278,9 +280,9 @@ class SteppedCluster:
             return attrs.evolve(lease, sequence=lease.sequence + 1)
         return attrs.evolve(lease, epoch=lease.epoch + 1)
 
-    def standings(self, transactions: Sequence[PreparedTransaction]) -> Sequence[TransactionStatus]:
+    def statuses(self, transactions: Sequence[PreparedTransaction]) -> Sequence[TransactionStatus]:
         found: list[TransactionStatus] = []
-        self.actor.step("describe", lambda: found.extend(map(self.world.standing, transactions)))
+        self.actor.step("describe", lambda: found.extend(map(self.world.status, transactions)))
         return found
 
     def end(self, prepared: PreparedTransaction, *, commit: bool) -> Outcome:

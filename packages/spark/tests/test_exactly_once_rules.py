@@ -239,7 +239,7 @@ def test_a_batch_of_which_brokers_know_nothing_any_more_is_an_alarm(spark: Spark
         spark.world.end(each.prepared, commit=True)
     spark.world.expire_ids()
 
-    with pytest.raises(DataLossError, match="is untold"):
+    with pytest.raises(DataLossError, match="is unknown"):
         settle(cluster, lease, batch)
 
 

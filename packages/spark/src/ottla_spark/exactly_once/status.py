@@ -14,7 +14,7 @@ from ottla.transactions.admin.blocking_client import Asking
 from ottla.transactions.admin.connect import connect
 from ottla.transactions.admin.descriptions import ONGOING, described, listed
 from ottla_spark.errors import InvalidWriteError
-from ottla_spark.exactly_once.driver.cluster import Fate
+from ottla_spark.exactly_once.driver.cluster import TransactionOutcome
 from ottla_spark.exactly_once.ledger import partition
 from ottla_spark.exactly_once.ledger.entry import Entry, Status
 from ottla_spark.exactly_once.ledger.lookup import LedgerLookup
@@ -68,12 +68,14 @@ def ledger_status(
         connections.client.shutdown()
 
 
-def predicted(name: str, entry: Entry | None, open_ids: Sequence[str], fates: Sequence[Fate]) -> LedgerStatus:
-    """Return the status. *fates* has the entry's transactions, in its order; *open_ids* has all open transactions."""
+def predicted(
+    name: str, entry: Entry | None, open_ids: Sequence[str], outcomes: Sequence[TransactionOutcome]
+) -> LedgerStatus:
+    """Return the status by the *outcomes* of the entry's transactions, in its order, and the ids of all open ones."""
     found: dict[str, str] = {}
     of_entry = entry.listed if entry is not None and entry.status is Status.RECORDED else ()
-    for each, fate in zip(of_entry, fates, strict=False):
-        found[each.prepared.transactional_id] = f"{fate.value}; {_verdict(fates)}"
+    for each, outcome in zip(of_entry, outcomes, strict=False):
+        found[each.prepared.transactional_id] = f"{outcome.value}; {_prediction(outcomes)}"
     for transactional_id in open_ids:
         # These include a batch that is being written at the moment.
         found.setdefault(
@@ -82,14 +84,14 @@ def predicted(name: str, entry: Entry | None, open_ids: Sequence[str], fates: Se
     return LedgerStatus(name=name, entry=entry, transactions=found)
 
 
-def _verdict(fates: Sequence[Fate]) -> str:
+def _prediction(outcomes: Sequence[TransactionOutcome]) -> str:
     """Describe the decision of `driver.recovery`."""
-    if Fate.UNTOLD in fates:
+    if TransactionOutcome.UNKNOWN in outcomes:
         return "the brokers do not say how it ended: the next driver asks for it, then commits or raises DataLossError"
-    if Fate.ABORTED in fates:
+    if TransactionOutcome.ABORTED in outcomes:
         return (
             "a part of its batch is visible and a part is lost: DataLossError at the next start"
-            if Fate.COMMITTED in fates
+            if TransactionOutcome.COMMITTED in outcomes
             else "no row of its batch is visible: the next driver takes the batch back and writes it again"
         )
     return "its batch is in the ledger: the next driver commits what is open"
@@ -113,9 +115,11 @@ def _inspected(asked: Asking, settings: Settings) -> LedgerStatus:
     entry = ledger.last
     ids = {each for node in asked.brokers() for each in listed(asked, node, f"{settings.name}/")}
     mine = sorted(each for each in ids if is_task_id(settings.name, each))
-    fates = [_fate(asked, each.prepared) for each in entry.listed] if entry is not None else []
+    outcomes = [_outcome(asked, each.prepared) for each in entry.listed] if entry is not None else []
     other_writers = check_writers(asked, settings)
-    return attrs.evolve(predicted(settings.name, entry, mine, fates), doubt=ledger.doubt, other_writers=other_writers)
+    return attrs.evolve(
+        predicted(settings.name, entry, mine, outcomes), doubt=ledger.doubt, other_writers=other_writers
+    )
 
 
 def _place(asked: Asking, settings: Settings) -> partition.LedgerPartition | None:
@@ -125,21 +129,21 @@ def _place(asked: Asking, settings: Settings) -> partition.LedgerPartition | Non
     return settings.topic.partition(asked, settings.name)
 
 
-def _fate(asked: Asking, prepared: PreparedTransaction) -> Fate:
-    """Return the fate that the coordinator reports, without a request to end the transaction."""
+def _outcome(asked: Asking, prepared: PreparedTransaction) -> TransactionOutcome:
+    """Return the outcome that the coordinator reports, without a request to end the transaction."""
     state = described(asked, prepared.transactional_id)
     if state is None or state.producer_id != prepared.producer_id:
-        return Fate.UNTOLD
+        return TransactionOutcome.UNKNOWN
     if state.transaction_state == ONGOING and state.producer_epoch == prepared.epoch:
-        return Fate.OPEN
+        return TransactionOutcome.OPEN
     if state.producer_epoch not in (prepared.epoch, prepared.epoch + 1):  # an EndTxn raises it by one
-        return Fate.UNTOLD
-    return _FATES.get(state.transaction_state, Fate.UNTOLD)
+        return TransactionOutcome.UNKNOWN
+    return _OUTCOMES.get(state.transaction_state, TransactionOutcome.UNKNOWN)
 
 
-_FATES: Final = {
-    "PrepareCommit": Fate.COMMITTED,
-    "CompleteCommit": Fate.COMMITTED,
-    "PrepareAbort": Fate.ABORTED,
-    "CompleteAbort": Fate.ABORTED,
+_OUTCOMES: Final = {
+    "PrepareCommit": TransactionOutcome.COMMITTED,
+    "CompleteCommit": TransactionOutcome.COMMITTED,
+    "PrepareAbort": TransactionOutcome.ABORTED,
+    "CompleteAbort": TransactionOutcome.ABORTED,
 }

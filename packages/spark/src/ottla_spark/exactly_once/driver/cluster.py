@@ -17,21 +17,26 @@ from ottla_spark.exactly_once.ledger.entry import Entry, Ledger
 from ottla_spark.exactly_once.ledger.lease import Lease
 
 
-class Fate(enum.Enum):
-    """The outcome of a transaction. UNTOLD: no broker knows it any more."""
+class TransactionOutcome(enum.Enum):
+    """The outcome of a transaction. UNKNOWN: no broker knows it any more."""
 
     OPEN = "open"
     COMMITTED = "committed"
     ABORTED = "aborted"
-    UNTOLD = "untold"
+    UNKNOWN = "unknown"
 
 
 @attrs.frozen(kw_only=True)
 class TransactionStatus:
-    """A transaction's fate, and for an open one the share of its time that remains, from 1 down to 0."""
+    """A transaction's outcome, and for an open one the share of its time that remains, from 1 down to 0."""
 
-    fate: Fate
+    outcome: TransactionOutcome
     remaining: float = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether it has not ended."""
+        return self.outcome is TransactionOutcome.OPEN
 
 
 @attrs.frozen(kw_only=True)
@@ -67,7 +72,7 @@ class ClusterClient(Protocol):
     def append(self, lease: Lease, entry: Entry | None) -> Lease:
         """Write an entry, or with None delete the last one; return the lease to use next. Raises LeaseLostError."""
 
-    def standings(self, transactions: Sequence[PreparedTransaction]) -> Sequence[TransactionStatus]:
+    def statuses(self, transactions: Sequence[PreparedTransaction]) -> Sequence[TransactionStatus]:
         """Return the status of each transaction."""
 
     def end(self, prepared: PreparedTransaction, *, commit: bool) -> Outcome:

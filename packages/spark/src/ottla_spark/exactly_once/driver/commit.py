@@ -13,7 +13,7 @@ import attrs
 
 from ottla.errors import OttlaError
 from ottla.transactions import PreparedTransaction
-from ottla_spark.exactly_once.driver.cluster import ClusterClient, Fate
+from ottla_spark.exactly_once.driver.cluster import ClusterClient
 from ottla_spark.exactly_once.driver.recovery import finish
 from ottla_spark.exactly_once.errors import BatchNotCommittedError
 from ottla_spark.exactly_once.ledger.entry import Entry, Listed, Status, Step
@@ -102,11 +102,11 @@ def _listed(attempts: Sequence[Attempt]) -> tuple[Listed, ...]:
 
 def _check_open(cluster: ClusterClient, listed: Sequence[Listed], *, what: str) -> None:
     """Check that each transaction is open with enough time left. Else abort all and raise BatchNotCommittedError."""
-    standings = cluster.standings([each.prepared for each in listed])
+    statuses = cluster.statuses([each.prepared for each in listed])
     late = [
-        f"{each} is {standing.fate.value}" + (", and its time is running out" if standing.fate is Fate.OPEN else "")
-        for each, standing in zip(listed, standings, strict=True)
-        if standing.fate is not Fate.OPEN or standing.remaining < ENOUGH_TIME
+        f"{each} is {status.outcome.value}" + (", and its time is running out" if status.is_open else "")
+        for each, status in zip(listed, statuses, strict=True)
+        if not status.is_open or status.remaining < ENOUGH_TIME
     ]
     if not late:
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ottla_spark.exactly_once.driver.cluster import ClusterClient, Fate
+from ottla_spark.exactly_once.driver.cluster import ClusterClient, TransactionOutcome
 from ottla_spark.exactly_once.errors import BatchIncompleteError, DataLossError
 from ottla_spark.exactly_once.ledger.entry import Entry, Listed, Status
 from ottla_spark.exactly_once.ledger.lease import Lease
@@ -20,13 +20,17 @@ def settle(cluster: ClusterClient, lease: Lease, entry: Entry) -> tuple[Lease, E
     Raises DataLossError when a part of it is visible and the rest was aborted, or when a transaction's outcome is
     unknown. Raises BatchIncompleteError.
     """
-    fates = [standing.fate for standing in cluster.standings([each.prepared for each in entry.listed])]
-    if Fate.UNTOLD in fates or (Fate.COMMITTED in fates and Fate.ABORTED in fates):
-        raise _lost(lease.name, entry, fates)
-    if Fate.ABORTED in fates:
+    outcomes = [status.outcome for status in cluster.statuses([each.prepared for each in entry.listed])]
+    if TransactionOutcome.UNKNOWN in outcomes or (
+        TransactionOutcome.COMMITTED in outcomes and TransactionOutcome.ABORTED in outcomes
+    ):
+        raise _lost(lease.name, entry, outcomes)
+    if TransactionOutcome.ABORTED in outcomes:
         status = _take_back(cluster, lease.name, entry)
     else:
-        open_still = [each for each, fate in zip(entry.listed, fates, strict=True) if fate is Fate.OPEN]
+        open_still = [
+            each for each, outcome in zip(entry.listed, outcomes, strict=True) if outcome is TransactionOutcome.OPEN
+        ]
         finish(cluster, open_still, what=f"batch {entry.batch} of {lease.name!r}")
         status = Status.DONE
     settled = entry.with_status(status)
@@ -49,18 +53,20 @@ def finish(cluster: ClusterClient, listed: Sequence[Listed], *, what: str) -> No
 
 def _take_back(cluster: ClusterClient, name: str, entry: Entry) -> Status:
     """Abort a batch of which nothing was visible. Another driver may be committing it at the same time."""
-    outcomes = [cluster.end(each.prepared, commit=False) for each in entry.listed]
-    if any(outcome.committed for outcome in outcomes):
-        fates = [Fate.COMMITTED if outcome.committed else Fate.ABORTED for outcome in outcomes]
-        raise _lost(name, entry, fates)
+    ended = [cluster.end(each.prepared, commit=False) for each in entry.listed]
+    if any(outcome.committed for outcome in ended):
+        outcomes = [
+            TransactionOutcome.COMMITTED if outcome.committed else TransactionOutcome.ABORTED for outcome in ended
+        ]
+        raise _lost(name, entry, outcomes)
     return Status.VOID
 
 
-def _lost(name: str, entry: Entry, fates: Sequence[Fate]) -> DataLossError:
-    response = zip(entry.listed, fates, strict=True)
-    by_fate = "; ".join(f"{each} is {fate.value}" for each, fate in response)
+def _lost(name: str, entry: Entry, outcomes: Sequence[TransactionOutcome]) -> DataLossError:
+    response = zip(entry.listed, outcomes, strict=True)
+    by_outcome = "; ".join(f"{each} is {outcome.value}" for each, outcome in response)
     return DataLossError(
         f"batch {entry.batch} of {name!r} is in the ledger, but not all of its transactions came to the same end, "
-        f"because no driver was there to end them in time ({by_fate}). The rows of those aborted are missing. Write "
+        f"because no driver was there to end them in time ({by_outcome}). The rows of those aborted are missing. Write "
         "them by hand if you need them, then call ottla_spark.exactly_once.accept_loss to let the query go on behind it"
     )

@@ -29,7 +29,7 @@ from ottla.transactions.admin.open_transactions import aborted
 from ottla.transactions.requests import InitProducerId
 from ottla_spark.exactly_once.acl_hints import lacking, transactions_right
 from ottla_spark.exactly_once.broker_limits import longest_timeout_ms
-from ottla_spark.exactly_once.driver.cluster import Fate, Open, TransactionStatus
+from ottla_spark.exactly_once.driver.cluster import Open, TransactionOutcome, TransactionStatus
 from ottla_spark.exactly_once.errors import LedgerMismatchError
 from ottla_spark.exactly_once.ledger.entry import FORGOTTEN, MOVED, Entry, Ledger
 from ottla_spark.exactly_once.ledger.lease import Lease, lease_id
@@ -156,11 +156,11 @@ class KafkaClusterClient:
         # Within an epoch, sequence numbers continue for each partition.
         return lease if after.epoch == lease.epoch and after.producer_id == lease.producer_id else after
 
-    def standings(self, transactions: Sequence[PreparedTransaction]) -> Sequence[TransactionStatus]:
+    def statuses(self, transactions: Sequence[PreparedTransaction]) -> Sequence[TransactionStatus]:
         """See `ClusterClient`."""
         asked = self._asking()
         states = described_together(asked, [each.transactional_id for each in transactions])
-        return [_standing(asked, each, state) for each, state in zip(transactions, states, strict=True)]
+        return [_status(asked, each, state) for each, state in zip(transactions, states, strict=True)]
 
     def end(self, prepared: PreparedTransaction, *, commit: bool) -> Outcome:
         """See `ClusterClient`."""
@@ -249,26 +249,28 @@ def _open(state: TransactionState) -> Open:
     )
 
 
-def _standing(asked: Asking, prepared: PreparedTransaction, state: TransactionState | None) -> TransactionStatus:
-    """Return the fate that the coordinator reports. For an ended transaction, EndTxn returns it without changing it."""
+def _status(asked: Asking, prepared: PreparedTransaction, state: TransactionState | None) -> TransactionStatus:
+    """Return the outcome that the coordinator reports; EndTxn returns that of an ended transaction unchanged."""
     if state is None:
-        return TransactionStatus(fate=Fate.UNTOLD)
+        return TransactionStatus(outcome=TransactionOutcome.UNKNOWN)
     if state.transaction_state == ONGOING and (state.producer_id, state.producer_epoch) == (
         prepared.producer_id,
         prepared.epoch,
     ):
         age_ms = max(0, time.time_ns() // 1_000_000 - state.transaction_start_time_ms)
-        return TransactionStatus(fate=Fate.OPEN, remaining=1 - age_ms / max(1, state.transaction_timeout_ms))
-    return TransactionStatus(fate=_FATES[ended(asked, prepared, commit=True, open_before=False)])
+        return TransactionStatus(
+            outcome=TransactionOutcome.OPEN, remaining=1 - age_ms / max(1, state.transaction_timeout_ms)
+        )
+    return TransactionStatus(outcome=_OUTCOMES[ended(asked, prepared, commit=True, open_before=False)])
 
 
-_FATES: Final = {
-    Outcome.COMMITTED: Fate.COMMITTED,
-    Outcome.ALREADY_COMMITTED: Fate.COMMITTED,
-    Outcome.ABORTED: Fate.ABORTED,
-    Outcome.ALREADY_ABORTED: Fate.ABORTED,
+_OUTCOMES: Final = {
+    Outcome.COMMITTED: TransactionOutcome.COMMITTED,
+    Outcome.ALREADY_COMMITTED: TransactionOutcome.COMMITTED,
+    Outcome.ABORTED: TransactionOutcome.ABORTED,
+    Outcome.ALREADY_ABORTED: TransactionOutcome.ABORTED,
     # The new owner of the id found the transaction open and aborted it: ids of a committed batch are used again only
     # after the ledger has its entry.
-    Outcome.FENCED: Fate.ABORTED,
-    Outcome.UNKNOWN: Fate.UNTOLD,
+    Outcome.FENCED: TransactionOutcome.ABORTED,
+    Outcome.UNKNOWN: TransactionOutcome.UNKNOWN,
 }
