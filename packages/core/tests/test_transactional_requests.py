@@ -1,0 +1,233 @@
+"""The requests of transactions: their content, their versions, and what their responses mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.errors import BrokerError, ErrorCode
+from ottla.network.backoff import Backoff
+from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
+from ottla.protocol.messages.end_txn import EndTxnResponse
+from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from ottla.protocol.messages.init_producer_id import InitProducerIdResponse
+from ottla.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from ottla.recordbatch.stamp import ProducerId
+from ottla.transactions.error_actions import CoordinatorRequestKind, TransactionErrorAction
+from ottla.transactions.offsets import OffsetsToSend
+from ottla.transactions.request_retries import CONCURRENT_TRANSACTIONS_BACKOFF, RequestRetries
+from ottla.transactions.requests import CoordinatorRequest, InitProducerId
+from ottla.transactions.response_actions import (
+    CoordinatorFound,
+    GroupAdded,
+    OffsetsWritten,
+    PartitionsAdded,
+    ProducerIdAssigned,
+    RequestFailed,
+    ResponseAction,
+    TransactionEnded,
+)
+from ottla.transactions.transactional_requests import (
+    AddOffsetsToTxn,
+    AddPartitionsToTxn,
+    EndTxn,
+    FindCoordinator,
+    TxnOffsetCommit,
+)
+
+OWNER = ProducerId(id=5, epoch=3)
+NEXT = ProducerId(id=5, epoch=4)
+PARTITIONS = [("in", 0), ("in", 1)]
+OFFSETS = OffsetsToSend.checked({("in", 0): 7, ("in", 1): 8}, "g")
+
+INIT = InitProducerId(transactional_id="x", timeout_ms=1)
+FIND = FindCoordinator(key="x", group=False)
+ADD_PARTITIONS = AddPartitionsToTxn("x", OWNER, PARTITIONS)
+ADD_OFFSETS = AddOffsetsToTxn("x", OWNER, "g")
+COMMIT_OFFSETS = TxnOffsetCommit(transactional_id="x", owner=OWNER, sending=OFFSETS, partitions=PARTITIONS, txn_v2=True)
+END = EndTxn(transactional_id="x", owner=OWNER, commit=True, txn_v2=True)
+
+
+def added(*codes: ErrorCode) -> AddPartitionsToTxnResponse:
+    results = [
+        AddPartitionsToTxnPartitionResult(partition_index=number, partition_error_code=code)
+        for number, code in enumerate(codes)
+    ]
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=[AddPartitionsToTxnTopicResult(name="in", results_by_partition=results)]
+    )
+
+
+def written(*codes: ErrorCode) -> TxnOffsetCommitResponse:
+    results = [
+        TxnOffsetCommitResponsePartition(partition_index=number, error_code=code) for number, code in enumerate(codes)
+    ]
+    return TxnOffsetCommitResponse(topics=[TxnOffsetCommitResponseTopic(name="in", partitions=results)])
+
+
+@pytest.mark.parametrize(
+    ("request_", "response", "action"),
+    [
+        (
+            INIT,
+            InitProducerIdResponse(producer_id=5, producer_epoch=3),
+            ProducerIdAssigned(owner=OWNER, transaction_open=False),
+        ),
+        (
+            INIT,
+            InitProducerIdResponse(producer_id=5, producer_epoch=3, ongoing_txn_producer_id=5),
+            ProducerIdAssigned(owner=OWNER, transaction_open=True),
+        ),
+        (FIND, FindCoordinatorResponse(node_id=2), CoordinatorFound(2)),
+        (
+            FIND,
+            FindCoordinatorResponse(coordinators=[Coordinator(key="y", node_id=1), Coordinator(key="x", node_id=2)]),
+            CoordinatorFound(2),
+        ),
+        (ADD_PARTITIONS, added(ErrorCode.NONE, ErrorCode.NONE), PartitionsAdded(PARTITIONS)),
+        (ADD_OFFSETS, AddOffsetsToTxnResponse(), GroupAdded()),
+        (COMMIT_OFFSETS, written(ErrorCode.NONE, ErrorCode.NONE), OffsetsWritten(PARTITIONS, None)),
+        (END, EndTxnResponse(producer_id=5, producer_epoch=4), TransactionEnded(NEXT)),
+        (END, EndTxnResponse(producer_id=-1, producer_epoch=-1), TransactionEnded(None)),
+    ],
+)
+def test_a_response_without_an_error_says_what_was_done(
+    request_: CoordinatorRequest, response: Any, action: ResponseAction
+) -> None:
+    assert request_.handle(response) == action
+
+
+@pytest.mark.parametrize(
+    ("request_", "response", "action", "code"),
+    [
+        (
+            INIT,
+            InitProducerIdResponse(error_code=ErrorCode.PRODUCER_FENCED),
+            TransactionErrorAction.FENCED,
+            ErrorCode.PRODUCER_FENCED,
+        ),
+        (INIT, InitProducerIdResponse(producer_id=-1, producer_epoch=0), TransactionErrorAction.RETRY, None),
+        (INIT, InitProducerIdResponse(producer_id=1, producer_epoch=-1), TransactionErrorAction.RETRY, None),
+        (FIND, FindCoordinatorResponse(node_id=-1), TransactionErrorAction.RETRY, None),
+        (
+            FIND,
+            FindCoordinatorResponse(node_id=-1, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE),
+            TransactionErrorAction.RETRY,
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ),
+        (
+            ADD_PARTITIONS,
+            added(ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH),
+            TransactionErrorAction.FENCED,
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+        ),
+        (ADD_PARTITIONS, added(ErrorCode.NONE), TransactionErrorAction.ABORTABLE, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (
+            ADD_OFFSETS,
+            AddOffsetsToTxnResponse(error_code=ErrorCode.NOT_COORDINATOR),
+            TransactionErrorAction.REFIND,
+            ErrorCode.NOT_COORDINATOR,
+        ),
+        (
+            END,
+            EndTxnResponse(error_code=ErrorCode.INVALID_TXN_STATE),
+            TransactionErrorAction.FATAL,
+            ErrorCode.INVALID_TXN_STATE,
+        ),
+    ],
+)
+def test_a_response_with_an_error_says_what_to_do(
+    request_: CoordinatorRequest, response: Any, action: TransactionErrorAction, code: ErrorCode | None
+) -> None:
+    failed = request_.handle(response)
+
+    assert isinstance(failed, RequestFailed)
+    assert failed.action is action
+    assert getattr(failed.error, "code", None) is code
+
+
+def test_offsets_that_were_written_are_not_sent_again() -> None:
+    action = COMMIT_OFFSETS.handle(written(ErrorCode.NONE, ErrorCode.NOT_COORDINATOR))
+
+    assert action.partitions == [("in", 0)]
+    assert action.failure is not None
+    assert action.failure.action is TransactionErrorAction.REFIND
+
+
+@pytest.mark.parametrize("txn_v2", [True, False])
+def test_only_version_2_uses_the_requests_that_add_partitions_by_themselves(txn_v2: bool) -> None:
+    end = EndTxn(transactional_id="x", owner=OWNER, commit=True, txn_v2=txn_v2)
+    commit = TxnOffsetCommit(transactional_id="x", owner=OWNER, sending=OFFSETS, partitions=PARTITIONS, txn_v2=txn_v2)
+
+    assert (end.ceiling, commit.ceiling) == ((None, None) if txn_v2 else (4, 4))
+
+
+def test_requests_carry_the_producer_id_and_epoch() -> None:
+    for request in (
+        ADD_OFFSETS,
+        COMMIT_OFFSETS,
+        END,
+        InitProducerId(transactional_id="x", timeout_ms=1, current=OWNER),
+    ):
+        struct = request.build(3)
+        assert (struct.producer_id, struct.producer_epoch, struct.transactional_id) == (5, 3, "x")
+    add_partitions = ADD_PARTITIONS.build(3)
+    assert (add_partitions.v3_and_below_producer_id, add_partitions.v3_and_below_producer_epoch) == (5, 3)
+
+
+# When a request is repeated
+
+FIND_KIND, INIT_KIND, END_KIND = (
+    CoordinatorRequestKind.FIND_COORDINATOR,
+    CoordinatorRequestKind.INITIALIZE,
+    CoordinatorRequestKind.END,
+)
+LOST = BrokerError(ErrorCode.NOT_COORDINATOR)
+
+
+def pauses(retries: RequestRetries, *kinds: CoordinatorRequestKind) -> list[float]:
+    found = []
+    for kind in kinds:
+        retries.fail(kind, LOST, now=100.0)
+        found.append(round(retries.next_at - 100.0, 6))
+    return found
+
+
+@pytest.fixture
+def retries() -> RequestRetries:
+    return RequestRetries(Backoff(initial=0.1, maximum=1.0, random=lambda: 0.5))
+
+
+def test_pauses_double_up_to_the_longest(retries: RequestRetries) -> None:
+    assert pauses(retries, *[INIT_KIND] * 6) == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+
+
+def test_finding_the_coordinator_does_not_shorten_the_pauses_of_other_requests(retries: RequestRetries) -> None:
+    assert pauses(retries, FIND_KIND, FIND_KIND, INIT_KIND, INIT_KIND) == [0.1, 0.2, 0.1, 0.2]
+    retries.succeed(FIND_KIND)
+
+    assert pauses(retries, FIND_KIND, INIT_KIND) == [0.1, 0.4]
+
+
+def test_a_response_of_the_coordinator_ends_all_pauses(retries: RequestRetries) -> None:
+    pauses(retries, FIND_KIND, FIND_KIND, INIT_KIND, END_KIND)
+    retries.succeed(INIT_KIND)
+
+    assert pauses(retries, FIND_KIND, INIT_KIND, END_KIND) == [0.1, 0.1, 0.1]
+
+
+def test_the_end_of_the_transaction_before_is_awaited_with_short_pauses(retries: RequestRetries) -> None:
+    for _ in range(4):
+        retries.fail(END_KIND, BrokerError(ErrorCode.CONCURRENT_TRANSACTIONS), now=0.0)
+
+    assert retries.next_at == CONCURRENT_TRANSACTIONS_BACKOFF
