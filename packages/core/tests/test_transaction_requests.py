@@ -1,0 +1,213 @@
+"""A producer's transactions request by request, without a network: what follows each call and each response."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.accumulator.sequences import Sequences
+from ottla.errors import (
+    AbortableTransactionError,
+    ConnectionFailedError,
+    ErrorCode,
+    FatalTransactionError,
+    IllegalStateError,
+)
+from ottla.network.backoff import Backoff
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
+from ottla.protocol.messages.end_txn import EndTxnResponse
+from ottla.protocol.messages.find_coordinator import FindCoordinatorResponse
+from ottla.protocol.messages.init_producer_id import InitProducerIdResponse
+from ottla.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from ottla.recordbatch.stamp import ProducerId
+from ottla.transactions.manager import TransactionManager
+from ottla.transactions.offsets import OffsetsToSend
+from ottla.transactions.requests import CoordinatorRequest, InitProducerId
+from ottla.transactions.states import State
+from ottla.transactions.transaction_requests import TransactionRequests
+from ottla.transactions.transaction_state import TransactionState
+from ottla.transactions.transactional_requests import AddPartitionsToTxn, EndTxn, FindCoordinator, TxnOffsetCommit
+
+PARTITION = ("t", 0)
+OFFSETS = OffsetsToSend.checked({("in", 0): 7}, "g")
+
+
+class World:
+    """A manager and its requests; the test answers them."""
+
+    def __init__(self, version: int = 2) -> None:
+        self.sequences = Sequences(transactional=True, required=True)
+        self.state = TransactionState(transactional_id="x", client_id="c", sequences=self.sequences)
+        self.manager = TransactionManager(self.state)
+        self.requests = TransactionRequests(
+            self.state, timeout_ms=1_000, two_phase=False, backoff=Backoff(initial=0.1, maximum=1.0)
+        )
+        self.requests.note_level(version)
+        self.now = 0.0
+
+    def next(self, *, settled: bool = True) -> CoordinatorRequest | None:
+        """The next request, which is in flight from now on; coordinators are found on the way."""
+        self.now += 10.0
+        while (request := self.requests.next_request(self.now, settled=settled)) is not None:
+            self.requests.begin(request)
+            if not isinstance(request, FindCoordinator):
+                return request
+            self.requests.on_response(request, FindCoordinatorResponse(node_id=1), self.now)
+        return None
+
+    def answer(self, request: CoordinatorRequest | None, response: object) -> None:
+        assert request is not None
+        self.requests.on_response(request, response, self.now)
+
+    def initialize(self) -> None:
+        self.manager.initialize()
+        self.answer(self.next(), InitProducerIdResponse(producer_id=5, producer_epoch=0))
+        self.claim()
+
+    def claim(self) -> None:
+        """Take the result of the last call, as its caller does."""
+        result = self.state.result
+        assert result is not None
+        assert result.wait(0)
+
+    def begin(self) -> None:
+        """Begin a transaction with records of a partition."""
+        self.manager.begin_transaction()
+        self.sequences.wanted[PARTITION] = None
+
+    def end(self, *, commit: bool) -> None:
+        self.manager.end(commit=commit)
+        self.manager.all_records_queued()
+
+
+def initialized(version: int = 2) -> World:
+    world = World(version)
+    world.initialize()
+    return world
+
+
+def test_an_end_is_not_requested_before_every_record_is_queued() -> None:
+    world = initialized()
+    world.begin()
+    assert world.next() is None
+    world.manager.end(commit=True)
+    assert world.next(settled=True) is None
+    world.manager.all_records_queued()
+    assert world.next(settled=False) is None
+
+    assert isinstance(world.next(settled=True), EndTxn)
+
+
+def test_after_a_lost_response_the_next_transaction_has_a_new_epoch() -> None:
+    world = initialized(version=1)
+    world.begin()
+    lost = world.next()
+    assert isinstance(lost, AddPartitionsToTxn)
+    world.requests.on_disconnect(lost, ConnectionFailedError("lost"), world.now)
+    world.end(commit=False)
+    assert world.next() is None  # the coordinator may have the transaction; the new epoch ends it
+    world.claim()
+    world.begin()
+    bump = world.next()
+
+    assert isinstance(bump, InitProducerId)
+    assert bump.current == ProducerId(id=5, epoch=0)
+    world.answer(bump, InitProducerIdResponse(producer_id=5, producer_epoch=1))
+    following = world.next()
+    assert isinstance(following, AddPartitionsToTxn)
+    assert following.owner == ProducerId(id=5, epoch=1)
+
+
+def test_an_abort_drops_the_offsets_of_its_transaction() -> None:
+    world = initialized()
+    world.manager.begin_transaction()
+    sent = world.manager.send_offsets(OFFSETS)
+    assert isinstance(world.next(), TxnOffsetCommit)
+    world.end(commit=False)
+
+    with pytest.raises(AbortableTransactionError):
+        sent.wait(0)
+    assert not world.state.offsets
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.ILLEGAL_GENERATION])
+def test_a_response_for_dropped_offsets_changes_nothing(code: ErrorCode) -> None:
+    world = initialized()
+    world.manager.begin_transaction()
+    world.manager.send_offsets(OFFSETS)
+    commit = world.next()
+    world.end(commit=False)
+    partition = TxnOffsetCommitResponsePartition(partition_index=0, error_code=code)
+    topic = TxnOffsetCommitResponseTopic(name="in", partitions=[partition])
+    world.answer(commit, TxnOffsetCommitResponse(topics=[topic]))
+
+    assert world.manager.state is State.ABORTING
+    assert isinstance(world.next(), EndTxn)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.TRANSACTION_ABORTABLE])
+def test_an_abort_that_cannot_be_aborted_fails_the_producer(code: ErrorCode) -> None:
+    world = initialized()
+    world.begin()
+    assert world.next() is None
+    world.end(commit=False)
+    world.answer(world.next(), EndTxnResponse(error_code=code))
+
+    assert isinstance(world.manager.cause, FatalTransactionError)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED])
+def test_a_producer_that_failed_for_good_has_no_producer_id(code: ErrorCode) -> None:
+    world = initialized()
+    world.begin()
+    assert world.next() is None
+    world.end(commit=True)
+    world.answer(world.next(), EndTxnResponse(error_code=code))
+
+    assert world.manager.state is State.FATAL_ERROR
+    assert world.sequences.owner is None
+    assert world.next() is None
+
+
+def test_after_an_abort_the_error_of_the_transaction_is_raised_no_more() -> None:
+    world = initialized(version=1)
+    world.begin()
+    refused = AddPartitionsToTxnPartitionResult(
+        partition_index=0, partition_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    )
+    topic = AddPartitionsToTxnTopicResult(name="t", results_by_partition=[refused])
+    world.answer(world.next(), AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic]))
+    with pytest.raises(AbortableTransactionError):
+        world.manager.end(commit=True)
+    world.end(commit=False)
+    assert world.next() is None
+    world.claim()
+
+    assert world.manager.cause is None
+    with pytest.raises(IllegalStateError, match="ready, no transaction open"):
+        world.manager.end(commit=True)
+
+
+def test_a_prepared_transaction_that_was_kept_is_ended_by_a_request() -> None:
+    world = World()
+    world.manager.initialize(keep_prepared=True)
+    kept = InitProducerIdResponse(
+        producer_id=5, producer_epoch=1, ongoing_txn_producer_id=5, ongoing_txn_producer_epoch=0
+    )
+    world.answer(world.next(), kept)
+    world.claim()
+    prepared = world.manager.prepared
+    assert prepared is not None
+    assert (prepared.written, prepared.level, prepared.epoch) == (True, 2, 1)
+    world.end(commit=True)
+    end = world.next()
+
+    assert isinstance(end, EndTxn)
+    assert (end.commit, end.txn_v2) == (True, True)
