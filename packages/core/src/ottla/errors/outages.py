@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 
 import attrs
 
-from ottla.errors import printable
+from ottla.errors import counted, printable
 
 SHORTEST_GAP: Final = 1.0
 """Seconds between the first two lines about one reason; each further gap is twice as long."""
@@ -67,6 +67,12 @@ class Over(Generic[S]):
     count: int
     failures: int
     lasting: float
+
+    def log_arguments(self, client_id: str, subjects: str) -> tuple[object, ...]:
+        """The arguments of its log line: client id, subjects, duration and attempts; if given up, attempts first."""
+        if self.recovered:
+            return client_id, subjects, self.lasting, counted(self.failures, "failed attempt")
+        return client_id, subjects, self.failures, self.lasting
 
 
 Event: TypeAlias = "Failing[S, R] | Over[S]"

@@ -112,17 +112,11 @@ class ConnectionLog:
             elif line.recovered:
                 logger.info(
                     "%s: %s answers again, after %.1f s and %s",
-                    self._client_id,
-                    brokers,
-                    line.lasting,
-                    counted(line.failures, "failed attempt"),
+                    *line.log_arguments(self._client_id, brokers),
                 )
             else:
                 logger.info(
                     "%s: %s is not tried any more, other brokers are used now; the last attempts failed, %d in %.1f s",
-                    self._client_id,
-                    brokers,
-                    line.failures,
-                    line.lasting,
+                    *line.log_arguments(self._client_id, brokers),
                 )
         self.active = bool(self._outages)

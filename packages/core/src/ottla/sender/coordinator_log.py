@@ -55,17 +55,11 @@ class CoordinationLog:
             elif line.recovered:
                 logger.info(
                     "%s: %s requests succeed again, after %.1f s and %s",
-                    self._client_id,
-                    names,
-                    line.lasting,
-                    counted(line.failures, "failed attempt"),
+                    *line.log_arguments(self._client_id, names),
                 )
             else:
                 logger.info(
                     "%s: %s requests are not repeated any more; the last ones failed, %d in %.1f s",
-                    self._client_id,
-                    names,
-                    line.failures,
-                    line.lasting,
+                    *line.log_arguments(self._client_id, names),
                 )
         self.active = bool(self._outages)

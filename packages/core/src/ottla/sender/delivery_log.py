@@ -75,18 +75,12 @@ class DeliveryLog:
             elif line.recovered:
                 logger.info(
                     "%s: records for %s are acknowledged again, after %.1f s and %s",
-                    self._client_id,
-                    which,
-                    line.lasting,
-                    counted(line.failures, "failed attempt"),
+                    *line.log_arguments(self._client_id, which),
                 )
             else:
                 logger.info(
                     "%s: no records are sent to %s any more; the last attempts failed, %d in %.1f s",
-                    self._client_id,
-                    which,
-                    line.failures,
-                    line.lasting,
+                    *line.log_arguments(self._client_id, which),
                 )
         self.active = bool(self._outages)
 
