@@ -179,6 +179,16 @@ def test_an_advertised_port_that_is_none_is_told(port: int) -> None:
     assert "that is no port" in examination.cause.said
 
 
+def test_the_doctor_uses_the_first_of_two_brokers_with_one_id_as_the_producer_does() -> None:
+    second = MetadataResponseBroker(node_id=1, host="nowhere.invalid", port=9092)
+    negative = MetadataResponseBroker(node_id=-1, host="nowhere.invalid", port=9092)
+    examination = examined(ScriptedBroker(metadata=cluster(second, negative, topics=[topic(1)])))
+
+    assert the(examination, Step.METADATA).verdict is Verdict.OK
+    assert the(examination, Step.ADVERTISED).verdict is Verdict.OK
+    assert "nowhere.invalid" not in str(examination.findings)
+
+
 def test_an_advertised_address_that_refuses_is_told() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

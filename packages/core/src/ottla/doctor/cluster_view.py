@@ -13,6 +13,7 @@ from ottla.doctor.findings import Trouble, listed
 from ottla.doctor.greeting import Greeted, unanswered
 from ottla.errors import BrokerError, ErrorCode, UnsupportedVersionError, counted, error_code, printable
 from ottla.network import Request
+from ottla.network.metadata_messages import usable_brokers
 from ottla.protocol import (
     METADATA,
     MetadataRequest,
@@ -94,11 +95,12 @@ def _view(answer: MetadataResponse, topic: str | None) -> Answer:
     code = error_code(answer.error_code)
     if code is not ErrorCode.NONE:
         return Trouble.of_error(BrokerError(code), remedy="look into the broker's log")
-    if not answer.brokers:
+    brokers, _unusable = usable_brokers(answer.brokers)
+    if not brokers:
         return Trouble("the broker knows of no broker", "wait until it has joined its cluster, or look into its log")
     return ClusterView(
         cluster_id=answer.cluster_id,
         controller=answer.controller_id,
-        brokers={broker.node_id: broker for broker in answer.brokers},
+        brokers=brokers,
         topic=next((found for found in answer.topics if found.name == topic), None) if topic is not None else None,
     )

@@ -52,7 +52,10 @@ def read_answer(answer: MetadataResponse, wanted: Collection[str]) -> MetadataAn
     code = error_code(answer.error_code)
     if code is not ErrorCode.NONE:
         raise BrokerError(code)
-    brokers, left_out = _brokers(answer.brokers)
+    usable, unusable = usable_brokers(answer.brokers)
+    brokers = {node: Broker(id=node, host=each.host, port=each.port) for node, each in usable.items()}
+    # One more than are shown: to quote the hosts of 20,000 brokers takes seconds.
+    left_out = [_left_out(each, brokers) for each in unusable[: SHOWN + 1]]
     if not brokers:
         why = f" that can be used: {left_out[0]}" if left_out else ""
         raise NetworkError(f"the answer to a metadata request names no broker{why}")
@@ -61,28 +64,28 @@ def read_answer(answer: MetadataResponse, wanted: Collection[str]) -> MetadataAn
     return MetadataAnswer(brokers=brokers, topics=topics, left_out=left_out)
 
 
-def _brokers(listed: Iterable[MetadataResponseBroker]) -> tuple[Mapping[int, Broker], Sequence[str]]:
-    """The brokers by id, and what is wrong with those that are left out.
+def usable_brokers(
+    listed: Iterable[MetadataResponseBroker],
+) -> tuple[Mapping[int, MetadataResponseBroker], Sequence[MetadataResponseBroker]]:
+    """The brokers of a response by id, and those that cannot be used.
 
     Kafka's -1 is "no node", and negative ids are those of our bootstrap servers, which a response must not replace. Of
     two brokers with the same id the first one counts.
     """
-    brokers: dict[int, Broker] = {}
-    left_out: list[str] = []
-    for each in listed:
-        broker = Broker(id=each.node_id, host=each.host, port=each.port)
-        if broker.id >= 0 and brokers.setdefault(broker.id, broker) == broker:
-            continue
-        if len(left_out) <= SHOWN:  # to quote the hosts of 20,000 brokers takes seconds
-            left_out.append(_left_out(broker, brokers))
+    brokers: dict[int, MetadataResponseBroker] = {}
+    left_out: list[MetadataResponseBroker] = []
+    for broker in listed:
+        first = brokers.setdefault(broker.node_id, broker) if broker.node_id >= 0 else None
+        if first is None or (first.host, first.port) != (broker.host, broker.port):
+            left_out.append(broker)
     return brokers, left_out
 
 
-def _left_out(broker: Broker, brokers: Mapping[int, Broker]) -> str:
-    where = with_port(printable(broker.host), broker.port)
-    if broker.id < 0:
-        return f"a broker at {where} with the id {broker.id}, which no broker can have"
-    return f"another broker {broker.id} at {where}; {brokers[broker.id]} was listed before"
+def _left_out(left_out: MetadataResponseBroker, brokers: Mapping[int, Broker]) -> str:
+    where = with_port(printable(left_out.host), left_out.port)
+    if left_out.node_id < 0:
+        return f"a broker at {where} with the id {left_out.node_id}, which no broker can have"
+    return f"another broker {left_out.node_id} at {where}; {brokers[left_out.node_id]} was listed before"
 
 
 def _topic(topic: MetadataResponseTopic) -> Topic:
