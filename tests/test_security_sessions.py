@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ottla import Delivery, Producer
-from ottla.network import connection_logins
+from ottla.network import connection
 from ottla_testkit.kafka_cluster.security import MECHANISMS
 from readback import read_back
 from secure_broker import SecureBroker, secure_broker
@@ -63,7 +63,7 @@ def connections(producer: Producer) -> list[int]:
 def test_a_session_is_renewed_on_its_connection(
     short_sessions: SecureBroker, mechanism: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection_logins, "SHORT_SESSION", 1.0)  # so that three seconds are a long one
+    monkeypatch.setattr(connection, "SHORT_SESSION", 1.0)  # so that three seconds are a long one
     with Producer(short_sessions.sasl(mechanism, encrypted=mechanism == "SCRAM-SHA-512")) as producer:
         made = connections(producer)
         steadily(short_sessions, producer, seconds=SECONDS)

@@ -26,7 +26,7 @@ from ottla.errors import (
 from ottla.interfaces import Mechanism, Step
 from ottla.network.authentication import Authentication
 from ottla.network.authentication.authentication import LEAST_SESSION
-from ottla.network.connection import Stage
+from ottla.network.connection_stage import Stage
 from ottla.protocol import API_VERSIONS
 from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateResponse
 from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE
@@ -1127,10 +1127,10 @@ def test_the_answer_to_a_renewal_confirms_what_was_sent_before_without_wanting_o
     pass_time(machine, 52.0)
     delivered(machine, b"two")
     connection = machine.client._connections[1]
-    assert connection.unconfirmed is not None
+    assert connection.in_flight.unconfirmed is not None
     pass_time(machine, 6.0)
     delivery = machine.send(b"three")
-    while connection.unconfirmed is not None:
+    while connection.in_flight.unconfirmed is not None:
         assert not delivery.done()
         machine.sender.run_once(machine.clock(), until=machine.clock())
 

@@ -15,7 +15,7 @@ from ottla import Producer, check_config
 from ottla.errors import AuthenticationError, ConfigError, InvalidPluginError, OttlaError, UnsupportedSaslMechanismError
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Mechanism, PluginConfig, Step
-from ottla.network import connection_logins
+from ottla.network import connection
 from ottla_testkit.simulation import Session, SimulatedLogin
 
 __all__ = ["stranger_installed"]
@@ -122,7 +122,7 @@ def test_several_who_wait_are_all_told() -> None:
 
 @pytest.mark.rule("security.session.lossless")
 def test_sessions_end_and_begin_again_under_load_on_the_same_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_logins, "SHORT_SESSION", 1.0)  # so that two seconds are a long one
+    monkeypatch.setattr(connection, "SHORT_SESSION", 1.0)  # so that two seconds are a long one
     broker = SocketBroker.secured(SimulatedLogin(users=ANN, lifetime=2.0))
     values = [b"%d" % number for number in range(20_000)]
     with broker.serving() as servers, Producer(settings(servers)) as producer:
@@ -176,7 +176,7 @@ def test_no_log_line_and_no_repr_holds_the_password(caplog: pytest.LogCaptureFix
             producer.send("t", b"one").result(PATIENT)
         engine = producer._engine
         client = engine.io_thread._client
-        shown = repr([*client._connections, client._logins, vars(client), engine])
+        shown = repr([*client._connections, client._opener, vars(client), engine])
 
     assert "is ready" in caplog.text
     for told in (caplog.text, shown):

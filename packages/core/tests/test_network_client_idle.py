@@ -362,7 +362,7 @@ def test_nobody_is_sent_to_look_for_a_login_after_records_were_written(caplog: p
 def test_a_listener_that_hangs_up_on_the_first_request_may_want_a_login(caplog: pytest.LogCaptureFixture) -> None:
     machine = Machine(SimulatedCluster.of(1))
     broker = machine.cluster.brokers[1]
-    while not machine.client._accepted:
+    while not machine.client._connections.accepted:
         machine.round()
     broker.silent = True
     while broker.requests[-1][0] != "Metadata":

@@ -24,7 +24,8 @@ from ottla.interfaces import Target
 from ottla.network import Completion, Request
 from ottla.network.backoff import Backoff
 from ottla.network.cluster import Broker
-from ottla.network.connection import Connection, Stage
+from ottla.network.connection import Connection
+from ottla.network.connection_stage import Stage
 from ottla.network.connections import Connections
 from ottla.network.metadata_messages import read_answer
 from ottla.network.selectable import Address
@@ -244,7 +245,7 @@ def test_backoff_is_doubled_up_to_its_limit_give_or_take_a_fifth() -> None:
 @pytest.mark.rule("network.connect.setup")
 def test_setting_up_may_take_longer_after_each_failure_up_to_a_limit() -> None:
     machine = machine_of(1)
-    machine.client._setup_backoff = Backoff(initial=10.0, maximum=30.0, random=lambda: 0.5)
+    machine.client._opener._setup_backoff = Backoff(initial=10.0, maximum=30.0, random=lambda: 0.5)
     machine.network.black_holes.add("seed")
     tries = Tries(machine)
     while len(tries.seen) < 5:
@@ -694,7 +695,7 @@ def test_the_clients_own_requests_complete_nothing_of_the_callers() -> None:
 def test_an_hour_of_failing_metadata_asks_no_more_than_about_once_a_second() -> None:
     machine = ready(machine_of(1))
     machine.cluster.metadata_code = ErrorCode.UNKNOWN_SERVER_ERROR
-    machine.client._upkeep._rebootstraps = False
+    machine.client._metadata_updater._rebootstraps = False
     machine.metadata.request_update()
     before, started = asked_for_metadata(machine), machine.clock()
     while machine.clock() < started + 100:

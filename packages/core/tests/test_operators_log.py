@@ -509,7 +509,7 @@ def test_a_short_pause_for_a_quota_is_not_logged(caplog: pytest.LogCaptureFixtur
     machine.run(60.0)
 
     assert lines(caplog) == []
-    assert not machine.client._throttle_log.active
+    assert not machine.client._throttled.log.active
 
 
 @pytest.mark.rule("network.throttle.log")

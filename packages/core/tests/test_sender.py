@@ -650,7 +650,7 @@ def test_a_record_of_a_partition_that_is_gone_says_so(refused_before: bool) -> N
     assert isinstance(error, DeliveryTimeoutError)
     assert isinstance(error.__cause__, TopicUnavailableError)
     assert "partition 1 of topic 't' does not exist any more" in str(error)
-    assert "created anew with 1 partition, counted" in str(error)
+    assert "created again with 1 partition, counted" in str(error)
 
 
 @pytest.mark.rule("sender.expire.missing")

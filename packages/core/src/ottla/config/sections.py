@@ -126,7 +126,8 @@ class ConnectionConfig:
         "reconnect.backoff.ms",
         milliseconds(maximum=LONG_MAX),
         default=50,
-        meaning="The first wait before connecting again to a broker that could not be reached.",
+        meaning="The first wait before connecting again to a broker that could not be reached, or that ended several "
+        "connections soon after they were made.",
     )
     reconnect_backoff_max: float = option(
         "reconnect.backoff.max.ms",

@@ -26,8 +26,12 @@ class Features:
 
 @attrs.frozen(kw_only=True)
 class Offer:
-    """The versions that a broker offers, or the version of ApiVersions for a repeated request."""
+    """The versions that a broker offers, or the version of ApiVersions for a repeated request.
 
+    `version` is that of the response.
+    """
+
+    version: int
     versions: Mapping[int, tuple[int, int]]
     features: Features = attrs.Factory(Features)
     throttle_ms: int = 0
@@ -54,16 +58,18 @@ def offered_versions(version: int, body: memoryview) -> Offer:
     """
     code = error_code(peek_error_code(body))
     if code is ErrorCode.UNSUPPORTED_VERSION and version > 0:
-        return Offer(versions={}, ask_again_with=_highest_told(version, body))
+        return Offer(version=version, versions={}, ask_again_with=_highest_offered(version, body))
     if code is not ErrorCode.NONE:
-        raise ProtocolError(f"the broker refuses to tell its API versions: {BrokerError(code)}")
+        raise ProtocolError(f"the broker does not give its API versions: {BrokerError(code)}")
     try:
         answer = API_VERSIONS.response(version).decode(body)
     except ProtocolError:
         if version == 0:
             raise
-        return Offer(versions={}, ask_again_with=0)  # librdkafka's mock cluster garbles the flexible versions
+        # librdkafka's mock cluster garbles the flexible versions.
+        return Offer(version=version, versions={}, ask_again_with=0)
     return Offer(
+        version=version,
         versions={api.api_key: (api.min_version, api.max_version) for api in answer.api_keys},
         features=Features(
             levels={feature.name: feature.max_version_level for feature in answer.finalized_features},
@@ -73,7 +79,7 @@ def offered_versions(version: int, body: memoryview) -> Offer:
     )
 
 
-def _highest_told(version: int, body: memoryview) -> int:
+def _highest_offered(version: int, body: memoryview) -> int:
     """The version of ApiVersions to try after *version*: the broker's highest if the response has it, else 0."""
     try:
         # KIP-511: such a response has the form of version 0. From Kafka 2.4 on it has the supported range of

@@ -1,4 +1,4 @@
-"""The time between attempts: exponential, with jitter, bounded."""
+"""The time between attempts: exponential, with jitter, bounded; and the pace of attempts that follow one another."""
 
 from __future__ import annotations
 
@@ -25,3 +25,38 @@ class Backoff:
         """Seconds to wait after *failures* earlier failures in a row, 0 for the first one."""
         base = self.initial * 2.0 ** min(failures, 32)
         return min(base, self.maximum) * (1 - JITTER + 2 * JITTER * self.random())
+
+
+@attrs.define(eq=False)
+class Pace:
+    """The time of the next attempt. Each cause that is counted lengthens the wait; the largest count decides."""
+
+    backoff: Backoff
+    next_at: float = float("-inf")
+    _counts: dict[str, int] = attrs.field(factory=dict)
+
+    def allows(self, now: float) -> bool:
+        """Return whether an attempt is allowed now."""
+        return now >= self.next_at
+
+    def count(self, cause: str = "") -> None:
+        """Count a cause to wait longer."""
+        self._counts[cause] = self._counts.get(cause, 0) + 1
+
+    def counted(self, cause: str = "") -> int:
+        """The count of a cause."""
+        return self._counts.get(cause, 0)
+
+    def reset(self, *causes: str) -> None:
+        """Forget these causes; without arguments the one of `count()`."""
+        for cause in causes or ("",):
+            self._counts.pop(cause, None)
+
+    def wait(self, now: float, *causes: str) -> None:
+        """Set the time of the next attempt, by the counts of these causes; without arguments by all."""
+        counts = [self.counted(cause) for cause in causes or self._counts]
+        self.next_at = now + self.backoff.delay(max(counts, default=0))
+
+    def rest(self) -> None:
+        """Allow the next attempt at once."""
+        self.next_at = float("-inf")

@@ -1,57 +1,26 @@
-"""State of the connection to one broker: stage, backoff, addresses, requests."""
+"""State of the connection to one broker: stage, backoff, session, addresses, requests."""
 
 from __future__ import annotations
 
-import enum
-from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 
 from ottla.errors import OttlaError
-from ottla.network.authentication import Computation
+from ottla.network.authentication import SHORT_SESSION
 from ottla.network.cluster import Broker
-from ottla.network.request import InFlight
+from ottla.network.connection_setup import ConnectionSetup
+from ottla.network.connection_stage import Stage
+from ottla.network.in_flight import InFlight, InFlightRequests, postponed
 from ottla.network.selectable import Address
-from ottla.network.throttling import LONGEST
 
-if TYPE_CHECKING:
-    from ottla.network.authentication.exchange import Exchange
+SHORT_LIFE: Final = 5.0
+"""Seconds. A connection that its broker ends sooner after it became ready lengthens the backoff, from the second on.
 
-
-_AFTER_THE_LONGEST: Final = 60.0
-"""Seconds for an answer after the longest pause."""
-
-
-class Stage(enum.Enum):
-    """The stage of a connection; DISCONNECTED may follow every stage.
-
-    | stage          | waits for                                         | then                          |
-    |----------------|---------------------------------------------------|-------------------------------|
-    | RESOLVING      | addresses                                         | CONNECTING                    |
-    | CONNECTING     | the socket and the transport's handshake          | NEGOTIATING                   |
-    | NEGOTIATING    | the response to ApiVersions, once per connection  | AUTHENTICATING, without: READY |
-    | AUTHENTICATING | SaslHandshake, SaslAuthenticate, our mechanism    | READY                         |
-    | READY          | requests                                          | RENEWING, with SASL           |
-    | RENEWING       | the same, after responses to earlier requests     | READY                         |
-    """
-
-    DISCONNECTED = "disconnected"
-    RESOLVING = "looking up the name"
-    CONNECTING = "connecting"
-    NEGOTIATING = "asking for API versions"
-    AUTHENTICATING = "logging in"
-    READY = "ready"
-    RENEWING = "logging in again"
-
-
-@attrs.define(eq=False, kw_only=True)
-class LoginState:
-    """A login in progress: its exchange, and the mechanism's current computation, if any."""
-
-    exchange: Exchange
-    thought: Computation | None = None
+Otherwise a broker that closes each connection after a response could make us log in ten times a second. An idle
+connection lives longer, and so does one that a restart of its broker ends.
+"""
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -59,6 +28,8 @@ class Connection:
     """The connection to one broker, over all its attempts."""
 
     broker: Broker
+    max_in_flight: int = 5
+    max_idle: float = float("inf")
     stage: Stage = Stage.DISCONNECTED
     failures: int = 0
     failed_at: float = float("-inf")
@@ -66,24 +37,23 @@ class Connection:
     reached: bool = False  # it was ready once
     retry_at: float = float("-inf")
     setup_deadline: float = float("inf")
-    ready_at: float = float("-inf")  # when it last became ready
+    opened_at: float = float("-inf")  # when it became ready for the first time since it was made
+    ready_at: float = float("-inf")  # when it became ready the last time, after a login that renewed its session, too
     used_at: float = float("-inf")  # the last time that it became ready, got a response, or wrote a request without one
     idle_at: float = float("inf")  # when connections.max.idle.ms end, unless it is used before
     host: str = ""  # the name that the certificate or principal must have
-    login: LoginState | None = None
+    setup: ConnectionSetup | None = None
     renew_at: float = float("inf")
     session_ends_at: float = float("inf")
     short_sessions: int = 0  # in a row, each too short to be renewed on its connection
+    short_lives: int = 0  # connections in a row that the broker ended soon after they were ready
     throttled_until: float = float("-inf")
-    writing: bool = False
     closing: bool = False
     reason: OttlaError | None = None  # our own for closing it; takes precedence over the socket's error
     refusal: OttlaError | None = None  # a reason that a retry cannot fix
     heard: bool = True  # whether anything has arrived since it became ready
-    unconfirmed: InFlight | None = None  # the last request without a response, until a later one is answered
-    asked_to_confirm: bool = False
     versions: dict[int, tuple[int, int]] = attrs.field(factory=dict)
-    in_flight: deque[InFlight] = attrs.field(factory=deque)
+    in_flight: InFlightRequests = attrs.field(factory=InFlightRequests)
     addresses: Sequence[Address] = ()
 
     def may_connect(self, now: float) -> bool:
@@ -92,8 +62,8 @@ class Connection:
 
     @property
     def attempts(self) -> int:
-        """The number of recent attempts, which determines the backoff; a short session counts as well."""
-        return max(self.failures, self.short_sessions - 1)
+        """The number of recent attempts, which determines the backoff; short sessions and lives count from two on."""
+        return max(self.failures, self.short_sessions - 1, self.short_lives - 1)
 
     @property
     def setting_up(self) -> bool:
@@ -101,9 +71,9 @@ class Connection:
         return self.stage not in (Stage.DISCONNECTED, Stage.READY)
 
     @property
-    def awaits_answers(self) -> bool:
+    def awaits_responses(self) -> bool:
         """Return whether requests are in flight, or requests with `acks=0` are unconfirmed."""
-        return not self.closing and bool(self.in_flight or self.unconfirmed)
+        return not self.closing and bool(self.in_flight or self.in_flight.unconfirmed)
 
     @property
     def obstacle(self) -> OttlaError | None:
@@ -113,36 +83,18 @@ class Connection:
     @property
     def doing(self) -> str:
         """A description of the event that it waits for, for error messages."""
-        thinking = self.login is not None and self.login.thought is not None
-        return f"{self.stage.value}: our own mechanism takes so long" if thinking else self.stage.value
+        computing = self.setup is not None and self.setup.computing
+        return f"{self.stage.value}: our own mechanism takes so long" if computing else self.stage.value
 
-    def may_send(self, now: float, *, max_in_flight: int) -> bool:
+    def may_send(self, now: float) -> bool:
         """Return whether the connection takes one more request now."""
         return (
             self.stage is Stage.READY
-            and not self.writing
+            and not self.in_flight.writing
             and not self.closing
-            and len(self.in_flight) < max_in_flight
+            and len(self.in_flight) < self.max_in_flight
             and now >= self.throttled_until
         )
-
-    @property
-    def awaits_earlier_answers(self) -> bool:
-        """Return whether the next response is for a request sent before a login on this connection."""
-        return bool(self.in_flight) and self.in_flight[0].reader is None
-
-    def throttle(self, seconds: float, now: float) -> None:
-        """Pause, as the broker asks. It reads no requests in this time, so all timeouts are extended."""
-        self.throttled_until = max(self.throttled_until, now + seconds)
-        self.setup_deadline = _put_off(self.setup_deadline, seconds, now)
-        self.in_flight = deque(
-            attrs.evolve(sent, deadline=_put_off(sent.deadline, seconds, now)) for sent in self.in_flight
-        )
-
-    def confirm(self, answered: InFlight) -> None:
-        """Note a response: a broker serves a connection in order, so it has taken all earlier requests."""
-        if self.unconfirmed is not None and answered.number > self.unconfirmed.number:
-            self.unconfirmed, self.asked_to_confirm = None, False
 
     def next_deadline(self) -> float:
         """The time of the next timeout of this connection, or of the end of its idle time."""
@@ -153,20 +105,49 @@ class Connection:
         oldest = self.in_flight[0].deadline if self.in_flight else float("inf")  # all have the same timeout
         return min(oldest, self.setup_deadline)
 
+    def use(self, now: float) -> None:
+        """Note a use, from which the idle time is counted."""
+        self.used_at, self.idle_at = now, now + self.max_idle
+
+    def throttle(self, seconds: float, now: float) -> None:
+        """Pause, as the broker asks. It reads no requests in this time, so all timeouts are extended."""
+        self.throttled_until = max(self.throttled_until, now + seconds)
+        self.setup_deadline = postponed(self.setup_deadline, seconds, now)
+        self.in_flight.postpone(seconds, now)
+
+    def begin_session(self, seconds: float, *, renewal_after: float, now: float) -> None:
+        """Note a successful login; a session of 0 seconds does not expire."""
+        self.short_sessions = self.short_sessions + 1 if 0 < seconds < SHORT_SESSION else 0
+        self.renew_at = now + renewal_after
+        self.session_ends_at = now + seconds if seconds > 0 else float("inf")
+
+    def become_ready(self, now: float) -> None:
+        """Note that the connection takes requests, after ApiVersions and the login."""
+        if self.stage is not Stage.RENEWING:
+            self.opened_at = now
+        self.stage, self.ready_at = Stage.READY, now
+        self.use(now)
+        self.refusal = None
+        self.heard = False
+        self.reached = True
+        self.addresses = ()
+
+    def count_life(self, now: float, *, by_broker: bool) -> bool:
+        """Count the end of a connection; return whether the broker ended it soon after it became ready."""
+        if self.stage not in (Stage.READY, Stage.RENEWING):
+            return False
+        if now - self.opened_at >= SHORT_LIFE:
+            self.short_lives = 0
+            return False
+        self.short_lives += by_broker
+        return by_broker
+
     def lost(self) -> Sequence[InFlight]:
         """Reset to DISCONNECTED; return the unanswered requests in order."""
-        unanswered = tuple(self.in_flight)
-        self.in_flight.clear()
         self.stage = Stage.DISCONNECTED
-        self.writing = self.closing = False
+        self.closing = False
         self.reason = None
         self.versions = {}
-        self.login = None
+        self.setup = None
         self.renew_at = self.session_ends_at = float("inf")
-        self.unconfirmed, self.asked_to_confirm = None, False
-        return unanswered
-
-
-def _put_off(deadline: float, seconds: float, now: float) -> float:
-    """A deadline after a pause; many answers at once with the longest pause make no longer one of it."""
-    return max(deadline, min(deadline + seconds, now + LONGEST + _AFTER_THE_LONGEST))
+        return self.in_flight.take_all()

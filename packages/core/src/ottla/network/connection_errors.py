@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from ottla.errors import BrokersUnreachableError, ConnectionFailedError, OttlaError, SessionExpiredError
-from ottla.network.connection import Connection, Stage
+from ottla.network.connection import Connection
+from ottla.network.connection_stage import Stage
 
 SILENCE: Final[Mapping[Stage, str]] = {
     Stage.CONNECTING: (

@@ -7,7 +7,8 @@ from random import Random
 
 from ottla.errors import OttlaError, SecurityError
 from ottla.network.cluster import Broker
-from ottla.network.connection import Connection, Stage
+from ottla.network.connection import Connection
+from ottla.network.connection_stage import Stage
 
 _SETTING_UP = 1_000
 _MAY_CONNECT = 2_000
@@ -16,10 +17,13 @@ _MAY_CONNECT = 2_000
 class Connections:
     """Connections by node; made at first use, dropped when their broker has left the cluster."""
 
-    def __init__(self, *, max_in_flight: int, chance: Random) -> None:
+    def __init__(self, *, max_in_flight: int, max_idle: float = float("inf"), chance: Random) -> None:
         self._max_in_flight = max_in_flight
+        self._max_idle = max_idle
         self._chance = chance
         self._by_node: dict[int, Connection] = {}
+        self.accepted = False
+        """Whether any server ever accepted us, login included."""
 
     def __getitem__(self, node: int) -> Connection:
         return self._by_node[node]
@@ -35,7 +39,9 @@ class Connections:
         """The connection to a broker; made if there is none."""
         connection = self._by_node.get(broker.id)
         if connection is None:
-            connection = self._by_node[broker.id] = Connection(broker=broker)
+            connection = self._by_node[broker.id] = Connection(
+                broker=broker, max_in_flight=self._max_in_flight, max_idle=self._max_idle
+            )
         return connection
 
     def least_loaded(self, brokers: Collection[Broker], now: float) -> Connection | None:
@@ -45,11 +51,11 @@ class Connections:
         """
         ranked: list[tuple[int, Broker]] = []
         for broker in self._chance.sample(list(brokers), len(brokers)):
-            # None is made for those that are not chosen: each round looks at all connections.
+            # None is made for those that are not chosen: each round passes over all connections.
             connection = self._by_node.get(broker.id)
             if connection is None or connection.may_connect(now):
                 ranked.append((_MAY_CONNECT, broker))
-            elif connection.may_send(now, max_in_flight=self._max_in_flight):
+            elif connection.may_send(now):
                 ranked.append((len(connection.in_flight), broker))
             elif connection.setting_up:
                 ranked.append((_SETTING_UP, broker))

@@ -10,9 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import attrs
 
 from ottla.concurrency.locks import SignalSafeLock
-from ottla.errors import BrokerError, ErrorCode, OttlaError, SecurityError, TopicUnavailableError, counted
-from ottla.network.backoff import Backoff
+from ottla.errors import BrokerError, ErrorCode, OttlaError, SecurityError, TopicUnavailableError
+from ottla.network.backoff import Backoff, Pace
 from ottla.network.cluster import NO_LEADER, Broker, Cluster, Topic
+from ottla.network.hinted_broker import HintedBroker
+from ottla.network.topic_errors import missing_partition, no_servers, not_available
 
 _NEVER = float("-inf")
 
@@ -26,8 +28,10 @@ During a restart of brokers a leader may well move twice before a record reaches
 misinformed, or malicious.
 """
 
-_NEWS_TAKE = 1.0
-"""Seconds after which every broker's metadata is assumed to include a broker that another broker's response named."""
+_FAILURES = "failed requests"
+_REPEATS = "responses without any change"
+_MOVES = "responses with other brokers than the one before"
+_SHORT_CONNECTIONS = "connections that their broker ended soon"
 
 _FINAL_TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
@@ -57,7 +61,6 @@ class Metadata:
         self.cluster = Cluster(brokers=self._bootstrap, bootstrap=True)
         self._max_age = max_age
         self._max_idle = max_idle
-        self._refresh_backoff = refresh_backoff
         self._wake = wake
         self._clock = clock
         self.on_change: Callable[[], object] = lambda: None
@@ -68,17 +71,11 @@ class Metadata:
         self._new: set[str] = set()  # topics in use that no response has described
         self._updated_at = float("-inf")
         self._failing_since: float | None = None
-        self._retry_at = float("-inf")
+        self._pace = Pace(refresh_backoff)
         self.hints: dict[tuple[str, int], int] = {}
         """By partition: the leader hints followed in a row since a record of it was acknowledged."""
         self._advertised: Mapping[int, Broker] = self._bootstrap  # by metadata, without brokers from hints
-        self._stranger: Broker | None = None  # named by a hint only
-        self._stranger_since = _NEVER
-        self._strangers = 0  # in a row that metadata did not confirm
-        self._stranger_at = _NEVER  # the time at which the next one may be used
-        self._failures = 0
-        self._repeats = 0  # consecutive responses without any change
-        self._moves = 0  # consecutive responses with other brokers than the one before
+        self._hinted_broker = HintedBroker(refresh_backoff)
         self._error: OttlaError | None = None
         self._fatal_error: OttlaError | None = None
         self._refusal: OttlaError | None = None
@@ -132,10 +129,10 @@ class Metadata:
                 if isinstance(self._fatal_error, SecurityError):
                     raise self._fatal_error.with_traceback(None)
                 if self._fatal_error is not None:
-                    raise self._without_servers(topic)
+                    raise no_servers(topic, self._fatal_error)
                 remaining = deadline - self._clock()
                 if remaining <= 0:
-                    raise self._unavailable(topic, known, partition, timeout)
+                    raise not_available(topic, known, partition, timeout, last_error=self._error)
                 if known is None:
                     self._new.add(topic)
                 else:
@@ -150,52 +147,15 @@ class Metadata:
         with self._changed:
             if topic not in self._used_at:
                 self._new.add(topic)
-                self._retry_at = float("-inf")
+                self._pace.rest()
             self._used_at[topic] = now
-
-    def _unavailable(
-        self, topic: str, known: Topic | None, partition: int | None, timeout: float
-    ) -> TopicUnavailableError:
-        cause: OttlaError | None = self._error
-        if known is not None and known.leaders:
-            why = f"partition {partition} does not exist; the topic has {len(known.leaders)}, counted from 0"
-        elif known is not None and known.error is not ErrorCode.NONE:
-            cause = BrokerError(known.error)
-            why = f"{str(cause).rstrip('.')}; does it exist, and may this client see it?"
-        elif cause is not None:
-            why = f"no broker answered; last error: {cause}"
-        else:
-            why = "no broker answered"
-        error = TopicUnavailableError(f"topic {topic!r} was not available within max.block.ms ({timeout:g} s): {why}")
-        error.__cause__ = cause
-        return error
-
-    def _without_servers(self, topic: str) -> TopicUnavailableError:
-        error = TopicUnavailableError(f"topic {topic!r} is not available: {self._fatal_error}")
-        error.__cause__ = self._fatal_error
-        return error
 
     # For the I/O thread
 
     def missing(self, topic: str, partition: int) -> TopicUnavailableError | None:
         """The error for records of a partition that no longer exists, or whose topic does not; None if both do."""
         known = self.cluster.topics.get(topic)
-        if known is None:
-            return None
-        if known.error is not ErrorCode.NONE and not known.leaders:
-            cause = BrokerError(known.error)
-            error = TopicUnavailableError(
-                f"topic {topic!r} cannot be used: {str(cause).rstrip('.')}; it may have been deleted, or this user may "
-                "no longer describe it"
-            )
-            error.__cause__ = cause
-            return error
-        if known.leaders and partition >= len(known.leaders):
-            return TopicUnavailableError(
-                f"partition {partition} of topic {topic!r} does not exist any more: the topic was created anew with "
-                f"{counted(len(known.leaders), 'partition')}, counted from 0; send these records again"
-            )
-        return None
+        return None if known is None else missing_partition(known, partition)
 
     def request_update(self) -> None:
         """Request metadata as soon as the backoff allows."""
@@ -204,7 +164,7 @@ class Metadata:
     def due_at(self) -> float:
         """The time of the next request."""
         wanted = self._wanted or bool(self._new)
-        return max(self._retry_at, float("-inf") if wanted else self._updated_at + self._max_age)
+        return max(self._pace.next_at, float("-inf") if wanted else self._updated_at + self._max_age)
 
     def begin(self, now: float) -> Wanted:
         """Note that a request is sent; return its topics. Later calls of `request_update` need another request."""
@@ -213,9 +173,9 @@ class Metadata:
             topics = sorted(self._new if partial else self._used_at)
             self._new.clear()
             self._wanted = False
-        if now - self._retry_at > self._refresh_backoff.maximum:
-            self._repeats = self._moves = 0
-        self._retry_at = now + self._refresh_backoff.delay(max(self._failures, self._repeats, self._moves))
+        if now - self._pace.next_at > self._pace.backoff.maximum:
+            self._pace.reset(_REPEATS, _MOVES, _SHORT_CONNECTIONS)
+        self._pace.wait(now)
         self._failing_since = now if self._failing_since is None else self._failing_since
         return Wanted(topics=topics, partial=partial)
 
@@ -228,16 +188,17 @@ class Metadata:
         with self._changed:
             self._error = error
             self._wanted = True
-            self._retry_at = now + self._refresh_backoff.delay(self._failures)
-            self._failures += 1
+            self._pace.wait(now, _FAILURES)
+            self._pace.count(_FAILURES)
 
     def rebootstrap(self, now: float) -> None:
         """Forget the brokers and ask the bootstrap servers at once (KIP-899, KIP-1102); topics stay known."""
         with self._changed:
             self.cluster = Cluster(brokers=self._bootstrap, topics=self.cluster.topics, bootstrap=True)
-            self._advertised, self._stranger = self._bootstrap, None
+            self._advertised = self._bootstrap
+            self._hinted_broker.forget()
             self._wanted = True
-            self._retry_at = float("-inf")
+            self._pace.rest()
             self._failing_since = now
         self.on_change()
 
@@ -290,22 +251,29 @@ class Metadata:
         A *partial* response has some topics only, and does not reset the age of the others.
         """
         with self._changed:
-            self._failures = 0
+            self._pace.reset(_FAILURES)
             self._error = self._fatal_error = None
             self._failing_since = None
             if not partial:
                 self._updated_at = now
             # Each other address is a new connection, and a login: answers must not lead to ten in a second.
             if not self.cluster.bootstrap and brokers != self._advertised:
-                self._moves += 1
-            brokers = self._with_stranger(brokers, now)
+                self._pace.count(_MOVES)
+            self._advertised = brokers
+            hinted = self._hinted_broker.awaited(brokers, now)
+            if hinted is not None:
+                self._wanted = True
+                brokers = {**brokers, hinted.id: hinted}
             self._used_at = {t: at for t, at in self._used_at.items() if now - at < self._max_idle}
             known = {name: topic for name, topic in self.cluster.topics.items() if name in self._used_at}
             merged = known | {name: _newer(known.get(name), topic, brokers) for name, topic in topics.items()}
             if self.hints:
                 self.hints = {place: count for place, count in self.hints.items() if place[0] in merged}
             updated = Cluster(brokers=brokers, topics=merged)
-            self._repeats = self._repeats + 1 if updated == self.cluster else 0
+            if updated == self.cluster:
+                self._pace.count(_REPEATS)
+            else:
+                self._pace.reset(_REPEATS)
             self.cluster = updated
             if any(not topic.leaders or NO_LEADER in topic.leaders for topic in topics.values()):
                 self._wanted = True
@@ -314,28 +282,16 @@ class Metadata:
 
     def _may_lead(self, leader: Broker, now: float) -> bool:
         """Return whether a hint's broker is in metadata, or is the single other one that may be used now."""
-        if leader in (self._advertised.get(leader.id), self._stranger):
+        if leader in (self._advertised.get(leader.id), self._hinted_broker.broker):
             return True
-        if self._stranger is not None or now < self._stranger_at:
+        if not self._hinted_broker.accept(leader, now):
             return False
-        self._stranger, self._stranger_since, self._wanted = leader, now, True
+        self._wanted = True
         return True
 
-    def _with_stranger(self, brokers: Mapping[int, Broker], now: float) -> Mapping[int, Broker]:
-        """The brokers of a response, plus the one from a hint while the response may be too old to have it."""
-        self._advertised = brokers
-        stranger = self._stranger
-        if stranger is None:
-            return brokers
-        if brokers.get(stranger.id) == stranger:
-            self._stranger, self._strangers = None, 0
-        elif now - self._stranger_since < _NEWS_TAKE:
-            self._wanted = True
-            return {**brokers, stranger.id: stranger}
-        else:
-            self._stranger, self._stranger_at = None, now + self._refresh_backoff.delay(self._strangers)
-            self._strangers += 1
-        return brokers
+    def note_short_connection(self) -> None:
+        """Note that a broker ended a connection soon: such connections in a row lengthen the backoff."""
+        self._pace.count(_SHORT_CONNECTIONS)
 
     def close(self, refusal: OttlaError) -> None:
         """Raise *refusal* to all waiting callers."""

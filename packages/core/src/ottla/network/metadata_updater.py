@@ -6,12 +6,13 @@ The client manages the connections; `Metadata` decides what is requested.
 from __future__ import annotations
 
 import logging
-from typing import Final, Protocol
+from typing import Final
 
 from ottla.errors import BrokerError, ErrorCode, OttlaError
-from ottla.network.backoff import Backoff
-from ottla.network.cluster import Broker
-from ottla.network.connection import Connection, Stage
+from ottla.network.backoff import Backoff, Pace
+from ottla.network.connection import Connection
+from ottla.network.connection_closer import ConnectionCloser
+from ottla.network.connection_stage import Stage
 from ottla.network.connections import Connections
 from ottla.network.metadata import Metadata, Wanted
 from ottla.network.metadata_log import MetadataLog
@@ -24,21 +25,8 @@ _RARE: Final = 10.0
 """Seconds after which a broker's request to rebootstrap does not count with the one before."""
 
 
-class MetadataTransport(Protocol):
-    """The client's methods that metadata updates use."""
-
-    def takes(self, connection: Connection, now: float) -> bool:
-        """Return whether a connection takes a request now; connects if it is disconnected."""
-
-    def send(self, node: int, request: Request, now: float) -> None:
-        """Send a request to a broker that takes one."""
-
-    def forget_gone(self) -> None:
-        """Close the connections to brokers that are no longer part of the cluster."""
-
-
-class Upkeep:
-    """One producer's metadata requests, at most one at a time.
+class MetadataUpdater:
+    """The metadata requests of one producer, at most one at a time; the client sends them.
 
     `reached`: a broker was ever ready at the address that it advertises.
     """
@@ -48,7 +36,7 @@ class Upkeep:
         *,
         metadata: Metadata,
         connections: Connections,
-        transport: MetadataTransport,
+        closer: ConnectionCloser,
         client_id: str,
         rebootstraps: bool,
         rebootstrap_trigger: float,
@@ -56,38 +44,36 @@ class Upkeep:
     ) -> None:
         self._metadata = metadata
         self._connections = connections
-        self._transport = transport
+        self._closer = closer
         self._client_id = client_id
         self._rebootstraps = rebootstraps
         self._rebootstrap_trigger = rebootstrap_trigger
-        self._asked = False
-        self._backoff = backoff
-        self._losses = 0  # of all brokers, since one was ready
-        self._began_again_at = float("-inf")
-        self._again_at = float("-inf")  # when the next rebootstrap is allowed
-        self._brokers_asked = 0  # requests of brokers to rebootstrap, each soon after the one before
-        self._follow_at = float("-inf")  # from when on the next one is followed
+        self._in_flight = False
+        self._rebootstrapped_at = float("-inf")
+        self._rebootstrap_pace = Pace(backoff)  # counts losses of all brokers since one was ready
+        self._demand_pace = Pace(backoff)  # counts brokers that ask for a rebootstrap, each soon after the one before
         self.reached = False
         self.log = MetadataLog(client_id=client_id)
 
-    def note_ready(self, broker: Broker) -> None:
+    def note_ready(self, connection: Connection) -> None:
         """Note that a broker takes requests; at its advertised address unless it is a bootstrap server."""
-        if broker.id >= 0:
+        if connection.broker.id >= 0:
             self.reached = True
-            self._losses = 0
+            if connection.short_lives < 2:  # else it was ready before, and lost again at once
+                self._rebootstrap_pace.reset()
 
     def forget_request(self) -> None:
         """Forget the lost request in flight, if there is one; request metadata again."""
-        self._asked = False
+        self._in_flight = False
         self._metadata.request_update()
 
     def due(self, now: float) -> bool:
         """Return whether a metadata request has to be sent now, before any other request."""
-        return not self._asked and now >= self._metadata.due_at()
+        return not self._in_flight and now >= self._metadata.due_at()
 
     def due_at(self, now: float) -> float:
         """The time of the next metadata request, without further events."""
-        if self._asked:
+        if self._in_flight:
             return float("inf")
         metadata_at = self._metadata.due_at()
         if metadata_at > now:
@@ -101,22 +87,22 @@ class Upkeep:
             for connection in connections
             if not making or connection.stage is Stage.READY
         ]
-        return min((at for at in [*changes, self._again_at] if at > now), default=float("inf"))
+        return min((at for at in [*changes, self._rebootstrap_pace.next_at] if at > now), default=float("inf"))
 
-    def ask(self, now: float) -> bool:
-        """Send a request if one is due and a broker takes it; return whether it was sent."""
-        if not self.due(now):
-            return False
+    def choose_connection(self, now: float) -> Connection | None:
+        """The connection for a request that is due; rebootstraps if every broker was lost."""
         self._rebootstrap_if_lost(now)
-        connection = self._connections.least_loaded(self._metadata.cluster.brokers.values(), now)
-        if connection is None or not self._transport.takes(connection, now):
-            self.log.wanted(self._metadata.last_error, now)
-            return False
+        return self._connections.least_loaded(self._metadata.cluster.brokers.values(), now)
+
+    def postpone(self, now: float) -> None:
+        """Note that a request is due and that no connection takes it."""
+        self.log.wanted(self._metadata.last_error, now)
+
+    def request(self, now: float) -> Request:
+        """The request to send now."""
         wanted = self._metadata.begin(now)
-        request = metadata_request(wanted.topics, on_complete=lambda completion: self._take(completion, wanted))
-        self._asked = True
-        self._transport.send(connection.broker.id, request, now)
-        return True
+        self._in_flight = True
+        return metadata_request(wanted.topics, on_complete=lambda completion: self._complete(completion, wanted))
 
     def _rebootstrap_if_lost(self, now: float) -> None:
         """Rebootstrap if no known broker is left, or if none has sent metadata for too long."""
@@ -125,8 +111,8 @@ class Upkeep:
             return
         # Brokers that the bootstrap servers name are tried first, each after its own backoff. The rebootstrap has a
         # backoff of its own: each response may name other brokers without an address, or that cannot be reached.
-        tried = now >= self._again_at and self._connections.none_left(
-            cluster.brokers.values(), since=self._began_again_at
+        tried = self._rebootstrap_pace.allows(now) and self._connections.none_left(
+            cluster.brokers.values(), since=self._rebootstrapped_at
         )
         if tried:
             why = "every known broker was lost or cannot be reached"
@@ -134,17 +120,18 @@ class Upkeep:
             why = f"no metadata came for metadata.recovery.rebootstrap.trigger.ms ({self._rebootstrap_trigger:g} s)"
         else:
             return
-        self._rebootstrap(why, now, known=self._losses > 0)
+        self._rebootstrap(why, now, known=self._rebootstrap_pace.counted() > 0)
 
     def _rebootstrap_as_asked(self, now: float) -> None:
         """Rebootstrap as a broker asks for, with a backoff: each time is a login at a bootstrap server."""
-        if now < self._follow_at:
-            return  # metadata is asked for again after its own backoff
-        if now - self._follow_at > _RARE:
-            self._brokers_asked = 0
-        self._follow_at = now + self._backoff.delay(self._brokers_asked)
-        self._brokers_asked += 1
-        self._rebootstrap("a broker asked for it", now, known=self._brokers_asked > 1)
+        pace = self._demand_pace
+        if not pace.allows(now):
+            return  # metadata is requested again after its own backoff
+        if now - pace.next_at > _RARE:
+            pace.reset()
+        pace.wait(now)
+        pace.count()
+        self._rebootstrap("a broker asked for it", now, known=pace.counted() > 1)
 
     def _rebootstrap(self, why: str, now: float, *, known: bool) -> None:
         # Warn once per outage: if bootstrap servers answer and no broker does, this happens every second.
@@ -152,13 +139,14 @@ class Upkeep:
             logger.debug("%s: %s; asking bootstrap.servers again", self._client_id, why)
         else:
             logger.warning("%s: %s; asking bootstrap.servers again", self._client_id, why)
-        self._began_again_at, self._again_at = now, now + self._backoff.delay(self._losses)
-        self._losses += 1
+        self._rebootstrapped_at = now
+        self._rebootstrap_pace.wait(now)
+        self._rebootstrap_pace.count()
         self._metadata.rebootstrap(now)
-        self._transport.forget_gone()
+        self._closer.close_gone(now)
 
-    def _take(self, completion: Completion, wanted: Wanted) -> None:
-        self._asked = False
+    def _complete(self, completion: Completion, wanted: Wanted) -> None:
+        self._in_flight = False
         if completion.error is not None:
             self._metadata.fail(completion.error, completion.now)
             return
@@ -175,4 +163,4 @@ class Upkeep:
         self.log.answered(answer.topics, completion.now)
         self.log.cluster_is(answer.brokers)
         self.log.left_out(answer.left_out, completion.now)
-        self._transport.forget_gone()
+        self._closer.close_gone(completion.now)

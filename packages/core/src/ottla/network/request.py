@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import attrs
 
 from ottla.errors import OttlaError
 from ottla.interfaces import Buffer
 from ottla.protocol import Message
-
-Reader: TypeAlias = Callable[[memoryview, float], None]
 
 
 @attrs.frozen(kw_only=True)
@@ -39,20 +37,3 @@ class Request:
     floor: int = 0
     ceiling: int | None = None
     answered: bool = True
-
-
-@attrs.frozen(kw_only=True)
-class InFlight:
-    """A request that was passed to its connection; `number` counts all requests of the client.
-
-    The client's own requests have a `reader`, called with the response and the time, instead of a completion. A `bare`
-    request and its response have no header.
-    """
-
-    request: Request
-    number: int
-    version: int
-    correlation_id: int
-    deadline: float
-    reader: Reader | None = None
-    bare: bool = False

@@ -1,0 +1,65 @@
+"""Requests that are complete, until their `on_complete` is called outside of all other work of a round."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+
+from ottla.errors import OttlaError
+from ottla.network.connection import Connection
+from ottla.network.request import Completion, Request
+
+logger = logging.getLogger(__name__)
+
+
+class Completions(deque[tuple[Request, Completion]]):
+    """The completions that are still to be run, in order."""
+
+    def __init__(self, *, client_id: str) -> None:
+        super().__init__()
+        self._client_id = client_id
+
+    def answered(self, request: Request, connection: Connection, answer: object, now: float) -> None:
+        """Add a request with its response."""
+        completion = Completion(
+            node=connection.broker.id, answer=answer, error=None, now=now, throttled_until=connection.throttled_until
+        )
+        self.append((request, completion))
+
+    def written(self, request: Request, connection: Connection, now: float) -> None:
+        """Add a request that expects no response and is written."""
+        self.append((request, Completion(node=connection.broker.id, answer=None, error=None, now=now)))
+
+    def failed(
+        self, request: Request, connection: Connection, error: OttlaError, now: float, *, written: bool = True
+    ) -> None:
+        """Add a request with its error; *written*: it may have reached the broker."""
+        completion = Completion(node=connection.broker.id, answer=None, error=error, now=now, written=written)
+        self.append((request, completion))
+
+    def fail_all(self, connection: Connection, error: OttlaError, now: float) -> None:
+        """Take the requests in flight from a connection one by one, and add them with an error."""
+        while connection.in_flight:
+            self.failed(connection.in_flight.popleft().request, connection, error, now)
+
+    def run(self) -> None:
+        """Complete the requests. After an exception the others are completed; then the exception fails the round."""
+        fault: Exception | None = None
+        while self:
+            request, completion = self.popleft()
+            try:
+                request.on_complete(completion)
+            except Exception as error:
+                if fault is not None:
+                    logger.exception("%s: completing a %s request failed", self._client_id, request.message.name)
+                fault = fault or error
+        if fault is not None:
+            raise fault
+
+    def run_all(self) -> None:
+        """Complete the requests when the producer closes: an exception is logged, and the rest is completed."""
+        while self:
+            try:
+                self.run()
+            except Exception:  # every batch has its outcome by now; the sockets must be closed anyway
+                logger.exception("%s: completing a request failed while the producer was closing", self._client_id)

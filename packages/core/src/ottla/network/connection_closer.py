@@ -1,0 +1,222 @@
+"""The end of connections: reasons, backoffs, requests that were in flight, log lines.
+
+Decides which error an end means, when the next attempt is allowed, and whether all servers refuse us for good.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from ottla.errors import (
+    ConnectionFailedError,
+    ConnectionRetiredError,
+    NameResolutionError,
+    NetworkError,
+    OttlaError,
+    ProtocolMismatchError,
+    SecurityError,
+)
+from ottla.metrics import Counters
+from ottla.network.backoff import Backoff
+from ottla.network.completions import Completions
+from ottla.network.connection import Connection
+from ottla.network.connection_errors import (
+    closed_after_api_versions,
+    closed_before_api_versions,
+    describe,
+    ended_unused,
+    forget_frames,
+    never_reached,
+)
+from ottla.network.connection_log import ConnectionLog
+from ottla.network.connection_stage import Stage
+from ottla.network.connections import Connections
+from ottla.network.in_flight import InFlight
+from ottla.network.metadata import Metadata
+from ottla.network.selectable import Selectable
+
+logger = logging.getLogger(__name__)
+
+
+class ConnectionCloser:
+    """Closes connections, and handles the end of those that the peer closed."""
+
+    def __init__(
+        self,
+        *,
+        selector: Selectable,
+        connections: Connections,
+        metadata: Metadata,
+        completions: Completions,
+        log: ConnectionLog,
+        counters: Counters,
+        reconnect_backoff: Backoff,
+        request_timeout: float,
+        client_id: str,
+    ) -> None:
+        self._selector = selector
+        self._connections = connections
+        self._metadata = metadata
+        self._completions = completions
+        self._log = log
+        self._counters = counters.producer
+        self._reconnect_backoff = reconnect_backoff
+        self._request_timeout = request_timeout
+        self._client_id = client_id
+        self._unclosed: set[int] = set()  # nodes whose connection must be closed before the next request
+        self.finishing = False
+        """Whether a broker that left the cluster still has responses to send."""
+
+    def close(self, connection: Connection, reason: NetworkError) -> None:
+        """Close a connection; the next poll reports its end."""
+        if connection.stage is Stage.RESOLVING:
+            connection.lost()  # there is nothing to close yet
+        elif not connection.closing:
+            connection.closing, connection.reason = True, reason
+            self._selector.close(connection.broker.id, reason)
+
+    def close_gone(self, now: float) -> None:
+        """Close the connections of brokers that left the cluster or moved to another address.
+
+        A broker that metadata no longer lists may be in its controlled shutdown, or fenced: it still answers requests
+        in flight, which may have written records. Its connection is closed after the last response.
+        """
+        cluster = self._metadata.cluster
+        self.finishing = False
+        for connection in self._connections.gone(cluster.brokers.values()):
+            if connection.awaits_responses and connection.broker.id not in cluster.brokers and not cluster.bootstrap:
+                self.finishing = True
+                continue
+            if connection.stage is not Stage.DISCONNECTED:
+                self.close(connection, ConnectionRetiredError(f"{connection.broker} is not part of the cluster"))
+            # Connections to brokers that may come back keep their backoff.
+            if connection.stage is Stage.DISCONNECTED and not cluster.bootstrap:
+                self._connections.forget(connection)
+                self._log.gone(connection, now)
+
+    def disconnected(self, connection: Connection, error: OttlaError, now: float) -> None:
+        """Handle an end that the selector reports; our own reason takes precedence."""
+        self.failed(connection, connection.reason or _meaning(connection, error, now), now)
+
+    def failed(self, connection: Connection, error: OttlaError, now: float) -> None:
+        """Handle a lost connection or a failed attempt: fail its requests, and allow the next attempt later."""
+        forget_frames(error)
+        self._warn_of_unconfirmed(connection, error, now)
+        retired = isinstance(error, ConnectionRetiredError)
+        if connection.count_life(now, by_broker=not retired):
+            self._metadata.note_short_connection()
+        harmless = ended_unused(connection, error, since=now - self._request_timeout)
+        unanswered = self._end(connection, error)
+        backoff = self._reconnect_backoff.delay(connection.attempts)
+        if retired:
+            logger.debug("%s: %s", self._client_id, describe(connection, error))
+            if connection.short_sessions:
+                connection.retry_at = now + backoff
+        else:
+            connection.retry_at = now + backoff
+            connection.last_failure = error
+            self._metadata.request_update()  # the broker may be shutting down, and its partitions have new leaders
+            if harmless:
+                self._log.ended(connection, error, now)
+            else:
+                self._count_failure(connection, error, now)
+        for sent in unanswered:
+            self._completions.failed(sent.request, connection, error, now)
+
+    def forget_all(self, error: NetworkError, now: float) -> None:
+        """Forget every connection without counting a failure; `close_forgotten` closes the sockets.
+
+        If this raises, the next call repeats the rest.
+        """
+        for connection in self._connections:
+            self._unclosed.add(connection.broker.id)
+        for connection in self._connections:
+            if connection.stage is Stage.DISCONNECTED:
+                continue
+            self._completions.fail_all(connection, error, now)
+            self._end(connection, error)
+            connection.addresses = ()
+            connection.setup_deadline = float("inf")
+
+    def close_forgotten(self, error: NetworkError) -> None:
+        """Close the sockets of connections that `forget_all` forgot."""
+        for node in self._unclosed:
+            self._selector.close(node, error)
+        self._selector.poll(0.0)
+        self._unclosed.clear()
+
+    def close_all(self, now: float) -> None:
+        """Fail all requests in flight because the producer is closed; the selector closes the sockets."""
+        for connection in self._connections:
+            error = ConnectionFailedError("the producer was closed")
+            self._count_end(connection, error)
+            for sent in connection.lost():
+                self._completions.failed(sent.request, connection, error, now)
+
+    def with_remedy(self, connection: Connection, error: OttlaError) -> OttlaError:
+        """Add a remedy to the error if the address is advertised, not configured, and was never reached."""
+        broker = connection.broker
+        configured = (broker.host, broker.port) in self._metadata.bootstrap_addresses
+        if connection.reached or broker.id < 0 or configured or isinstance(error, SecurityError):
+            return error
+        return never_reached(connection, error)
+
+    def _end(self, connection: Connection, error: OttlaError) -> Sequence[InFlight]:
+        """Reset a connection that has ended; return its unanswered requests."""
+        if connection.setup is not None:
+            connection.setup.abandon()
+        self._count_end(connection, error)
+        return connection.lost()
+
+    def _count_end(self, connection: Connection, error: OttlaError) -> None:
+        if connection.stage not in (Stage.DISCONNECTED, Stage.RESOLVING, Stage.CONNECTING):
+            self._counters.closed.add(1)
+        if isinstance(error, SecurityError):
+            renewing = connection.stage is Stage.RENEWING
+            (self._counters.lost_renewals if renewing else self._counters.refusals).add(1)
+
+    def _count_failure(self, connection: Connection, error: OttlaError, now: float) -> None:
+        logger.debug("%s: %s: %s", self._client_id, connection.broker, error)
+        self._log.failed(connection, self.with_remedy(connection, error), now)
+        connection.failures += 1
+        connection.failed_at = now
+        self._metadata.note(error)
+        self._fail_fatally_if_refused(connection, error)
+
+    def _fail_fatally_if_refused(self, connection: Connection, error: OttlaError) -> None:
+        """Report a fatal error to waiting callers if no server ever accepted us and all of them refuse us."""
+        if self._connections.accepted:
+            return
+        final = isinstance(error, ProtocolMismatchError | SecurityError) or (
+            isinstance(error, NameResolutionError) and error.final
+        )
+        connection.refusal = error if final else None
+        refusal = self._connections.refusal_of_all(self._metadata.cluster.brokers.values())
+        if refusal is not None:
+            self._metadata.fail_fatally(refusal)
+
+    def _warn_of_unconfirmed(self, connection: Connection, error: OttlaError, now: float) -> None:
+        """Warn that records with `acks=0` may be lost.
+
+        After their deadline the peer has had its time to serve or refuse them: then the end has another reason.
+        """
+        unconfirmed = connection.in_flight.unconfirmed
+        if unconfirmed is not None and now < unconfirmed.deadline:
+            logger.warning(
+                "%s: records that were sent to %s with acks=0 may be lost: %s",
+                self._client_id,
+                connection.broker,
+                error,
+            )
+
+
+def _meaning(connection: Connection, error: OttlaError, now: float) -> OttlaError:
+    """The error for a connection that the peer ended at this stage."""
+    if type(error) is not ConnectionFailedError or connection.setup is None:
+        return error
+    if connection.stage is Stage.NEGOTIATING:
+        return closed_before_api_versions(error)
+    if connection.setup.logs_in:
+        return connection.setup.end_error(connection.stage, error, expired=now >= connection.session_ends_at)
+    return closed_after_api_versions(error) if connection.in_flight and not connection.heard else error

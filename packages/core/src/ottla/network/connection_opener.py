@@ -1,0 +1,212 @@
+"""New connections: addresses, the socket, ApiVersions and login, and the renewal of sessions.
+
+Performs the steps of each connection's `ConnectionSetup`. `ConnectionCloser` handles failures.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import assert_never
+
+from ottla.errors import ConnectionRetiredError, NetworkError
+from ottla.metrics import Counters
+from ottla.network.api_versions import Features, Offer
+from ottla.network.authentication import Ask, Authentication, LoggedIn, Token
+from ottla.network.backoff import Backoff
+from ottla.network.connection import Connection
+from ottla.network.connection_closer import ConnectionCloser
+from ottla.network.connection_log import ConnectionLog
+from ottla.network.connection_setup import ConnectionSetup, Step
+from ottla.network.connection_stage import Stage
+from ottla.network.connections import Connections
+from ottla.network.metadata_updater import MetadataUpdater
+from ottla.network.request_writer import RequestWriter
+from ottla.network.selectable import Selectable
+from ottla.network.throttled_brokers import ThrottledBrokers
+from ottla.protocol import API_VERSIONS
+
+logger = logging.getLogger(__name__)
+
+
+class ConnectionOpener:
+    """Makes connections ready for requests."""
+
+    def __init__(
+        self,
+        *,
+        selector: Selectable,
+        connections: Connections,
+        writer: RequestWriter,
+        closer: ConnectionCloser,
+        throttled: ThrottledBrokers,
+        metadata_updater: MetadataUpdater,
+        authentication: Authentication | None,
+        log: ConnectionLog,
+        counters: Counters,
+        setup_backoff: Backoff,
+        canonical_bootstrap: bool,
+        client_id: str,
+    ) -> None:
+        self._selector = selector
+        self._connections = connections
+        self._writer = writer
+        self._closer = closer
+        self._throttled = throttled
+        self._metadata_updater = metadata_updater
+        self._authentication = authentication
+        self._log = log
+        self._counters = counters.producer
+        self._setup_backoff = setup_backoff
+        self._canonical_bootstrap = canonical_bootstrap
+        self._client_id = client_id
+        self.features = Features()
+        """The cluster's finalized features, from ApiVersions responses."""
+
+    def takes(self, connection: Connection, now: float) -> bool:
+        """Return whether a connection takes a request now; connects if it is disconnected.
+
+        A session that ends soon is renewed first; a short session is replaced by a new connection.
+        """
+        if connection.may_connect(now):
+            self._connect(connection, now)
+        if not connection.may_send(now):
+            return False
+        if now < connection.renew_at:
+            return True
+        if connection.short_sessions:
+            self._end_short_session(connection, now)
+        else:
+            self._renew(connection, now)
+        return False
+
+    def connected(self, connection: Connection, now: float) -> None:
+        """Begin the setup of a connection whose socket is connected."""
+        if connection.stage is not Stage.CONNECTING:
+            return
+        connection.stage = Stage.NEGOTIATING
+        broker = connection.broker
+        connection.setup = ConnectionSetup(
+            self._authentication, host=connection.host, port=broker.port, peer=str(broker)
+        )
+        self._counters.connected.add(1)
+        self._follow(connection, connection.setup.begin, now)
+
+    def answered(self, connection: Connection, body: memoryview, now: float) -> None:
+        """Continue a setup after a response. Raises ProtocolError if the response cannot be parsed."""
+        assert connection.setup is not None
+        self._follow(connection, partial(connection.setup.response, body), now)
+
+    def written(self, connection: Connection, now: float) -> None:
+        """Continue a setup whose message without a response is written."""
+        assert connection.setup is not None
+        self._follow(connection, connection.setup.written, now)
+
+    def advance(self, now: float) -> None:
+        """Continue the connections whose name is resolved, and the logins whose mechanism has finished computing."""
+        for connection in self._connections:
+            if connection.stage is Stage.READY or connection.stage is Stage.DISCONNECTED:
+                continue
+            if connection.stage is Stage.RESOLVING:
+                self._continue_connecting(connection, now)
+            while (setup := connection.setup) is not None and setup.computed and not connection.closing:
+                self._follow(connection, setup.resume, now)
+
+    def begin_renewal_time(self, connection: Connection, now: float) -> None:
+        """Start the time-out of a renewal with the last response to an earlier request.
+
+        A broker serves a connection in order: it reads the login only now, or after the throttle time.
+        """
+        if connection.stage is Stage.RENEWING and not connection.in_flight.precedes_setup:
+            connection.setup_deadline = max(now, connection.throttled_until) + self._setup_backoff.delay(0)
+
+    def close(self) -> None:
+        """Close the authentication."""
+        if self._authentication is not None:
+            self._authentication.close()
+
+    def _connect(self, connection: Connection, now: float) -> None:
+        connection.stage = Stage.RESOLVING
+        connection.setup_deadline = now + self._setup_backoff.delay(connection.failures)
+        self._continue_connecting(connection, now)
+
+    def _continue_connecting(self, connection: Connection, now: float) -> None:
+        """Connect to the next of the broker's addresses, once they are resolved."""
+        broker = connection.broker
+        try:
+            if not connection.addresses:
+                canonical = self._canonical_bootstrap and broker.id < 0
+                addresses = self._selector.resolve(broker.host, broker.port, canonical=canonical)
+                if addresses is None:
+                    return
+                connection.addresses = addresses
+            address, connection.addresses = connection.addresses[0], connection.addresses[1:]
+            logger.debug("%s: connecting to %s", self._client_id, broker)
+            connection.stage, connection.host = Stage.CONNECTING, address.host
+            self._selector.connect(broker.id, address.target, address.host, broker.port)
+        except NetworkError as error:
+            self._closer.failed(connection, error, now)
+
+    def _end_short_session(self, connection: Connection, now: float) -> None:
+        """Close the connection once all its requests are answered; the next connection waits for its backoff."""
+        if connection.in_flight.unconfirmed is not None and not connection.in_flight.asked_to_confirm:
+            self._writer.ask_to_confirm(connection, now)
+        elif not connection.awaits_responses:
+            reason = ConnectionRetiredError(f"the short session at {connection.broker} is almost over")
+            self._closer.close(connection, reason)
+
+    def _renew(self, connection: Connection, now: float) -> None:
+        connection.stage = Stage.RENEWING
+        # With earlier requests in flight, the time starts with the last of their responses.
+        waits = connection.in_flight.precedes_setup
+        connection.setup_deadline = float("inf") if waits else now + self._setup_backoff.delay(0)
+        self._log_in(connection, now)
+
+    def _log_in(self, connection: Connection, now: float) -> None:
+        assert connection.setup is not None
+        self._follow(connection, partial(connection.setup.log_in, connection.versions), now)
+
+    def _follow(self, connection: Connection, next_step: Callable[[], Step], now: float) -> None:
+        """Perform the next step of a connection's setup; a NetworkError closes the connection."""
+        try:
+            match step := next_step():
+                case Ask() | Token():
+                    self._writer.write_step(connection, step, now)
+                case Offer():
+                    self._take_versions(connection, step, now)
+                case LoggedIn(session=session):
+                    self._admit(connection, session, now)
+                case None:
+                    pass
+                case _:
+                    assert_never(step)
+        except NetworkError as error:
+            self._closer.close(connection, error)
+
+    def _take_versions(self, connection: Connection, offer: Offer, now: float) -> None:
+        assert connection.setup is not None
+        self._throttled.obey(connection, API_VERSIONS, offer.version, offer.throttle_ms, now)
+        if offer.ask_again_with is not None:
+            self._follow(connection, connection.setup.begin, now)
+            return
+        connection.versions = dict(offer.versions)
+        self.features = self.features.newer(offer.features)
+        if self._authentication is not None:
+            connection.stage = Stage.AUTHENTICATING
+        self._log_in(connection, now)
+
+    def _admit(self, connection: Connection, session: float, now: float) -> None:
+        """Mark a connection as ready after ApiVersions and login."""
+        if self._authentication is not None:
+            renewal_after = self._authentication.renewal_after(session)
+            connection.begin_session(session, renewal_after=renewal_after, now=now)
+            renewed = connection.stage is Stage.RENEWING
+            (self._counters.renewals if renewed else self._counters.logins).add(1)
+        connection.become_ready(now)
+        self._connections.accepted = True
+        self._metadata_updater.note_ready(connection)
+        logger.debug("%s: %s is ready", self._client_id, connection.broker)
+        self._log.ready(connection, now)
+        if connection.short_sessions > 1:  # a single one may be the end of a token's lifetime
+            self._log.short_session(connection, now)

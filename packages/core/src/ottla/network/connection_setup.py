@@ -1,0 +1,146 @@
+"""The setup of one connection: ApiVersions, then the login, and later logins that renew its session. Does no I/O.
+
+    begin -> Ask -> response -> Offer -> log_in -> (Ask, Token or a computation, as often as needed) -> LoggedIn
+
+Each method returns the next step. The caller sends the messages and passes their responses to `response`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias, assert_never
+
+from ottla.errors import AuthenticationError, ConnectionFailedError, NetworkError, OttlaError, UnsupportedVersionError
+from ottla.network.api_versions import Offer, api_versions_request, offered_versions
+from ottla.network.authentication import (
+    Ask,
+    Authentication,
+    Computation,
+    Compute,
+    LoggedIn,
+    Move,
+    Token,
+    login_errors,
+)
+from ottla.network.connection_stage import Stage
+from ottla.protocol import API_VERSIONS
+
+if TYPE_CHECKING:
+    from ottla.network.authentication.exchange import Exchange
+
+Step: TypeAlias = Ask | Token | Offer | LoggedIn | None
+"""The next step: a message to send, the broker's versions, the end of the setup, or None to wait."""
+
+
+class ConnectionSetup:
+    """Makes one connection ready, once for each time that it is opened. *peer* names the broker in errors.
+
+    Every method that returns a step raises a NetworkError to end the connection, and `response` raises ProtocolError
+    for a response that cannot be parsed.
+    """
+
+    def __init__(self, authentication: Authentication | None, *, host: str, port: int, peer: str) -> None:
+        self._authentication = authentication
+        self._host = host
+        self._port = port
+        self._peer = peer
+        self._asked_version = API_VERSIONS.max_version
+        self._exchange: Exchange | None = None
+        self._computation: Computation | None = None
+
+    @property
+    def logs_in(self) -> bool:
+        """Return whether the setup includes a login."""
+        return self._authentication is not None
+
+    @property
+    def computing(self) -> bool:
+        """Return whether it waits for our own mechanism."""
+        return self._computation is not None
+
+    @property
+    def computed(self) -> bool:
+        """Return whether our own mechanism has finished its computation."""
+        return self._computation is not None and self._computation.outcome is not None
+
+    def begin(self) -> Step:
+        """Request the API versions; again after an offer that names another version to ask with."""
+        body = api_versions_request().body(self._asked_version)[0]
+        return Ask(message=API_VERSIONS, version=self._asked_version, body=bytes(body))
+
+    def response(self, body: memoryview) -> Step:
+        """Handle the response to the last message."""
+        if self._exchange is not None:
+            return self._follow(partial(self._exchange.answered, body))
+        offer = offered_versions(self._asked_version, body)
+        if offer.ask_again_with is not None:
+            self._asked_version = offer.ask_again_with
+        return offer
+
+    def log_in(self, versions: Mapping[int, tuple[int, int]]) -> Step:
+        """Start a login at a broker that offers these versions, or renew the session; without logins it is ready."""
+        if self._authentication is None:
+            return LoggedIn()
+        self._exchange = self._authentication.exchange(
+            host=self._host, port=self._port, peer=self._peer, versions=versions
+        )
+        return self._follow(self._exchange.begin)
+
+    def written(self) -> Step:
+        """Handle the end of writing a message without a response, which is the last of a login."""
+        self._exchange = None
+        return LoggedIn()
+
+    def resume(self) -> Step:
+        """Continue with the result of our own mechanism."""
+        computation, self._computation = self._computation, None
+        assert computation is not None
+        assert computation.outcome is not None
+        assert self._exchange is not None, "only a login computes"
+        if isinstance(computation.outcome, NetworkError):
+            raise computation.outcome
+        return self._follow(partial(self._exchange.computed, computation.outcome))
+
+    def abandon(self) -> None:
+        """Cancel the computation, because the connection has ended."""
+        if self._computation is not None and self._authentication is not None:
+            self._authentication.cancel(self._computation)
+
+    def end_error(self, stage: Stage, error: ConnectionFailedError, *, expired: bool) -> OttlaError:
+        """The error for a connection that the peer closed; *expired*: its session was over."""
+        if self._authentication is None:
+            return error
+        mechanism = self._authentication.mechanism
+        bare = self._exchange is not None and self._exchange.bare
+        if self._exchange is not None:
+            self._exchange.refused(certain=bare)  # without SaslAuthenticate a broker refuses by closing the connection
+        match stage:
+            case Stage.AUTHENTICATING if bare:
+                return login_errors.closed_without_answer(mechanism, self._peer, error)
+            case Stage.AUTHENTICATING:
+                return login_errors.interrupted(mechanism, error)
+            case Stage.RENEWING:
+                return login_errors.ended_while_renewing(mechanism, self._peer, error)
+            case Stage.READY if expired:
+                return login_errors.expired(self._peer, error)
+            case _:
+                return error
+
+    def _follow(self, next_move: Callable[[], Move]) -> Step:
+        try:
+            move = next_move()
+        except UnsupportedVersionError as cause:
+            raise AuthenticationError(f"no login at {self._peer} is possible: {cause}") from cause
+        match move:
+            case Ask() | Token():
+                return move
+            case Compute():
+                assert self._authentication is not None
+                self._computation = self._authentication.compute(move)
+                return None
+            case LoggedIn():
+                self._exchange = None
+                return move
+            case _:
+                assert_never(move)

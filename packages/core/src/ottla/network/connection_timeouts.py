@@ -1,0 +1,60 @@
+"""Time-outs of connections: requests in flight, setup, and idle connections."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from ottla.errors import ConnectionRetiredError, RequestTimeoutError
+from ottla.network.connection import Connection
+from ottla.network.connection_closer import ConnectionCloser
+from ottla.network.connection_errors import SILENCE
+from ottla.network.connection_stage import Stage
+from ottla.network.connections import Connections
+
+
+class ConnectionTimeouts:
+    """Closes connections that timed out or that were idle for too long."""
+
+    def __init__(self, *, connections: Connections, closer: ConnectionCloser, request_timeout: float) -> None:
+        self._connections = connections
+        self._closer = closer
+        self._request_timeout = request_timeout
+
+    def next_at(self) -> float:
+        """The time of the next time-out."""
+        return min((connection.next_deadline() for connection in self._connections), default=float("inf"))
+
+    def close_overdue(self, answered: Container[int], now: float) -> None:
+        """Close the overdue connections, except those that just *answered*.
+
+        More may have arrived on these: a poll returns one response for each connection.
+        """
+        idle: list[Connection] = []
+        for connection in self._connections:
+            if connection.next_deadline() > now or connection.closing or connection.broker.id in answered:
+                continue
+            if connection.stage is Stage.READY and not connection.in_flight:
+                idle.append(connection)
+            elif connection.stage is Stage.RESOLVING:
+                self._closer.failed(connection, self._error(connection, now), now)  # there is nothing to close yet
+            else:
+                self._closer.close(connection, self._error(connection, now))
+        for connection in sorted(idle, key=lambda each: each.idle_at):
+            self._retire(connection)
+
+    def _retire(self, connection: Connection) -> None:
+        """Close a connection that had nothing to do for `connections.max.idle.ms`."""
+        # Requests with acks=0 were written that long ago, and the broker kept the connection: nothing is lost.
+        connection.in_flight.unconfirmed = None
+        reason = ConnectionRetiredError(f"{connection.broker} had no request for connections.max.idle.ms")
+        self._closer.close(connection, reason)
+
+    def _error(self, connection: Connection, now: float) -> RequestTimeoutError:
+        if not connection.setting_up or now < connection.setup_deadline:
+            name = connection.in_flight[0].request.message.name
+            article = "an" if name.startswith(("A", "E", "I", "O")) else "a"
+            waited = f"request.timeout.ms ({self._request_timeout:g} s)"
+            return RequestTimeoutError(f"{connection.broker} did not answer {article} {name} request within {waited}")
+        waited = f"socket.connection.setup.timeout.ms ({connection.doing})"
+        silence = SILENCE.get(connection.stage, "")
+        return RequestTimeoutError(f"{connection.broker} did not get ready within {waited}{silence}")

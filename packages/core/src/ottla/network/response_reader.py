@@ -1,0 +1,94 @@
+"""Requests that were written or answered: pairing, throttle times, completions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.errors import ConnectionFailedError, ProtocolError
+from ottla.metrics import Counters
+from ottla.network.completions import Completions
+from ottla.network.connection import Connection
+from ottla.network.connection_closer import ConnectionCloser
+from ottla.network.connection_log import ConnectionLog
+from ottla.network.connection_opener import ConnectionOpener
+from ottla.network.connection_stage import Stage
+from ottla.network.connections import Connections
+from ottla.network.in_flight import InFlight
+from ottla.network.request_writer import RequestWriter
+from ottla.network.selectable import Selectable
+from ottla.network.throttled_brokers import ThrottledBrokers
+
+
+class ResponseReader:
+    """Handles what a poll has written and received."""
+
+    def __init__(
+        self,
+        *,
+        selector: Selectable,
+        connections: Connections,
+        writer: RequestWriter,
+        opener: ConnectionOpener,
+        closer: ConnectionCloser,
+        throttled: ThrottledBrokers,
+        completions: Completions,
+        log: ConnectionLog,
+        counters: Counters,
+    ) -> None:
+        self._selector = selector
+        self._connections = connections
+        self._writer = writer
+        self._opener = opener
+        self._closer = closer
+        self._throttled = throttled
+        self._completions = completions
+        self._log = log
+        self._counters = counters
+
+    def note_written(self, now: float) -> None:
+        """Handle requests that are completely written; one without a response is complete."""
+        written, self._writer.written = self._writer.written, []
+        for node in (*written, *self._selector.sent):
+            connection = self._connections[node]
+            connection.use(now)
+            sent = connection.in_flight.written()
+            if sent is None:
+                continue
+            if sent.setup:
+                self._opener.written(connection, now)
+                continue
+            self._note_working(connection, now)  # a listener that requires a login would have closed the connection
+            connection.in_flight.unconfirmed = sent
+            self._completions.written(sent.request, connection, now)
+
+    def read(self, now: float) -> None:
+        """Handle the responses that have arrived; an unreadable one closes its connection."""
+        for node, frame in self._selector.received:
+            connection = self._connections[node]
+            connection.use(now)
+            self._counters.node(node).answers.add(len(frame) + 4)
+            try:
+                sent, answer = connection.in_flight.pair(frame)
+                if sent.setup:
+                    self._opener.answered(connection, answer, now)
+                else:
+                    self._complete(connection, sent, answer, now)
+            except ProtocolError as cause:
+                error = ConnectionFailedError(f"{connection.broker} answered something unreadable: {cause}")
+                error.__cause__ = cause
+                self._closer.close(connection, error)
+
+    def _complete(self, connection: Connection, sent: InFlight, answer: Any, now: float) -> None:
+        self._note_working(connection, now)
+        throttle_ms = getattr(answer, "throttle_time_ms", 0)
+        self._throttled.obey(connection, sent.request.message, sent.version, throttle_ms, now)
+        if connection.stage is Stage.RENEWING:
+            self._opener.begin_renewal_time(connection, now)
+        self._completions.answered(sent.request, connection, answer, now)
+
+    def _note_working(self, connection: Connection, now: float) -> None:
+        """Reset the failures of a broker that answers, or that takes requests without an answer."""
+        connection.heard = True
+        if connection.failures:
+            connection.failures = 0
+            self._log.answered(connection, now)

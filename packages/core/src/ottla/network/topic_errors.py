@@ -1,0 +1,50 @@
+"""Errors for topics and partitions that cannot be used."""
+
+from __future__ import annotations
+
+from ottla.errors import BrokerError, ErrorCode, OttlaError, TopicUnavailableError, counted
+from ottla.network.cluster import Topic
+
+
+def not_available(
+    topic: str, known: Topic | None, partition: int | None, timeout: float, *, last_error: OttlaError | None
+) -> TopicUnavailableError:
+    """The error after *timeout* seconds in which metadata did not have the topic or the partition."""
+    cause = last_error
+    if known is not None and known.leaders:
+        why = f"partition {partition} does not exist; the topic has {len(known.leaders)}, counted from 0"
+    elif known is not None and known.error is not ErrorCode.NONE:
+        cause = BrokerError(known.error)
+        why = f"{str(cause).rstrip('.')}; does it exist, and may this client see it?"
+    elif cause is not None:
+        why = f"no broker answered; last error: {cause}"
+    else:
+        why = "no broker answered"
+    error = TopicUnavailableError(f"topic {topic!r} was not available within max.block.ms ({timeout:g} s): {why}")
+    error.__cause__ = cause
+    return error
+
+
+def no_servers(topic: str, fatal_error: OttlaError) -> TopicUnavailableError:
+    """The error when every server refuses us."""
+    error = TopicUnavailableError(f"topic {topic!r} is not available: {fatal_error}")
+    error.__cause__ = fatal_error
+    return error
+
+
+def missing_partition(known: Topic, partition: int) -> TopicUnavailableError | None:
+    """The error for records of a partition that no longer exists, or whose topic does not; None if both do."""
+    if known.error is not ErrorCode.NONE and not known.leaders:
+        cause = BrokerError(known.error)
+        error = TopicUnavailableError(
+            f"topic {known.name!r} cannot be used: {str(cause).rstrip('.')}; it may have been deleted, or this user "
+            "may no longer describe it"
+        )
+        error.__cause__ = cause
+        return error
+    if known.leaders and partition >= len(known.leaders):
+        return TopicUnavailableError(
+            f"partition {partition} of topic {known.name!r} does not exist any more: the topic was created again with "
+            f"{counted(len(known.leaders), 'partition')}, counted from 0; send these records again"
+        )
+    return None
