@@ -238,7 +238,9 @@ def test_a_failure_that_nobody_looked_at_is_raised_and_one_looked_at_is_not(
 
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         producer.send(topic, bytes(5_000))
-        with pytest.raises(UndeliveredError, match=r"1 record failed and nobody looked: .*MESSAGE_TOO_LARGE") as raised:
+        with pytest.raises(
+            UndeliveredError, match=r"1 record failed and its error was never retrieved: .*MESSAGE_TOO_LARGE"
+        ) as raised:
             producer.flush(WAIT)
         assert raised.value.report.topics[topic].failed == 1
 

@@ -128,7 +128,7 @@ def test_one_look_does_not_cover_the_failure_of_another_record(kafka: KafkaClust
     with Producer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=1_000) as producer:
         seen, _unseen = producer.send(topic, bytes(2_000)), producer.send(topic, bytes(2_000))
         seen.add_done_callback(lambda done: done.exception())
-        with pytest.raises(UndeliveredError, match=r"^1 record failed and nobody looked") as raised:
+        with pytest.raises(UndeliveredError, match=r"^1 record failed and its error was never retrieved") as raised:
             producer.flush(WAIT)
 
     assert raised.value.report.topics == {topic: TopicReport(failed=2)}

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import gc
+import inspect
+import re
 import sys
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import ottla_accel
 import simulated_producer
 from ottla import (
     Delivery,
@@ -135,6 +139,21 @@ def test_records_are_appended_in_c_once_a_batch_is_open() -> None:
         assert isinstance(columns, NativeColumns)
         assert len(columns) == 3
         assert len({id(delivery._batch) for delivery in deliveries}) == 1
+
+
+@pytest.mark.parametrize("file", ["sending.pyx", "sending.pyi"])
+def test_send_in_c_has_the_parameters_of_send_in_python(file: str) -> None:
+    source = Path(ottla_accel.__file__).with_name(file).read_text()
+    [parameters] = re.findall(
+        r"^    def send\(\s*(self,.*?),?\s*\)(?: -> Delivery)?:", source, re.MULTILINE | re.DOTALL
+    )
+    described: dict[str, Any] = {}
+    exec(f"from __future__ import annotations\ndef send({parameters}): pass", described)
+    expected = inspect.signature(Producer.send).parameters.values()
+
+    assert [
+        (each.name, each.kind, each.default) for each in inspect.signature(described["send"]).parameters.values()
+    ] == [(each.name, each.kind, each.default) for each in expected]
 
 
 def test_callbacks_run_in_order_with_what_the_log_holds() -> None:
@@ -330,7 +349,7 @@ def test_interceptors_stand_before_it_and_are_told_by_it() -> None:
         world.settle()
         world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         world.producer.send("t", b"lost")
-        with pytest.raises(UndeliveredError, match="nobody looked"):
+        with pytest.raises(UndeliveredError, match="its error was never retrieved"):
             world.producer.close()
 
         assert [(record.value, record.headers) for record in world.cluster.topics["t"].log[0]] == [

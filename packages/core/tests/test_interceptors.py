@@ -222,7 +222,7 @@ def test_being_told_is_no_look_at_a_failure() -> None:
     with world_with(Onlooker()) as world:
         world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         world.producer.send("t", "value", partition=0)
-        with pytest.raises(UndeliveredError, match="nobody looked"):
+        with pytest.raises(UndeliveredError, match="its error was never retrieved"):
             world.producer.close()
 
 

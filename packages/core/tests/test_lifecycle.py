@@ -24,7 +24,7 @@ def producer() -> Iterator[Producer]:
 def test_a_dropped_producer_waits_for_no_lock(producer: Producer) -> None:
     """The collector may find it on the I/O thread itself, which holds one just then."""
     engine = producer._engine
-    dropped = threading.Thread(target=producer._life.abandon)
+    dropped = threading.Thread(target=producer._lifecycle.abandon)
 
     with producer._accumulator._lock, engine.metadata._changed:
         dropped.start()
@@ -38,13 +38,13 @@ def test_a_producer_whose_thread_cannot_start_is_not_one_to_end(monkeypatch: pyt
     def start(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    before = set(lifecycle._living)
+    before = set(lifecycle._open)
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", start)
         with pytest.raises(RuntimeError, match="can't start new thread"):
             Producer(bootstrap_servers="127.0.0.1:1")
 
-    assert lifecycle._living == before
+    assert lifecycle._open == before
 
 
 def test_one_that_cannot_be_closed_at_the_program_s_end_is_in_nobody_s_way(
@@ -52,9 +52,9 @@ def test_one_that_cannot_be_closed_at_the_program_s_end_is_in_nobody_s_way(
 ) -> None:
     with Producer(bootstrap_servers="127.0.0.1:1") as broken, Producer(bootstrap_servers="127.0.0.1:1") as other:
         with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
-            patch.setattr(lifecycle, "_living", {broken._life, other._life})
+            patch.setattr(lifecycle, "_open", {broken._lifecycle, other._lifecycle})
             patch.setattr(broken._accumulator, "report", lambda: 1 / 0)
-            lifecycle._end_all()
+            lifecycle._close_all()
 
         told = [record.getMessage() for record in caplog.records]
         assert "a producer could not be closed at the program's end" in told

@@ -422,7 +422,7 @@ def test_an_exception_in_a_with_block_is_raised_with_a_note_of_what_was_not_deli
         with pytest.raises(ZeroDivisionError) as caught:
             fail_one(world, ZeroDivisionError)
 
-        assert "1 record failed and nobody looked" in caught.value.__notes__[0]
+        assert "1 record failed and its error was never retrieved" in caught.value.__notes__[0]
         assert world.sender.idle
 
 
@@ -623,4 +623,4 @@ def test_when_the_thread_cannot_go_on_all_records_fail_with_the_cause() -> None:
         assert len(told) == 2
         with pytest.raises(ProducerFailedError, match="a fault of our own"):
             world.producer.send("t", b"b")
-        world.producer._life._io_thread.join = lambda timeout: True  # type: ignore[method-assign]  # it has ended
+        world.producer._lifecycle._io_thread.join = lambda timeout: True  # type: ignore[method-assign]  # it has ended

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.accumulator.build import Queueing
@@ -17,6 +17,7 @@ from ottla.plugins.config_references import read_draft
 from ottla.plugins.registry import Registry
 from ottla.plugins.selection import Plugins, choose
 from ottla.producer.components import Engine
+from ottla.producer.send import Send, weak_send
 from ottla.protocol import PRODUCE
 from ottla.sender.build import build_sender
 from ottla.sender.io_handoff import IoHandoff, NoHandoff
@@ -45,6 +46,38 @@ def check_config(config: Mapping[str, Any] | None = None, /, **options: Any) -> 
     config, options = hide_settings(config or {}), hide_settings(options)
     registry = Registry()
     choose(read_draft(config, options, registry=registry), registry)
+
+
+def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send | None:
+    """The version of `send` for a producer with these parts; None: its own method, `Producer.send`.
+
+    *overridden*: a subclass of Producer has a `send` of its own. All versions have the signature `Send`.
+
+    | encoder     | interceptors | other settings | `producer.send` is                                |
+    |-------------|--------------|----------------|---------------------------------------------------|
+    | ottla-accel | none         | simple         | `QuickSend.send` of ottla-accel                   |
+    | ottla-accel | some         | simple         | `Interception.around`, around `QuickSend.send`    |
+    | any         | none         | any other      | the method, of Producer or the subclass           |
+    | any         | some         | any other      | `Interception.around`, around the method          |
+
+    Settings are simple if the C code does all that the method would: there are no serializers, partitions are not
+    assigned for many keys at once, the partitioner has no `on_new_batch`, and `send` is not *overridden*. It calls the
+    method for every record that does not fit into an open batch.
+    """
+    plugins, queueing, send = engine.plugins, engine.queueing, None
+    simple = (
+        not overridden
+        and plugins.value_serializer is None
+        and plugins.key_serializer is None
+        and not queueing.deals
+        and getattr(plugins.partitioner, "on_new_batch", None) is None
+    )
+    quick_send: Callable[..., Send] | None = getattr(plugins.encoder, "quick_send", None)
+    if simple and quick_send is not None:
+        send = quick_send(producer, routes=queueing.routes.known, partitioner=plugins.partitioner)
+    if engine.interception is not None:
+        send = engine.interception.around(send or weak_send(producer))
+    return send
 
 
 def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine:

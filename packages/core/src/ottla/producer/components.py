@@ -53,7 +53,7 @@ class Engine:
     ) -> Self:
         """An engine of these parts; *in_flight* counts requests, *wake* begins a round, for transactions."""
         pool, spent = queueing.pool, queueing.counters.producer
-        figures = MetricValues(
+        metric_values = MetricValues(
             counters=queueing.counters,
             client_id=client_id,
             gauges={
@@ -81,13 +81,13 @@ class Engine:
             metadata=metadata,
             io_thread=io_thread,
             transactions=transactions,
-            metric_values=figures,
-            reporting=Reporting(plugins.reporters, figures),
+            metric_values=metric_values,
+            reporting=Reporting(plugins.reporters, metric_values),
             interception=Interception(plugins.interceptors, clock=clock) if plugins.interceptors else None,
             clock=clock,
         )
 
-    def let_go(self) -> None:
+    def close_plugins(self) -> None:
         """Close the metrics reporters and the interceptors."""
         self.reporting.close()
         if self.interception is not None:

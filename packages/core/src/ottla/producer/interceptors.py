@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import attrs
 
@@ -17,12 +17,10 @@ from ottla.errors import DeliveryError
 from ottla.errors.log_throttle import ThrottledLog
 from ottla.interfaces import Header, Headers, Interceptor
 from ottla.producer.callbacks import check_callback
+from ottla.producer.send import Send
 from ottla.results import RecordMetadata
 
 logger = logging.getLogger(__name__)
-
-Send: TypeAlias = Callable[..., Delivery]
-"""`Producer.send`, bound."""
 
 
 class Interception:

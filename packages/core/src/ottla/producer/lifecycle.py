@@ -27,13 +27,14 @@ AT_EXIT_SECONDS = 30.0
 GRACE_SECONDS = 0.5
 """Time in which the I/O thread may end, beyond the time-out of `close`."""
 
-Account: TypeAlias = tuple[DeliveryReport, int, DeliveryError | None]
+FinalReport: TypeAlias = tuple[DeliveryReport, int, DeliveryError | None]
+"""The counts, the number of errors that were not retrieved, and the first of them."""
 
-_living: set[Lifetime] = set()
+_open: set[Lifecycle] = set()
 
 
-class Lifetime:
-    """The lifetime of a producer's I/O thread, from its start to its end."""
+class Lifecycle:
+    """The states of a producer, from the start of its I/O thread to its end."""
 
     def __init__(
         self,
@@ -42,16 +43,16 @@ class Lifetime:
         routes: Routes,
         delivery_timeout: float,
         *,
-        let_go: Callable[[], object],
+        close_plugins: Callable[[], object],
     ) -> None:
         self._io_thread = io_thread
         self._accumulator = accumulator
         self._routes = routes
         self._delivery_timeout = delivery_timeout
-        self._let_go = let_go
+        self._close_plugins = close_plugins
         self.refusal: OttlaError | None = None
         self.forked = False
-        self._told = False
+        self._logged = False
 
     def check(self) -> None:
         """Raise ProducerClosedError when the producer takes no more records."""
@@ -63,27 +64,27 @@ class Lifetime:
         if self.forked:
             self.check()
 
-    def end(self, timeout: float | None) -> Account:
+    def close(self, timeout: float | None) -> FinalReport:
         """Close, and wait for the end. Called on the I/O thread, it closes at once and does not wait."""
         self.check_process()
         seconds = self._delivery_timeout if timeout is None else max(timeout, 0.0)
         if io_threads.on_io_thread():
-            self._io_thread.on_end = self._let_go
-            self.begin_end(0.0)
+            self._io_thread.on_end = self._close_plugins
+            self.begin_close(0.0)
         else:
-            self.begin_end(seconds)
+            self.begin_close(seconds)
             if not self._io_thread.join(seconds + GRACE_SECONDS):
-                self._leave_behind()
-            self._let_go()
-        _living.discard(self)  # only now: Ctrl-C in the wait leaves the rest to the next `close`, or to the exit
+                self._abort_remaining()
+            self._close_plugins()
+        _open.discard(self)  # only now: Ctrl-C in the wait leaves the rest to the next `close`, or to the exit
         return self._accumulator.report()
 
-    def begin_end(self, timeout: float) -> None:
+    def begin_close(self, timeout: float) -> None:
         """Refuse records, and have the I/O thread end within *timeout* seconds."""
         self._refuse(ProducerClosedError("the producer is closed"))
         self._io_thread.begin_close(timeout)
 
-    def _leave_behind(self) -> None:
+    def _abort_remaining(self) -> None:
         """Fail the remaining records without the I/O thread, which does not return, from a callback for instance."""
         where = self._io_thread.whereabouts()
         logger.error("the producer is closed, but its I/O thread has not ended and is at %s", where)
@@ -97,36 +98,36 @@ class Lifetime:
         Takes no lock: the garbage collector calls this, on any thread, which may hold any lock.
         """
         if not self.forked:
-            self._io_thread.on_end = self._account_for_abandoned
+            self._io_thread.on_end = self._finish_abandoned
             self._io_thread.abandon(self._delivery_timeout)
 
-    def end_with_the_program(self, timeout: float) -> None:
+    def close_at_exit(self, timeout: float) -> None:
         """Close within *timeout* seconds, and log the outcomes of the last records; Ctrl-C gives them up."""
         try:
-            account = self.end(min(self._delivery_timeout, timeout))
+            final = self.close(min(self._delivery_timeout, timeout))
         except KeyboardInterrupt:
-            self._tell("the program was interrupted while its producer had records to send", self.end(0.0))
+            self._log_counts("the program was interrupted while its producer had records to send", self.close(0.0))
             raise
-        self._tell("the program ended without closing its producer", account)
+        self._log_counts("the program ended without closing its producer", final)
 
-    def _account_for_abandoned(self) -> None:
-        self._let_go()
-        if self in _living:
-            _living.discard(self)
-            self._tell("a producer was dropped without being closed", self._accumulator.report())
+    def _finish_abandoned(self) -> None:
+        self._close_plugins()
+        if self in _open:
+            _open.discard(self)
+            self._log_counts("a producer was dropped without being closed", self._accumulator.report())
 
-    def _tell(self, what: str, account: Account) -> None:
+    def _log_counts(self, what: str, final: FinalReport) -> None:
         """Log *what* and the counts, once: the program may end while a dropped producer does."""
-        if self._told:
+        if self._logged:
             return
-        self._told = True
-        report, _unseen, error = account
+        self._logged = True
+        report, _unretrieved, error = final
         if error is not None:  # else every error was retrieved
             logger.error("%s: %s; first error: %s", what, report, error)
         else:
             logger.warning("%s: %s", what, report)
 
-    def fork(self) -> None:
+    def refuse_after_fork(self) -> None:
         """Refuse all calls in a forked child: the I/O thread and its sockets belong to the parent."""
         self.forked = True
         self._io_thread.forget()
@@ -141,34 +142,34 @@ class Lifetime:
         self._routes.forget()  # a `send` that finds no route calls `check`
 
 
-def begin(
+def start(
     io_thread: IoThread,
     accumulator: RecordAccumulator,
     routes: Routes,
     delivery_timeout: float,
     *,
-    let_go: Callable[[], object] = lambda: None,
-) -> Lifetime:
-    """Start a producer's thread. *let_go* is called, perhaps more than once, when it has ended or does not return."""
-    life = Lifetime(io_thread, accumulator, routes, delivery_timeout, let_go=let_go)
+    close_plugins: Callable[[], object] = lambda: None,
+) -> Lifecycle:
+    """Start a producer's thread. *close_plugins* is called when it has ended or does not return, perhaps twice."""
+    made = Lifecycle(io_thread, accumulator, routes, delivery_timeout, close_plugins=close_plugins)
     try:
         io_thread.start()
     except RuntimeError:
-        let_go()
+        close_plugins()
         raise
-    _living.add(life)
-    return life
+    _open.add(made)
+    return made
 
 
-def _end_all() -> None:
-    """Close all living producers at the same time. Ctrl-C ends the wait for all of them."""
-    lives, until = list(_living), time.monotonic() + AT_EXIT_SECONDS
+def _close_all() -> None:
+    """Close all open producers at the same time. Ctrl-C ends the wait for all of them."""
+    lifecycles, until = list(_open), time.monotonic() + AT_EXIT_SECONDS
     interruption: KeyboardInterrupt | None = None
-    for life in lives:
-        life.begin_end(AT_EXIT_SECONDS)
-    for life in lives:
+    for each in lifecycles:
+        each.begin_close(AT_EXIT_SECONDS)
+    for each in lifecycles:
         try:
-            life.end_with_the_program(0.0 if interruption else max(0.0, until - time.monotonic()))
+            each.close_at_exit(0.0 if interruption else max(0.0, until - time.monotonic()))
         except KeyboardInterrupt as error:
             interruption = error
         except Exception:
@@ -177,13 +178,13 @@ def _end_all() -> None:
         raise interruption
 
 
-def _fork_all() -> None:
-    for life in list(_living):
-        life.fork()
-    _living.clear()
+def _refuse_in_child() -> None:
+    for each in list(_open):
+        each.refuse_after_fork()
+    _open.clear()
     io_threads.forget()
 
 
-atexit.register(_end_all)
+atexit.register(_close_all)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_fork_all)
+    os.register_at_fork(after_in_child=_refuse_in_child)

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from operator import itemgetter
 from types import EllipsisType, TracebackType
 from typing import Any, Final, NoReturn, Self
 
@@ -15,15 +16,16 @@ from ottla.accumulator.delivery import Delivery, OnDelivery
 from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of
 from ottla.accumulator.routes import Route
 from ottla.concurrency import io_threads
+from ottla.config import BatchingConfig
 from ottla.config.values import brief
 from ottla.errors import (
     AbortableTransactionError,
+    DeliveryError,
     FlushTimeoutError,
     IllegalStateError,
     InvalidRecordError,
     OttlaError,
     PluginNotFoundError,
-    ProducerClosedError,
     RecordTooLargeError,
     SerializationError,
     UndeliveredError,
@@ -37,6 +39,7 @@ from ottla.producer import build as assembly
 from ottla.producer import lifecycle
 from ottla.producer.callbacks import UNCHECKED, check_callback
 from ottla.producer.components import Engine
+from ottla.producer.interceptors import Interception
 from ottla.producer.transactions import Transactions
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.section import SealedBatch
@@ -74,7 +77,7 @@ class Producer:
         self._begin(assembly.build(config, options))
 
     def _begin(self, engine: Engine) -> None:
-        queueing, plugins, batching = engine.queueing, engine.plugins, engine.config.batching
+        queueing, plugins = engine.queueing, engine.plugins
         self._engine = engine
         self._accumulator = queueing.accumulator
         self._appender = queueing.accumulator.appender
@@ -85,27 +88,23 @@ class Producer:
         self._ignores_keys = bool(getattr(plugins.partitioner, "ignores_keys", False))
         self._deals = queueing.deals
         self._on_new_batch = getattr(plugins.partitioner, "on_new_batch", None)
-        self._max_record_size = min(batching.max_request_size, batching.buffer_memory)
         self._transactions = engine.transactions
         self._spent, self._clock = queueing.counters.producer, engine.clock
         self._value_serializer = plugins.value_serializer
         self._key_serializer = plugins.key_serializer
         self._checked_callback: object = UNCHECKED
-        self._life = lifecycle.begin(
+        self._lifecycle = lifecycle.start(
             engine.io_thread,
             queueing.accumulator,
             queueing.routes,
             engine.config.delivery.delivery_timeout,
-            let_go=engine.let_go,
+            close_plugins=engine.close_plugins,
         )
-        self._unclosed = weakref.finalize(self, self._life.abandon)
+        self._unclosed = weakref.finalize(self, self._lifecycle.abandon)
         self._unclosed.atexit = False
-        if self._may_send_quickly():
-            self.send = plugins.encoder.quick_send(  # type: ignore[attr-defined, method-assign]
-                self, routes=queueing.routes.known, partitioner=plugins.partitioner
-            )
-        if engine.interception is not None:
-            self.send = engine.interception.around(vars(self).get("send") or _sending(self))  # type: ignore[method-assign]
+        send = assembly.choose_send(self, engine, overridden=type(self).send is not Producer.send)
+        if send is not None:
+            self.send = send  # type: ignore[method-assign]
         engine.reporting.start()
 
     def send(
@@ -156,7 +155,7 @@ class Producer:
         try:
             route = self._known_routes[topic]
         except (KeyError, TypeError):  # an object that cannot be hashed is no name, either
-            self._check_size(topic, size_of((key, value, checked, timestamp_ms, on_delivery)))
+            _check_size(topic, size_of((key, value, checked, timestamp_ms, on_delivery)), self._engine.config.batching)
             started_at = self._clock()
             route = self._find_route(topic)
             waited = self._clock() - started_at
@@ -185,7 +184,7 @@ class Producer:
                 delivery._batch, delivery._index = batch, index
                 return delivery
         record = (key, value, checked, timestamp_ms, on_delivery)
-        return self._begin_batch(topic, chosen, record, route, asked=partition is None, waited=waited)
+        return self._begin_batch(topic, chosen, record, route, partitioned=partition is not None, waited=waited)
 
     def send_table(
         self,
@@ -213,7 +212,7 @@ class Producer:
         table has the `delivery` of the rows before. A row that cannot be sent fails alone, in the delivery.
         """
         columns = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
-        with self._for_tables("send_table"):
+        with _importing_tables("send_table", self._engine.interception):
             from ottla.producer.tables import send_table
         return send_table(self._engine, self._find_route, topic, table, columns, value_format=value_format)
 
@@ -223,24 +222,9 @@ class Producer:
         The batch goes to its partition unchanged, behind the records that are queued there; the delivery has its rows.
         Blocks and raises as `send_table` does.
         """
-        with self._for_tables("send_sealed"):
+        with _importing_tables("send_sealed", self._engine.interception):
             from ottla.producer.tables import send_sealed
         return send_sealed(self._engine, self._find_route, batch)
-
-    @contextmanager
-    def _for_tables(self, method: str) -> Iterator[None]:
-        """Import what needs pyarrow in this block. Raises if pyarrow is missing, or the producer has interceptors."""
-        if self._engine.interception is not None:
-            raise IllegalStateError(
-                f"rows of a table would go past the {self._engine.interception}: send them one by one, or use a "
-                "producer without interceptor.classes"
-            )
-        try:
-            yield
-        except ImportError as cause:
-            if (cause.name or "").partition(".")[0] != "pyarrow":
-                raise
-            raise PluginNotFoundError(f"{method} needs pyarrow; try: pip install 'ottla[arrow]'") from cause
 
     # Transactions
 
@@ -315,12 +299,12 @@ class Producer:
         try:
             yield self
         except BaseException as error:
-            self._abort_because_of(error)
+            _abort_because_of(error, self.abort_transaction)
             raise
         try:
             self.commit_transaction()
         except AbortableTransactionError as error:
-            self._abort_because_of(error)
+            _abort_because_of(error, self.abort_transaction)
             raise
 
     def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction:
@@ -351,17 +335,10 @@ class Producer:
         return self._transactional("leave_transaction").leave(timeout)
 
     def _transactional(self, method: str) -> Transactions:
-        self._life.check()
+        self._lifecycle.check()
         if self._transactions is None:
             raise IllegalStateError(f"{method} needs a producer with a transactional.id")
         return self._transactions
-
-    def _abort_because_of(self, error: BaseException) -> None:
-        """Abort the transaction because of *error*; a failure of the abort becomes a note of *error*."""
-        try:
-            self.abort_transaction()
-        except OttlaError as failure:
-            error.add_note(f"while aborting the transaction: {failure}")
 
     def partitions_for(self, topic: str) -> Sequence[PartitionInfo]:
         """The topic's partitions in order, each with its leader, from the newest metadata.
@@ -369,8 +346,7 @@ class Producer:
         Blocks as `send` does while the topic is not known yet, at most `max.block.ms`, and raises what `send` raises
         then: InvalidRecordError for an invalid name, TopicUnavailableError, SecurityError, ProducerClosedError.
         """
-        self._life.check()
-        self._route(topic)
+        self._find_route(topic, to_send=False)
         return self._engine.metadata.cluster.partitions(topic)
 
     def metrics(self) -> Mapping[MetricName, float]:
@@ -393,15 +369,15 @@ class Producer:
             raise IllegalStateError(
                 "flush inside a delivery callback would wait for itself; call it from another thread"
             )
-        self._life.check_process()
+        self._lifecycle.check_process()
         with self._accumulator.lost.reporting():
             with self._spent.flush.timed(self._clock):
                 in_time = self._accumulator.flush(timeout=timeout)
-            report, unseen, error = self._accumulator.report()
+            report, unretrieved, error = self._accumulator.report()
         if not in_time:
             raise FlushTimeoutError(report, f"flush ran out of time after {timeout} s: {report}") from error
-        if unseen:
-            raise UndeliveredError(report, f"{counted(unseen, 'record')} failed and nobody looked: {error}") from error
+        if unretrieved:
+            raise _undelivered(report, unretrieved, error) from error
         return report
 
     def close(self, timeout: float | None = None) -> DeliveryReport:
@@ -412,9 +388,9 @@ class Producer:
         is harmless.
         """
         self._unclosed.detach()
-        report, unseen, error = self._life.end(timeout)
-        if unseen:
-            raise UndeliveredError(report, f"{counted(unseen, 'record')} failed and nobody looked: {error}") from error
+        report, unretrieved, error = self._lifecycle.close(timeout)
+        if unretrieved:
+            raise _undelivered(report, unretrieved, error) from error
         return report
 
     def __enter__(self) -> Self:
@@ -423,7 +399,7 @@ class Producer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._life.forked:
+        if self._lifecycle.forked:
             return  # the parent process still uses it
         try:
             self.close()
@@ -438,45 +414,31 @@ class Producer:
             "for instance one for each process"
         )
 
-    def _may_send_quickly(self) -> bool:
-        """Return whether the encoder has a `send` of its own that does all that this one would do."""
-        return (
-            hasattr(self._engine.plugins.encoder, "quick_send")
-            and type(self).send is Producer.send
-            and self._value_serializer is None
-            and self._key_serializer is None
-            and self._on_new_batch is None
-            and not self._deals
-        )
-
     def _begin_batch(
-        self, topic: str, partition: int, record: NewRecord, route: Route, *, asked: bool, waited: float
+        self, topic: str, partition: int, record: NewRecord, route: Route, *, partitioned: bool, waited: float
     ) -> Delivery:
         """Queue a record for which no open batch has room; `send` has *waited* so many seconds for metadata."""
         size = size_of(record)
-        self._check_size(topic, size)
-        stays = partition == STICKY
-        if stays:
+        _check_size(topic, size, self._engine.config.batching)
+        sticky = partition == STICKY
+        if sticky:
             partition = self._routes.next_sticky_partition(topic, route)
-        if asked and self._on_new_batch is not None:
+        if not partitioned and self._on_new_batch is not None:
             placed = self._appender.append_to_open(topic, partition, record, size)
             if placed is not None:
                 return Delivery(*placed)
             ask_partitioner(self._on_new_batch, topic, partition, route.view)
             partition = partition_of(self._partition, topic, record[0], route.view)
         batch, index = self._appender.append(topic, partition, record, size, waited=waited)
-        if stays:
+        if sticky:
             route.set_sticky_batch(batch)
         return Delivery(batch, index)
 
-    def _find_route(self, topic: str) -> Route:
-        """The topic's route; waits for metadata when the topic is not known."""
-        self._life.check()
-        if self._transactions is not None:
+    def _find_route(self, topic: str, *, to_send: bool = True) -> Route:
+        """The topic's route; waits for metadata if the topic is not known. *to_send* requires an open transaction."""
+        self._lifecycle.check()
+        if to_send and self._transactions is not None:
             self._transactions.manager.check_open()
-        return self._route(topic)
-
-    def _route(self, topic: str) -> Route:
         if not isinstance(topic, str) or not TOPIC_NAME.fullmatch(topic):
             shown = brief(topic) if isinstance(topic, str) else type(topic).__name__  # it may be the record, or a table
             raise InvalidRecordError(f"{shown} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or ..")
@@ -489,32 +451,47 @@ class Producer:
         with self._spent.metadata_wait.timed(self._clock):
             return self._routes.await_partition(topic, partition, waited=waited)
 
-    def _check_size(self, topic: str, size: int) -> None:
-        if size + RECORD_OVERHEAD <= self._max_record_size:
-            return
-        batching = self._engine.config.batching
-        name, limit = (
-            ("max.request.size", batching.max_request_size)
-            if batching.max_request_size < batching.buffer_memory
-            else ("buffer.memory", batching.buffer_memory)
+
+@contextmanager
+def _importing_tables(method: str, interception: Interception | None) -> Iterator[None]:
+    """Import what needs pyarrow in this block. Raises if pyarrow is missing, or the producer has interceptors."""
+    if interception is not None:
+        raise IllegalStateError(
+            f"rows of a table would go past the {interception}: send them one by one, or use a producer without "
+            "interceptor.classes"
         )
+    try:
+        yield
+    except ImportError as cause:
+        if (cause.name or "").partition(".")[0] != "pyarrow":
+            raise
+        raise PluginNotFoundError(f"{method} needs pyarrow; try: pip install 'ottla[arrow]'") from cause
+
+
+def _abort_because_of(error: BaseException, abort: Callable[[], object]) -> None:
+    """Abort a transaction because of *error*; a failure of the abort becomes a note of *error*."""
+    try:
+        abort()
+    except OttlaError as failure:
+        error.add_note(f"while aborting the transaction: {failure}")
+
+
+def _undelivered(report: DeliveryReport, unretrieved: int, error: DeliveryError | None) -> UndeliveredError:
+    """The error of `flush` and `close` for failed records; *error* is the first one."""
+    whose = "its error was" if unretrieved == 1 else "their errors were"
+    return UndeliveredError(report, f"{counted(unretrieved, 'record')} failed and {whose} never retrieved: {error}")
+
+
+def _check_size(topic: str, size: int, batching: BatchingConfig) -> None:
+    """Raise for a record that no request, or not the whole memory, could hold."""
+    name, limit = min(
+        ("buffer.memory", batching.buffer_memory), ("max.request.size", batching.max_request_size), key=itemgetter(1)
+    )
+    if size + RECORD_OVERHEAD > limit:
         raise RecordTooLargeError(
             f"a record of {size + RECORD_OVERHEAD} bytes for topic {topic!r} is above {name}={limit}; "
             "nothing was queued"
         )
-
-
-def _sending(producer: Producer) -> Callable[..., Delivery]:
-    """A producer's `send` with a weak reference: a dropped producer must end without the cycle collector."""
-    found = weakref.ref(producer)
-
-    def send(*arguments: Any, **options: Any) -> Delivery:
-        kept = found()
-        if kept is None:
-            raise ProducerClosedError("the producer is gone; keep it for as long as its send is used")
-        return type(kept).send(kept, *arguments, **options)
-
-    return send
 
 
 def _serialized(

@@ -107,7 +107,7 @@ class TableDelivery:
                 if following is None:
                     break
                 piece = following
-            self._look_at_failures()
+            self._retrieve_errors()
             self._call(callback)
 
         proceed(None)
@@ -142,7 +142,7 @@ class TableDelivery:
                     raise TimeoutError(f"rows of the table for topic {self.topic!r} are pending after {timeout} s")
                 if isinstance(batch.outcome, Forwarded):
                     pending += batch.outcome.parts
-        self._look_at_failures()
+        self._retrieve_errors()
         result, first = self._result()
         if first is None:
             return result, None
@@ -172,7 +172,7 @@ class TableDelivery:
         for piece in self._pieces:
             yield from _followed(piece.batch, piece, 0)
 
-    def _look_at_failures(self) -> None:
+    def _retrieve_errors(self) -> None:
         for batch, _rows in self._leaves():
             if isinstance(batch.outcome, Failed):
                 for index in range(batch.count):

@@ -83,7 +83,7 @@ class MockProducer(Producer):
         self._committed_offsets: list[OffsetsToSend] = []
         self._uncommitted_offsets: list[OffsetsToSend] = []
         self._planned: dict[str, deque[Exception]] = {}
-        workings.outbox.on_failure = self._tell_the_transaction
+        workings.outbox.on_failure = self._give_up_in_transaction
         self._begin(workings.engine)
 
     # Sent records
@@ -282,12 +282,12 @@ class MockProducer(Producer):
         self._raise(method)
         return transactions
 
-    def _route(self, topic: str) -> Route:
+    def _find_route(self, topic: str, *, to_send: bool = True) -> Route:
         if isinstance(topic, str) and topic not in self._engine.metadata.cluster.topics:
-            self._tell_of(topic)
-        return super()._route(topic)
+            self._add_topic(topic)
+        return super()._find_route(topic, to_send=to_send)
 
-    def _tell_of(self, topic: str) -> None:
+    def _add_topic(self, topic: str) -> None:
         """Add a topic to the metadata, as a broker's response would."""
         metadata = self._engine.metadata
         count = self._partitions if self._topics is None else self._topics.get(topic, 0)
@@ -321,7 +321,7 @@ class MockProducer(Producer):
             self._uncommitted.clear()
             self._uncommitted_offsets.clear()
 
-    def _tell_the_transaction(self, batch: ProducerBatch, error: DeliveryError) -> None:
+    def _give_up_in_transaction(self, batch: ProducerBatch, error: DeliveryError) -> None:
         coordinator = self._workings.coordinator
         if coordinator is not None:
             coordinator.sequences.give_up(batch, error)

@@ -1,0 +1,92 @@
+"""The versions of `send`: one signature, and which settings choose which."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import weakref
+from typing import Any
+
+import pytest
+
+from ottla import Producer, ProducerClosedError, RecordMetadata
+from ottla.producer.interceptors import Interception
+from ottla.producer.send import Send, weak_send
+from ottla_testkit.mock_producer import MockProducer
+from simulated_producer import simulated
+
+
+class Passive:
+    """An interceptor that changes nothing."""
+
+    def on_send(self, _topic: str, *record: Any) -> Any:
+        return record
+
+    def on_acknowledgement(self, _metadata: RecordMetadata, _error: Exception | None) -> None:
+        """Ignore it."""
+
+
+def without_self(function: Any) -> inspect.Signature:
+    signature = inspect.signature(function)
+    return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
+class Owner:
+    """An object with a `send`."""
+
+    def send(self, *_arguments: Any, **_options: Any) -> str:
+        return "sent"
+
+
+def test_all_versions_of_send_have_the_same_signature() -> None:
+    owner = Owner()
+    expected = without_self(Send.__call__)
+    interception = Interception({"passive": Passive()}, clock=lambda: 0.0)
+
+    assert without_self(Producer.send) == expected
+    assert without_self(MockProducer.send) == expected
+    assert inspect.signature(weak_send(owner)) == expected
+    assert inspect.signature(interception.around(weak_send(owner))) == expected
+
+
+@pytest.mark.parametrize("interceptors", [False, True])
+@pytest.mark.parametrize(
+    ("encoder", "config", "version"),
+    [
+        ("native", {}, "QuickSend.send"),
+        ("native", {"value.serializer": "string"}, "Producer.send"),
+        ("native", {"key.serializer": "string"}, "Producer.send"),
+        ("python", {}, "Producer.send"),
+    ],
+)
+def test_the_version_of_send_depends_on_encoder_serializers_and_interceptors(
+    encoder: str, config: dict[str, Any], version: str, interceptors: bool
+) -> None:
+    pytest.importorskip("ottla_accel")
+    plugins = {"interceptors": {"passive": Passive()}} if interceptors else {}
+    with simulated(1, config={"record.encoder": encoder, **config}, plugins=plugins) as world:
+        send: Any = world.producer.send
+
+        if interceptors:
+            assert send.__qualname__ == "Interception.around.<locals>.intercepted"
+            [inner] = [each.cell_contents for each in send.__closure__ if callable(each.cell_contents)]
+            send = inner
+            version = version.replace("Producer.send", "weak_send.<locals>.send")
+        assert send.__qualname__ == version
+
+
+def test_a_send_that_a_subclass_overrides_is_used() -> None:
+    assert MockProducer(record_encoder="native").send.__func__ is MockProducer.send  # type: ignore[attr-defined]
+
+
+def test_a_weak_send_does_not_keep_its_producer() -> None:
+    owner = Owner()
+    send: Any = weak_send(owner)
+    reference = weakref.ref(owner)
+    assert send("t") == "sent"
+    del owner
+    gc.collect()
+
+    assert reference() is None
+    with pytest.raises(ProducerClosedError, match="the producer is gone"):
+        send("t")
