@@ -214,6 +214,54 @@ def test_a_callback_reads_the_outcome_from_its_delivery() -> None:
         good.__reduce__()
 
 
+@pytest.mark.parametrize("encoder", ["python", "native"])
+@pytest.mark.parametrize("read", [0, 1, 7], ids=["none", "each", "each seventh"])
+def test_a_delivery_that_a_callback_keeps_stays_as_it_was(encoder: str, read: int) -> None:
+    if encoder == "native":
+        pytest.importorskip("ottla_accel")
+    kept: list[Delivery] = []
+    seen: list[RecordMetadata | None] = []
+
+    def keep(delivery: Delivery) -> None:
+        if len(kept) % 5:
+            kept.append(delivery)
+        else:
+            kept.append(Mock(metadata=delivery.metadata, error=delivery.error, partition=delivery.partition))
+        if read and len(kept) % read == 0:
+            seen.append(delivery.metadata)
+
+    with simulated(1, 1, config={"record.encoder": encoder}) as world:
+        for number in range(60):
+            callback = keep if number % 3 else None
+            world.producer.send("t", bytes(number), partition=number % 2, timestamp_ms=number, on_delivery=callback)
+        world.settle()
+
+    expected = [(number, number % 2) for part in (0, 1) for number in range(part, 60, 2) if number % 3]
+    told = [(each.metadata.serialized_value_size, each.partition) for each in kept if each.metadata is not None]
+    assert sorted(told) == sorted(expected)
+    assert all(each.error is None for each in kept)
+    assert [each.metadata for each in kept][read - 1 :: read or 60][: len(seen)] == seen
+    assert {each.metadata for each in kept} == {
+        RecordMetadata("t", number % 2, number // 2, number, -1, number) for number, _partition in expected
+    }
+
+
+def test_a_kept_delivery_does_not_keep_the_metadata_of_other_records() -> None:
+    kept: list[Delivery] = []
+
+    def keep(delivery: Delivery) -> None:
+        kept.append(delivery)
+        assert delivery.metadata is not None
+
+    with simulated(1) as world:
+        for _ in range(10):
+            world.producer.send("t", b"v", on_delivery=keep)
+        world.settle()
+
+    [shared] = {id(each._shared): each._shared for each in kept}.values()  # type: ignore[attr-defined]
+    assert shared == [None]
+
+
 def test_a_pending_delivery_has_neither_metadata_nor_an_error() -> None:
     with simulated(1, 1, linger_ms=1_000) as world:
         delivery, keyed = world.producer.send("t", b"v", partition=1), world.producer.send("t", b"v", b"key")
