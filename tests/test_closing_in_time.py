@@ -40,7 +40,7 @@ def _seconds(act: Callable[[], object]) -> float:
 
 def _free(producer: Producer) -> tuple[int, int]:
     """Bytes of buffer.memory that are free, and all of them."""
-    pool = producer._accumulator._pool
+    pool = producer._accumulator.pool
     return pool.free, pool.capacity
 
 
@@ -213,7 +213,7 @@ def test_with_threads_that_wait_for_memory(mock_cluster: MockCluster, timeout: f
     for broker in mock_cluster.brokers:
         mock_cluster.broker_down(broker)
     waiting = _Senders(producer)
-    while producer._accumulator._pool.waiting < 4:
+    while producer._accumulator.pool.waiting < 4:
         with pytest.raises(TimeoutError):
             waiting.join(0.01)
 

@@ -23,7 +23,7 @@ TOPIC_TAKES = 20_000
 
 def held(producer: Producer) -> int:
     """Bytes of buffer.memory that are not free."""
-    pool = producer._accumulator._pool
+    pool = producer._accumulator.pool
     return pool.capacity - pool.free
 
 

@@ -40,7 +40,7 @@ def test_sixteen_threads_into_two_hundred_partitions_lose_no_delivery_and_no_mem
             assert not any(sender.is_alive() for sender in senders)
             grown = psutil.Process().memory_info().rss - before
             report = producer.flush(HANG_GUARD)
-            pool = producer._accumulator._pool
+            pool = producer._accumulator.pool
             assert (pool.free, pool.waiting) == (pool.capacity, 0)
         ends = sum(kafka.end_offset("t", partition) for partition in range(PARTITIONS))
 

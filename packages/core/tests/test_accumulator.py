@@ -31,7 +31,7 @@ def ready_now(queues: Queues, cluster: Cluster = ONE) -> set[int]:
 
 
 def look_again_in(queues: Queues, cluster: Cluster = ONE) -> float:
-    return queues.accumulator.ready(cluster, queues.clock()).look_again_at - queues.clock()
+    return queues.accumulator.ready(cluster, queues.clock()).next_check_at - queues.clock()
 
 
 def drain(
@@ -391,14 +391,14 @@ def test_a_batch_that_cannot_be_encoded_fails_alone() -> None:
     queues = Queues(linger=0.0)
     broken = queues.append(partition=0)
     sound = queues.append(partition=1)
-    seal = queues.accumulator._seal
+    seal = queues.accumulator._drained.seal
 
     def seal_or_raise(batch: ProducerBatch, node: int) -> object:
         if batch.partition == 0:
             raise ZeroDivisionError("a fault in a codec")
         return seal(batch, node)
 
-    queues.accumulator._seal = seal_or_raise  # type: ignore[assignment]  # a codec that is not ours
+    queues.accumulator._drained.seal = seal_or_raise  # type: ignore[assignment]  # a codec that is not ours
 
     assert [batch.partition for batch in drain(queues, cluster_of(1, 1))] == [1]
     assert isinstance(broken.exception(), DeliveryError)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -32,13 +32,17 @@ class Books:
         self.backlog = Backlog()
         self.pool = BufferPool(10 * HELD, clock=clock)
         self.settlement = BatchCompletion(
-            backlog=self.backlog,
+            on_complete=self.remove,
             pool=self.pool,
             sequences=None,
             counters=None,
             io_loop=WokenLoop(lambda: None),
             clock=clock,
         )
+
+    def remove(self, batches: Iterable[ProducerBatch]) -> None:
+        with self.backlog.lock:
+            self.backlog.settled(batches)
 
     def batch(self, on_delivery: OnDelivery | None = None) -> ProducerBatch:
         batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
@@ -54,7 +58,7 @@ class Books:
         return self.pool.capacity - self.pool.free
 
     def acknowledged(self) -> int:
-        report, _unseen, _error = self.settlement.report()
+        report, _unseen, _error = self.settlement.report([])
         return report.acknowledged
 
 
@@ -121,6 +125,6 @@ def test_an_error_given_to_a_callback_counts_as_retrieved_before_it_runs(monkeyp
     monkeypatch.setattr("threading.Thread.start", lambda _thread: None)  # its turn has not come yet
 
     books.settlement.complete(batch, failed(), aside=True)
-    report, unretrieved, error = books.settlement.report()
+    report, unretrieved, error = books.settlement.report([])
 
     assert (report.failed, unretrieved, error) == (1, 0, None)

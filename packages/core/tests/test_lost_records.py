@@ -228,7 +228,7 @@ def test_a_record_that_cannot_be_encoded_is_lost_like_any_other(
     def fail(_batch: object, _node: int) -> None:
         raise ZeroDivisionError("a codec")
 
-    monkeypatch.setattr(world.accumulator, "_seal", fail)
+    monkeypatch.setattr(world.accumulator._drained, "seal", fail)
     world.producer.send("t", b"a", partition=0)
 
     settle(world)

@@ -11,7 +11,7 @@ import pytest
 from machine import Machine, Queues, cluster_of, wait_until
 from ottla.accumulator.accumulator import GROWING_IN_A_REQUEST
 from ottla.accumulator.batch import ProducerBatch
-from ottla.accumulator.batch_memory import Allowances, MemoryGrant
+from ottla.accumulator.batch_memory import BatchMemory, MemoryGrant
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.partition_queue import TopicQueues
@@ -233,19 +233,19 @@ def test_memory_that_others_use_up_first_is_waited_for_again(monkeypatch: pytest
     waiting = in_another_thread(
         lambda: later.append(queues.append(bytes(9_000), partition=0)), until=lambda: queues.pool.waiting == 1
     )
-    extend = Allowances.extend
+    extend = BatchMemory.extend
 
     def others_are_quicker(
-        allowances: Allowances, extended: ProducerBatch, topic: TopicQueues, charge: int
+        memory: BatchMemory, extended: ProducerBatch, topic: TopicQueues, charge: int
     ) -> MemoryGrant:
-        room = extend(allowances, extended, topic, charge)
+        room = extend(memory, extended, topic, charge)
         if room is MemoryGrant.GIVEN and extended is batch:  # with what was waited for
             while extended.append(None, bytes(100), (), 0, None) is not None:
                 pass
         return room
 
     with monkeypatch.context() as patch:
-        patch.setattr(Allowances, "extend", others_are_quicker)
+        patch.setattr(BatchMemory, "extend", others_are_quicker)
         missing = queues.pool._waiters[0].missing
         first._batch.held_bytes -= missing  # as if it was sealed and needs less
         queues.pool.release(missing)

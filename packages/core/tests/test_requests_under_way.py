@@ -179,7 +179,7 @@ def test_records_leave_while_the_question_for_metadata_is_unanswered() -> None:
 @pytest.mark.rule("sender.round.more")
 def test_behind_a_batch_that_cannot_be_encoded_the_next_one_leaves_at_once() -> None:
     with far_away(1, config=ONE_BY_ONE) as far:
-        seal = far.world.accumulator._seal
+        seal = far.world.accumulator._drained.seal
         first, _second = far.send(), far.send()
 
         def broken_once(batch: ProducerBatch, node: int) -> Section:
@@ -187,7 +187,7 @@ def test_behind_a_batch_that_cannot_be_encoded_the_next_one_leaves_at_once() -> 
                 raise ValueError("no")
             return seal(batch, node)
 
-        far.world.accumulator._seal = broken_once
+        far.world.accumulator._drained.seal = broken_once
 
         assert far.arrivals() == [0.0]
 

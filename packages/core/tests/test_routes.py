@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from machine import CONSTANT, Queues
+from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.routes import Route, Routes
 from ottla.concurrency import io_threads
 from ottla.errors import TopicUnavailableError
@@ -51,7 +52,7 @@ class Known:
         self.routes = Routes(
             metadata=self.metadata,
             appender=self.queues.accumulator.appender,
-            partitioner=self.partitioner,
+            partitioner=PartitionerAbilities.of(self.partitioner),
             slow=lambda: self.slow,
             max_block=max_block,
         )

@@ -41,7 +41,7 @@ def ready(queues: Queues) -> bool:
 
 
 def look_again_in(queues: Queues) -> float:
-    return queues.accumulator.ready(CLUSTER, queues.clock()).look_again_at - queues.clock()
+    return queues.accumulator.ready(CLUSTER, queues.clock()).next_check_at - queues.clock()
 
 
 def put_back(queues: Queues, batch: ProducerBatch) -> None:
@@ -355,7 +355,7 @@ def test_the_moment_to_look_again_is_the_least_of_all(
 def test_a_batch_is_encoded_once_however_often_it_is_sent_or_does_not_fit() -> None:
     queues = Queues(linger=0.0)
     encoded: list[Section] = []
-    seal = queues.accumulator._seal
+    seal = queues.accumulator._drained.seal
 
     def note(batch: ProducerBatch, node: int) -> Section:
         section = seal(batch, node)
@@ -363,7 +363,7 @@ def test_a_batch_is_encoded_once_however_often_it_is_sent_or_does_not_fit() -> N
             encoded.append(section)
         return section
 
-    queues.accumulator._seal = note
+    queues.accumulator._drained.seal = note
     for partition in (0, 1):
         queues.append(bytes(500), partition=partition)
     [first] = drain(queues, max_size=600)

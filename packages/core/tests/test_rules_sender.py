@@ -213,7 +213,7 @@ def test_what_is_behind_in_a_partition_leaves_without_time_passing() -> None:
 @pytest.mark.rule("sender.round.more", "accumulator.drain.fault")
 def test_what_is_behind_batches_that_cannot_be_encoded_leaves_at_once() -> None:
     machine = warm(machine_with_topic(1, batch_size=300, growing=False))
-    seal = machine.accumulator._seal
+    seal = machine.accumulator._drained.seal
     faults = [True, True, True, False, False]
 
     def seal_or_raise(batch: ProducerBatch, node: int) -> Section:
@@ -221,7 +221,7 @@ def test_what_is_behind_batches_that_cannot_be_encoded_leaves_at_once() -> None:
             raise ZeroDivisionError("a fault in a codec")
         return seal(batch, node)
 
-    machine.accumulator._seal = seal_or_raise
+    machine.accumulator._drained.seal = seal_or_raise
     deliveries = [machine.send(bytes(250)) for _ in range(5)]
     started = machine.clock()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.interfaces import TopicView
 from ottla.recordbatch.objects import ObjectEncoder
 from ottla.tables.partitioning import RowPartitions
@@ -35,7 +36,7 @@ class StickyForTables(Sticky):
 
 @pytest.mark.parametrize(("partitioner", "told"), [(Sticky(), "appended"), (StickyForTables(), "finished")])
 def test_rows_of_tables_are_told_apart_where_the_partitioner_wants_it(partitioner: Sticky, told: str) -> None:
-    partitions = RowPartitions("t", partitioner=partitioner, encoder=ObjectEncoder())
+    partitions = RowPartitions("t", partitioner=PartitionerAbilities.of(partitioner), encoder=ObjectEncoder())
 
     assert partitions.stay(VIEW, 7) == 1
     assert partitioner.told == [(told, 7)]

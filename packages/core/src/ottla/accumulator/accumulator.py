@@ -5,36 +5,36 @@ It holds records until a batch is full or has lingered; it handles neither reque
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 import attrs
 
+from ottla.accumulator.admission import Admission
 from ottla.accumulator.appender import RecordAppender
-from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
-from ottla.accumulator.batch_memory import Allowances
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_appender import AppenderParts
+from ottla.accumulator.batch_memory import BatchMemory
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.completion import BatchCompletion
 from ottla.accumulator.delivery_errors import dropped, expired, given_up
+from ottla.accumulator.drained_batches import DrainedBatches, alike
 from ottla.accumulator.incomplete_batches import Backlog
 from ottla.accumulator.io_loop import IoLoop
 from ottla.accumulator.key_partitioning import KeyPartitioner
+from ottla.accumulator.keyed_appender import KeyedAppender, UnassignedMemory
 from ottla.accumulator.partition_queue import FOREVER, NEVER, PartitionQueue
+from ottla.accumulator.readiness import Readiness, only_lingers
 from ottla.accumulator.sequences import Sequences
 from ottla.errors import DeliveryError, OttlaError
 from ottla.interfaces import Columns
 from ottla.metrics import Counters
 from ottla.network.backoff import Backoff
 from ottla.network.cluster import Cluster
-from ottla.recordbatch.refusals import no_producer_ids
 from ottla.recordbatch.section import Section
-from ottla.recordbatch.v2 import MAGIC as FIRST_WITH_STAMP
 from ottla.results import DeliveryReport
-
-logger = logging.getLogger(__name__)
 
 GROWING_IN_A_REQUEST: Final = 128
 """The most batches of a request that have lingered but could still grow; those that wait collect more records.
@@ -71,11 +71,11 @@ class Ready:
     nodes: frozenset[int]
     soon: frozenset[int]
     leaderless: frozenset[str]
-    look_again_at: float
+    next_check_at: float
 
 
 class RecordAccumulator:
-    """The queues of a producer. For the I/O thread, except `appender`, `seal_open_batches`, and all from `flush` on.
+    """The queues of a producer. For the I/O thread, except the appenders, `seal_open_batches`, and all from `flush` on.
 
     *sequences* numbers batches, and decides which may leave; *admit* raises when no record may be queued.
     """
@@ -100,39 +100,44 @@ class RecordAccumulator:
     ) -> None:
         self._backlog = Backlog()
         self._lock, self._guard = self._backlog.lock, self._backlog.guard
+        self.pool = pool
+        """The memory of all batches."""
+        self._admission = Admission(admit)
         self._completion = BatchCompletion(
-            backlog=self._backlog, pool=pool, sequences=sequences, counters=counters, io_loop=io_loop, clock=clock
-        )
-        self.lost = self._completion.lost
-        """Failed records whose error nothing can retrieve any more, to be logged."""
-        self.appender = RecordAppender(
-            backlog=self._backlog,
-            completion=self._completion,
-            allowances=Allowances(sizes=sizes, pool=pool),
+            on_complete=self._remove,
             pool=pool,
-            columns=columns,
-            key_partitioner=key_partitioner,
-            linger=linger,
-            max_block=max_block,
-            admit=admit,
+            sequences=sequences,
+            counters=counters,
             io_loop=io_loop,
             clock=clock,
         )
-        """Queues new records. For any thread."""
-        self._linger = linger
+        self.lost = self._completion.lost
+        """Failed records whose error nothing can retrieve any more, to be logged."""
+        parts = AppenderParts(
+            backlog=self._backlog,
+            completion=self._completion,
+            pool=pool,
+            columns=columns,
+            admission=self._admission,
+            linger=linger,
+            max_block=max_block,
+            io_loop=io_loop,
+            clock=clock,
+        )
+        self.keyed_appender = KeyedAppender(
+            parts, UnassignedMemory(sizes=sizes, pool=pool), partitioner=key_partitioner
+        )
+        """Queues new records with keys for a *key_partitioner*. For any thread."""
+        self.appender = RecordAppender(parts, BatchMemory(sizes=sizes, pool=pool), keyed=self.keyed_appender)
+        """Queues new records for partitions. For any thread."""
+        self._readiness = Readiness(linger=linger, sequences=sequences, pool=pool, admission=self._admission)
+        self._drained = DrainedBatches(seal=seal, sequences=sequences, pool=pool, completion=self._completion)
         self._delivery_timeout = delivery_timeout
         self._retry_backoff = retry_backoff
-        self._pool = pool
-        self._seal = seal
         self._sequences = sequences
         self._in_transaction = sequences is not None and sequences.transactional
         self._wake = io_loop.wake
         self._clock = clock
-
-    @property
-    def pool(self) -> BufferPool:
-        """The memory of all batches."""
-        return self._pool
 
     def on_failure(self, let_go: Callable[[], object]) -> None:
         """Call *let_go* when a batch has failed; only deliveries may hold a reference to such a batch."""
@@ -144,25 +149,26 @@ class RecordAccumulator:
         return len(self._backlog.incomplete)
 
     @property
-    def unseen(self) -> bool:
+    def has_unchecked(self) -> bool:
         """Return whether batches may wait behind those that left, which `ready` has not checked."""
-        return bool(self._backlog.waiting) or self._backlog.look_again_at == NEVER
+        return bool(self._backlog.waiting) or self._backlog.next_check_at == NEVER
 
     def ready(self, cluster: Cluster, now: float) -> Ready:
         """Find the brokers with batches that may leave, and the time at which that may change without a new record."""
         nodes: set[int] = set()
         soon: set[int] = set()
         leaderless: set[str] = set()
-        urgent = self._urgent()
-        self.appender.fail_unassigned()
+        readiness = self._readiness
+        urgent = readiness.urgent
+        self.keyed_appender.fail_unassigned()
         with self._lock:
-            look_again_at = self.appender.assign_lingered(now, urgent=urgent)
+            next_check_at = self.keyed_appender.assign_lingered(now, urgent=urgent)
             oldest = FOREVER
             all_wanted = False
             for queue in self._backlog.waiting:  # often thousands, so without min and max
                 if nodes and len(nodes) == len(cluster.brokers) and not self._in_transaction:
-                    # Each broker is served, and batches behind those are checked after the drain (`unseen`), or it can
-                    # take no more now.
+                    # Each broker is served, and batches behind those are checked after the drain (`has_unchecked`),
+                    # or it can take no more now.
                     oldest = min(oldest, self._backlog.oldest)
                     all_wanted = True
                     break
@@ -173,20 +179,20 @@ class RecordAccumulator:
                 if leader is None:
                     leaderless.add(queue.topic.name)
                     continue
-                due = self._due(queue, head, cluster, urgent=urgent)
+                due = readiness.due(queue, head, cluster, urgent=urgent)
                 if due > now:
-                    if due < look_again_at:
-                        look_again_at = due
+                    if due < next_check_at:
+                        next_check_at = due
                 elif leader not in nodes or self._in_transaction:
-                    (nodes if self._may_leave(head) else soon).add(leader)
+                    (nodes if readiness.may_leave(head) else soon).add(leader)
             self._backlog.oldest = oldest
-            look_again_at = min(look_again_at, oldest + self._delivery_timeout)
-            self._backlog.look_again_at = NEVER if all_wanted else look_again_at
+            next_check_at = min(next_check_at, oldest + self._delivery_timeout)
+            self._backlog.next_check_at = NEVER if all_wanted else next_check_at
         return Ready(
             nodes=frozenset(nodes),
             soon=frozenset(soon),
             leaderless=frozenset(leaderless),
-            look_again_at=look_again_at,
+            next_check_at=next_check_at,
         )
 
     def drain(
@@ -201,16 +207,16 @@ class RecordAccumulator:
         for queue, batch in self._take_ready(cluster, free_bytes, now):
             node = cluster.leader(queue.topic.name, queue.partition)
             assert node is not None
-            sealed = self._seal_or_fail(batch, node)
+            sealed = self._drained.seal_or_fail(batch, node)
             if sealed is None:
                 continue
             batches = drained.setdefault(node, [])
-            if batches and (sealed.wire_size > free_bytes[node] or not _alike(batches[0], batch)):
+            if batches and (sealed.wire_size > free_bytes[node] or not alike(batches[0], batch)):
                 with self._lock:
                     self._backlog.put_first(batch)
                 free_bytes[node] = 0
                 continue
-            if self._sequences is not None and not self._stamp_or_fail(batch, sealed):
+            if not self._drained.stamp_or_fail(batch, sealed):
                 continue
             free_bytes[node] -= sealed.wire_size
             batch.leader_epoch = cluster.leader_epoch(batch.topic, batch.partition)
@@ -253,7 +259,7 @@ class RecordAccumulator:
             if self._backlog.oldest + self._delivery_timeout > now:
                 return False
             late = self._backlog.take_while(lambda batch: batch.created_at + self._delivery_timeout <= now)
-            self._backlog.look_for_oldest()
+            self._backlog.find_oldest()
         for batch in late:
             batch.last_error = obstacle(batch) or batch.last_error
             if batch.last_error is None and self._sequences is not None:
@@ -290,18 +296,6 @@ class RecordAccumulator:
         """Give batches their outcomes, one after the other."""
         self._completion.complete_all(outcomes)
 
-    def _urgent(self) -> bool:
-        return self.appender.refusal is not None or self._pool.waiting > 0
-
-    def _due(self, queue: PartitionQueue, head: ProducerBatch, cluster: Cluster, *, urgent: bool) -> float:
-        """The time from which the head of a queue may leave; a batch that is sent again is closed."""
-        if head.attempts and has_new_leader(cluster, head):
-            # KIP-951: the backoff is for the leader that refused the batch; the new leader has not got it yet. The
-            # next drain notes the new epoch, so that the backoff is skipped only once for each leader.
-            return queue.muted_until
-        due = head.retry_at if urgent or head.full or head.closed else head.created_at + self._linger
-        return due if due > queue.muted_until else queue.muted_until
-
     def _take_ready(
         self, cluster: Cluster, free_bytes: dict[int, int], now: float
     ) -> Iterator[tuple[PartitionQueue, ProducerBatch]]:
@@ -316,7 +310,8 @@ class RecordAccumulator:
         lingering: list[tuple[PartitionQueue, int]] = []
         with self._lock:
             line = list(self._backlog.waiting)
-        urgent = self._urgent()
+        readiness = self._readiness
+        urgent = readiness.urgent
         for queue in line:
             leader = cluster.leader(queue.topic.name, queue.partition)
             if leader is None or free_bytes.get(leader, 0) <= 0:
@@ -327,11 +322,11 @@ class RecordAccumulator:
                 if not queue.batches:
                     continue
                 head = queue.batches[0]
-                if self._due(queue, head, cluster, urgent=urgent) > now:
-                    if len(lingering) < COMPANY * len(free_bytes) and _only_lingers(queue, head, now):
+                if readiness.due(queue, head, cluster, urgent=urgent) > now:
+                    if len(lingering) < COMPANY * len(free_bytes) and only_lingers(queue, head, now):
                         lingering.append((queue, leader))
                     continue
-                if not self._may_leave(head):
+                if not readiness.may_leave(head):
                     continue
                 grows = not (head.closed or head.full)
                 batch = self._backlog.take(queue)
@@ -345,40 +340,11 @@ class RecordAccumulator:
             if free_bytes[leader] <= 0 or growing[leader] == GROWING_IN_A_REQUEST or taken[leader] >= COMPANY:
                 continue
             with self._lock:
-                if not (queue.batches and self._may_leave(queue.batches[0])):
+                if not (queue.batches and readiness.may_leave(queue.batches[0])):
                     continue
                 batch = self._backlog.take(queue)
             yield queue, batch
             taken[leader] += 1
-
-    def _seal_or_fail(self, batch: ProducerBatch, node: int) -> Section | None:
-        try:
-            sealed = batch.sealed = self._seal(batch, node)
-        except Exception as cause:  # a faulty codec or encoder must not stop other batches
-            logger.debug("a batch for %s could not be encoded", batch, exc_info=True)
-            # Without its traceback: its frames hold the batch, and lost records are logged only when the batch is
-            # dropped (`DropNotice`).
-            self._completion.give_up(batch, cause.with_traceback(None), why=f"it could not be encoded: {cause}")
-            return None
-        surplus = batch.held_bytes - sealed.size
-        if surplus > 0:
-            self._pool.release(surplus)
-            batch.held_bytes -= surplus
-        return sealed
-
-    def _may_leave(self, batch: ProducerBatch) -> bool:
-        return self._sequences is None or self._sequences.may_leave(batch)
-
-    def _stamp_or_fail(self, batch: ProducerBatch, sealed: Section) -> bool:
-        """Number a batch for its partition; False: its format has no place for the number, and it needs one."""
-        sequences = self._sequences
-        assert sequences is not None
-        if sealed.magic >= FIRST_WITH_STAMP:
-            sequences.stamp(batch)
-        elif batch.stamp is not None or (sequences.required and not sequences.off):
-            self._completion.give_up(batch, no_producer_ids(sealed.magic))
-            return False
-        return True
 
     # A round that failed
 
@@ -388,23 +354,19 @@ class RecordAccumulator:
         They are closed, and in order of age, oldest first. For the I/O thread, when nothing is in flight.
         """
         with self._lock:
-            lost = self._backlog.recover()
+            lost = self._backlog.recover(self.keyed_appender.recover_queues())
         for batch in lost:
+            if self.keyed_appender.recover(batch):
+                continue
             match batch.outcome:
-                case None if batch.partition == UNASSIGNED:
-                    self.appender.fail_later(batch)
                 case None:
                     batch.close()
-                case Forwarded() if batch.partition == UNASSIGNED:
-                    batch.forward_callbacks()
-                    with self._lock:
-                        self._backlog.settled([batch])
                 case Forwarded(parts=parts):
                     batch.forward_callbacks()
                     self.replace(batch, parts, max_bytes=max(part.columns.size_estimate() for part in parts))
                 case _:
                     self._completion.resume(batch)
-        self.appender.fail_unassigned()
+        self.keyed_appender.fail_unassigned()
         return sorted((batch for batch in lost if batch.outcome is None), key=lambda batch: batch.created_at)
 
     # Ending
@@ -432,9 +394,9 @@ class RecordAccumulator:
         """Refuse new records with *refusal*, also those that wait for memory; let queued batches leave at once."""
         self.lost.hold()
         with self._guard:
-            self.appender.refusal = refusal
+            self._admission.refusal = refusal
             self.appender.seal_open_batches()
-        self._pool.close(refusal)
+        self.pool.close(refusal)
 
     def abort(self, cause: OttlaError, *, aside: bool = False) -> None:
         """Fail every batch that has no outcome; those in flight as possibly persisted.
@@ -442,13 +404,15 @@ class RecordAccumulator:
         *aside*: the caller is another thread than the I/O thread, which is blocked. Callbacks run on threads of their
         own, and batches that the I/O thread has taken out of their queues count as in flight.
         """
-        self.appender.fail_unassigned()
+        self.keyed_appender.fail_unassigned()
         with self._guard:
+            unassigned = self.keyed_appender.take_all()
             sent, queued = self._backlog.take_all()
+        sent = [batch for batch in sent if batch not in unassigned]
         for batch in sent:
             # The I/O thread may be blocked between taking a batch and sending it, by a codec for instance.
-            batch.maybe_written |= aside and batch.partition != UNASSIGNED
-        for batch in (*sent, *queued):
+            batch.maybe_written |= aside
+        for batch in (*sent, *queued, *unassigned):
             self._completion.give_up(batch, cause, aside=aside)
 
     def fail_after_fork(self, cause: OttlaError) -> None:
@@ -460,14 +424,14 @@ class RecordAccumulator:
 
     def report(self) -> tuple[DeliveryReport, int, DeliveryError | None]:
         """The delivery report since the last one, the number of errors not retrieved, and the first of them."""
-        return self._completion.report()
+        with self._guard:
+            pending = list(self._backlog.incomplete)
+        return self._completion.report(pending)
 
-
-def has_new_leader(cluster: Cluster, batch: ProducerBatch) -> bool:
-    """Return whether a batch that was sent before would go to another leader now, or to the same in a later epoch."""
-    return cluster.has_new_leader(
-        batch.topic, batch.partition, since_epoch=batch.leader_epoch, since_node=batch.last_node
-    )
+    def _remove(self, batches: Iterable[ProducerBatch]) -> None:
+        """Remove batches that are completed and counted."""
+        with self._lock:
+            self._backlog.settled(batches)
 
 
 def _share_memory(batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
@@ -481,15 +445,3 @@ def _share_memory(batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
         part.held_bytes += share
         remaining -= share
     parts[0].held_bytes += remaining
-
-
-def _only_lingers(queue: PartitionQueue, head: ProducerBatch, now: float) -> bool:
-    """Return whether a batch waits only for its linger."""
-    return not (head.closed or head.full) and queue.muted_until <= now
-
-
-def _alike(one: ProducerBatch, other: ProducerBatch) -> bool:
-    """Return whether two batches fit into one request, which carries one record format."""
-    assert one.sealed is not None
-    assert other.sealed is not None
-    return one.sealed.magic == other.sealed.magic

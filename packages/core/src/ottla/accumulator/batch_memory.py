@@ -6,10 +6,9 @@ import enum
 
 import attrs
 
-from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
+from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
-from ottla.accumulator.key_partitioning import unassigned_memory
 from ottla.accumulator.partition_queue import TopicQueues
 
 
@@ -22,7 +21,7 @@ class MemoryGrant(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
-class Allowances:
+class BatchMemory:
     """Grants memory of the pool to open batches, without waiting. Under the backlog's lock."""
 
     sizes: BatchSizes
@@ -42,7 +41,7 @@ class Allowances:
 
     def begin(self, batch: ProducerBatch, topic: TopicQueues, reserved: int) -> None:
         """Let a batch that has its first record use the memory that was reserved for it."""
-        memory, comfortable = batch.columns.memory(), self._comfortable(batch, topic, 0)
+        memory, comfortable = batch.columns.memory(), self.sizes.comfortable(batch.columns, topic)
         batch.held_bytes = reserved
         batch.full = comfortable <= memory
         batch.allow(min(reserved, comfortable))
@@ -55,22 +54,24 @@ class Allowances:
         """
         memory = batch.columns.memory()
         topic.count(batch, memory)
-        allowed = self._comfortable(batch, topic, charge)
+        allowed = self.sizes.comfortable(batch.columns, topic, charge)
         if memory + charge > allowed:
-            if batch.partition == UNASSIGNED:
-                return MemoryGrant.FULL
             batch.full = True
             allowed = self.sizes.grown(batch.columns, topic, charge)
             if memory + charge > allowed:
                 return MemoryGrant.FULL
-        # An unassigned batch is partitioned soon, and the memory that it has not used is free again.
-        run = batch.partition == UNASSIGNED
-        step = max(charge, 3 * memory if run else max(min(memory, self.sizes.target), memory // 4))
-        if memory + step * 4 // 3 < allowed:  # else the rest at once, so that the last step is not a small one
-            allowed = max(memory + step, batch.held_bytes)
-        if not self._hold(batch, min_bytes=memory + charge, max_bytes=allowed):
+        return self._grant(
+            batch, charge, step=max(charge, min(memory, self.sizes.target), memory // 4), max_bytes=allowed
+        )
+
+    def _grant(self, batch: ProducerBatch, charge: int, *, step: int, max_bytes: int) -> MemoryGrant:
+        """Let a batch use a *step* more of memory, or what is free if that is less but at least *charge*."""
+        memory = batch.columns.memory()
+        if memory + step * 4 // 3 < max_bytes:  # else the rest at once, so that the last step is not a small one
+            max_bytes = max(memory + step, batch.held_bytes)
+        if not self._hold(batch, min_bytes=memory + charge, max_bytes=max_bytes):
             return MemoryGrant.SHORT
-        batch.allow(min(allowed, batch.held_bytes))
+        batch.allow(min(max_bytes, batch.held_bytes))
         return MemoryGrant.GIVEN
 
     def _hold(self, batch: ProducerBatch, *, min_bytes: int, max_bytes: int) -> bool:
@@ -79,8 +80,3 @@ class Allowances:
         if held < max_bytes:
             batch.held_bytes += self.pool.reserve_some(min_bytes=max(min_bytes - held, 0), max_bytes=max_bytes - held)
         return batch.held_bytes >= min_bytes
-
-    def _comfortable(self, batch: ProducerBatch, topic: TopicQueues, charge: int) -> int:
-        if batch.partition == UNASSIGNED:
-            return max(unassigned_memory(len(topic.queues), self.pool.capacity), batch.columns.memory())
-        return self.sizes.comfortable(batch.columns, topic, charge)

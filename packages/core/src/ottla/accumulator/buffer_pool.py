@@ -7,7 +7,7 @@ waits longest, even when a later one needs less.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import attrs
 
@@ -24,10 +24,14 @@ class Claim:
 
 
 @attrs.define(eq=False)
-class _Waiter:
+class Waiter:
+    """A place in the line for memory. `served` is set once it has its bytes, or when the pool is closed."""
+
     size: int
     missing: int
+    since: float = 0.0
     served: Latch = attrs.field(factory=Latch)
+    notify: Callable[[], object] | None = None
 
 
 class BufferPool:
@@ -38,7 +42,7 @@ class BufferPool:
         self._counters = (counters or Counters()).producer
         self._clock = clock
         self._free = capacity
-        self._waiters: deque[_Waiter] = deque()
+        self._waiters: deque[Waiter] = deque()
         self._guard = SignalSafeLock()
         self._lock = self._guard.raw  # for threads and blocks in which no signal handler runs
         self._refusal: OttlaError | None = None
@@ -104,19 +108,44 @@ class BufferPool:
         taken are noted in *claim*, also when another exception interrupts the call.
         """
         claim = claim or Claim()
-        waiter = _Waiter(size=size, missing=size)
+        waiter = Waiter(size=size, missing=size)
         try:
             if self._take_or_stand_in_line(waiter, claim):
                 return
             on_wait()
-            started = self._clock()
+            waiter.since = self._clock()
             waiter.served.wait(timeout)
-            self._end_wait(waiter, claim, waited=self._clock() - started, before=waited)
+            self._end_wait(waiter, claim, waited=self._clock() - waiter.since, before=waited)
         except BaseException:  # perhaps interrupted: no caller is left to take what the waiter would get
-            self._leave(waiter, claim)
+            self.leave(waiter, claim)
             raise
 
-    def _take_or_stand_in_line(self, waiter: _Waiter, claim: Claim) -> bool:
+    def stand_in_line(self, size: int) -> Waiter:
+        """Begin to wait for *size* bytes without blocking. End it with `take` or `leave`, or the bytes are lost."""
+        waiter = Waiter(size=size, missing=size, since=self._clock())
+        claim = Claim()
+        if self._take_or_stand_in_line(waiter, claim):
+            waiter.missing = 0
+            waiter.served.set()
+        return waiter
+
+    def notify(self, waiter: Waiter, callback: Callable[[], object]) -> None:
+        """Call *callback* once the waiter is served; at once, if it is. It may run under locks, and must not raise."""
+        with self._guard:
+            waiter.notify = callback
+            served = waiter.served.is_set
+        if served:
+            callback()
+
+    def take(self, waiter: Waiter, claim: Claim, *, before: float = 0.0) -> None:
+        """Move a waiter's bytes to *claim*. Raises BufferExhaustedError if it has not all, or the `refusal`."""
+        try:
+            self._end_wait(waiter, claim, waited=self._clock() - waiter.since, before=before)
+        except BaseException:
+            self.leave(waiter, claim)
+            raise
+
+    def _take_or_stand_in_line(self, waiter: Waiter, claim: Claim) -> bool:
         with self._guard:
             if self._refusal is not None:
                 raise self._refusal
@@ -132,21 +161,29 @@ class BufferPool:
     def release(self, size: int) -> None:
         """Give *size* bytes back. In a deferred block."""
         with self._lock:
-            self._serve(size)
+            served = self._serve(size)
+        for waiter in served:
+            _notify(waiter)
 
     def close(self, refusal: OttlaError) -> None:
         """Refuse with *refusal* from now on, waiting calls included; memory that is held may still be released."""
         with self._guard:
             self._refusal = refusal
-            for waiter in self._waiters:
+            ended = tuple(self._waiters)
+            for waiter in ended:
                 self._free += waiter.size - waiter.missing
                 waiter.missing = waiter.size
                 waiter.served.set()
             self._waiters.clear()
+        for waiter in ended:
+            _notify(waiter)
 
-    def _serve(self, size: int) -> None:
-        """Give *size* more bytes to the waiters, in their order."""
+    def _serve(self, size: int) -> Sequence[Waiter]:
+        """Give *size* more bytes to the waiters, in their order; returns those that have all their bytes now."""
         self._free += size
+        if not self._waiters:
+            return ()
+        served: list[Waiter] = []
         while self._waiters and self._free > 0:
             waiter = self._waiters[0]
             given = min(waiter.missing, self._free)
@@ -155,13 +192,15 @@ class BufferPool:
             if not waiter.missing:
                 self._waiters.popleft()
                 waiter.served.set()
+                served.append(waiter)
+        return served
 
-    def _end_wait(self, waiter: _Waiter, claim: Claim, *, waited: float, before: float) -> None:
+    def _end_wait(self, waiter: Waiter, claim: Claim, *, waited: float, before: float) -> None:
         """Take the bytes if all have come; else raise the reason."""
         with self._guard:
             self._counters.memory_waits.add(waited)
             if not waiter.missing:
-                claim.held = waiter.size
+                claim.held, waiter.missing = waiter.size, waiter.size
                 return
             if self._refusal is not None:
                 raise self._refusal
@@ -173,12 +212,20 @@ class BufferPool:
             f"buffer.memory={self.capacity} bytes free; the broker takes records slower than they are sent"
         )
 
-    def _leave(self, waiter: _Waiter, claim: Claim) -> None:
+    def leave(self, waiter: Waiter, claim: Claim | None = None) -> None:
         """Leave the line and return the collected bytes, unless the claim has them by now."""
+        served: Sequence[Waiter] = ()
         with self._guard:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
-            if not claim.held:
+            if claim is None or not claim.held:
                 collected = waiter.size - waiter.missing
                 waiter.missing = waiter.size
-                self._serve(collected)
+                served = self._serve(collected)
+        for other in served:
+            _notify(other)
+
+
+def _notify(waiter: Waiter) -> None:
+    if waiter.notify is not None:
+        waiter.notify()

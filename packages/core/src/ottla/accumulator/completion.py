@@ -8,12 +8,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
-from ottla.accumulator.batch import ProducerBatch, no_callbacks_to_run
+from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
+from ottla.accumulator.batch_result import no_callbacks_to_run
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.delivery_counts import DeliveryCounts
 from ottla.accumulator.delivery_errors import given_up
-from ottla.accumulator.incomplete_batches import Backlog
 from ottla.accumulator.io_loop import IoLoop
 from ottla.accumulator.lost_records import LostRecords
 from ottla.accumulator.sequences import Sequences
@@ -25,20 +25,21 @@ from ottla.results import DeliveryReport
 class BatchCompletion:
     """Completes batches, each of them once. For any thread.
 
-    Callbacks are deferred to the I/O thread while another thread runs rounds in its place (*io_loop*).
+    *on_complete* gets batches that have their outcome and are counted. Callbacks are deferred to the I/O thread while
+    another thread runs rounds in its place (*io_loop*).
     """
 
     def __init__(
         self,
         *,
-        backlog: Backlog,
+        on_complete: Callable[[Sequence[ProducerBatch]], object],
         pool: BufferPool,
         sequences: Sequences | None,
         counters: Counters | None,
         io_loop: IoLoop,
         clock: Callable[[], float],
     ) -> None:
-        self._backlog = backlog
+        self._on_complete = on_complete
         self._pool = pool
         self._sequences = sequences
         self.lost = LostRecords(wake=io_loop.wake)
@@ -56,17 +57,18 @@ class BatchCompletion:
 
         *aside*: callbacks run on a thread of their own.
         """
-        tell = self._complete(batch, outcome)
-        if tell is None:
+        run_callbacks = self._complete(batch, outcome)
+        if run_callbacks is None:
             return False
-        if tell is no_callbacks_to_run:
-            self._account_for([batch])
+        if run_callbacks is no_callbacks_to_run:
+            self._count([batch])
         elif aside:
-            batch.retrieve_for_callbacks()  # now: the caller reports what was not retrieved before that thread runs
-            threading.Thread(target=tell, daemon=True).start()
-            self._account_for([batch])
+            # Now: the caller reports what was not retrieved before that thread runs.
+            batch.retrieve_for_callbacks()
+            threading.Thread(target=run_callbacks, daemon=True).start()
+            self._count([batch])
         else:
-            self._run_callbacks(batch, tell)
+            self._run_callbacks(batch, run_callbacks)
         return True
 
     def resume(self, batch: ProducerBatch) -> None:
@@ -84,32 +86,30 @@ class BatchCompletion:
         quiet: list[ProducerBatch] = []
         try:
             for batch, outcome in outcomes:
-                tell = self._complete(batch, outcome)
-                if tell is no_callbacks_to_run:
+                run_callbacks = self._complete(batch, outcome)
+                if run_callbacks is no_callbacks_to_run:
                     quiet.append(batch)
-                elif tell is not None:
+                elif run_callbacks is not None:
                     before, quiet = quiet, []
-                    self._account_for(before)  # first: a callback may send, and need the memory
-                    self._run_callbacks(batch, tell)
+                    self._count(before)  # first: a callback may send, and need the memory
+                    self._run_callbacks(batch, run_callbacks)
         finally:
-            self._account_for(quiet)
+            self._count(quiet)
 
     def give_up(self, batch: ProducerBatch, cause: Exception, *, why: str | None = None, aside: bool = False) -> None:
         """Fail a batch for another reason than time; *why* replaces the text of its *cause*."""
         self.complete(batch, Failed(error=given_up(batch, cause, self._clock(), why=why)), aside=aside)
 
-    def report(self) -> tuple[DeliveryReport, int, DeliveryError | None]:
+    def report(self, pending: Iterable[ProducerBatch]) -> tuple[DeliveryReport, int, DeliveryError | None]:
         """The delivery report since the last one, the number of errors not retrieved, and the first of them."""
-        with self._backlog.guard:
-            pending = list(self._backlog.incomplete)
         return self._counts.take_report(pending)
 
     def _complete(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> Callable[[], object] | None:
         """Set the outcome; returns the function that runs the batch's callbacks, or None: it had an outcome."""
-        tell = batch.complete(outcome)
-        if tell is not None:
+        run_callbacks = batch.complete(outcome)
+        if run_callbacks is not None:
             self._note(batch, outcome)
-        return tell
+        return run_callbacks
 
     def _note(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> None:
         if self._sequences is None:
@@ -119,15 +119,15 @@ class BatchCompletion:
         else:
             self._sequences.give_up(batch, outcome.error)
 
-    def _run_callbacks(self, batch: ProducerBatch, tell: Callable[[], object]) -> None:
-        def told() -> None:
-            tell()  # logs the exceptions of callbacks; if this call itself fails, `resume` goes on with it
-            self._account_for([batch])
+    def _run_callbacks(self, batch: ProducerBatch, run_callbacks: Callable[[], object]) -> None:
+        def run() -> None:
+            run_callbacks()  # logs the exceptions of callbacks; if this call itself fails, `resume` goes on with it
+            self._count([batch])
 
-        if not self._io_loop.defer(told):
-            told()
+        if not self._io_loop.defer(run):
+            run()
 
-    def _account_for(self, batches: Sequence[ProducerBatch]) -> None:
+    def _count(self, batches: Sequence[ProducerBatch]) -> None:
         if not batches:
             return
         failed = self._counts.add(batches)
@@ -137,7 +137,6 @@ class BatchCompletion:
         self._pool.release(held)
         for batch in batches:  # only now: if `release` raised, `resume` releases it later
             batch.held_bytes = 0
-        with self._backlog.lock:
-            self._backlog.settled(batches)
+        self._on_complete(batches)
         if failed:
             self.on_failure()

@@ -27,7 +27,7 @@ class DeliveryBatch(Protocol):
         """None: the batch is not completed."""
 
     @property
-    def awaited(self) -> Callable[[Any, float | None], object] | None:
+    def run_while_waiting(self) -> Callable[[Any, float | None], object] | None:
         """Work of a thread that waits for the batch; None: there is an outcome."""
 
     def wait(self, timeout: float | None) -> bool:
@@ -134,9 +134,9 @@ class Delivery:
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             batch, index = self._place()
-            awaited = batch.awaited  # None as soon as there is an outcome
-            if batch.outcome is None and awaited is not None:
-                awaited(batch, None if deadline is None else deadline - time.monotonic())
+            run_while_waiting = batch.run_while_waiting  # None as soon as there is an outcome
+            if batch.outcome is None and run_while_waiting is not None:
+                run_while_waiting(batch, None if deadline is None else deadline - time.monotonic())
             remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
             if not batch.wait(remaining):
                 raise TimeoutError(f"the record for {batch} is still pending after {timeout} s")
@@ -193,6 +193,17 @@ class LazyDelivery(AcknowledgedDelivery):
         if column is None:
             column = self._shared[0] = list(self._batch.all_metadata())
         return column[self._index]
+
+
+class ObservingCallback:
+    """A callback of Ottla's own. The program may not get the error of the delivery by it: see `retrieves_error`."""
+
+    __slots__ = ()
+
+    @property
+    def retrieves_error(self) -> bool:
+        """Return whether the program gets the error by this call."""
+        return False
 
 
 OnDelivery: TypeAlias = Callable[[Delivery], object]

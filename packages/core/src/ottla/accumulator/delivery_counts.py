@@ -39,7 +39,7 @@ class DeliveryCounts:
         with self._lock:
             before = self._entered_failures
             for batch in batches:
-                if not batch.accounted:  # else an earlier call counted it and was interrupted; this one goes on
+                if not batch.counted:  # else an earlier call counted it and was interrupted; this one goes on
                     self._add(batch)
             return self._entered_failures > before
 
@@ -75,12 +75,12 @@ class DeliveryCounts:
         count = batch.count
         match batch.outcome:
             case Acknowledged():
-                batch.accounted = True
+                batch.counted = True
                 self._acknowledged[batch.topic] += count
             case Failed(error=error):
                 self._counters.topic(batch.topic).errors.add(count)
                 failed = batch.watch(error, self._lost.drop)
-                batch.accounted = True
+                batch.counted = True
                 self._entered_failures += 1
                 self._failed[batch.topic] += count
                 if error.possibly_persisted:

@@ -1,4 +1,4 @@
-"""All incomplete batches of a producer: queued by partition, unassigned, or in flight.
+"""All incomplete batches of a producer: queued by partition, or in flight, or without a partition yet.
 
 Plain state under a lock, which is never held while waiting for memory, encoding, or completing batches.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
-from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
+from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.partition_queue import FOREVER, NEVER, PartitionQueue, TopicQueues
 from ottla.concurrency.locks import SignalSafeLock
 
@@ -26,14 +26,12 @@ class Backlog:
         """The number of partitions with queues, over all topics."""
         self.waiting: OrderedDict[PartitionQueue, None] = OrderedDict()
         """The queues that have batches; the one that was served last is last in line."""
-        self.unassigned: dict[TopicQueues, None] = {}
-        """The topics that have an unassigned batch."""
         self.incomplete: dict[ProducerBatch, None] = {}
         """Every batch without an outcome, in the order of creation."""
         self.oldest = FOREVER
         """No waiting batch was created before this time."""
-        self.look_again_at = FOREVER
-        """The time at which the I/O thread searches the queues again, if it is not woken before."""
+        self.next_check_at = FOREVER
+        """The time at which the I/O thread checks the queues again, if it is not woken before."""
 
     def topic(self, name: str, partitions: int) -> TopicQueues:
         """The queues of a topic, for at least so many partitions."""
@@ -44,10 +42,13 @@ class Backlog:
             self.partitions += topic.reach(partitions)
         return topic
 
+    def topics(self) -> Iterable[TopicQueues]:
+        """The queues of all topics."""
+        return self._topics.values()
+
     def queue(self, topic: str, partition: int) -> PartitionQueue:
-        """The queue of a partition; UNASSIGNED: that of the topic's unassigned batch."""
-        topic_queues = self.topic(topic, partition + 1)
-        return topic_queues.unassigned if partition == UNASSIGNED else topic_queues.queues[partition]
+        """The queue of a partition."""
+        return self.topic(topic, partition + 1).queues[partition]
 
     def queue_of(self, batch: ProducerBatch) -> PartitionQueue:
         """The queue that a batch is in, or was in."""
@@ -58,10 +59,7 @@ class Backlog:
         queue.begin(batch)
         self.oldest = min(self.oldest, batch.created_at)
         self.incomplete[batch] = None
-        if queue.partition == UNASSIGNED:
-            self.unassigned[queue.topic] = None
-        else:
-            self.waiting.setdefault(queue)
+        self.waiting.setdefault(queue)
 
     def take(self, queue: PartitionQueue) -> ProducerBatch:
         """Remove the first batch of a queue; the queue goes to the end of the line."""
@@ -71,13 +69,6 @@ class Backlog:
         else:
             del self.waiting[queue]
         return batch
-
-    def take_unassigned(self, topic: TopicQueues) -> ProducerBatch:
-        """Remove and close the unassigned batch of a topic; it stays `open` of its queue until it is partitioned."""
-        del self.unassigned[topic]
-        run = topic.unassigned.batches.popleft()
-        run.close()
-        return run
 
     def take_while(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
         """Remove batches from the heads of all queues for as long as they are *unwanted*."""
@@ -89,7 +80,7 @@ class Backlog:
                 del self.waiting[queue]
         return removed
 
-    def look_for_oldest(self) -> None:
+    def find_oldest(self) -> None:
         """Search all queues for the creation time of the oldest batch."""
         self.oldest = min((queue.batches[0].created_at for queue in self.waiting), default=FOREVER)
 
@@ -114,26 +105,23 @@ class Backlog:
             self.incomplete.pop(batch, None)
         self.guard.notify_all()
 
-    def recover(self) -> list[ProducerBatch]:
+    def recover(self, unassigned: Iterable[ProducerBatch]) -> list[ProducerBatch]:
         """Repair the queues after a failed round; returns the batches in no queue, in the order of creation.
 
-        No queue keeps an open batch that is not in it any more, and queues with batches are in line.
+        No queue keeps an open batch that is not in it any more, and queues with batches are in line. Of the
+        *unassigned* batches, these are queued.
         """
-        queued: set[ProducerBatch] = set()
+        queued = set(unassigned)
         for topic in self._topics.values():
             for queue in topic.queues:
                 self._recover_queue(queue)
                 queued.update(queue.batches)
-            queued.update(topic.unassigned.batches)
-            if topic.unassigned.batches:
-                self.unassigned[topic] = None
-            else:
-                self.unassigned.pop(topic, None)
         lost = [batch for batch in self.incomplete if batch not in queued]
         for batch in lost:
-            self._topics[batch.topic].count(batch, 0)
-        self.look_for_oldest()
-        self.look_again_at = NEVER
+            if batch.queued_bytes:
+                self._topics[batch.topic].count(batch, 0)
+        self.find_oldest()
+        self.next_check_at = NEVER
         return lost
 
     def _recover_queue(self, queue: PartitionQueue) -> None:

@@ -45,25 +45,23 @@ class KeyPartitioner:
     sizes: BatchSizes
     columns: Callable[[int], Columns]
 
-    def repartition(
-        self, queues: TopicQueues, run: ProducerBatch, begin: Callable[[PartitionQueue, ProducerBatch], None]
-    ) -> Forwarded[ProducerBatch]:
-        """Forward the records of *run*, a closed unassigned batch, to batches of their partitions.
+    def repartition(self, queues: TopicQueues, source: ProducerBatch, begin: Begin) -> Forwarded[ProducerBatch]:
+        """Forward the records of *source*, a closed unassigned batch, to batches of their partitions.
 
         These are the open ones, or new ones, which are passed to *begin*. Raises InvalidPluginError, or an OttlaError
         of the partitioner; then nothing was forwarded. A later failure leaves `maybe_written` set: some of the records
         are on their way.
         """
         pieces: list[ForwardedRecords[ProducerBatch]] = []
-        by_partition = self._by_partition(queues, run.columns)
-        run.maybe_written = True
+        by_partition = self._by_partition(queues, source.columns)
+        source.maybe_written = True
         for partition, indexes in by_partition:
-            self._move_to(queues.queues[partition], run, indexes, begin, pieces)
+            self._move_to(queues.queues[partition], source, indexes, begin, pieces)
         return Forwarded(pieces=pieces)
 
     def _by_partition(self, queues: TopicQueues, columns: Columns) -> Sequence[tuple[int, Sequence[int]]]:
         view = queues.view
-        assert view is not None, "a run is begun with a view of its topic"
+        assert view is not None, "unassigned batches are begun with a view of their topic"
         partitions = self._partitions(queues.name, columns, view)
         indexes: list[list[int]] = [[] for _ in range(view.partitions)]
         for index, partition in enumerate(partitions):
@@ -76,11 +74,11 @@ class KeyPartitioner:
         if None not in keys:
             return partitions_of(self.partition_column, topic, keys, view)
         keyed = [index for index, key in enumerate(keys) if key is not None]
-        stay = partition_of(self.partition, topic, None, view)
+        sticky = partition_of(self.partition, topic, None, view)
         if self.appended is not None:
             size = columns.size_estimate() * (len(keys) - len(keyed)) // len(keys)
-            ask_partitioner(self.appended, topic, stay, size)
-        partitions = [stay] * len(keys)
+            ask_partitioner(self.appended, topic, sticky, size)
+        partitions = [sticky] * len(keys)
         if keyed:
             column = partitions_of(self.partition_column, topic, [keys[index] for index in keyed], view)
             for index, partition in zip(keyed, column, strict=True):
@@ -90,7 +88,7 @@ class KeyPartitioner:
     def _move_to(
         self,
         queue: PartitionQueue,
-        run: ProducerBatch,
+        source: ProducerBatch,
         indexes: Sequence[int],
         begin: Begin,
         pieces: list[ForwardedRecords[ProducerBatch]],
@@ -99,11 +97,11 @@ class KeyPartitioner:
             batch = queue.open
             if batch is None:
                 batch = ProducerBatch(
-                    topic=run.topic, partition=queue.partition, columns=self.columns(0), now=run.created_at
+                    topic=source.topic, partition=queue.partition, columns=self.columns(0), now=source.created_at
                 )
-                start, taken = batch.take_from(run, indexes[:1], memory=0)  # before other threads can append to it
+                start, taken = batch.take_from(source, indexes[:1], memory=0)  # before other threads can append to it
             else:
-                start, taken = batch.take_from(run, indexes, memory=self._free_bytes(batch.columns, queue.topic))
+                start, taken = batch.take_from(source, indexes, memory=self._free_bytes(batch.columns, queue.topic))
             if not taken:
                 queue.close()
                 continue
@@ -111,16 +109,16 @@ class KeyPartitioner:
                 begin(queue, batch)  # before it holds memory, which would be lost with a batch that is not queued
             pieces.append(ForwardedRecords(batch=batch, start=start, indexes=indexes[:taken]))
             indexes = indexes[taken:]
-            self._carry_memory(batch, run, queue.topic)
+            self._carry_memory(batch, source, queue.topic)
 
     def _free_bytes(self, columns: Columns, topic: TopicQueues) -> int:
         return max(self.sizes.comfortable(columns, topic), self.sizes.grown(columns, topic))
 
-    def _carry_memory(self, batch: ProducerBatch, run: ProducerBatch, topic: TopicQueues) -> None:
-        """Pass the memory that the batch's records occupy on from *run* to the batch."""
+    def _carry_memory(self, batch: ProducerBatch, source: ProducerBatch, topic: TopicQueues) -> None:
+        """Pass the memory that the batch's records occupy on from *source* to *batch*."""
         memory = batch.columns.memory()
-        missing = min(max(memory - batch.held_bytes, 0), run.held_bytes)
+        missing = min(max(memory - batch.held_bytes, 0), source.held_bytes)
         batch.held_bytes += missing
-        run.held_bytes -= missing
+        source.held_bytes -= missing
         batch.full = batch.full or self.sizes.comfortable(batch.columns, topic) <= memory
         topic.count(batch, memory)

@@ -88,7 +88,5 @@ class TopicQueues:
 
     def count(self, batch: ProducerBatch, queued: int) -> None:
         """Note that a batch has *queued* bytes in its queue."""
-        if batch.partition == UNASSIGNED:
-            return
         self.queued_bytes[batch.partition] += queued - batch.queued_bytes
         batch.queued_bytes = queued

@@ -13,9 +13,10 @@ from ottla.accumulator.appender import RecordAppender
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Failed
 from ottla.accumulator.partition_queue import TopicQueues
+from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of
 from ottla.concurrency import io_threads
-from ottla.interfaces import Partitioner, TopicView
+from ottla.interfaces import TopicView
 from ottla.network.cluster import Topic
 from ottla.network.metadata import Metadata
 
@@ -67,7 +68,7 @@ class Routes:
         *,
         metadata: Metadata,
         appender: RecordAppender,
-        partitioner: Partitioner,
+        partitioner: PartitionerAbilities,
         slow: Callable[[], frozenset[int]],
         max_block: float,
     ) -> None:
@@ -77,7 +78,7 @@ class Routes:
         self._partitioner = partitioner
         self._slow = slow
         self._max_block = max_block
-        self._appended = getattr(partitioner, "appended", None)
+        self._appended = partitioner.appended
 
     def find(self, topic: str) -> Route:
         """The route of a topic, waiting at most `max.block.ms` for metadata. Raises TopicUnavailableError."""

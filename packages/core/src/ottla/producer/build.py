@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ottla.accumulator.build import Queueing
+from ottla.accumulator.build import build_queueing
 from ottla.accumulator.sealing import Sealer
 from ottla.concurrency.environment import Environment
 from ottla.config import ProducerConfig
@@ -69,8 +69,8 @@ def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send |
         not overridden
         and plugins.value_serializer is None
         and plugins.key_serializer is None
-        and not queueing.deals
-        and getattr(plugins.partitioner, "on_new_batch", None) is None
+        and queueing.keyed_appender is None
+        and queueing.partitioner.on_new_batch is None
     )
     quick_send: Callable[..., Send] | None = getattr(plugins.encoder, "quick_send", None)
     if simple and quick_send is not None:
@@ -99,7 +99,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
     metadata = build_metadata(config, io_handoff.wake, backoff, clock)
     numbering = Numbering.of(config.transactions, backoff, client_id)
     delays = NodeDelays(config.partitioning.availability_timeout)
-    queueing = Queueing.of(
+    queueing = build_queueing(
         config,
         plugins,
         metadata=metadata,

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from ottla.accumulator.delivery import Delivery, OnDelivery, outcome_of
+from ottla.accumulator.delivery import Delivery, ObservingCallback, OnDelivery, outcome_of
 from ottla.errors import DeliveryError
 from ottla.errors.log_throttle import ThrottledLog
 from ottla.interfaces import Header, Headers, Interceptor
@@ -108,7 +108,7 @@ class Interception:
 
 
 @attrs.define(eq=False)
-class _Outcome:
+class _Outcome(ObservingCallback):
     """The callback of one record: calls the interceptors, then the callback of its `send`."""
 
     _interception: Interception

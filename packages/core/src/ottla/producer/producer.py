@@ -83,11 +83,12 @@ class Producer:
         self._appender = queueing.accumulator.appender
         self._routes = queueing.routes
         self._known_routes = queueing.routes.known
-        self._partition = plugins.partitioner.partition
-        self._sticky = bool(getattr(plugins.partitioner, "sticky", False))
-        self._ignores_keys = bool(getattr(plugins.partitioner, "ignores_keys", False))
-        self._deals = queueing.deals
-        self._on_new_batch = getattr(plugins.partitioner, "on_new_batch", None)
+        partitioner = queueing.partitioner
+        self._partition = partitioner.partition
+        self._sticky = partitioner.sticky
+        self._ignores_keys = partitioner.ignores_keys
+        self._keyed_appender = queueing.keyed_appender
+        self._on_new_batch = partitioner.on_new_batch
         self._transactions = engine.transactions
         self._spent, self._clock = queueing.counters.producer, engine.clock
         self._value_serializer = plugins.value_serializer
@@ -165,13 +166,14 @@ class Producer:
                 route = self._await_partition(topic, partition, waited)
                 waited += self._clock() - started_at
             if route.unassigned.open is not None:
-                self._appender.assign_partitions(route.topic)  # records of the unassigned batch came first
+                # The records of the unassigned batch came first.
+                self._accumulator.keyed_appender.assign_partitions(route.topic)
             chosen = partition
             batch = route.queues[chosen].open
         elif self._sticky and (key is None or self._ignores_keys) and route.unassigned.open is None:
             chosen = STICKY
             batch = route.sticky_batch
-        elif self._deals:
+        elif self._keyed_appender is not None:
             chosen = UNASSIGNED  # without a key, too, if keyed records came first: partitions keep their order
             batch = route.unassigned.open
         else:
@@ -429,7 +431,9 @@ class Producer:
                 return Delivery(*placed)
             ask_partitioner(self._on_new_batch, topic, partition, route.view)
             partition = partition_of(self._partition, topic, record[0], route.view)
-        batch, index = self._appender.append(topic, partition, record, size, waited=waited)
+        keyed = self._keyed_appender
+        appender = self._appender if keyed is None or partition != UNASSIGNED else keyed
+        batch, index = appender.append(topic, partition, record, size, waited=waited)
         if sticky:
             route.set_sticky_batch(batch)
         return Delivery(batch, index)

@@ -43,7 +43,7 @@ def send_table(
     sender = TableSender(
         queue=queueing.accumulator.appender,
         routes=queueing.routes,
-        partitioner=plugins.partitioner,
+        partitioner=queueing.partitioner,
         encoder=plugins.encoder,
         seal=None if plugins.compressor is None else queueing.sealer.seal_columns,
         find_route=find_route,

@@ -9,11 +9,12 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, assert_never
 
-from ottla.accumulator.accumulator import Ready, RecordAccumulator, has_new_leader
+from ottla.accumulator.accumulator import Ready, RecordAccumulator
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.delivery_errors import expired, given_up, refused_records
 from ottla.accumulator.partition_queue import FOREVER
+from ottla.accumulator.readiness import has_new_leader
 from ottla.accumulator.sequences import OrderRefused, Sequences
 from ottla.accumulator.splitting import Splitter
 from ottla.errors import (
@@ -117,7 +118,7 @@ class Sender:
         # interpreter's lock while other threads compute, by default 5 ms.
         while nodes:
             sent = self._drain(nodes, now)
-            if not self._accumulator.unseen:
+            if not self._accumulator.has_unchecked:
                 break
             ready = self._look(now)
             nodes = [node for node in ready.nodes if self._client.ready(node, now)]
@@ -197,7 +198,7 @@ class Sender:
         """The time of the next round: after a linger, a backoff or an expiry, or when a broker may be ready again."""
         expiry = self._oldest_in_flight + self._delivery_timeout
         brokers = (self._client.ready_at(node, now) for node in ready.nodes)
-        return min(ready.look_again_at, expiry, min(brokers, default=float("inf")))
+        return min(ready.next_check_at, expiry, min(brokers, default=float("inf")))
 
     def expire(self, now: float) -> bool:
         """Fail batches, queued or in flight, whose `delivery.timeout.ms` has passed; True: some."""

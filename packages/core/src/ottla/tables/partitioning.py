@@ -13,22 +13,23 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of, partitions_of
-from ottla.interfaces import Partitioner, RecordEncoder, TopicView
+from ottla.interfaces import RecordEncoder, TopicView
 from ottla.plugins.partitioners.murmur2_arrow import murmur2_partitions
 
 
 class RowPartitions:
     """The partitions of the rows of one topic's table, with the abilities of *partitioner* and *encoder*."""
 
-    def __init__(self, topic: str, *, partitioner: Partitioner, encoder: RecordEncoder) -> None:
+    def __init__(self, topic: str, *, partitioner: PartitionerAbilities, encoder: RecordEncoder) -> None:
         self._topic = topic
         self._partition = partitioner.partition
-        self._ignores_keys = bool(getattr(partitioner, "ignores_keys", False))
-        self._sticky = bool(getattr(partitioner, "sticky", False))
-        self._column = getattr(partitioner, "partition_column", None)
-        self._finished = getattr(partitioner, "finished", getattr(partitioner, "appended", None))
-        hashes = getattr(partitioner, "hashes", None) == "murmur2"
+        self._ignores_keys = partitioner.ignores_keys
+        self._sticky = partitioner.sticky
+        self._column = partitioner.partition_column
+        self._finished = partitioner.finished
+        hashes = partitioner.hashes == "murmur2"
         self._hashed = getattr(encoder, "murmur2_partitions", murmur2_partitions) if hashes else None
 
     def of(self, view: TopicView, *, keys: Any | None, given: Any | None, count: int, size: int) -> Any | None:

@@ -15,6 +15,7 @@ import attrs
 from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
 from ottla.accumulator.batch_outcome import Failed
 from ottla.accumulator.partition_queue import TopicQueues
+from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.routes import Route
 from ottla.accumulator.sealing import Sealer
 from ottla.errors import DeliveryError, IllegalStateError, TopicUnavailableError
@@ -61,7 +62,7 @@ class TableSealer:
         self._sender = TableSender(
             queue=self._queue,
             routes=self._routes,
-            partitioner=plugins.partitioner,
+            partitioner=PartitionerAbilities.of(plugins.partitioner),
             encoder=plugins.encoder,
             seal=None if plugins.compressor is None else Sealer(plugins.compressor).seal_columns,
             find_route=self._routes.find,

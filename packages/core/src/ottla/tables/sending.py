@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
 from ottla.accumulator.batch_outcome import Failed
+from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.routes import Route
 from ottla.config import BatchingConfig
 from ottla.errors import (
@@ -29,7 +30,7 @@ from ottla.errors import (
     counted,
     were,
 )
-from ottla.interfaces import Columns, Partitioner, RecordEncoder
+from ottla.interfaces import Columns, RecordEncoder
 from ottla.recordbatch.arrow import FRAME, cut_rows, sums
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.section import Section
@@ -104,7 +105,7 @@ class TableSender:
 
     queue: BatchQueue
     routes: KnownRoutes
-    partitioner: Partitioner
+    partitioner: PartitionerAbilities
     encoder: RecordEncoder
     seal: Callable[[Columns], Section] | None
     find_route: Callable[[str], Route]

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 import attrs
 
-from ottla.accumulator.build import Queueing
+from ottla.accumulator.build import build_queueing
 from ottla.accumulator.io_loop import WokenLoop
 from ottla.accumulator.sealing import Sealer
 from ottla.config import ConfigDraft, ProducerConfig
@@ -54,13 +54,13 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
     # The accumulator gets no sequences: batches have no numbers and do not wait for each other's responses.
     numbering = Numbering.of(config.transactions, backoff, client_id)
     coordinator = _coordinator(numbering)
-    queueing = Queueing.of(
+    queueing = build_queueing(
         config,
         plugins,
         metadata=metadata,
         sealer=Sealer(plugins.compressor),
         backoff=backoff,
-        may_deal=False,
+        keys_may_wait=False,
         admit=numbering.admit,
         io_loop=WokenLoop(_nobody),
         clock=clock,

@@ -1,0 +1,23 @@
+"""The rule that decides whether new records may be queued."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.errors import OttlaError
+
+
+class Admission:
+    """Refuses records once the producer is closed, or while *admit* raises: outside of a transaction, for instance."""
+
+    def __init__(self, admit: Callable[[], object] | None) -> None:
+        self._admit = admit
+        self.refusal: OttlaError | None = None
+        """The error that refuses new records, once there is one."""
+
+    def check(self) -> None:
+        """Raise if no record may be queued."""
+        if self.refusal is not None:
+            raise self.refusal
+        if self._admit is not None:
+            self._admit()

@@ -1,0 +1,68 @@
+"""Sealing and numbering of drained batches; those for which that fails get their outcome."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.buffer_pool import BufferPool
+from ottla.accumulator.completion import BatchCompletion
+from ottla.accumulator.sequences import Sequences
+from ottla.recordbatch.refusals import no_producer_ids
+from ottla.recordbatch.section import Section
+from ottla.recordbatch.v2 import MAGIC as FIRST_WITH_STAMP
+
+logger = logging.getLogger(__name__)
+
+
+class DrainedBatches:
+    """Seals batches, and numbers them for their partitions. For the I/O thread, without the lock."""
+
+    def __init__(
+        self,
+        *,
+        seal: Callable[[ProducerBatch, int], Section],
+        sequences: Sequences | None,
+        pool: BufferPool,
+        completion: BatchCompletion,
+    ) -> None:
+        self.seal = seal
+        self._sequences = sequences
+        self._pool = pool
+        self._completion = completion
+
+    def seal_or_fail(self, batch: ProducerBatch, node: int) -> Section | None:
+        """Seal a batch for this broker, and free the memory that it needs no more; None: it has failed."""
+        try:
+            sealed = batch.sealed = self.seal(batch, node)
+        except Exception as cause:  # a faulty codec or encoder must not stop other batches
+            logger.debug("a batch for %s could not be encoded", batch, exc_info=True)
+            # Without its traceback: its frames hold the batch, and lost records are logged only when the batch is
+            # dropped (`DropNotice`).
+            self._completion.give_up(batch, cause.with_traceback(None), why=f"it could not be encoded: {cause}")
+            return None
+        surplus = batch.held_bytes - sealed.size
+        if surplus > 0:
+            self._pool.release(surplus)
+            batch.held_bytes -= surplus
+        return sealed
+
+    def stamp_or_fail(self, batch: ProducerBatch, sealed: Section) -> bool:
+        """Number a batch for its partition; False: its format has no place for the number, and it needs one."""
+        sequences = self._sequences
+        if sequences is None:
+            return True
+        if sealed.magic >= FIRST_WITH_STAMP:
+            sequences.stamp(batch)
+        elif batch.stamp is not None or (sequences.required and not sequences.off):
+            self._completion.give_up(batch, no_producer_ids(sealed.magic))
+            return False
+        return True
+
+
+def alike(one: ProducerBatch, other: ProducerBatch) -> bool:
+    """Return whether two sealed batches fit into one request, which carries one record format."""
+    assert one.sealed is not None
+    assert other.sealed is not None
+    return one.sealed.magic == other.sealed.magic
