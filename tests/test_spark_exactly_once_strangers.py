@@ -20,7 +20,7 @@ from ottla.recordbatch.records_v2 import encode_records
 from ottla.recordbatch.stamp import ProducerId
 from ottla.recordbatch.v2 import batch_header
 from ottla.transactions import PreparedTransaction
-from ottla.transactions.admin.blocking_client import Asking
+from ottla.transactions.admin.blocking_client import BlockingClient
 from ottla.transactions.admin.connect import connect
 from ottla.transactions.admin.descriptions import described
 from ottla.transactions.requests import InitProducerId
@@ -153,15 +153,15 @@ def test_a_second_batch_within_our_own_transaction_does_not_count(kafka: KafkaCl
     """Brokers accept it from any client: they verify the first batch of a transaction only (KIP-890)."""
     given = settings(kafka, name, ledger_topic=shared)
     forged = entry(batch=9, status=Status.DONE).to_bytes()
-    with driver(given) as cluster, wire(kafka) as asked:
+    with driver(given) as cluster, wire(kafka) as client:
         lease = plan(cluster, name).lease
         stranger = new_id()
-        asked.run(InitProducerId(transactional_id=stranger, timeout_ms=60_000), stranger)
-        too_early = produce(asked, shared, lease, forged, sequence=0, claims=stranger)
-        honest = produce(asked, shared, lease, entry(status=Status.VOID).to_bytes(), sequence=0, claims=lease_id(name))
-        behind = produce(asked, shared, lease, forged, sequence=1, claims=stranger)
+        client.run(InitProducerId(transactional_id=stranger, timeout_ms=60_000), stranger)
+        too_early = produce(client, shared, lease, forged, sequence=0, claims=stranger)
+        honest = produce(client, shared, lease, entry(status=Status.VOID).to_bytes(), sequence=0, claims=lease_id(name))
+        behind = produce(client, shared, lease, forged, sequence=1, claims=stranger)
         owner = ProducerId(id=lease.producer_id, epoch=lease.epoch)
-        asked.run(EndTxn(transactional_id=lease_id(name), owner=owner, commit=True, txn_v2=True), lease_id(name))
+        client.run(EndTxn(transactional_id=lease_id(name), owner=owner, commit=True, txn_v2=True), lease_id(name))
         last = plan(cluster, name).last
 
     assert too_early is ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -343,8 +343,8 @@ def forgetful() -> Iterator[KafkaCluster]:
 
 def await_expiry(kafka: KafkaCluster, *transactional_ids: str) -> None:
     """Until the broker knows none of them."""
-    with wire(kafka) as asked:
-        await_true(lambda: all(described(asked, each) is None for each in transactional_ids))
+    with wire(kafka) as client:
+        await_true(lambda: all(described(client, each) is None for each in transactional_ids))
 
 
 def test_expired_ids_double_and_skip_nothing_in_a_topic_of_its_own(forgetful: KafkaCluster, name: str) -> None:
@@ -390,9 +390,9 @@ def test_rolled_over_producer_ids_double_and_skip_nothing(
 ) -> None:
     """Whatever step uses up the last epoch: the lease taken, the batch recorded, or its end noted."""
     given = settings(kafka, name, **({"ledger_topic": shared} if is_shared else {}))
-    with wire(kafka) as asked:
+    with wire(kafka) as client:
         request = InitProducerId(transactional_id=lease_id(name), timeout_ms=30_000)
-        while (answer := asked.run(request, lease_id(name))[0]).producer_epoch < LAST_EPOCH - 12:
+        while (answer := client.run(request, lease_id(name))[0]).producer_epoch < LAST_EPOCH - 12:
             pass
     ids = {answer.producer_id}
     for batch in range(8):
@@ -410,18 +410,18 @@ def test_rolled_over_producer_ids_double_and_skip_nothing(
 
 
 @contextmanager
-def wire(kafka: KafkaCluster) -> Iterator[Asking]:
+def wire(kafka: KafkaCluster) -> Iterator[BlockingClient]:
     """Requests that no real client would send."""
     connections = connect({"bootstrap.servers": kafka.bootstrap_servers, "retry.backoff.ms": "1"})
-    asked = Asking(connections, timeout=300)
-    asked.brokers()
+    client = BlockingClient(connections, timeout=300)
+    client.brokers()
     try:
-        yield asked
+        yield client
     finally:
         connections.client.shutdown()
 
 
-def produce(asked: Asking, topic: str, lease: Lease, value: bytes, *, sequence: int, claims: str) -> ErrorCode:
+def produce(client: BlockingClient, topic: str, lease: Lease, value: bytes, *, sequence: int, claims: str) -> ErrorCode:
     """A transactional batch with the lease's producer id, by the user of the transactional id *claims*."""
     key, now = lease.name.encode(), time.time_ns() // 1_000_000
     section = encode_records(
@@ -447,7 +447,7 @@ def produce(asked: Asking, topic: str, lease: Lease, value: bytes, *, sequence: 
     partition = PartitionProduceData(index=partition_of(lease.name, PARTITIONS), records=header + section)
     data = [TopicProduceData(name=topic, partition_data=[partition])]
     request = ProduceRequest(transactional_id=claims, acks=-1, timeout_ms=30_000, topic_data=data)
-    answer = asked.ask(1, PRODUCE, lambda _version: request, floor=12, ceiling=12)
+    answer = client.ask(1, PRODUCE, lambda _version: request, floor=12, ceiling=12)
     return error_code(answer.responses[0].partition_responses[0].error_code)
 
 

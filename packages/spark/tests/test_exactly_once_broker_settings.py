@@ -28,21 +28,21 @@ class Asked:
         self._answer = DescribeConfigsResponse(results=[DescribeConfigsResult(configs=[setting])])
 
     def ask(self, *_: object) -> DescribeConfigsResponse:
-        """See Asking."""
+        """See BlockingClient."""
         return self._answer
 
     def until_answered(self, _what: str, ask: Callable[[], Any], code_of: Callable[[Any], ErrorCode]) -> Any:
-        """See Asking."""
+        """See BlockingClient."""
         found = ask()
         assert code_of(found) is ErrorCode.NONE
         return found
 
 
 def test_what_a_broker_says_of_the_ledger_topic_is_quoted_within_bounds() -> None:
-    asked: Any = Asked("cleanup.policy", HOSTILE)
+    client: Any = Asked("cleanup.policy", HOSTILE)
 
     with pytest.raises(LedgerMismatchError) as caught:
-        LedgerTopic(name="t", partitions=1, replication=1)._check(asked)
+        LedgerTopic(name="t", partitions=1, replication=1)._check(client)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 600
 
@@ -52,6 +52,6 @@ def test_what_a_broker_says_of_the_ledger_topic_is_quoted_within_bounds() -> Non
     [("900000", 900_000), (HOSTILE, None), ("", None), ("-5", None), ("9" * 5_000, None), (None, None)],
 )
 def test_a_limit_that_is_no_number_is_as_one_that_is_not_shown(said: str | None, limit: int | None) -> None:
-    asked: Any = Asked("transaction.max.timeout.ms", said)
+    client: Any = Asked("transaction.max.timeout.ms", said)
 
-    assert longest_timeout_ms(asked, 1) == limit
+    assert longest_timeout_ms(client, 1) == limit

@@ -13,7 +13,7 @@ from ottla.cli.table import show
 from ottla.cli.transactions import show_transactions, transactions_document
 from ottla.doctor import DEFAULT_TIMEOUT, examine
 from ottla.errors import OttlaError
-from ottla.transactions.admin.blocking_client import asking
+from ottla.transactions.admin.blocking_client import blocking_client
 from ottla.transactions.admin.listing import surveyed
 from ottla.version import __version__
 
@@ -98,12 +98,12 @@ def transactions(
     """Show open transactions of the transactional ids that begin with PREFIX, and what happens to them next.
 
     Also shows committed offsets of the consumer groups with the same names, such as the markers of Spark's batches.
-    Changes nothing. The exit code is 0, 1 if the cluster cannot be asked, 2 for wrong usage.
+    Changes nothing. The exit code is 0, 1 if the cluster cannot be client, 2 for wrong usage.
     """
     settings = _settings(bootstrap_servers, command_config)
     try:
-        with asking(settings, timeout=timeout) as asked:
-            found = surveyed(asked, prefix)
+        with blocking_client(settings, timeout=timeout) as client:
+            found = surveyed(client, prefix)
             # Shown while the configuration exists: until then its secrets are hidden.
             if as_json:
                 click.echo(transactions_document(found))

@@ -12,13 +12,13 @@ from ottla.transactions.requests import CoordinatorRequest
 class QueuedBatches(enum.Enum):
     """The treatment of queued batches."""
 
-    SEND = "they leave as they may"
-    ABORT = "their transaction cannot be committed"
-    FAIL = "they can never be sent"
+    SEND = "they are sent"
+    ABORT = "they fail, because their transaction cannot be committed"
+    FAIL = "they fail, because the producer has failed"
 
 
 class RequestSource(Protocol):
-    """One request after the other, for the I/O thread; a request is repeated until it succeeds."""
+    """The requests of the I/O thread to coordinators, one after the other; each is repeated until it succeeds."""
 
     @property
     def queued_batches(self) -> QueuedBatches:
@@ -26,11 +26,11 @@ class RequestSource(Protocol):
 
     @property
     def cause(self) -> OttlaError | None:
-        """The error with which they fail, if they do."""
+        """The error with which queued batches fail."""
 
     @property
     def obstacle(self) -> OttlaError | None:
-        """The error because of which the last request has to be repeated; None: it has not."""
+        """The error because of which the last request has to be repeated; None: it succeeded."""
 
     @property
     def idle(self) -> bool:

@@ -23,7 +23,7 @@ from ottla_spark.atomic.marker import Due, Marker, due
 
 logger = logging.getLogger(__name__)
 
-NEW_GENERATION = 2
+TXN_V2 = 2
 """From this level of transaction.version on, every partition refuses a late record of an ended transaction."""
 
 
@@ -172,7 +172,7 @@ class BatchDriver:
         """Abort the transaction, which also fences tasks that still write."""
         self._open = None
         try:
-            if shared.level < NEW_GENERATION:
+            if shared.level < TXN_V2:
                 self._ready()  # EndTxn would keep the epoch: late records could reopen it
             else:
                 self._open = self._owner.end(shared, commit=False).following
@@ -192,7 +192,7 @@ class BatchDriver:
         if shared is None:
             return
         with contextlib.suppress(OttlaError):  # it ends with its time-out, or with the next driver
-            if shared.level < NEW_GENERATION:
+            if shared.level < TXN_V2:
                 self._owner.open(None)
             else:
                 self._owner.end(shared, commit=False)

@@ -12,7 +12,7 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
-from ottla.transactions.admin.blocking_client import Asking
+from ottla.transactions.admin.blocking_client import BlockingClient
 
 _log = logging.getLogger(__name__)
 
@@ -21,9 +21,9 @@ _MAXIMUM: Final = "transaction.max.timeout.ms"
 _MOST_DIGITS: Final = 10
 
 
-def longest_timeout_ms(asked: Asking, node: int) -> int | None:
+def longest_timeout_ms(client: BlockingClient, node: int) -> int | None:
     """Return a broker's transaction.max.timeout.ms, or None if it does not return a number."""
-    response = setting(asked, node, kind=BROKER, of=str(node), name=_MAXIMUM)
+    response = setting(client, node, kind=BROKER, of=str(node), name=_MAXIMUM)
     # Kafka's value is a 32-bit int; a broker may return anything.
     return (
         int(response)
@@ -32,15 +32,15 @@ def longest_timeout_ms(asked: Asking, node: int) -> int | None:
     )
 
 
-def setting(asked: Asking, node: int | None, *, kind: int, of: str, name: str) -> str | None:
+def setting(client: BlockingClient, node: int | None, *, kind: int, of: str, name: str) -> str | None:
     """Return one setting of a topic or a broker, or None if it is unset or the user may not see it."""
     resource = DescribeConfigsResource(resource_type=kind, resource_name=of, configuration_keys=[name])
     request = DescribeConfigsRequest(resources=[resource])
 
     def one() -> Any:
-        return asked.ask(node, DESCRIBE_CONFIGS, lambda _version: request).results[0]
+        return client.ask(node, DESCRIBE_CONFIGS, lambda _version: request).results[0]
 
-    found = asked.until_answered("", one, lambda result: error_code(result.error_code))
+    found = client.until_answered("", one, lambda result: error_code(result.error_code))
     code = error_code(found.error_code)
     if code in _REFUSED:
         _log.warning("%s of %s cannot be read: %s", name, of, BrokerError(code))

@@ -10,7 +10,7 @@ import attrs
 from ottla.errors import ErrorCode, error_code, printable
 from ottla.errors.secret import hide_settings
 from ottla.transactions import PreparedTransaction
-from ottla.transactions.admin.blocking_client import Asking
+from ottla.transactions.admin.blocking_client import BlockingClient
 from ottla.transactions.admin.connect import connect
 from ottla.transactions.admin.descriptions import ONGOING, described, listed
 from ottla_spark.errors import InvalidWriteError
@@ -63,7 +63,7 @@ def ledger_status(
     settings = read_settings(read, job=job_id)
     connections = connect(settings.connection)
     try:
-        return _inspected(Asking(connections, timeout=timeout), settings)
+        return _inspected(BlockingClient(connections, timeout=timeout), settings)
     finally:
         connections.client.shutdown()
 
@@ -110,28 +110,28 @@ def _said(entry: Entry | None) -> str:
             return f"{what} was not committed, and is to be written again"
 
 
-def _inspected(asked: Asking, settings: Settings) -> LedgerStatus:
-    ledger = LedgerLookup(settings).read(asked, _place(asked, settings))
+def _inspected(client: BlockingClient, settings: Settings) -> LedgerStatus:
+    ledger = LedgerLookup(settings).read(client, _place(client, settings))
     entry = ledger.last
-    ids = {each for node in asked.brokers() for each in listed(asked, node, f"{settings.name}/")}
+    ids = {each for node in client.brokers() for each in listed(client, node, f"{settings.name}/", only_open=True)}
     mine = sorted(each for each in ids if is_task_id(settings.name, each))
-    outcomes = [_outcome(asked, each.prepared) for each in entry.listed] if entry is not None else []
-    other_writers = check_writers(asked, settings)
+    outcomes = [_outcome(client, each.prepared) for each in entry.listed] if entry is not None else []
+    other_writers = check_writers(client, settings)
     return attrs.evolve(
         predicted(settings.name, entry, mine, outcomes), doubt=ledger.doubt, other_writers=other_writers
     )
 
 
-def _place(asked: Asking, settings: Settings) -> partition.LedgerPartition | None:
-    found = partition.described(asked, settings.topic.name)
+def _place(client: BlockingClient, settings: Settings) -> partition.LedgerPartition | None:
+    found = partition.described(client, settings.topic.name)
     if error_code(found.topics[0].error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return None  # do not create a missing topic
-    return settings.topic.partition(asked, settings.name)
+    return settings.topic.partition(client, settings.name)
 
 
-def _outcome(asked: Asking, prepared: PreparedTransaction) -> TransactionOutcome:
+def _outcome(client: BlockingClient, prepared: PreparedTransaction) -> TransactionOutcome:
     """Return the outcome that the coordinator reports, without a request to end the transaction."""
-    state = described(asked, prepared.transactional_id)
+    state = described(client, prepared.transactional_id)
     if state is None or state.producer_id != prepared.producer_id:
         return TransactionOutcome.UNKNOWN
     if state.transaction_state == ONGOING and state.producer_epoch == prepared.epoch:

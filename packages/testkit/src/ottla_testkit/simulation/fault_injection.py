@@ -23,7 +23,7 @@ from ottla_testkit.simulation.chance import Chance
 from ottla_testkit.simulation.link import Link, LinkConditions
 from ottla_testkit.simulation.network import SimulatedNetwork
 from ottla_testkit.simulation.refusals import PASSING
-from ottla_testkit.simulation.transactions import NEW_GENERATION
+from ottla_testkit.simulation.transactions import TXN_V2
 
 ERRAND_REFUSALS = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -153,7 +153,7 @@ class FaultyNetwork(SimulatedNetwork):
         transaction, and a late TxnOffsetCommit replaces that one's offsets by older ones.
         """
         key = int.from_bytes(frame[:2], "big")
-        old = self.cluster.transaction_version < NEW_GENERATION
+        old = self.cluster.transaction_version < TXN_V2
         return key == INIT_PRODUCER_ID.key or (old and key in (END_TXN.key, TXN_OFFSET_COMMIT.key))
 
     def _refuse(self, broker: SimulatedBroker, weather: FaultRates) -> None:

@@ -13,7 +13,7 @@ import attrs
 
 from ottla.errors import ErrorCode
 
-NEW_GENERATION = 2
+TXN_V2 = 2
 
 
 @attrs.define

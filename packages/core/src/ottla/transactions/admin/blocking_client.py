@@ -36,17 +36,17 @@ T = TypeVar("T")
 
 
 @contextmanager
-def asking(config: Mapping[str, Any], *, timeout: float) -> Iterator[Asking]:
+def blocking_client(config: Mapping[str, Any], *, timeout: float) -> Iterator[BlockingClient]:
     """Connections by a producer's configuration, open until the end of the `with` block."""
     connections = connect(config)
-    asked = Asking(connections, timeout=timeout)
+    client = BlockingClient(connections, timeout=timeout)
     try:
-        yield asked
+        yield client
     finally:
         connections.client.shutdown()
 
 
-class Asking:
+class BlockingClient:
     """Requests to brokers, with *timeout* seconds for all of them together.
 
     Raises TransactionTimeoutError when time is up, TransactionError when a broker refuses.

@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.errors import BrokerError, ErrorCode, TransactionError
 from ottla.recordbatch.stamp import ProducerId
-from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, Asking, asking
+from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, BlockingClient, blocking_client
 from ottla.transactions.admin.descriptions import ONGOING, described
 from ottla.transactions.current_transaction import TXN_V2
 from ottla.transactions.prepared import PreparedTransaction
@@ -47,11 +47,11 @@ def complete(
     """
     if not prepared.written:
         return Outcome.COMMITTED if commit else Outcome.ABORTED
-    with asking(config, timeout=timeout) as asked:
-        return ended(asked, prepared, commit=commit, open_before=_is_open(asked, prepared))
+    with blocking_client(config, timeout=timeout) as client:
+        return ended(client, prepared, commit=commit, open_before=_is_open(client, prepared))
 
 
-def ended(asked: Asking, prepared: PreparedTransaction, *, commit: bool, open_before: bool) -> Outcome:
+def ended(client: BlockingClient, prepared: PreparedTransaction, *, commit: bool, open_before: bool) -> Outcome:
     """End a transaction over existing connections; the caller knows whether it was open before."""
     request = EndTxn(
         transactional_id=prepared.transactional_id,
@@ -59,7 +59,7 @@ def ended(asked: Asking, prepared: PreparedTransaction, *, commit: bool, open_be
         commit=commit,
         txn_v2=prepared.level >= TXN_V2,
     )
-    _answer, code = asked.run(request, prepared.transactional_id)
+    _answer, code = client.run(request, prepared.transactional_id)
     return outcome_of(code, commit=commit, open_before=open_before)
 
 
@@ -81,9 +81,9 @@ def outcome_of(code: ErrorCode, *, commit: bool, open_before: bool) -> Outcome:
             raise TransactionError(f"the transaction could not be ended: {error}; it is as it was") from error
 
 
-def _is_open(asked: Asking, prepared: PreparedTransaction) -> bool:
+def _is_open(client: BlockingClient, prepared: PreparedTransaction) -> bool:
     """Return whether a transaction is still open, by its coordinator; True for brokers before 3.0, which cannot say."""
-    found = described(asked, prepared.transactional_id)
+    found = described(client, prepared.transactional_id)
     if found is None:
         return True
     state, producer_id, epoch = found.transaction_state, found.producer_id, found.producer_epoch

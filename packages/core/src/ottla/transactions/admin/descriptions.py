@@ -15,16 +15,16 @@ from ottla.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from ottla.transactions.admin.blocking_client import Asking
+from ottla.transactions.admin.blocking_client import BlockingClient
 
 ONGOING = "Ongoing"
 GONE = frozenset({ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
 _FIRST_WITH_PATTERN = 2
 
 
-def described(asked: Asking, transactional_id: str) -> TransactionState | None:
+def described(client: BlockingClient, transactional_id: str) -> TransactionState | None:
     """A transactional id as its coordinator describes it; None if the broker is too old or does not know the id."""
-    if not _can_describe(asked, transactional_id):
+    if not _can_describe(client, transactional_id):
         return None
 
     def code(state: TransactionState | None) -> ErrorCode:
@@ -32,57 +32,62 @@ def described(asked: Asking, transactional_id: str) -> TransactionState | None:
 
     def one() -> TransactionState | None:
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-        answer = asked.ask(asked.coordinator(transactional_id), DESCRIBE_TRANSACTIONS, lambda _version: request)
+        answer = client.ask(client.coordinator(transactional_id), DESCRIBE_TRANSACTIONS, lambda _version: request)
         return next((each for each in answer.transaction_states if each.transactional_id == transactional_id), None)
 
-    found = asked.until_answered(transactional_id, one, code)
+    found = client.until_answered(transactional_id, one, code)
     if code(found) in GONE:
         return None
     _check(code(found), f"describe transactional id {quoted(transactional_id)}")
     return found
 
 
-def described_together(asked: Asking, transactional_ids: Sequence[str]) -> Sequence[TransactionState | None]:
+def described_together(client: BlockingClient, transactional_ids: Sequence[str]) -> Sequence[TransactionState | None]:
     """Descriptions of many ids, with one request for each coordinator; ids without a result are described singly."""
-    asked.find_coordinators(transactional_ids)
+    client.find_coordinators(transactional_ids)
     by_coordinator: dict[int, list[str]] = {}
     for each in transactional_ids:
-        by_coordinator.setdefault(asked.coordinator(each), []).append(each)
+        by_coordinator.setdefault(client.coordinator(each), []).append(each)
     response: dict[str, TransactionState] = {}
     for node, mine in by_coordinator.items():
         request = DescribeTransactionsRequest(transactional_ids=mine)
-        answer = asked.once(node, DESCRIBE_TRANSACTIONS, request)
+        answer = client.once(node, DESCRIBE_TRANSACTIONS, request)
         for state in answer.transaction_states if answer is not None else ():
             if error_code(state.error_code) is ErrorCode.NONE:
                 response[state.transactional_id] = state
-    return [response[each] if each in response else described(asked, each) for each in transactional_ids]
+    return [response[each] if each in response else described(client, each) for each in transactional_ids]
 
 
-def _can_describe(asked: Asking, transactional_id: str) -> bool:
+def _can_describe(client: BlockingClient, transactional_id: str) -> bool:
     """Return whether the coordinator supports DescribeTransactions; finds it again if it cannot be reached."""
 
     def one() -> bool:
-        return asked.offers(asked.coordinator(transactional_id), DESCRIBE_TRANSACTIONS)
+        return client.offers(client.coordinator(transactional_id), DESCRIBE_TRANSACTIONS)
 
-    return asked.until_answered(transactional_id, one, lambda _supported: ErrorCode.NONE)
+    return client.until_answered(transactional_id, one, lambda _supported: ErrorCode.NONE)
 
 
-def listed(asked: Asking, node: int, prefix: str) -> Sequence[str]:
-    """Transactional ids with *prefix* and an open transaction that one broker coordinates."""
+def listed(client: BlockingClient, node: int, prefix: str, *, only_open: bool) -> Sequence[str]:
+    """Transactional ids with *prefix* that one broker coordinates; *only_open*: those with an open transaction."""
 
     def content(version: int) -> ListTransactionsRequest:
-        request = ListTransactionsRequest(state_filters=[ONGOING])
+        request = ListTransactionsRequest(state_filters=[ONGOING] if only_open else [])
         if version >= _FIRST_WITH_PATTERN and prefix:
             request.transactional_id_pattern = literal_pattern(prefix) + ".*"
         return request
 
     def one() -> ListTransactionsResponse:
-        answer: ListTransactionsResponse = asked.ask(node, LIST_TRANSACTIONS, content)
+        answer: ListTransactionsResponse = client.ask(node, LIST_TRANSACTIONS, content)
         return answer
 
-    answer = asked.until_answered("", one, lambda answer: error_code(answer.error_code))
+    answer = client.until_answered("", one, lambda answer: error_code(answer.error_code))
     _check(error_code(answer.error_code), f"list the transactions of broker {node}")
     return [state.transactional_id for state in answer.transaction_states if state.transactional_id.startswith(prefix)]
+
+
+def partitions_of(state: TransactionState) -> tuple[tuple[str, int], ...]:
+    """The partitions of an open transaction."""
+    return tuple((topic.topic, partition) for topic in state.topics for partition in topic.partitions)
 
 
 def literal_pattern(text: str) -> str:

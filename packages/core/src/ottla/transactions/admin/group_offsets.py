@@ -26,7 +26,7 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from ottla.transactions.admin.acl_hints import needed
-from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, Asking, asking
+from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, BlockingClient, blocking_client
 from ottla.transactions.offsets import OffsetAndMetadata
 
 _FIRST_WITH_AN_ERROR = 2
@@ -45,29 +45,29 @@ def committed_offset(
 
     Waits while an open transaction may still change it (brokers of 2.5 or later).
     """
-    with asking(config, timeout=timeout) as asked:
-        return committed(asked, group, topic, partition)
+    with blocking_client(config, timeout=timeout) as client:
+        return committed(client, group, topic, partition)
 
 
 def end_offsets(
     config: Mapping[str, Any], partitions: Partitions, *, timeout: float = DEFAULT_TIMEOUT
 ) -> Mapping[tuple[str, int], int]:
     """The current end offsets of partitions, including uncommitted records."""
-    with asking(config, timeout=timeout) as asked:
-        return ends(asked, partitions)
+    with blocking_client(config, timeout=timeout) as client:
+        return ends(client, partitions)
 
 
 def partition_counts(
     config: Mapping[str, Any], topics: Iterable[str], *, timeout: float = DEFAULT_TIMEOUT
 ) -> Mapping[str, int]:
     """The number of partitions of each topic. Waits for a topic that does not exist, until time is up."""
-    with asking(config, timeout=timeout) as asked:
-        return {topic: len(asked.topic(topic).leaders) for topic in topics}
+    with blocking_client(config, timeout=timeout) as client:
+        return {topic: len(client.topic(topic).leaders) for topic in topics}
 
 
-def committed(asked: Asking, group: str, topic: str, partition: int) -> OffsetAndMetadata | None:
+def committed(client: BlockingClient, group: str, topic: str, partition: int) -> OffsetAndMetadata | None:
     """The offset that a group has committed for a partition; None if there is none."""
-    for found in _fetched(asked, group, {topic: [partition]}):
+    for found in _fetched(client, group, {topic: [partition]}):
         if found.offset >= 0:
             return OffsetAndMetadata(found.offset, found.metadata)
     return None
@@ -83,12 +83,12 @@ class GroupOffset:
     metadata: str
 
 
-def committed_by_group(asked: Asking, group: str) -> Sequence[GroupOffset]:
+def committed_by_group(client: BlockingClient, group: str) -> Sequence[GroupOffset]:
     """All committed offsets of a group."""
-    return [found for found in _fetched(asked, group, None) if found.offset >= 0]
+    return [found for found in _fetched(client, group, None) if found.offset >= 0]
 
 
-def _fetched(asked: Asking, group: str, partitions: Partitions | None) -> Sequence[GroupOffset]:
+def _fetched(client: BlockingClient, group: str, partitions: Partitions | None) -> Sequence[GroupOffset]:
     """Committed offsets of these partitions, or of all.
 
     With partitions it waits until no open transaction may change one of them.
@@ -112,8 +112,8 @@ def _fetched(asked: Asking, group: str, partitions: Partitions | None) -> Sequen
         return OffsetFetchRequest(group_id=group, topics=named, require_stable=stable and version >= _FIRST_STABLE)
 
     def one() -> OffsetFetchResponse:
-        answer: OffsetFetchResponse = asked.ask(
-            asked.coordinator(group, group=True),
+        answer: OffsetFetchResponse = client.ask(
+            client.coordinator(group, group=True),
             OFFSET_FETCH,
             content,
             floor=_FIRST_WITH_AN_ERROR,
@@ -121,7 +121,7 @@ def _fetched(asked: Asking, group: str, partitions: Partitions | None) -> Sequen
         )
         return answer
 
-    answer = asked.until_answered(group, one, _code_of_fetch)
+    answer = client.until_answered(group, one, _code_of_fetch)
     code = _code_of_fetch(answer)
     _check(code, f"read the offsets of group {quoted(group)}", right=needed(code, group=group))
     topics: Sequence[Any] = answer.groups[0].topics if answer.groups else answer.topics
@@ -137,34 +137,34 @@ def _fetched(asked: Asking, group: str, partitions: Partitions | None) -> Sequen
     ]
 
 
-def ends(asked: Asking, partitions: Partitions) -> Mapping[tuple[str, int], int]:
+def ends(client: BlockingClient, partitions: Partitions) -> Mapping[tuple[str, int], int]:
     """End offsets of partitions; asks their leaders one after the other."""
     found: dict[tuple[str, int], int] = {}
 
     def one() -> ErrorCode:
         code = ErrorCode.NONE
-        for node, missing in _by_leader(asked, partitions, found).items():
-            answer: ListOffsetsResponse = asked.ask(node, LIST_OFFSETS, partial(_latest, missing), floor=1)
+        for node, missing in _by_leader(client, partitions, found).items():
+            answer: ListOffsetsResponse = client.ask(node, LIST_OFFSETS, partial(_latest, missing), floor=1)
             for topic in answer.topics:
                 for each in topic.partitions:
                     if each.error_code:
                         code = error_code(each.error_code)
-                        asked.refresh()
+                        client.refresh()
                     else:
                         found[topic.name, each.partition_index] = each.offset
         return code
 
-    code = asked.until_answered("", one, lambda code: code)
+    code = client.until_answered("", one, lambda code: code)
     _check(code, f"read where {', '.join(partitions)} end")
     return found
 
 
 def _by_leader(
-    asked: Asking, partitions: Partitions, found: Mapping[tuple[str, int], int]
+    client: BlockingClient, partitions: Partitions, found: Mapping[tuple[str, int], int]
 ) -> Mapping[int, Sequence[tuple[str, int]]]:
     by_leader: dict[int, list[tuple[str, int]]] = {}
     for topic, numbers in partitions.items():
-        leaders = asked.topic(topic).leaders
+        leaders = client.topic(topic).leaders
         for number in numbers:
             if (topic, number) not in found:
                 by_leader.setdefault(leaders[number], []).append((topic, number))

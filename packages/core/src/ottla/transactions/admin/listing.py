@@ -1,6 +1,6 @@
 """State of all transactional ids with one prefix: open or ended transactions, and committed offsets of their groups.
 
-For people who investigate what a writer has done; changes nothing.
+For an operator who investigates a writer; changes nothing.
 """
 
 from __future__ import annotations
@@ -10,14 +10,8 @@ from typing import Any
 
 import attrs
 
-from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code
-from ottla.protocol.messages.list_transactions import (
-    LIST_TRANSACTIONS,
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
-from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, Asking, asking
-from ottla.transactions.admin.descriptions import described
+from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, BlockingClient, blocking_client
+from ottla.transactions.admin.descriptions import described, listed, partitions_of
 from ottla.transactions.admin.group_offsets import GroupOffset, committed_by_group
 
 
@@ -68,34 +62,19 @@ def survey(config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAULT_T
     Asks every broker; all have to be 3.0 or later. Raises UnsupportedVersionError, TransactionTimeoutError, or
     TransactionError when the cluster refuses.
     """
-    with asking(config, timeout=timeout) as asked:
-        return surveyed(asked, prefix)
+    with blocking_client(config, timeout=timeout) as client:
+        return surveyed(client, prefix)
 
 
-def surveyed(asked: Asking, prefix: str) -> Sequence[TransactionalId]:
+def surveyed(client: BlockingClient, prefix: str) -> Sequence[TransactionalId]:
     """`survey` over existing connections."""
-    ids = sorted({found for node in asked.brokers() for found in _listed(asked, node, prefix)})
-    found = [_inspected(asked, transactional_id) for transactional_id in ids]
+    ids = sorted({found for node in client.brokers() for found in listed(client, node, prefix, only_open=False)})
+    found = [_inspected(client, transactional_id) for transactional_id in ids]
     return sorted(filter(None, found), key=lambda each: not each.open)
 
 
-def _listed(asked: Asking, node: int, prefix: str) -> Sequence[str]:
-    def one() -> ListTransactionsResponse:
-        answer: ListTransactionsResponse = asked.ask(
-            node, LIST_TRANSACTIONS, lambda _version: ListTransactionsRequest()
-        )
-        return answer
-
-    answer = asked.until_answered("", one, lambda answer: error_code(answer.error_code))
-    code = error_code(answer.error_code)
-    if code is not ErrorCode.NONE:
-        error = BrokerError(code)
-        raise TransactionError(f"cannot list the transactions of broker {node}: {error}") from error
-    return [state.transactional_id for state in answer.transaction_states if state.transactional_id.startswith(prefix)]
-
-
-def _inspected(asked: Asking, transactional_id: str) -> TransactionalId | None:
-    state = described(asked, transactional_id)
+def _inspected(client: BlockingClient, transactional_id: str) -> TransactionalId | None:
+    state = described(client, transactional_id)
     if state is None:
         return None  # expired since it was listed
     return TransactionalId(
@@ -105,6 +84,6 @@ def _inspected(asked: Asking, transactional_id: str) -> TransactionalId | None:
         epoch=state.producer_epoch,
         started_ms=state.transaction_start_time_ms,
         timeout_ms=state.transaction_timeout_ms,
-        partitions=tuple((topic.topic, partition) for topic in state.topics for partition in topic.partitions),
-        offsets=tuple(committed_by_group(asked, transactional_id)),
+        partitions=partitions_of(state),
+        offsets=tuple(committed_by_group(client, transactional_id)),
     )

@@ -9,9 +9,9 @@ import attrs
 
 from ottla.protocol.messages.describe_transactions import TransactionState
 from ottla.recordbatch.stamp import ProducerId
-from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, Asking, asking
+from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, BlockingClient, blocking_client
 from ottla.transactions.admin.completion import Outcome, outcome_of
-from ottla.transactions.admin.descriptions import ONGOING, described, listed
+from ottla.transactions.admin.descriptions import ONGOING, described, listed, partitions_of
 from ottla.transactions.current_transaction import TXN_V2
 from ottla.transactions.requests import InitProducerId
 from ottla.transactions.transactional_requests import EndTxn
@@ -35,38 +35,38 @@ def leftovers(config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAUL
     Asks every broker; all have to be 3.0 or later. Raises UnsupportedVersionError, TransactionTimeoutError, or
     TransactionError when the cluster refuses.
     """
-    with asking(config, timeout=timeout) as asked:
-        return found(asked, prefix)
+    with blocking_client(config, timeout=timeout) as client:
+        return found(client, prefix)
 
 
-def found(asked: Asking, prefix: str) -> Sequence[Leftover]:
+def found(client: BlockingClient, prefix: str) -> Sequence[Leftover]:
     """`leftovers` over existing connections."""
-    ids = {name for node in asked.brokers() for name in listed(asked, node, prefix)}
-    states = [described(asked, name) for name in sorted(ids)]
+    ids = {name for node in client.brokers() for name in listed(client, node, prefix, only_open=True)}
+    states = [described(client, name) for name in sorted(ids)]
     still = [_leftover(state) for state in states if state is not None and state.transaction_state == ONGOING]
     return sorted(still, key=lambda leftover: leftover.started_ms)
 
 
 def abort(config: Mapping[str, Any], leftover: Leftover, *, timeout: float = DEFAULT_TIMEOUT) -> Outcome:
     """Abort exactly this transaction, and fence its producer; a later transaction of the same id stays."""
-    with asking(config, timeout=timeout) as asked:
-        return aborted(asked, leftover)
+    with blocking_client(config, timeout=timeout) as client:
+        return aborted(client, leftover)
 
 
-def aborted(asked: Asking, leftover: Leftover) -> Outcome:
+def aborted(client: BlockingClient, leftover: Leftover) -> Outcome:
     """`abort` over existing connections."""
     owner = ProducerId(id=leftover.producer_id, epoch=leftover.epoch)
-    asked.coordinator(leftover.transactional_id)
-    txn_v2 = asked.level() >= TXN_V2
+    client.coordinator(leftover.transactional_id)
+    txn_v2 = client.level() >= TXN_V2
     end = EndTxn(transactional_id=leftover.transactional_id, owner=owner, commit=False, txn_v2=txn_v2)
-    _answer, code = asked.run(end, leftover.transactional_id)
+    _answer, code = client.run(end, leftover.transactional_id)
     outcome = outcome_of(code, commit=False, open_before=True)
     if outcome is Outcome.ABORTED and not txn_v2:
         # EndTxn left the epoch as it was, so the producer that has this epoch could write again.
         next_epoch = InitProducerId(
             transactional_id=leftover.transactional_id, timeout_ms=leftover.timeout_ms, current=owner
         )
-        asked.run(next_epoch, leftover.transactional_id)
+        client.run(next_epoch, leftover.transactional_id)
     return outcome
 
 
@@ -77,5 +77,5 @@ def _leftover(state: TransactionState) -> Leftover:
         epoch=state.producer_epoch,
         started_ms=state.transaction_start_time_ms,
         timeout_ms=state.transaction_timeout_ms,
-        partitions=tuple((topic.topic, partition) for topic in state.topics for partition in topic.partitions),
+        partitions=partitions_of(state),
     )

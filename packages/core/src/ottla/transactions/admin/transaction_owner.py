@@ -16,7 +16,7 @@ from ottla.errors import BrokerError, ErrorCode, ProducerFencedError, Transactio
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
 from ottla.recordbatch.stamp import ProducerId
 from ottla.transactions.admin.acl_hints import needed
-from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, Asking, asking
+from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, BlockingClient, blocking_client
 from ottla.transactions.admin.completion import Outcome, outcome_of
 from ottla.transactions.current_transaction import TXN_V2
 from ottla.transactions.error_actions import TRANSACTION_ERROR_ACTIONS, TransactionErrorAction
@@ -39,8 +39,8 @@ class Ended:
 @contextmanager
 def sharing(config: Mapping[str, Any], *, timeout: float = DEFAULT_TIMEOUT) -> Iterator[Sharing]:
     """A `Sharing` for the `with` block, with *timeout* seconds in all; *config* is a producer's configuration."""
-    with asking(config, timeout=timeout) as asked:
-        yield Sharing(asked)
+    with blocking_client(config, timeout=timeout) as client:
+        yield Sharing(client)
 
 
 class Sharing:
@@ -50,8 +50,8 @@ class Sharing:
     ProducerFencedError when another owner has the id; TransactionError when the cluster refuses.
     """
 
-    def __init__(self, asked: Asking) -> None:
-        self._asked = asked
+    def __init__(self, client: BlockingClient) -> None:
+        self._client = client
 
     def open(
         self,
@@ -72,7 +72,7 @@ class Sharing:
             transactional_id=transactional_id,
             producer_id=answer.producer_id,
             epoch=answer.producer_epoch,
-            level=self._asked.level(),
+            level=self._client.level(),
         )
 
     def commit_offsets(self, shared: SharedTransaction, offsets: Mapping[Any, Any], group_metadata: Any) -> None:
@@ -91,11 +91,11 @@ class Sharing:
         )
 
         def one() -> TxnOffsetCommitResponse:
-            node = self._asked.coordinator(group, group=True)
-            answer: TxnOffsetCommitResponse = self._asked.send(node, request)
+            node = self._client.coordinator(group, group=True)
+            answer: TxnOffsetCommitResponse = self._client.send(node, request)
             return answer
 
-        code = _worst(self._asked.until_answered(group, one, _worst))
+        code = _worst(self._client.until_answered(group, one, _worst))
         right = needed(code, group=group, read=sorted({topic for topic, _partition in offsets}))
         self._check(request, code, shared.transactional_id, right=right)
 
@@ -110,7 +110,7 @@ class Sharing:
             commit=commit,
             txn_v2=shared.level >= TXN_V2,
         )
-        answer, code = self._asked.run(request, shared.transactional_id)
+        answer, code = self._client.run(request, shared.transactional_id)
         outcome = outcome_of(code, commit=commit, open_before=True)
         if outcome is Outcome.FENCED:
             raise _fenced(code, shared.transactional_id)
@@ -120,7 +120,7 @@ class Sharing:
         return Ended(outcome=outcome, following=following)
 
     def _run(self, request: CoordinatorRequest, transactional_id: str) -> Any:
-        answer, code = self._asked.run(request, transactional_id)
+        answer, code = self._client.run(request, transactional_id)
         self._check(request, code, transactional_id)
         return answer
 

@@ -21,7 +21,7 @@ from ottla.errors import (
 from ottla.protocol.messages.describe_transactions import TransactionState
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.transactions import Leftover, Outcome, PreparedTransaction
-from ottla.transactions.admin.blocking_client import Asking
+from ottla.transactions.admin.blocking_client import BlockingClient
 from ottla.transactions.admin.completion import ended
 from ottla.transactions.admin.connect import connect
 from ottla.transactions.admin.descriptions import ONGOING, described_together, listed
@@ -71,8 +71,8 @@ class KafkaClusterClient:
         self._lookup = LedgerLookup(settings)
         self._place: LedgerPartition | None = None
         self._longest_ms: int | None = None
-        self._asked = Asking(self._connections, timeout=PATIENCE)
-        self._asked_since = self._connections.clock()
+        self._client = BlockingClient(self._connections, timeout=PATIENCE)
+        self._client_since = self._connections.clock()
 
     def close(self) -> None:
         """Close the connections."""
@@ -83,7 +83,7 @@ class KafkaClusterClient:
         if self._longest_ms is None:
             if self._settings.two_phase:
                 self._check_two_phase()
-            response = [self._allowed_by(node) for node in self._asking().brokers()]
+            response = [self._allowed_by(node) for node in self._blocking_client().brokers()]
             self._longest_ms = min((each for each in response if each is not None), default=USUAL_MAXIMUM_MS)
         wanted = self._settings.timeout_ms
         if wanted is None:
@@ -97,54 +97,54 @@ class KafkaClusterClient:
 
     def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[Open]:
         """See `ClusterClient`."""
-        asked = self._asking()
-        ids = {each for node in asked.brokers() for each in self._listed(node, name)}
+        client = self._blocking_client()
+        ids = {each for node in client.brokers() for each in self._listed(node, name)}
         mine = sorted(each for each in ids if each not in but and is_task_id(name, each))
-        states = described_together(asked, mine)
+        states = described_together(client, mine)
         return [_open(state) for state in states if state is not None and state.transaction_state == ONGOING]
 
     def take_lease(self, name: str) -> Lease:
         """See `ClusterClient`. Creates the ledger topic when it is missing."""
-        asked = self._asking()
-        self._where(asked, name)
+        client = self._blocking_client()
+        self._where(client, name)
         transactional_id = lease_id(name)
         timeout_ms = min(LEDGER_TIMEOUT_MS, self.timeout_ms())
         request = InitProducerId(transactional_id=transactional_id, timeout_ms=timeout_ms)
         with _naming_rights(name):
-            self._lookup.before_lease(asked)
-            answer, code = asked.run(request, transactional_id)
+            self._lookup.before_lease(client)
+            answer, code = client.run(request, transactional_id)
             if code is not ErrorCode.NONE:
                 raise TransactionError(
                     f"the ledger of {name!r} cannot be taken over: {BrokerError(code)}"
                 ) from BrokerError(code)
         self._lookup.leased(answer.producer_id)
-        return Lease(name=name, producer_id=answer.producer_id, epoch=answer.producer_epoch, level=asked.level())
+        return Lease(name=name, producer_id=answer.producer_id, epoch=answer.producer_epoch, level=client.level())
 
     def ledger(self, name: str) -> Ledger:
         """See `ClusterClient`."""
-        asked = self._asking()
-        place = self._where(asked, name)
+        client = self._blocking_client()
+        place = self._where(client, name)
         with _naming_rights(name):
-            return self._lookup.read(asked, place)
+            return self._lookup.read(client, place)
 
     def append(self, lease: Lease, entry: Entry | None) -> Lease:
         """See `ClusterClient`."""
-        asked, settings = self._asking(), self._settings
-        place, forgotten = self._where(asked, lease.name), FORGOTTEN if settings.earlier else None
+        client, settings = self._blocking_client(), self._settings
+        place, forgotten = self._where(client, lease.name), FORGOTTEN if settings.earlier else None
         value = forgotten if entry is None else entry.to_bytes()
-        after = write_entry(asked, place, lease, value)
+        after = write_entry(client, place, lease, value)
         if settings.shared and after.producer_id != lease.producer_id:
             # The producer id has used all its epochs, and a later driver knows only the new producer id.
-            after = write_entry(asked, place, after, value)
+            after = write_entry(client, place, after, value)
         if self._lookup.taken_over_from is not None:
-            after = self._close_earlier(asked, self._lookup.taken_over_from, after)
+            after = self._close_earlier(client, self._lookup.taken_over_from, after)
             self._lookup.taken_over_from = None
         return after
 
-    def _close_earlier(self, asked: Asking, place: LedgerPartition, lease: Lease) -> Lease:
+    def _close_earlier(self, client: BlockingClient, place: LedgerPartition, lease: Lease) -> Lease:
         """Keep drivers of earlier versions from continuing with an entry that was taken over from their topic."""
         try:
-            after = write_entry(asked, place, attrs.evolve(lease, sequence=0), MOVED)
+            after = write_entry(client, place, attrs.evolve(lease, sequence=0), MOVED)
         except OttlaError as error:
             _log.warning(
                 "the ledger of %r is in the topic %r from now on. A driver of an earlier version would not know: %s",
@@ -158,13 +158,13 @@ class KafkaClusterClient:
 
     def statuses(self, transactions: Sequence[PreparedTransaction]) -> Sequence[TransactionStatus]:
         """See `ClusterClient`."""
-        asked = self._asking()
-        states = described_together(asked, [each.transactional_id for each in transactions])
-        return [_status(asked, each, state) for each, state in zip(transactions, states, strict=True)]
+        client = self._blocking_client()
+        states = described_together(client, [each.transactional_id for each in transactions])
+        return [_status(client, each, state) for each, state in zip(transactions, states, strict=True)]
 
     def end(self, prepared: PreparedTransaction, *, commit: bool) -> Outcome:
         """See `ClusterClient`."""
-        return ended(self._asking(), prepared, commit=commit, open_before=True)
+        return ended(self._blocking_client(), prepared, commit=commit, open_before=True)
 
     def abort(self, found: Open) -> None:
         """See `ClusterClient`."""
@@ -176,12 +176,12 @@ class KafkaClusterClient:
             timeout_ms=found.timeout_ms,
             partitions=(),
         )
-        aborted(self._asking(), leftover)
+        aborted(self._blocking_client(), leftover)
 
     def _listed(self, node: int, name: str) -> Sequence[str]:
         """Return one broker's ids; none if it is down, because other brokers then coordinate its transactions."""
         try:
-            return listed(self._briefly(), node, f"{name}/")
+            return listed(self._briefly(), node, f"{name}/", only_open=True)
         except UnsupportedVersionError as error:
             raise UnsupportedVersionError(
                 "exactly-once needs brokers of 3.0 or later, which describe their transactions"
@@ -200,7 +200,7 @@ class KafkaClusterClient:
 
     def _check_two_phase(self) -> None:
         """Raise LedgerMismatchError for a broker that cannot keep prepared transactions without a time-out."""
-        for node in self._asking().brokers():
+        for node in self._blocking_client().brokers():
             with contextlib.suppress(TransactionTimeoutError):  # it is down
                 self._briefly().offers(node, INIT_PRODUCER_ID)
             versions = self._connections.client.offered(node, INIT_PRODUCER_ID)
@@ -210,22 +210,22 @@ class KafkaClusterClient:
                     f"broker {node} offers {versions[1]} at most; leave the option out"
                 )
 
-    def _briefly(self) -> Asking:
+    def _briefly(self) -> BlockingClient:
         """Requests with a short timeout, for answers that are not essential and that every broker must give."""
-        return Asking(self._connections, timeout=BRIEFLY)
+        return BlockingClient(self._connections, timeout=BRIEFLY)
 
-    def _where(self, asked: Asking, name: str) -> LedgerPartition:
+    def _where(self, client: BlockingClient, name: str) -> LedgerPartition:
         if self._place is None:
-            self._place = self._settings.topic.partition(asked, name)
+            self._place = self._settings.topic.partition(client, name)
             check_writers(self._briefly(), self._settings)
         return self._place
 
-    def _asking(self) -> Asking:
+    def _blocking_client(self) -> BlockingClient:
         """Requests that share a deadline and the coordinators that they found, for some seconds."""
         now = self._connections.clock()
-        if now - self._asked_since > ONE_AFTER_ANOTHER:
-            self._asked, self._asked_since = Asking(self._connections, timeout=PATIENCE), now
-        return self._asked
+        if now - self._client_since > ONE_AFTER_ANOTHER:
+            self._client, self._client_since = BlockingClient(self._connections, timeout=PATIENCE), now
+        return self._client
 
 
 @contextlib.contextmanager
@@ -249,7 +249,7 @@ def _open(state: TransactionState) -> Open:
     )
 
 
-def _status(asked: Asking, prepared: PreparedTransaction, state: TransactionState | None) -> TransactionStatus:
+def _status(client: BlockingClient, prepared: PreparedTransaction, state: TransactionState | None) -> TransactionStatus:
     """Return the outcome that the coordinator reports; EndTxn returns that of an ended transaction unchanged."""
     if state is None:
         return TransactionStatus(outcome=TransactionOutcome.UNKNOWN)
@@ -261,7 +261,7 @@ def _status(asked: Asking, prepared: PreparedTransaction, state: TransactionStat
         return TransactionStatus(
             outcome=TransactionOutcome.OPEN, remaining=1 - age_ms / max(1, state.transaction_timeout_ms)
         )
-    return TransactionStatus(outcome=_OUTCOMES[ended(asked, prepared, commit=True, open_before=False)])
+    return TransactionStatus(outcome=_OUTCOMES[ended(client, prepared, commit=True, open_before=False)])
 
 
 _OUTCOMES: Final = {

@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from ottla.errors import BrokerError, ErrorCode, error_code
-from ottla.transactions.admin.blocking_client import Asking
+from ottla.transactions.admin.blocking_client import BlockingClient
 from ottla.transactions.admin.descriptions import described as described_transaction
 from ottla_spark.exactly_once.ledger.entry import Ledger
 from ottla_spark.exactly_once.ledger.lease import lease_id
@@ -53,10 +53,10 @@ class LedgerLookup:
         self._reader = LedgerReader(self.settings.name)
         self._earlier = LedgerReader(self.settings.name)
 
-    def before_lease(self, asked: Asking) -> None:
+    def before_lease(self, client: BlockingClient) -> None:
         """Learn the lease's current producer id, which taking the lease may replace."""
         if self.settings.shared or (self.settings.earlier and not self._reader.answered):
-            found = described_transaction(asked, lease_id(self.settings.name))
+            found = described_transaction(client, lease_id(self.settings.name))
             if found is not None and found.producer_id >= 0:
                 self.lease_ids.add(found.producer_id)
 
@@ -65,28 +65,28 @@ class LedgerLookup:
         self.lease_ids.add(producer_id)
         self._holder, self._just_leased = producer_id, True
 
-    def read(self, asked: Asking, place: LedgerPartition | None) -> Ledger:
+    def read(self, client: BlockingClient, place: LedgerPartition | None) -> Ledger:
         """Read the name's ledger from its own topic; *place* is None when that topic does not exist yet."""
         timeout = 0.0 if self._just_leased else _PATIENCE
         if not self._just_leased:
-            self.before_lease(asked)
+            self.before_lease(client)
         self._just_leased, end = False, -1
         if place is not None:
             believed = self.lease_ids if self.settings.shared and not self.settings.believe_all else None
-            scan = self._reader.read(asked, place, lease_ids=believed, timeout=timeout)
+            scan = self._reader.read(client, place, lease_ids=believed, timeout=timeout)
             end = self._reader.end
             if scan.answered or scan.foreign_entry is not None or not self.settings.earlier:
                 moved = self.settings.shared and -1 not in (self._holder, scan.written_by)
                 return self._ledger(scan, place, end=end, restate=moved and scan.written_by != self._holder)
-        return self._of_earlier_version(asked, end=end)
+        return self._of_earlier_version(client, end=end)
 
-    def _of_earlier_version(self, asked: Asking, *, end: int) -> Ledger:
+    def _of_earlier_version(self, client: BlockingClient, *, end: int) -> Ledger:
         """Read the name's ledger from the topic that earlier versions shared."""
         nothing = Ledger(last=None, end=end)
         topic = self.settings.earlier
         if not topic:
             return nothing
-        found = described(asked, topic)
+        found = described(client, topic)
         code = error_code(found.topics[0].error_code)
         if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return nothing
@@ -100,10 +100,10 @@ class LedgerLookup:
                 BrokerError(code),
             )
             return nothing
-        count = len(existing(asked, topic).topics[0].partitions)
+        count = len(existing(client, topic).topics[0].partitions)
         place = LedgerPartition(topic=topic, partition=partition_of(self.settings.name, count))
         ids = None if self.settings.believe_all else self.lease_ids
-        scan = self._earlier.read(asked, place, lease_ids=ids)
+        scan = self._earlier.read(client, place, lease_ids=ids)
         self.taken_over_from = place if scan.last is not None else None
         return self._ledger(scan, place, end=end, restate=scan.last is not None)
 

@@ -9,7 +9,7 @@ import attrs
 
 from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code
 from ottla.protocol import METADATA, Message, MetadataRequest, MetadataRequestTopic, MetadataResponse
-from ottla.transactions.admin.blocking_client import Asking
+from ottla.transactions.admin.blocking_client import BlockingClient
 from ottla_spark.exactly_once.acl_hints import lacking
 
 _FIRST_WITHOUT_CREATION: Final = 4
@@ -25,7 +25,7 @@ class LedgerPartition:
 
     def ask(
         self,
-        asked: Asking,
+        client: BlockingClient,
         message: Message[Any, Any],
         content: Callable[[int], Any],
         *,
@@ -39,13 +39,13 @@ class LedgerPartition:
         """
 
         def one() -> Any:
-            node, self._leader = self._known(asked), -1
-            found = of(asked.ask(node, message, content, floor=floor, ceiling=ceiling))
+            node, self._leader = self._known(client), -1
+            found = of(client.ask(node, message, content, floor=floor, ceiling=ceiling))
             if error_code(found.error_code) is ErrorCode.NONE:
                 self._leader = node
             return found
 
-        found = asked.until_answered("", one, lambda found: error_code(found.error_code))
+        found = client.until_answered("", one, lambda found: error_code(found.error_code))
         return found, error_code(found.error_code)
 
     def refused(self, code: ErrorCode, what: str, *, right: str) -> TransactionError:
@@ -56,23 +56,23 @@ class LedgerPartition:
         refusal.__cause__ = error
         return refusal
 
-    def _known(self, asked: Asking) -> int:
+    def _known(self, client: BlockingClient) -> int:
         if self._leader >= 0:
             return self._leader
-        partitions = existing(asked, self.topic).topics[0].partitions
+        partitions = existing(client, self.topic).topics[0].partitions
         return next(each.leader_id for each in partitions if each.partition_index == self.partition)
 
 
-def described(asked: Asking, topic: str) -> MetadataResponse:
+def described(client: BlockingClient, topic: str) -> MetadataResponse:
     """Return a broker's metadata of a topic without creating the topic."""
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
-    answer: MetadataResponse = asked.ask(None, METADATA, lambda _version: request, floor=_FIRST_WITHOUT_CREATION)
+    answer: MetadataResponse = client.ask(None, METADATA, lambda _version: request, floor=_FIRST_WITHOUT_CREATION)
     return answer
 
 
-def existing(asked: Asking, topic: str) -> MetadataResponse:
+def existing(client: BlockingClient, topic: str) -> MetadataResponse:
     """Return a topic's metadata once the topic exists and every partition has a leader."""
-    found = asked.until_answered("", lambda: described(asked, topic), _code_of)
+    found = client.until_answered("", lambda: described(client, topic), _code_of)
     code = _code_of(found)
     if code is not ErrorCode.NONE:
         error = BrokerError(code)

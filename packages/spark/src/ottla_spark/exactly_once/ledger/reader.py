@@ -31,7 +31,7 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from ottla.transactions.admin.blocking_client import Asking
+from ottla.transactions.admin.blocking_client import BlockingClient
 from ottla_spark.exactly_once.ledger.batches import split
 from ottla_spark.exactly_once.ledger.partition import LedgerPartition
 from ottla_spark.exactly_once.ledger.scan import LedgerScan
@@ -62,23 +62,23 @@ class LedgerReader:
         return self._scan is not None and self._scan.answered
 
     def read(
-        self, asked: Asking, place: LedgerPartition, *, lease_ids: Collection[int] | None, timeout: float = 0.0
+        self, client: BlockingClient, place: LedgerPartition, *, lease_ids: Collection[int] | None, timeout: float = 0.0
     ) -> LedgerScan:
         """Read up to the current end. Only entries of these producer ids count; None: those of all.
 
         Waits up to *timeout* seconds for the marker of an entry whose transaction is open.
         """
-        self.end = _offset(asked, place, LATEST)
+        self.end = _offset(client, place, LATEST)
         ids = None if lease_ids is None else frozenset(lease_ids)
         scan = self._scan
         # Compaction may remove a marker together with the entry that it ended, so an entry without one is read again.
         # If the end is before the position, the topic was created again or its newest records were lost.
         if scan is None or scan.unsettled or ids != self._lease_ids or self._position > self.end:
             scan = self._scan = LedgerScan(self.name, (lambda _id: True) if ids is None else ids.__contains__)
-            self._position, self._lease_ids = _offset(asked, place, EARLIEST), ids
+            self._position, self._lease_ids = _offset(client, place, EARLIEST), ids
         deadline = time.monotonic() + timeout
         while self._position < self.end or (scan.unsettled and time.monotonic() < deadline):
-            for batch in split(_fetch(asked, place, self._position).records or b""):
+            for batch in split(_fetch(client, place, self._position).records or b""):
                 if batch.last_offset >= self._position:
                     scan.take(batch)
                     self._position = batch.last_offset + 1
@@ -98,7 +98,7 @@ class LedgerReader:
             )
 
 
-def _offset(asked: Asking, place: LedgerPartition, which: int) -> int:
+def _offset(client: BlockingClient, place: LedgerPartition, which: int) -> int:
     request = ListOffsetsRequest(
         replica_id=_A_CLIENT,
         topics=[
@@ -109,7 +109,7 @@ def _offset(asked: Asking, place: LedgerPartition, which: int) -> int:
     )
 
     found, code = place.ask(
-        asked,
+        client,
         LIST_OFFSETS,
         lambda _version: request,
         of=lambda answer: answer.topics[0].partitions[0],
@@ -121,7 +121,7 @@ def _offset(asked: Asking, place: LedgerPartition, which: int) -> int:
     return offset
 
 
-def _fetch(asked: Asking, place: LedgerPartition, position: int) -> PartitionData:
+def _fetch(client: BlockingClient, place: LedgerPartition, position: int) -> PartitionData:
     request = FetchRequest(
         max_wait_ms=_WAIT_MS,
         min_bytes=1,
@@ -137,7 +137,7 @@ def _fetch(asked: Asking, place: LedgerPartition, position: int) -> PartitionDat
     )
 
     found, code = place.ask(
-        asked, FETCH, lambda _version: request, of=_of, floor=_FIRST_WITH_ISOLATION, ceiling=_LAST_WITH_NAMES
+        client, FETCH, lambda _version: request, of=_of, floor=_FIRST_WITH_ISOLATION, ceiling=_LAST_WITH_NAMES
     )
     if code is not ErrorCode.NONE:
         raise place.refused(code, "it cannot be read", right="Read")

@@ -22,7 +22,7 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from ottla.protocol.messages.describe_configs import TOPIC
-from ottla.transactions.admin.blocking_client import Asking
+from ottla.transactions.admin.blocking_client import BlockingClient
 from ottla_spark.exactly_once.acl_hints import lacking
 from ottla_spark.exactly_once.broker_limits import setting
 from ottla_spark.exactly_once.errors import LedgerMismatchError
@@ -70,26 +70,26 @@ class LedgerTopic:
     partitions: int
     replication: int
 
-    def partition(self, asked: Asking, name: str) -> LedgerPartition:
+    def partition(self, client: BlockingClient, name: str) -> LedgerPartition:
         """Return the partition of a name; create the topic if it is missing."""
-        found = described(asked, self.name)
+        found = described(client, self.name)
         if error_code(found.topics[0].error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            self._create(asked, controller=found.controller_id)
+            self._create(client, controller=found.controller_id)
         else:
-            self._check(asked)
-        count = len(existing(asked, self.name).topics[0].partitions)
+            self._check(client)
+        count = len(existing(client, self.name).topics[0].partitions)
         return LedgerPartition(topic=self.name, partition=partition_of(name, count))
 
-    def _check(self, asked: Asking) -> None:
+    def _check(self, client: BlockingClient) -> None:
         """Raise LedgerMismatchError for a topic that deletes entries after some time."""
-        found = setting(asked, None, kind=TOPIC, of=self.name, name="cleanup.policy")
+        found = setting(client, None, kind=TOPIC, of=self.name, name="cleanup.policy")
         if found is not None and found != "compact":
             raise LedgerMismatchError(
                 f"the ledger topic {self.name!r} has cleanup.policy={printable(found)}: entries would be deleted, "
                 "and batches come again. Set it to compact, or name another topic in the option ledger.topic"
             )
 
-    def _create(self, asked: Asking, *, controller: int) -> None:
+    def _create(self, client: BlockingClient, *, controller: int) -> None:
         topic = CreatableTopic(
             name=self.name,
             num_partitions=self.partitions,
@@ -100,17 +100,17 @@ class LedgerTopic:
         node = [controller]
 
         def one() -> Any:
-            answer = asked.ask(
+            answer = client.ask(
                 node[0] if node[0] >= 0 else None,
                 CREATE_TOPICS,
                 lambda _version: request,
                 floor=_FIRST_WITH_DEFAULTS if self.replication < 0 else 0,
             )
             if error_code(answer.topics[0].error_code) is ErrorCode.NOT_CONTROLLER:
-                node[0] = described(asked, self.name).controller_id
+                node[0] = described(client, self.name).controller_id
             return answer.topics[0]
 
-        result = asked.until_answered("", one, lambda found: error_code(found.error_code))
+        result = client.until_answered("", one, lambda found: error_code(found.error_code))
         code = error_code(result.error_code)
         if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             error = BrokerError(code)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.errors import BrokerError, ErrorCode, OttlaError, error_code, printable
-from ottla.transactions.admin.blocking_client import Asking
+from ottla.transactions.admin.blocking_client import BlockingClient
 from ottla_spark.exactly_once.describe_acls import (
     ALL,
     ALLOW,
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 _ANYBODY: Final = "User:*"
 
 
-def check_writers(asked: Asking, settings: Settings) -> Sequence[str]:
+def check_writers(client: BlockingClient, settings: Settings) -> Sequence[str]:
     """Log which others may write to the ledger topic of a name, and return them; none if the ACLs cannot be read."""
     topic = settings.topic.name
     if settings.shared:
@@ -42,7 +42,7 @@ def check_writers(asked: Asking, settings: Settings) -> Sequence[str]:
             settings.name,
         )
         return ()
-    found = other_writers(asked, topic, transactional_id=lease_id(settings.name))
+    found = other_writers(client, topic, transactional_id=lease_id(settings.name))
     if found:
         _log.warning(
             "%s may write to the ledger topic %r and not under the prefix of %r: entries from there can make this "
@@ -54,11 +54,11 @@ def check_writers(asked: Asking, settings: Settings) -> Sequence[str]:
     return found
 
 
-def other_writers(asked: Asking, topic: str, *, transactional_id: str) -> Sequence[str]:
+def other_writers(client: BlockingClient, topic: str, *, transactional_id: str) -> Sequence[str]:
     """Return the principals that may write to the topic but not with the transactional id; none if not readable."""
     try:
-        mine = _writers(asked, TRANSACTIONAL_ID, transactional_id)
-        writers = _writers(asked, TOPIC, topic)
+        mine = _writers(client, TRANSACTIONAL_ID, transactional_id)
+        writers = _writers(client, TOPIC, topic)
     except OttlaError as error:
         _log.info("the access list of the ledger topic %r cannot be read: %s", topic, error)
         return ()
@@ -67,7 +67,7 @@ def other_writers(asked: Asking, topic: str, *, transactional_id: str) -> Sequen
     return sorted(printable(each) for each in writers - mine)
 
 
-def _writers(asked: Asking, kind: int, name: str) -> frozenset[str]:
+def _writers(client: BlockingClient, kind: int, name: str) -> frozenset[str]:
     request = DescribeAclsRequest(
         resource_type_filter=kind,
         resource_name_filter=name,
@@ -78,10 +78,10 @@ def _writers(asked: Asking, kind: int, name: str) -> frozenset[str]:
     )
 
     def one() -> DescribeAclsResponse:
-        answer: DescribeAclsResponse = asked.ask(None, DESCRIBE_ACLS, lambda _version: request)
+        answer: DescribeAclsResponse = client.ask(None, DESCRIBE_ACLS, lambda _version: request)
         return answer
 
-    answer = asked.until_answered("", one, lambda answer: error_code(answer.error_code))
+    answer = client.until_answered("", one, lambda answer: error_code(answer.error_code))
     code = error_code(answer.error_code)
     if code is ErrorCode.SECURITY_DISABLED:
         return frozenset()  # no authorizer: every user may do everything

@@ -17,7 +17,7 @@ from ottla.recordbatch.number_columns import Timestamps
 from ottla.recordbatch.records_v2 import encode_records
 from ottla.recordbatch.stamp import ProducerId
 from ottla.recordbatch.v2 import batch_header
-from ottla.transactions.admin.blocking_client import Asking
+from ottla.transactions.admin.blocking_client import BlockingClient
 from ottla.transactions.current_transaction import TXN_V2
 from ottla.transactions.requests import CoordinatorRequest
 from ottla.transactions.transactional_requests import AddPartitionsToTxn, EndTxn
@@ -30,7 +30,7 @@ from ottla_spark.exactly_once.ledger.partition import LedgerPartition
 _TIMEOUT_MS: Final = 30_000
 _ALL_REPLICAS: Final = -1
 _FIRST_WITH_TRANSACTIONS: Final = 3
-_LAST_OF_OLD: Final = 11
+_LAST_PRODUCE_OF_V1: Final = 11
 _LAST_WITH_NAMES: Final = 12
 _ROOM_FOR_A_KEY: Final = 64 * 1024
 _LOST: Final = frozenset(
@@ -44,7 +44,7 @@ _LOST: Final = frozenset(
 )
 
 
-def write_entry(asked: Asking, place: LedgerPartition, lease: Lease, value: bytes | None) -> Lease:
+def write_entry(client: BlockingClient, place: LedgerPartition, lease: Lease, value: bytes | None) -> Lease:
     """Write an entry, committed; return the lease to use next. After LeaseLostError the entry may be written or not."""
     if value is not None and len(value) > LARGEST_ENTRY - _ROOM_FOR_A_KEY:
         raise LedgerMismatchError(
@@ -58,7 +58,7 @@ def write_entry(asked: Asking, place: LedgerPartition, lease: Lease, value: byte
         coordinator_request = AddPartitionsToTxn(lease.transactional_id, owner, [(place.topic, place.partition)])
         _check(
             lease,
-            _joined(asked, coordinator_request, lease.transactional_id),
+            _joined(client, coordinator_request, lease.transactional_id),
             "join its transaction",
             right=transactions,
         )
@@ -74,33 +74,33 @@ def write_entry(asked: Asking, place: LedgerPartition, lease: Lease, value: byte
         ],
     )
     _found, code = place.ask(
-        asked,
+        client,
         PRODUCE,
         lambda _version: request,
         of=lambda answer: answer.responses[0].partition_responses[0],
         floor=_LAST_WITH_NAMES if txn_v2 else _FIRST_WITH_TRANSACTIONS,
-        ceiling=_LAST_WITH_NAMES if txn_v2 else _LAST_OF_OLD,
+        ceiling=_LAST_WITH_NAMES if txn_v2 else _LAST_PRODUCE_OF_V1,
     )
     if code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # written by an attempt whose answer was lost
         _check(lease, code, "be written", right=f"Write for topic {place.topic!r}")
     end = EndTxn(transactional_id=lease.transactional_id, owner=owner, commit=True, txn_v2=txn_v2)
-    answer, code = asked.run(end, lease.transactional_id)
+    answer, code = client.run(end, lease.transactional_id)
     _check(lease, code, "be committed", right=transactions)
     if answer.producer_id >= 0:
         return attrs.evolve(lease, producer_id=answer.producer_id, epoch=answer.producer_epoch, sequence=0)
     return attrs.evolve(lease, sequence=lease.sequence + 1)
 
 
-def _joined(asked: Asking, request: CoordinatorRequest, transactional_id: str) -> ErrorCode:
+def _joined(client: BlockingClient, request: CoordinatorRequest, transactional_id: str) -> ErrorCode:
     """Add the partition to the transaction and return the error code."""
 
     def one() -> Any:
-        return asked.send(asked.coordinator(transactional_id), request)
+        return client.send(client.coordinator(transactional_id), request)
 
     def code(answer: Any) -> ErrorCode:
         return error_code(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
 
-    return code(asked.until_answered(transactional_id, one, code))
+    return code(client.until_answered(transactional_id, one, code))
 
 
 def _check(lease: Lease, code: ErrorCode, what: str, *, right: str) -> None:
