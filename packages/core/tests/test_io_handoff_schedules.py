@@ -84,14 +84,14 @@ class Model:
 
     def _complete(self, batch: Batch) -> None:
         self.completed.append(batch)
-        if not self.handoff.defer(lambda: self._call_back(batch)):
-            self._call_back(batch)
+        if not self.handoff.defer(lambda: self._run_callback(batch)):
+            self._run_callback(batch)
         self.schedule.switch()
         self.incomplete.discard(batch)
         self.schedule.switch()
         batch.outcome, batch.ended_at = "acknowledged", self.schedule.now
 
-    def _call_back(self, batch: Batch) -> None:
+    def _run_callback(self, batch: Batch) -> None:
         self.deferred.append((batch, threading.get_ident()))
 
     # Threads
