@@ -1,4 +1,4 @@
-"""What holds for every test of the tree: its time limit."""
+"""The time limit of every test of the tree."""
 
 from time_limits import pytest_collection_modifyitems
 

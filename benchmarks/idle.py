@@ -44,7 +44,7 @@ class Cost:
 
     @property
     def wakeups_per_second(self) -> float:
-        """How often threads of this process woke in a second."""
+        """The number of wake-ups of this process's threads in a second."""
         return self.wakeups / self.seconds
 
 

@@ -1,4 +1,4 @@
-"""What a reporter of errors would send: the local variables of our frames, walked as such programs walk them."""
+"""Local variables of our frames, collected as error reporters collect them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def found_in_frames(error: BaseException, secrets: Collection[str]) -> set[str]:
 
 
 def our_frames(error: BaseException) -> int:
-    """How many there are: a walk through none finds nothing."""
+    """Their number: a search through none would find nothing."""
     return sum("/src/ottla" in frame.f_code.co_filename for each in _chain(error) for frame in _frames(each))
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the exactly-once ledger share: settings of a prefix, transactions of its tasks, and entries."""
+"""Shared parts of the exactly-once ledger's tests: settings of a prefix, transactions of its tasks, and entries."""
 
 from __future__ import annotations
 

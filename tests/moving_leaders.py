@@ -21,7 +21,7 @@ from ottla_testkit.processes.free_ports import HOST, free_ports
 from ottla_testkit.proxy import CuttingProxy
 
 FROM, TO, LAGGING = 1, 2, 3
-"""Who leads when the record is sent, who leads afterwards, and who keeps the record from being acknowledged."""
+"""The leader when the record is sent, the leader afterwards, and the broker that delays the acknowledgement."""
 
 WITHIN = 60.0
 ELECT_LEADERS = 43

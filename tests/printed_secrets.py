@@ -1,4 +1,4 @@
-"""Whether a text has a secret of the tests in it, as it is or encoded."""
+"""A search for the tests' secrets in a text, plain or encoded."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from secure_broker import ODD_PASSWORD, PASSWORD
 
 WRONG_PASSWORD: Final = "secret-that-is-wrong"
 ERRORS: Final = pytest.StashKey[list[str]]()
-"""Where a test's item keeps the words of the errors that were made."""
+"""The key of a test's item for the messages of created errors."""
 
 _KEY: Final = re.compile(r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----(?:\\n|\s)+([A-Za-z0-9+/=\s]{16,}?)-----END")
 
 
 def leaked(text: str, *, keys: Collection[str] = ()) -> str | None:
-    """What kind of secret is in there, in words that do not repeat it; None: nothing."""
+    """The kind of secret in the text, without the secret; None if there is none."""
     for name, secret in (("alice's", PASSWORD), ("bob's", ODD_PASSWORD), ("a wrong", WRONG_PASSWORD)):
         if any(form in text for form in _forms(secret)):
             return f"{name} password"

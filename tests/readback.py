@@ -1,4 +1,4 @@
-"""What a topic holds, read by a client that is not ours."""
+"""The contents of a topic, read by another client."""
 
 from __future__ import annotations
 

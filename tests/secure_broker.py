@@ -51,7 +51,7 @@ class SecureBroker:
         return settings | {"security.protocol": protocol, "sasl.mechanism": mechanism} | self.login(mechanism)
 
     def login(self, mechanism: str) -> dict[str, Any]:
-        """Who logs in by this mechanism, and how."""
+        """The credentials for this mechanism."""
         if mechanism != "OAUTHBEARER":
             return {"sasl.username": "alice", "sasl.password": PASSWORD}
         return {

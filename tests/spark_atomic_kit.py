@@ -118,7 +118,7 @@ class Driver:
         return [int(flag.read_text()) for flag in flags if flag.exists()]
 
     def finish(self) -> list[str]:
-        """What it says until its good end."""
+        """Its output until it succeeds."""
         line = self.wait_for("done", "failed")
         assert line == "done", f"{self.said}\n{self.log}"
         return self.said
@@ -178,13 +178,13 @@ class Checkpoint:
             yield driver
 
     def visible(self, *, settled: bool = False) -> Counter[Record]:
-        """What a reader of committed records has now."""
+        """The records that a reader of committed records has now."""
         servers = self.kafka.bootstrap_servers
         found = read_pairs(servers, self.topic, partitions=self.partitions, settled=settled)
         return Counter(pair for pairs in found for pair in pairs)
 
     def wholes(self) -> int:
-        """How many batches are visible, each of them as a whole; there are no writes meanwhile.
+        """The number of visible batches, each of them complete; there are no writes meanwhile.
 
         Markers follow the answer to a commit, so what is visible may take a moment.
         """
@@ -206,18 +206,18 @@ class Checkpoint:
         assert not list(transactions.leftovers({"bootstrap.servers": self.kafka.bootstrap_servers}, self.topic))
 
     def check_counts(self) -> None:
-        """What the query with a state should have written is there once."""
+        """Check that each row of the query with a state is there once."""
         assert self.visible(settled=True) == all_counts(self.batches)
 
 
 def all_rows(batches: int) -> Counter[Record]:
-    """What `numbers` makes of so many files."""
+    """The rows of `numbers` for so many files."""
     texts = [str(number).encode() for number in range(batches * ROWS)]
     return Counter((None if number % 3 == 0 else text, text) for number, text in enumerate(texts))
 
 
 def all_counts(batches: int) -> Counter[Record]:
-    """What `counts` makes of so many files, in either mode: every group grows with each."""
+    """The rows of `counts` for so many files, in either mode: every group grows with each."""
     each = ROWS // program.GROUPS
     groups = [str(group).encode() for group in range(program.GROUPS)]
     return Counter((group, str(each * batch).encode()) for batch in range(1, batches + 1) for group in groups)

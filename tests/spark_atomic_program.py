@@ -52,7 +52,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-u
 
 @attrs.frozen(kw_only=True)
 class TaskFault:
-    """What happens, once, to the task of an owner when it has sent so many rows, or all that it has.
+    """The fault, once, of an owner's task when it has sent so many rows, or all.
 
     `raises`, `killed`, `waits` (until its process is killed), `stops` (until its process is continued, whatever
     became of those above it), or `executor`, which is killed with it.
@@ -121,7 +121,7 @@ class Faults:
         self._due: dict[str, tuple[TaskFault, Path]] = {}
 
     def plan(self, transactional_id: str, fault: TaskFault | None, flag: Path) -> None:
-        """What happens in the query's next tasks; None: nothing."""
+        """The fault in the query's next tasks; None: no fault."""
         self._due.pop(transactional_id, None)
         if fault is not None:
             self._due[transactional_id] = fault, flag
@@ -157,13 +157,13 @@ class Orders:
 
     @classmethod
     def of(cls, fields: dict[str, Any]) -> Orders:
-        """What `attrs.asdict` made of them."""
+        """The objects, from the dictionaries of `attrs.asdict`."""
         fields["faults"] = {batch: TaskFault(**fault) for batch, fault in fields["faults"].items()}
         return cls(**fields)
 
 
 class Stop:
-    """Where a driver says that it has come to a point, and waits."""
+    """A file by which a driver reports that it has reached a point, and waits."""
 
     def __init__(self, orders: Orders) -> None:
         self._point = orders.point
@@ -181,7 +181,7 @@ class Stop:
         return self._passes == -1
 
     def comes_to_a_task(self) -> bool:
-        """Whether a task is to come to grief from now on: one batch may have none, if it is in Kafka already."""
+        """Whether a task is to fail from now on: a batch may have no task if it is in Kafka already."""
         self._is_time = self._is_time or (self._point in OF_A_TASK and self.due(self._point))
         return self._is_time
 
@@ -231,7 +231,7 @@ def say_when_there(word: str, flag: Path) -> None:
 
 
 def flag_of(orders: Orders, driver: int) -> Path:
-    """What the task leaves that comes to its point, for this driver."""
+    """The file of a task that reaches its point, for this driver."""
     return Path(orders.folder) / f"{orders.point} of {driver}"
 
 
@@ -242,7 +242,7 @@ def numbers(session: SparkSession, folder: Path) -> DataFrame:
 
 
 def counts(session: SparkSession, folder: Path) -> DataFrame:
-    """How many rows of each group there were so far: a query with a state."""
+    """The number of rows of each group so far: a query with a state."""
     groups = numbers(session, folder).selectExpr(f"cast(value % {GROUPS} as string) as key")
     return groups.groupBy("key").count().selectExpr("key", "cast(count as string) as value")
 

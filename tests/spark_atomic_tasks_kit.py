@@ -59,7 +59,7 @@ class Query:
 
     @property
     def owner(self) -> TransactionOwner:
-        """What the driver asks brokers with."""
+        """The driver's connections to brokers."""
         return TransactionOwner(
             settings=self.options.producer,
             transactional_id=self.transactional_id,
@@ -77,7 +77,7 @@ class Query:
         return Rows(query=self, number=number)
 
     def values(self, batches: int) -> list[bytes]:
-        """What so many batches put into the topic."""
+        """The records of so many batches in the topic."""
         return [b"%d-%d" % (batch, row) for batch in range(batches) for row in range(self.rows)]
 
 
@@ -112,7 +112,7 @@ class Rows:
 def packed(
     values: Sequence[str], partitions: Sequence[int], ownership: PartitionAssignment, options: WriteOptions
 ) -> Iterator[pa.RecordBatch]:
-    """What a task before the shuffle makes of rows for these partitions."""
+    """The output of a task before the shuffle, for rows of these partitions."""
     batch = pa.record_batch({"value": pa.array(values), "partition": pa.array(partitions, pa.int32())})
     packing = RowSealing(
         settings=frozenset(options.producer.items()),

@@ -32,7 +32,7 @@ from readback import read_back
 WAIT = 60.0
 LEEWAY = 1.0
 LATE = 5.0
-"""What a broker takes to answer that is not to answer in time."""
+"""The delay of a broker that is not to respond in time."""
 ENOUGH = 10
 
 

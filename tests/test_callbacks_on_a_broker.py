@@ -74,7 +74,7 @@ def test_callbacks_come_in_the_order_of_each_partition(kafka: KafkaCluster, make
 
 
 def _in_a_callback(servers: str, act: Callable[[Producer], object]) -> tuple[list[BaseException], int]:
-    """What *act* raised inside a delivery callback, and how many records the producer delivered after that."""
+    """The error of *act* inside a delivery callback, and the number of records that the producer delivered after it."""
     raised: list[BaseException] = []
 
     def callback(producer: Producer) -> None:

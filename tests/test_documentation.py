@@ -53,7 +53,7 @@ class AccessToken:
 
 @attrs.frozen(kw_only=True)
 class Credential:
-    """What libraries of cloud vendors have for fetching tokens, in front of the test's own identity server."""
+    """Token functions like those of cloud vendors' libraries, for the test's own identity server."""
 
     fetch: Callable[[], str]
 
@@ -64,7 +64,7 @@ class Credential:
 
 @attrs.define(kw_only=True)
 class Surroundings:
-    """What blocks are given, and what is ended after them."""
+    """The objects that blocks are given; they are closed afterwards."""
 
     request: pytest.FixtureRequest
     folder: Path
@@ -127,7 +127,7 @@ class Surroundings:
         self.names["credential"] = Credential(fetch=secure.identity.token)
 
     def vault(self) -> None:
-        """Where a program keeps the credentials of its producer."""
+        """The file with the credentials of a program's producer."""
         self.names["vault"] = SimpleNamespace(read=lambda _path: {"username": "alice", "password": PASSWORD})
 
     def wrong_login(self) -> None:

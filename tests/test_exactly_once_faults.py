@@ -1,4 +1,4 @@
-"""What the faults that tests plant in tasks leave alone: rows that a test misses then would be no fault of the sink."""
+"""Faults that tests put into tasks lose no rows of other tasks: otherwise the sink would seem to lose them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROWS = [f"{row}" for row in range(7)]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the faults of a run lie."""
+    """The folder of a run's faults."""
     monkeypatch.setenv("EXACTLY_ONCE_FOLDER", str(tmp_path))
     return tmp_path
 

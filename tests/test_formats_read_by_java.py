@@ -1,4 +1,4 @@
-"""What we write in each record format, codec and level is read by Kafka's own code, which finds it valid.
+"""Batches of each record format, codec and level are read by Kafka's own code, which finds them valid.
 
 No broker stores these: we write the segment files, and DumpLogSegments prints what it makes of them.
 """
@@ -73,7 +73,7 @@ RECORD = re.compile(
 
 @attrs.frozen(kw_only=True)
 class Dump:
-    """What Java printed of one segment: batches and records as its words for them."""
+    """Java's output for one segment: batches and records in its notation."""
 
     batches: list[re.Match[str]]
     records: list[re.Match[str]]

@@ -1,4 +1,4 @@
-"""What an operator reads while three real brokers restart, lose replicas, lose records, and lack a topic.
+"""Log lines while three real brokers restart, lose replicas, lose records, and lack a topic.
 
 Each story has a line when it begins and one when it ends, and they say what happened, to what, and for how long.
 """

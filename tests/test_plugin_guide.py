@@ -59,7 +59,7 @@ class TestTheGreetingLayer(TransportConformance):
 
 @attrs.frozen
 class Greeting:
-    """What the template puts around the layer."""
+    """The template's code around the layer."""
 
     layer: Any
 

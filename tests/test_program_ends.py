@@ -39,7 +39,7 @@ def program(text: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def run(text: str, *arguments: str) -> tuple[str, int]:
-    """What a program wrote to its log, and its exit code."""
+    """A program's log, and its exit code."""
     with program(text, *arguments) as child:
         _out, log = child.communicate(timeout=HANG_GUARD)
     return log, child.returncode
@@ -65,7 +65,7 @@ CTRL_C = """
 
 
 def without_brokers(mock_cluster: MockCluster, *parts: str) -> tuple[str, str, int]:
-    """What a program printed and logged, and its exit code: it has ten records that cannot reach a broker."""
+    """The output and log of a program and its exit code: it has ten records that cannot reach a broker."""
     mock_cluster.create_topic("t")
     with program("".join(map(textwrap.dedent, (LOST, *parts))), mock_cluster.bootstrap_servers) as child:
         assert child.stdout is not None

@@ -76,7 +76,7 @@ def test_nodes_that_move_one_by_one_are_followed_until_no_bootstrap_server_is_le
 
 
 def test_a_cluster_that_moved_as_a_whole_is_found_again_through_its_bootstrap_server(trio: KafkaCluster) -> None:
-    """What stands in for a name that leads elsewhere by now is a proxy, which only bootstrap connections go through."""
+    """A proxy, used by bootstrap connections only, stands for a name with a new address."""
     before = {trio.address(node) for node in trio.nodes}
     with CuttingProxy(*trio.address(1)) as entrance:
 

@@ -1,4 +1,4 @@
-"""What is refused before anything is sent: configurations and records, each with what to do instead."""
+"""Configurations and records that are refused before anything is sent, each with a remedy."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def wrong_settings() -> Iterator[Mapping[str, Any]]:
 
 
 def refused_by(make: Callable[[], object]) -> BaseException | None:
-    """What making it raises."""
+    """The error of making it."""
     try:
         made = make()
     except BaseException as error:

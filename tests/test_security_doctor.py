@@ -1,4 +1,4 @@
-"""What the doctor says of a real broker with TLS and logins."""
+"""The doctor's findings about a real broker with TLS and logins."""
 
 from __future__ import annotations
 

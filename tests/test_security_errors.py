@@ -38,7 +38,7 @@ HANG_GUARD_S = 60.0
 
 
 def refusal(settings: dict[str, Any]) -> tuple[BaseException, float]:
-    """What `send` or its delivery raises, the innermost cause first, and after how many seconds."""
+    """The errors of `send` or its delivery, the innermost cause first, and the seconds that it took."""
     began = time.monotonic()
     producer = Producer(settings | MINUTES)
     try:

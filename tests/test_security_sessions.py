@@ -1,4 +1,4 @@
-"""What changes while a producer runs: sessions end, tokens expire, certificates are replaced. Records do not notice."""
+"""Changes while a producer runs: sessions end, tokens expire, certificates are replaced. No record is affected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from secure_broker import SecureBroker, secure_broker
 pytestmark = pytest.mark.kafka
 
 SECONDS = float(os.environ.get("OTTLA_SOAK_SESSIONS", "8"))
-"""How long records are sent; the broker ends a session that is not renewed after three."""
+"""Seconds of sending; the broker ends a session that is not renewed after three."""
 
 
 @pytest.fixture(scope="module")

@@ -47,7 +47,7 @@ def topic(make_topic: MakeTopic) -> str:
 
 
 class Told:
-    """What became of batches."""
+    """The outcome of batches."""
 
     def __init__(self, kafka: KafkaCluster, topic: str, **more: object) -> None:
         self.batches: list[BatchWritten] = []

@@ -118,7 +118,7 @@ def test_many_batches_with_a_fault_in_every_third_are_there_once(tmp_path: Path)
 
 
 def planned(rng: random.Random) -> Mapping[int, str]:
-    """What happens in every third batch."""
+    """The fault in every third batch."""
     kinds = rng.choices(list(KINDS), weights=list(KINDS.values()), k=BATCHES // 3)
     return dict(zip(range(2, BATCHES, 3), kinds, strict=False))
 

@@ -1,4 +1,4 @@
-"""What exactly-once from Spark asks of real brokers: leases, the ledger, transactions that others began. No Spark."""
+"""Exactly-once requests to real brokers: leases, the ledger, transactions that others began. No Spark."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def written(kafka: KafkaCluster, given: Settings, topic: str, *, batch: int = 0)
 
 
 def planned_last(given: Settings) -> Entry | None:
-    """What a driver that starts now finds."""
+    """The ledger that a driver finds that starts now."""
     with driver(given) as cluster:
         return plan(cluster, given.name).last
 

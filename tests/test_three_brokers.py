@@ -93,7 +93,7 @@ def test_a_leader_killed_under_a_stream_loses_nothing_and_reorders_nothing(trio:
 
 
 def test_a_leader_frozen_for_a_while_loses_nothing_and_acknowledges_in_order(trio: KafkaCluster) -> None:
-    """What it took before it froze, or finds in its sockets afterwards, may double records anywhere."""
+    """Requests from before it froze, or in its sockets afterwards, may duplicate records anywhere."""
     topic = _topic(trio, "frozen")
     victim = trio.leader(topic, 0)
     sent: list[Delivery] = []

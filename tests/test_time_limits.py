@@ -74,7 +74,7 @@ def run(folder: Path, *arguments: str, **environment: str) -> subprocess.Complet
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where tests count as those of a package."""
+    """The folder in which tests count as those of a package."""
     made = tmp_path / "packages"
     made.mkdir()
     return made

@@ -50,7 +50,7 @@ COMPLETES = """
 
 
 def tells(kafka: KafkaCluster) -> bool:
-    """Whether its coordinators say what state a transaction is in."""
+    """Whether its coordinators describe the state of a transaction."""
     return release(kafka.version) >= (3, 0)
 
 
@@ -66,7 +66,7 @@ def need_new_epochs(kafka: KafkaCluster) -> None:
 
 
 def left_prepared(kafka: KafkaCluster, topic: str, name: str) -> PreparedTransaction:
-    """What a program prepared that was killed then."""
+    """The transaction that a program prepared before it was killed."""
     with program(PREPARES, kafka.bootstrap_servers, topic, name) as child:
         assert child.stdout is not None
         prepared = child.stdout.readline()

@@ -1,4 +1,4 @@
-"""What each refusal of each transactional request does to a transaction: retried, abortable or fatal, as in Java.
+"""The effect of each refusal of each transactional request: retried, abortable or fatal, as in Java.
 
 The brokers are librdkafka's mocks, which speak the protocol of transaction.version 0. The tables say what Java's
 producer of 4.3 makes of each code; where this producer differs on purpose, the table says so and why.
@@ -32,7 +32,7 @@ AnyMessage: TypeAlias = Message[Any, Any]
 
 
 class Fate(enum.Enum):
-    """What becomes of a producer whose request was refused."""
+    """The outcome for a producer whose request was refused."""
 
     RETRIED = "not noticed"
     REFUSED = "init_transactions fails, and may be called again"

@@ -77,7 +77,7 @@ def _web_server() -> Iterator[str]:
 
 
 def _refusal(bootstrap_servers: str, **settings: int) -> TopicUnavailableError:
-    """What `send` raises, in a thread that does not wait for it to the end."""
+    """The error of `send`, in a thread that does not wait for its end."""
     pool = ThreadPoolExecutor(1)
     producer = Producer(bootstrap_servers=bootstrap_servers, **PATIENT | settings)
     try:

@@ -1,4 +1,4 @@
-"""What the tests of idempotence and transactions share: readers that are not ours, ids, seeds, other programs."""
+"""Shared parts of the tests of idempotence and transactions: other clients' readers, ids, seeds, other programs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def send(producer: Producer, topic: str, values: list[bytes], *, partitions: int
 
 
 def committed(kafka: KafkaCluster, topic: str) -> list[list[bytes]]:
-    """What readers of committed records see, once no transaction is open."""
+    """The records that readers of committed records see, once no transaction is open."""
     return read(kafka.bootstrap_servers, topic, partitions=3)
 
 
@@ -113,11 +113,11 @@ def read_pairs(
 
 
 PASSING = (KafkaError._TRANSPORT, KafkaError._DESTROY_BROKER, KafkaError._UNKNOWN_PARTITION)
-"""What librdkafka says of a connection that breaks, and now and then of a partition that it has just read of."""
+"""librdkafka's errors for a broken connection, and sometimes for a partition that it has just read."""
 
 
 def end_of(reader: Consumer, place: TopicPartition) -> int:
-    """Where a partition ends for this reader; asked again where that may help, as behind a proxy that cuts."""
+    """The end of a partition for this reader; asked again where that may help, as behind a proxy that cuts."""
     deadline = time.monotonic() + WAIT
     while True:
         try:
@@ -228,7 +228,7 @@ def said(child: subprocess.Popen[str], word: str) -> None:
 
 
 def finished(child: subprocess.Popen[str]) -> str:
-    """What the program prints until its good end."""
+    """The program's output until it succeeds."""
     out, log = child.communicate(timeout=WAIT)
     assert child.returncode == 0, log
     return out

@@ -48,7 +48,7 @@ def run(*command: str | Path, cwd: Path | None = None) -> subprocess.CompletedPr
 
 
 def done(ended: subprocess.CompletedProcess[str]) -> str:
-    """What the command said; it must have gone well."""
+    """The command's output; it must have succeeded."""
     assert ended.returncode == 0, f"{ended.args}\n{ended.stdout}{ended.stderr}"
     return ended.stdout
 

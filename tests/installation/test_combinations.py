@@ -43,7 +43,7 @@ KINDS_WITH_A_TEMPLATE = [
 
 
 def made(environment: Environment, settings: str = "") -> str:
-    """What becomes of a producer with these settings: "made", or the error."""
+    """The result of making a producer with these settings: "made", or the error."""
     return done(environment.program(PRODUCER.format(settings=settings))).strip()
 
 

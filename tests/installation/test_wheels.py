@@ -1,4 +1,4 @@
-"""What is in the wheels, and what is not."""
+"""The files in the wheels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What old brokers store of what we send, read back by a client that is not ours."""
+"""Records as old brokers store them, read back by another client."""
 
 from __future__ import annotations
 

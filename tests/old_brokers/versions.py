@@ -1,4 +1,4 @@
-"""Which brokers these tests run on, and what each of them knows."""
+"""The brokers that these tests run on, and the features of each."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class SparkCluster:
 
     @property
     def master_url(self) -> str:
-        """What a session names as its master."""
+        """The address that a session names as its master."""
         return f"spark://{HOST}:{self._port}"
 
     @contextlib.contextmanager
@@ -102,7 +102,7 @@ class SparkCluster:
 
     @property
     def folder(self) -> Path:
-        """Where every file of the cluster lies, while it exists."""
+        """The folder of the cluster's files, while it exists."""
         if self._folder is None:
             raise ClusterError("the cluster is not running; it does so inside `with`")
         return self._folder

@@ -51,7 +51,7 @@ class NumberedStream:
 
     @property
     def batches(self) -> int:
-        """How many are committed. Raises what ended the query."""
+        """The number of committed batches. Raises the error that ended the query."""
         if not self._query.isActive and (trouble := self._query.exception()):
             raise trouble
         progress = self._query.lastProgress
@@ -69,7 +69,7 @@ class NumberedStream:
         return found
 
     def arrived(self, batches: int) -> Counter[int]:
-        """How often each row of the first micro-batches arrived."""
+        """Counts of each row of the first micro-batches."""
         found = read_back(self._kafka.bootstrap_servers, self._topic, partitions=PARTITIONS)
         numbers = Counter(int(record.value or b"") for record in found)
         return Counter({number: times for number, times in numbers.items() if number < batches * self._rows})
@@ -81,7 +81,7 @@ class NumberedStream:
 
 @attrs.frozen(kw_only=True)
 class Held:
-    """What some processes hold together."""
+    """The memory of some processes, in total."""
 
     memory: int
     sockets: int

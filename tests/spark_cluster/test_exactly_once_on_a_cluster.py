@@ -69,7 +69,7 @@ def test_a_lost_executor_and_an_overtaken_task_lose_and_double_nothing(stream: S
 
 @pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
 def test_executors_that_are_lost_with_their_shuffles_lose_and_double_nothing(stream: Stream) -> None:
-    """What a lost executor had shuffled is missing, so that Spark runs the stage before again, and then the tasks."""
+    """The shuffle files of a lost executor are missing, so Spark runs the previous stage again, and then the tasks."""
     stream.add(1)
     stream.plan(*[*LOSSES.values()] * TIMES)
     stream.add(1)

@@ -55,13 +55,13 @@ def write(frame: DataFrame, kafka: KafkaCluster, topic: str) -> None:
 
 
 def arrived(kafka: KafkaCluster, topic: str) -> Counter[int]:
-    """How often each number is in the topic."""
+    """Counts of each number in the topic."""
     found = read_back(kafka.bootstrap_servers, topic, partitions=PARTITIONS)
     return Counter(number_of(record.value) for record in found)
 
 
 def written(kafka: KafkaCluster, topic: str) -> int:
-    """How many records are in the topic."""
+    """The number of records in the topic."""
     return sum(kafka.end_offset(topic, partition) for partition in range(PARTITIONS))
 
 

@@ -1,4 +1,4 @@
-"""What Prometheus reads of producers, over HTTP and from the program's registry."""
+"""Metrics of producers that Prometheus reads, over HTTP and from the program's registry."""
 
 from __future__ import annotations
 

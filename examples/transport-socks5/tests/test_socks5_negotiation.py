@@ -28,7 +28,7 @@ def talk(answers: Sequence[bytes], *, host: str = "kafka", login: UserPassword |
 def refusal(
     answers: Sequence[bytes], *, host: str = "kafka", login: UserPassword | None = None
 ) -> ConnectionFailedError:
-    """What the last of these answers raises."""
+    """The error that the last of these responses raises."""
     turns = negotiation(host, 9092, proxy="proxy:1080", login=login)
     next(turns)
     for answer in answers[:-1]:

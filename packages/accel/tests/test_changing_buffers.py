@@ -70,7 +70,7 @@ def attacked(buffer: bytearray, *contents: bytes) -> Iterator[None]:
 
 @contextmanager
 def changes_allowed() -> Iterator[None]:
-    """What is done may end with the error that says that a column changed."""
+    """A block that may raise the error for a column that changed."""
     try:
         yield
     except ValueError as error:

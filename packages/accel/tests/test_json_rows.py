@@ -20,7 +20,7 @@ NOTHING = "not a known format"
 
 
 def as_text(column: Any) -> tuple[Any, str]:
-    """What is asked for a column that C does not know: pyarrow's text, quoted."""
+    """The fallback for a column that C does not support: pyarrow's text, quoted."""
     return pc.fill_null(column.cast(pa.string()), NOTHING), '"'
 
 
@@ -37,7 +37,7 @@ def written(names: Sequence[str], columns: Sequence[Any], *, text: Any = refuse)
 
 
 def cells(column: Any) -> list[str | None]:
-    """What stands behind the label; None: nothing."""
+    """The text after the label; None if there is none."""
     return [None if row == "{}" else row.removeprefix('{"c":').removesuffix("}") for row in written(["c"], [column])]
 
 

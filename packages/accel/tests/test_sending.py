@@ -45,7 +45,7 @@ def native(*leaders: int, **options: Any) -> Iterator[Simulated]:
 
 
 def outcome(world: Simulated, arguments: dict[str, Any]) -> object:
-    """What a call of `send` comes to: an error's type and words, or where the record will be."""
+    """The result of a call of `send`: an error's type and message, or the record's position."""
     try:
         delivery = world.producer.send("t", **arguments)
     except Exception as error:

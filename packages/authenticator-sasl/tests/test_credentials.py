@@ -37,7 +37,7 @@ def first(made: Mechanism) -> bytes:
 
 
 def refusal(made: Mechanism) -> NetworkError:
-    """Why a login cannot begin."""
+    """The error of a login that cannot begin."""
     with pytest.raises(NetworkError) as caught:
         first(made)
     return caught.value

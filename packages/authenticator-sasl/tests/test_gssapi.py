@@ -32,7 +32,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def arguments(settings: dict[str, str]) -> dict[str, Any]:
-    """What a context is made with."""
+    """The arguments of a context."""
     exchange: Any = mechanism("GSSAPI", settings).authenticator("broker-1", 9092)
     exchange.start()
     made: dict[str, Any] = exchange._context.arguments

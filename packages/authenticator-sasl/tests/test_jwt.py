@@ -1,4 +1,4 @@
-"""What a token says of itself is read if it can be, and no token brings us down."""
+"""The claims of a token are read if they are readable, and no token makes the reader fail."""
 
 from __future__ import annotations
 

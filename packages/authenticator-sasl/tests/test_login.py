@@ -1,4 +1,4 @@
-"""Who logs in: plain keys or Java's string, never both, and a secret in no word of ours."""
+"""The credentials of a login: plain keys or Java's string, never both; no message contains a secret."""
 
 from __future__ import annotations
 

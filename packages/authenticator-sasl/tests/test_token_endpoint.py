@@ -271,7 +271,7 @@ HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload; as=style\
 
 
 def saying(words: bytes) -> Callable[[socket.socket], None]:
-    """What sends this and then listens, so that no reset overtakes it."""
+    """A server that sends this and then reads, so that no reset overtakes it."""
 
     def speak(sock: socket.socket) -> None:
         sock.sendall(words)

@@ -60,7 +60,7 @@ class Source:
         self.given = 0
         self.error: BaseException | None = None
         self.dead: threading.Event | None = None
-        """Where the first fetch hangs."""
+        """The point at which the first fetch hangs."""
         self.open = threading.Event()
         self.open.set()
 

@@ -27,7 +27,7 @@ def jwt(**claims: Any) -> str:
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """What is answered. `trickle`: byte by byte, with this many seconds in between."""
+    """A response. `trickle`: byte by byte, with this many seconds in between."""
 
     status: int = 200
     body: bytes = b""
@@ -175,7 +175,7 @@ class Speaker(Listener):
 
 
 def dripping(start: bytes, drip: bytes) -> Callable[[socket.socket], None]:
-    """What sends *start*, and then *drip* again and again until the client leaves."""
+    """A server that sends *start*, and then *drip* repeatedly until the client closes."""
 
     def speak(sock: socket.socket) -> None:
         sock.sendall(start)

@@ -73,7 +73,7 @@ def stranger_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settings(servers: str, *, password: str = SECRET, **others: object) -> Mapping[str, object]:
-    """What a producer needs to log in."""
+    """The settings that a producer needs to log in."""
     dotted = {key.replace("_", "."): value for key, value in others.items()}
     return {
         "bootstrap.servers": servers,

@@ -31,7 +31,7 @@ from ottla.recordbatch.lz4_in_v0 import with_right_checksum
 from ottla.recordbatch.parse import parse_batches
 
 UNPACKED: Final = 16 * 1024
-"""What a batch or a compressed text may unpack to here; hostile ones try to get beyond it."""
+"""The maximum size of an unpacked batch or text here; hostile ones try to exceed it."""
 
 LARGEST: Final = 2_000
 """Genuine batches above this are left out: they show nothing more, and take long."""
@@ -52,7 +52,7 @@ _MAGIC_AT: Final = 16
 
 @attrs.frozen(kw_only=True)
 class Layout:
-    """Where a format keeps what is to be put right after an accident. From `records_from` on it may be compressed."""
+    """Positions in a format of fields to correct after a mutation. From `records_from` on it may be compressed."""
 
     checksum_at: int
     checked_from: int
@@ -143,7 +143,7 @@ def _apart(batches: bytes) -> Iterator[bytes]:
 
 
 def _opened(batch: bytes) -> tuple[bytes, bytes]:
-    """What comes before the records of a batch, and the records as they were before they were compressed."""
+    """The header of a batch, and its records before compression."""
     layout, codec_id = _LAYOUTS[batch[_MAGIC_AT]], _codec_id(batch)
     head, packed = batch[: layout.records_from], batch[layout.records_from :]
     if (batch[_MAGIC_AT], codec_id) == (0, CODECS["lz4"]):

@@ -1,4 +1,4 @@
-"""What the fuzz tests share: the seed, how many inputs, the accidents that befall bytes, and the bounds of a read.
+"""Shared parts of the fuzz tests: the seed, the number of inputs, the mutations of bytes, and the bounds of a read.
 
 OTTLA_FUZZ_SEED repeats a run, OTTLA_FUZZ_INPUTS says how many inputs each of the fuzz tests sends.
 Nothing here knows a format: `fuzz_recordbatch` says what is read, and what counts as a refusal is a ProtocolError.
@@ -25,7 +25,7 @@ MEASURED_EACH: Final = 40
 """One input of so many is read with its steps counted and its memory measured, which makes it slow."""
 
 LONGEST: Final = 64 * 1024
-"""What was repeated is cut here, or repeating it again would take all there is."""
+"""The maximum size of a repeated part: repeating it again and again would take all memory."""
 
 EXTREMES: Final = tuple(
     bytes.fromhex(extreme)
@@ -39,7 +39,7 @@ EXTREMES: Final = tuple(
 
 @attrs.frozen(kw_only=True)
 class Bounds:
-    """What reading may cost: so much in any case, and so much for each byte. Steps are lines of Python."""
+    """The maximum cost of reading: a fixed part, and a part for each byte. Steps are lines of Python."""
 
     steps: int
     steps_per_byte: int
@@ -60,7 +60,7 @@ class Target:
 
 @attrs.frozen(kw_only=True)
 class Outcome:
-    """How many inputs were read, and why the others were not: how often each refusal was given."""
+    """The number of inputs that were read, and counts of the refusals of the others."""
 
     read: int
     refusals: dict[str, int]
@@ -71,7 +71,7 @@ class Outcome:
 
 
 def inputs(default: int) -> int:
-    """How many inputs a fuzz test sends."""
+    """The number of inputs of a fuzz test."""
     return int(os.environ.get("OTTLA_FUZZ_INPUTS", default))
 
 

@@ -40,7 +40,7 @@ SETTLED_BY: Final = 150.0
 
 @attrs.frozen(kw_only=True)
 class Story:
-    """What a history is about. `everything`: nothing may fail; `old`: brokers give no new epoch (KIP-360)."""
+    """The kind of a history. `everything`: nothing may fail; `old`: brokers give no new epoch (KIP-360)."""
 
     settings: Mapping[str, object] = attrs.field(factory=dict)
     refused: float = 0.05
@@ -154,7 +154,7 @@ def send(world: Simulated, chance: Chance, number: int, *, crowded: bool) -> Sen
 
 
 def judge_logs(world: Simulated, sent: Sequence[Sent], *, once: bool, in_order: bool) -> None:
-    """What is in the logs is what was reported; each callback was called once, with the same."""
+    """Check that the logs agree with the reports, and that each callback was called once with the same result."""
     for topic in TOPICS:
         for partition in range(PARTITIONS):
             log = [int(record.value or b"") for record in world.cluster.topics[topic].log.get(partition, [])]

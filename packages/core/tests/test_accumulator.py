@@ -1,4 +1,4 @@
-"""Which batches exist and which may leave: one test for each rule."""
+"""The batches that exist and those that are ready: one test for each rule."""
 
 from __future__ import annotations
 

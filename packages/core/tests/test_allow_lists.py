@@ -185,7 +185,7 @@ PIECES = st.sampled_from(SPELT.split(" "))
 @pytest.mark.rule("security.allowed.urls")
 @given(st.lists(PIECES, max_size=8).map("".join) | st.text() | st.text(string.printable).map(IDP.__add__))
 def test_no_spelling_gets_anywhere_but_to_the_allowed_url(url: str) -> None:
-    """What is let through is, character by character, the allowed one in its normal form."""
+    """A URL that is let through is, character by character, the allowed one in its normal form."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(allow_lists.URLS, IDP)
         try:

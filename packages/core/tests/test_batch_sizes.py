@@ -1,4 +1,4 @@
-"""How large a batch may become: its target on the wire, and what one request carries."""
+"""The size of a batch: its target on the wire, and the limit of one request."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ MOVED = [
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.KAFKA_STORAGE_ERROR,
 ]
-"""What a broker answers that appended a batch and lost its partition while it waited for the followers."""
+"""Responses of a broker that appended a batch and lost its partition while it waited for the followers."""
 
 
 def name(code: int) -> str:

@@ -1,4 +1,4 @@
-"""Which code computes the checksums of batches."""
+"""The choice of the code that computes the checksums of batches."""
 
 from __future__ import annotations
 

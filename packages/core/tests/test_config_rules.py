@@ -1,4 +1,4 @@
-"""How keys must fit together."""
+"""Rules between several keys."""
 
 from __future__ import annotations
 

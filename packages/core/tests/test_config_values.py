@@ -1,4 +1,4 @@
-"""How each value may be written, and what it becomes."""
+"""The notations of each value, and the value that is read."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from ottla.errors import ErrorCode, error_code
 from ottla.sender.error_actions import PRODUCE_ERROR_ACTIONS, ProduceErrorAction
 
 JAVAS: Final[list[dict[str, Any]]] = json.loads((Path(__file__).parent / "vectors" / "error_codes.json").read_text())
-"""What Kafka's `Errors` of 4.3.0 says of each code."""
+"""The class of each code in Kafka's `Errors` of 4.3.0."""
 
 
 def test_the_table_is_total() -> None:

@@ -47,7 +47,7 @@ MODULES: Final = (
 
 
 def replaced_names() -> frozenset[str]:
-    """What stands in the last column of the glossary's tables."""
+    """The names in the last column of the glossary's tables."""
     rows = [line.split("|") for line in GLOSSARY.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
     return frozenset(name for row in rows for name in re.findall(r"`(\w+)`", row[3]))
 

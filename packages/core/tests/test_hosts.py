@@ -1,4 +1,4 @@
-"""What no host can be called is refused wherever hosts come from: configuration, metadata, name servers, the doctor."""
+"""Invalid host names are refused from every source: configuration, metadata, name servers, the doctor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What interceptors see, what they may change, and that none of them ever costs a record."""
+"""Interceptors: what they get, what they may change, and that no failing one loses a record."""
 
 from __future__ import annotations
 

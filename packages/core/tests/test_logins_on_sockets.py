@@ -28,7 +28,7 @@ PATIENT = 20.0
 
 @pytest.fixture
 def mechanisms(monkeypatch: pytest.MonkeyPatch) -> list[Mechanism]:
-    """What the plugin makes, when a test puts something there."""
+    """The mechanism that the plugin returns, if a test sets one."""
     made: list[Mechanism] = []
     ordinary = stranger_mechanism.ottla_authenticator
 

@@ -1,4 +1,4 @@
-"""What we know of the cluster: who waits, when it is asked for, what an answer may change."""
+"""The known state of the cluster: waiting calls, the times of requests, and changes by a response."""
 
 from __future__ import annotations
 

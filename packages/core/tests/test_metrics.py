@@ -21,7 +21,7 @@ from simulated_producer import HANG_GUARD, Calling, Simulated, simulated
 JAVA = {
     tuple(line.split(":")) for line in (Path(__file__).parent / "vectors" / "java_metrics.txt").read_text().splitlines()
 }
-"""What Java's producer of Kafka 4.3 has, by group and name."""
+"""Metrics of Java's producer of Kafka 4.3, by group and name."""
 
 
 def of_producer(world: Simulated, name: str) -> float:

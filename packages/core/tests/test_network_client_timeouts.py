@@ -1,4 +1,4 @@
-"""What counts against a request's time-out: not the time for which a broker throttles us, nor what is already here."""
+"""A request's time-out does not count throttle time, nor responses that have already arrived."""
 
 from __future__ import annotations
 

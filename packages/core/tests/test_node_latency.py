@@ -1,4 +1,4 @@
-"""Which brokers are slow: those that had something to take for too long."""
+"""Slow brokers: those that left batches waiting for too long."""
 
 from __future__ import annotations
 

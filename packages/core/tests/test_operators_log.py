@@ -1,4 +1,4 @@
-"""What an operator reads: when trouble began, what it is, what is tried, and when it was over."""
+"""Log lines for operators: the start of an outage, its cause, the next attempt, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is failing, since when and how often, and which lines are due: the state behind the log."""
+"""The state behind the log of outages: failures, their start and counts, and the lines that are due."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def choice() -> StickyChoice:
 
 
 def moves(choice: StickyChoice, topic_view: TopicView, count: int) -> Counter[int]:
-    """How often each partition was chosen, over *count* choices."""
+    """Counts of the chosen partitions, over *count* choices."""
     chosen: Counter[int] = Counter()
     for _ in range(count):
         partition = choice.partition("t", topic_view)

@@ -1,4 +1,4 @@
-"""What a Produce request carries: one record format, topic ids where all are known, and nothing that was not sent."""
+"""A Produce request has one record format, topic ids if all are known, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `send` refuses before anything is queued, without a broker in sight."""
+"""Records that `send` refuses before anything is queued, without a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is declared is what Kafka's own schemas say, and the catalogue has all of it."""
+"""Our declarations agree with Kafka's own schemas, and the catalogue has all of them."""
 
 from __future__ import annotations
 

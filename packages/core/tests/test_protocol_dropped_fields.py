@@ -1,4 +1,4 @@
-"""What a version has no place for is refused, unless the message means the same without it (Kafka's *ignorable*)."""
+"""A field that a version lacks is refused, unless the message means the same without it (Kafka's *ignorable*)."""
 
 from __future__ import annotations
 

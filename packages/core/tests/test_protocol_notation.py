@@ -1,4 +1,4 @@
-"""What can be declared is compiled right: every form of the notation has its bytes."""
+"""Declarations are compiled correctly: every form of the notation has its bytes."""
 
 from __future__ import annotations
 

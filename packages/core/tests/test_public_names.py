@@ -1,4 +1,4 @@
-"""What is public is what the packages say, and the reference documents it."""
+"""Public names are those of the packages' `__all__`, and the reference documents them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `send` puts into the columns of a batch comes out of its bytes."""
+"""Records that `send` puts into the columns of a batch are read back from its bytes."""
 
 from __future__ import annotations
 

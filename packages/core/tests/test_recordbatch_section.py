@@ -1,4 +1,4 @@
-"""What leaves the seal is what a request carries: compressed, wrapped where the format wants it, stamped late."""
+"""Sealed batches are sent as they are: compressed, wrapped if the format requires it, and stamped late."""
 
 from __future__ import annotations
 

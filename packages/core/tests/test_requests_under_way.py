@@ -1,4 +1,4 @@
-"""How many requests are under way while answers take long; the network has written a request when `send` returns."""
+"""The number of requests in flight while responses are slow; a request is written when `send` returns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ONE_BY_ONE = {"batch.size": 1, "batch.growth.enable": False}
 """Each record is a batch."""
 
 SEALED = 0.010 - TO_SEAL
-"""When a batch leaves that may linger 10 ms."""
+"""The time at which a batch with a linger of 10 ms is sent."""
 
 
 class Counting(SimulatedNetwork):
@@ -60,14 +60,14 @@ class FarAway:
         return self.world.producer.send("t", b"value", partition=None if key else partition, key=key)
 
     def arrivals(self, seconds: float = 1.0) -> Sequence[object]:
-        """When requests arrive in so much time, counted from now."""
+        """The arrival times of requests within a period, counted from now."""
         began = self.world.clock()
         self.network.arrivals.clear()
         self.world.pass_time(seconds)
         return [pytest.approx(at - began) for at in self.network.arrivals]
 
     def polls(self, until: Callable[[], object]) -> int:
-        """How often the system is asked until something has happened."""
+        """The number of polls until something has happened."""
         before = self.network.polls
         self.world.run_until(until)
         return self.network.polls - before

@@ -25,7 +25,7 @@ from simulated_producer import Simulated, simulated
 pytestmark = pytest.mark.unmeasured  # it traces calls itself
 
 FAILS_ALONE = ("could not be encoded", "could not be split", "the transaction was aborted", "cannot be committed")
-"""What fails a batch and not its round."""
+"""Errors that fail a batch and not its round."""
 
 STEP = 24
 """The gate breaks off at each so many'th of some thousand places, the long form at all of them."""
@@ -37,7 +37,7 @@ PACKAGE = str(Path(ottla.__file__).parent)
 
 
 class Fault(Exception):
-    """What no part of the producer expects."""
+    """An exception that no part of the producer expects."""
 
 
 class Breaker:

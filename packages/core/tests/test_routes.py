@@ -1,4 +1,4 @@
-"""Where the records of a topic go for now, and when that is forgotten."""
+"""The current route of a topic's records, and when it is dropped."""
 
 from __future__ import annotations
 

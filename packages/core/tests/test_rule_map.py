@@ -13,7 +13,7 @@ TOOL = ROOT / "tools" / "rules.py"
 
 
 def run(root: Path, *options: str) -> str:
-    """What the tool says of a tree."""
+    """The tool's output for a tree."""
     done = subprocess.run(
         [sys.executable, str(TOOL), "--root", str(root), *options], capture_output=True, text=True, timeout=60
     )

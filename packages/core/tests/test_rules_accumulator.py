@@ -72,7 +72,7 @@ def held(queues: Queues) -> int:
 
 
 def values(batches: Sequence[ProducerBatch]) -> list[bytes | None]:
-    """What sealed batches have, in order."""
+    """The contents of sealed batches, in order."""
     return [record.value for batch in batches for record in SEALER.records(batch)]
 
 
@@ -662,7 +662,7 @@ class Story:
         self.queues.accumulator.flush(timeout=0)
 
     def check(self) -> None:
-        """What holds after each step."""
+        """Check the invariants that hold after each step."""
         batches = {batch for delivery in self.deliveries for batch in [delivery._place()[0]] if batch.outcome is None}
         assert held(self.queues) == sum(batch.held_bytes for batch in batches)
         assert 0 <= self.queues.pool.free <= self.queues.pool.capacity

@@ -37,7 +37,7 @@ HOUR_MS = 3_600_000
 
 
 def codes(world: Simulated, *answers: ErrorCode | None) -> None:
-    """What broker 1 answers to its next Produce requests; None: nothing."""
+    """Responses of broker 1 to its next Produce requests; None: no response."""
     world.cluster.brokers[1].codes.extend(answers)
 
 

@@ -65,7 +65,7 @@ def produced(machine: Machine, broker: int = 1) -> int:
 
 
 def take(machine: Machine, *codes: ErrorCode | None) -> None:
-    """What broker 1 answers to its next Produce requests; None: nothing."""
+    """Responses of broker 1 to its next Produce requests; None: no response."""
     machine.cluster.brokers[1].codes.extend(codes)
 
 

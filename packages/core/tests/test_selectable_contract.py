@@ -1,4 +1,4 @@
-"""What a network client may rely on, whatever moves its bytes: the real selector and the simulated network alike.
+"""The contract that a network client relies on, for the real selector and for the simulated network.
 
 A test double that keeps more than this would hide faults: it is held to the same promises as the original.
 """

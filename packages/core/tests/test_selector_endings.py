@@ -1,4 +1,4 @@
-"""How connections of the selector end: by the peer, at any byte, by a failed write, by a fault, or at our wish."""
+"""Ends of the selector's connections: by the peer at any byte, a failed write, a fault, or by us."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def kinds(draw: st.DrawFn, depth: int = 2) -> Kind:
 
 
 def plain(kind: pa.DataType, cell: Any) -> Any:
-    """What a reader should find, as Python's json reads it."""
+    """The expected value, as Python's json reads it."""
     if cell is None:
         return None
     if pa.types.is_struct(kind):

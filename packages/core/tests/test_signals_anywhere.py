@@ -105,7 +105,7 @@ def is_whole(producer: Producer) -> None:
 def interruptions(
     call: Callable[[], object], handler: Handler, *, stride: int = STRIDE
 ) -> Iterator[tuple[str, bool, BaseException | None]]:
-    """Where each one began, whether it came, and what the call raised."""
+    """The start of each signal, whether it was delivered, and the error of the call."""
     number = len(getattr(call, "__name__", "")) % stride
     while True:
         interruption = Interruption(number, handler)

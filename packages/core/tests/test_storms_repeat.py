@@ -14,7 +14,7 @@ FIRST, LAST = 1, 6
 
 
 def traces(kind: str, hash_seed: int) -> str:
-    """What `storms.py` prints in a process of its own."""
+    """The output of `storms.py` in a separate process."""
     environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
     script = Path(storms.__file__)
     path = os.pathsep.join(each for each in sys.path if each)

@@ -1,4 +1,4 @@
-"""Where text of other parties could get into an error or a log line as it came, found in the source.
+"""Places in the source where text of other parties could get into an error or a log line unchanged.
 
 Every exception that is not one of ours may have such text: a transport's, of what the peer sent; the system's, with the
 name that a broker advertised. Modules that meet other parties show it by `printable` or `quoted` only.
@@ -77,7 +77,7 @@ def sources() -> Sequence[tuple[str, ast.AST]]:
 
 
 def shown(file: str, tree: ast.AST) -> Iterator[Shown]:
-    """Where a handler or a function shows an exception's text, unless that is always one of our own errors."""
+    """Places where a handler or a function shows an exception's text, unless it is always one of our own errors."""
     for part in ast.walk(tree):
         for name in _exceptions(part):
             for node in (each for statement in part.body for each in ast.walk(statement)):  # type: ignore[attr-defined]
@@ -86,7 +86,7 @@ def shown(file: str, tree: ast.AST) -> Iterator[Shown]:
 
 
 def _exceptions(part: ast.AST) -> list[str]:
-    """What a handler calls an exception, or a function those that it is given."""
+    """The names of exceptions in a handler, or in a function that gets them."""
     if isinstance(part, ast.ExceptHandler):
         return [part.name] if part.name and not _ours(part.type) else []
     if isinstance(part, ast.FunctionDef):
@@ -108,7 +108,7 @@ def _ours(caught: ast.expr | None) -> bool:
 
 
 def _shown_by(node: ast.AST) -> list[ast.expr]:
-    """What a text or a log line is made of."""
+    """The parts of a text or a log line."""
     if isinstance(node, ast.JoinedStr):
         return [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
     logs = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)

@@ -1,4 +1,4 @@
-"""What a hostile broker writes into its answers, as errors, logs and commands show it.
+"""Text of a hostile broker's responses, as errors, logs and commands show it.
 
 Each text field of each answer that a client reads is filled, from the messages' declarations: a field or a message that
 is added is tested without a change here, and a line that shows it as it came fails.
@@ -79,7 +79,7 @@ _HALF_A_PASSWORD: Final = PASSWORD[: len(PASSWORD) // 2]
 
 @attrs.define
 class Caught:
-    """What a program could read: every error with its causes, results, and all log lines."""
+    """All text that a program can read: every error with its causes, results, and all log lines."""
 
     texts: list[str] = attrs.field(factory=list)
 
@@ -248,7 +248,7 @@ class _Lines(logging.Handler):
 
 @pytest.fixture
 def logged() -> Iterator[list[str]]:
-    """What is logged at any level."""
+    """Log lines of any level."""
     handler, logger = _Lines(), logging.getLogger("ottla")
     before = logger.level
     logger.addHandler(handler)
@@ -294,7 +294,7 @@ def _run_all(flows: Iterable[Flow], settings: Mapping[str, object], caught: Caug
 
 
 def found_in(text: str) -> Iterator[str]:
-    """What a line of ours may not have."""
+    """Characters that a line of ours may not have."""
     around = repr(text[:100])
     if any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in text.replace("\n", "")):
         yield f"characters for a terminal: {around}"

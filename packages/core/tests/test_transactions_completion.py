@@ -1,4 +1,4 @@
-"""What the end of a prepared transaction is called, and how ids are looked for."""
+"""The names of a prepared transaction's outcomes, and the search for ids."""
 
 from __future__ import annotations
 

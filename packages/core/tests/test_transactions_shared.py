@@ -29,7 +29,7 @@ def cluster_of(version: int = 2) -> SimulatedCluster:
 
 
 def opened(cluster: SimulatedCluster, name: str = "x") -> SharedTransaction:
-    """What an owner opens, at the coordinator itself."""
+    """A transaction that an owner opens, at the coordinator itself."""
     _code, producer_id, epoch = cluster.transactions.initialize(name, None)
     return SharedTransaction(
         transactional_id=name, producer_id=producer_id, epoch=epoch, level=cluster.transaction_version

@@ -17,7 +17,7 @@ from ottla.protocol.notation import fields_of
 HANG_GUARD = 20.0
 
 Conduct: TypeAlias = Callable[[socket.socket], object]
-"""What a server does with each connection; it may close it, which happens afterwards in any case."""
+"""A server's handler of each connection; the connection is closed afterwards in any case."""
 
 NEWEST: Mapping[int, tuple[int, int]] = {0: (0, 13), METADATA.key: (0, 13), API_VERSIONS.key: (0, 4)}
 

@@ -24,7 +24,7 @@ SERVER: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 @contextmanager
 def connect_server(folder: Path) -> Iterator[str]:
-    """What a client names as its remote, while the server runs; it prints into `server.log` in *folder*.
+    """The address for clients, while the server runs; it prints into `server.log` in *folder*.
 
     Raises `KafkaUnavailableError` without Java (the same Java runs brokers), else `ClusterError`.
     """

@@ -34,7 +34,7 @@ class Killed(BaseException):
 
 
 class Fault(enum.Enum):
-    """What becomes of a step."""
+    """The outcome of a step."""
 
     NONE = "nothing"
     KILLED_BEFORE = "killed before it"
@@ -56,7 +56,7 @@ class Transaction:
 
 @attrs.define
 class World:
-    """What brokers hold. `level` is the transaction.version: from 2 on each end raises the epoch."""
+    """The state of brokers. `level` is the transaction.version: from 2 on each end raises the epoch."""
 
     level: int = 2
     now: float = 0.0
@@ -111,7 +111,7 @@ class World:
         )
 
     def pass_time(self, seconds: float) -> None:
-        """What is open for too long is aborted, and its writer fenced."""
+        """Transactions that are open for too long are aborted, and their writers fenced."""
         self.now += seconds
         for transactional_id, found in self.ids.items():
             if found.rows is not None and self.now - found.began >= TIMEOUT:
@@ -174,7 +174,7 @@ class Worker:
 
 @attrs.define
 class Checkpoint:
-    """What Spark keeps of a query: which batch is next."""
+    """Spark's state of a query: the next batch."""
 
     next_batch: int = 0
     batches: Sequence[Sequence[list[str]]] = ()

@@ -37,7 +37,7 @@ class DriverDied(BaseException):
 
 
 class TaskDied(Exception):
-    """What Spark raises when a task failed."""
+    """The error that Spark raises when a task failed."""
 
 
 class Brokers:
@@ -112,7 +112,7 @@ class Brokers:
 
 @attrs.define
 class Faults:
-    """What happens at which step; steps are counted over all drivers. `steps` are the names of those that passed."""
+    """Faults by step; steps are counted over all drivers. `steps` are the names of those that passed."""
 
     planned: dict[int, str] = attrs.field(factory=dict)
     meanwhile: Callable[[], None] = lambda: None

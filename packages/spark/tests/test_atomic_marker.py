@@ -1,4 +1,4 @@
-"""What the marker in Kafka means for the batch that Spark asks for."""
+"""The meaning of the marker in Kafka for the batch that Spark asks for."""
 
 from __future__ import annotations
 

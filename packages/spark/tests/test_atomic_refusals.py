@@ -1,4 +1,4 @@
-"""Where all-or-nothing batches are refused before anything is asked or written."""
+"""All-or-nothing batches that are refused before any request or write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hostile broker writes into its settings, as the driver reads and shows it. No Spark, no broker."""
+"""Settings of a hostile broker, as the driver reads and shows them. No Spark, no broker."""
 
 from __future__ import annotations
 

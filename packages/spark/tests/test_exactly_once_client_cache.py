@@ -1,4 +1,4 @@
-"""Which brokers stay connected between batches and jobs. No broker: a connection is made only for a question."""
+"""Connections that are kept between batches and jobs. No broker: a connection is made only for a request."""
 
 from __future__ import annotations
 

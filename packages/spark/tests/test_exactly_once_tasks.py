@@ -1,4 +1,4 @@
-"""What a worker process keeps of the tasks that wrote there for exactly-once. Mock brokers: transactions only begin."""
+"""The state that exactly-once tasks leave in a worker process. Mock brokers: transactions only begin."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _empty() -> Iterator[None]:
 
 
 def written(cluster: MockCluster, job: str, *, batch: int = 0, last: Entry | None = None) -> Attempt:
-    """What the only task of a batch did: two rows, left prepared."""
+    """The result of a batch's only task: two rows, left prepared."""
     given = {
         "kafka.bootstrap.servers": cluster.bootstrap_servers,
         "kafka.linger.ms": "0",
@@ -55,14 +55,14 @@ def written(cluster: MockCluster, job: str, *, batch: int = 0, last: Entry | Non
 
 
 def committed(attempt: Attempt) -> Entry:
-    """What the ledger says of it."""
+    """Its entry in the ledger."""
     assert attempt.prepared is not None
     listed = Listed(prepared=attempt.prepared, partition=0, records=attempt.records)
     return Entry(query=attempt.query, batch=attempt.batch, status=Status.DONE, listed=(listed,))
 
 
 def living() -> int:
-    """How many producers this process has, closed or not."""
+    """The number of producers of this process, closed or not."""
     gc.collect()
     return sum(type(each) is Producer for each in gc.get_objects())
 

@@ -39,7 +39,7 @@ EACH_ROW_ONCE = Counter(str(number).encode() for number in range(ROWS))
 
 @attrs.frozen(kw_only=True)
 class Ended:
-    """What became of the program's steps, by name, and of what it sent."""
+    """The results of the program's steps, by name, and its records."""
 
     told: dict[str, Any]
     kafka: KafkaCluster

@@ -1,4 +1,4 @@
-"""What is read from the options of a write, and what is refused before any task exists."""
+"""The options of a write, and those that are refused before any task exists."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read(**options: str) -> tuple[WriteOptions, list[str]]:
 
 
 def planned(options: dict[str, str], *, column: str = "value", overwrite: bool = False) -> OttlaWriter:
-    """What Spark does on the driver, for a DataFrame of this one column."""
+    """Spark's steps on the driver, for a DataFrame of this one column."""
     source = OttlaDataSource({"topic": "t", **options})
     return source.writer(StructType().add(column, StringType()), overwrite)
 

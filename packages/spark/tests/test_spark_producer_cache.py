@@ -1,4 +1,4 @@
-"""How long a producer lives in a Python worker. No broker: a producer connects only for its first record."""
+"""The lifetime of a producer in a Python worker. No broker: a producer connects only for its first record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of Spark's record batches before they are sent: columns, what is wrong with a cell, topics."""
+"""The conversion of Spark's record batches before they are sent: columns, invalid cells, topics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLACE = RowPlace(task="Spark partition 3", rows_before=10)
 
 
 def records(**columns: pa.Array) -> pa.RecordBatch:
-    """What is sent of a record batch of these columns."""
+    """The records that are sent for a record batch of these columns."""
     return records_of(pa.record_batch(columns), {name: at for at, name in enumerate(columns)}, place=PLACE)
 
 

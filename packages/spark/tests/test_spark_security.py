@@ -36,7 +36,7 @@ OPTIONS = {
 
 @pytest.fixture(scope="module")
 def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where Spark writes down what happens, plans included."""
+    """The folder of Spark's event logs, which include plans."""
     return tmp_path_factory.mktemp("events")
 
 

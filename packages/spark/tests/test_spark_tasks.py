@@ -1,4 +1,4 @@
-"""What a task sends, says and counts: its rows go through a whole producer to simulated brokers."""
+"""Records, errors and counts of a task: its rows go through a whole producer to simulated brokers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def cluster(**config: Any) -> Iterator[Simulated]:
 
 
 def sent(world: Simulated, batches: Iterable[pa.RecordBatch], *, topic: str | None = None) -> TaskWritten:
-    """What a task with these batches gives; raises what it raises."""
+    """The result of a task with these batches, or its error."""
     ended: list[Any] = []
     batches = iter(batches)
     first = next(batches)

@@ -41,7 +41,7 @@ def test_a_cluster_without_distance_has_none_to_set() -> None:
 
 
 def ports(servers: str) -> set[str]:
-    """Where a client that starts with these servers finds the brokers."""
+    """The brokers' addresses for a client that starts with these servers."""
     client = confluent_kafka.Producer({"bootstrap.servers": servers, "log_level": 0})
     return {f"{broker.host}:{broker.port}" for broker in client.list_topics(timeout=WITHIN).brokers.values()}
 

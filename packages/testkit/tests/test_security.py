@@ -1,4 +1,4 @@
-"""What a secure cluster is made of, without starting one."""
+"""The parts of a secure cluster, without starting one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read of a certificate is what stands in it; bytes that are none are a ValueError, whatever they are."""
+"""A certificate is read correctly; bytes that are no certificate are always a ValueError."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ NOW = datetime.now(UTC)
 
 
 def refusal(layer: TlsLayer, peer: Peer) -> OttlaError:
-    """What the handshake, or what follows it, ends in."""
+    """The error of the handshake, or of the read after it."""
     caught: list[OttlaError] = []
 
     def go_on() -> None:

@@ -341,7 +341,7 @@ def test_what_a_function_returns_that_is_no_password_is_refused(stores: Stores, 
 
 
 def _everything(error: BaseException | None) -> str:
-    """What a traceback would show."""
+    """The text of a traceback."""
     said = ""
     while error is not None:
         said += f"{error!r}\n"

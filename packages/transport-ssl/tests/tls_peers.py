@@ -75,7 +75,7 @@ class Peer:
         self.push()
 
     def take_outgoing(self) -> bytes:
-        """What would be sent next, for a test that sends it in its own way."""
+        """The bytes to send next, for a test that sends them in its own way."""
         unsent, self._unsent = self._unsent + self._outgoing.read(), b""
         return unsent
 
@@ -96,7 +96,7 @@ def tcp_pair() -> tuple[socket.socket, socket.socket]:
 
 
 def transport(settings: Mapping[str, Any]) -> TlsTransport:
-    """What a producer gets that has these settings."""
+    """The layer of a producer with these settings."""
     draft = ConfigDraft.read({"bootstrap.servers": "localhost:9093", "security.protocol": "SSL", **settings})
     plugin = Registry().plugin("transport", "ssl")
     values = draft.claim(plugin.config_keys(), plugin=str(plugin))

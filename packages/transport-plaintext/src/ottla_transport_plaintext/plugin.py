@@ -52,7 +52,7 @@ class PlaintextLayer:
         return True
 
     def read_into(self, buffer: memoryview) -> int | None:
-        """What the socket has now."""
+        """The bytes that the socket has now."""
         try:
             return self._sock.recv_into(buffer)
         except (BlockingIOError, InterruptedError):
