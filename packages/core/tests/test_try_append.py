@@ -1,15 +1,30 @@
-"""Appending without blocking: what a record waits for, and the notification once it is worth to try again."""
+"""Appending without blocking: a record waits for memory, metadata or a partition, and is notified."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from machine import Queues
+from machine import CONSTANT, Queues
 from ottla.accumulator.batch_appender import MemoryWait, Placed
 from ottla.accumulator.batch_outcome import Acknowledged
-from ottla.errors import BufferExhaustedError, ProducerClosedError
+from ottla.accumulator.partitioner_abilities import PartitionerAbilities
+from ottla.accumulator.routes import Routes
+from ottla.accumulator.try_appender import TryAppender, Wait
+from ottla.errors import (
+    BufferExhaustedError,
+    ConnectionFailedError,
+    ProducerClosedError,
+    SecurityError,
+    TopicUnavailableError,
+)
+from ottla.interfaces import TopicView
+from ottla.network.cluster import Broker, Topic
+from ottla.network.metadata import Metadata
+from ottla.network.metadata_wait import MetadataWait
 
 SIZE = 900
 RECORD = (None, bytes(SIZE), (), 0, None)
@@ -200,3 +215,242 @@ def test_no_try_blocks_while_other_threads_wait_for_memory() -> None:
         wait.cancel()
     short.free()
     assert short.all_free
+
+
+class LastPartition:
+    """A partitioner that notes its calls."""
+
+    def __init__(self) -> None:
+        self.asked: list[bytes | None] = []
+        self.appended_bytes = 0
+
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        self.asked.append(key)
+        return view.partitions - 1
+
+
+class StickyPartition(LastPartition):
+    sticky = True
+
+    def appended(self, topic: str, partition: int, size: int) -> None:
+        self.appended_bytes += size
+
+
+class NewBatches(LastPartition):
+    def __init__(self) -> None:
+        super().__init__()
+        self.new_batches: list[int] = []
+
+    def on_new_batch(self, topic: str, partition: int, view: TopicView) -> None:
+        self.new_batches.append(partition)
+
+
+class Topics:
+    """A TryAppender with metadata that the test sets."""
+
+    def __init__(self, partitioner: Any = None, *, buffer_memory: int = 1_000_000) -> None:
+        self.queues = Queues(buffer_memory=buffer_memory, batch_size=1_000)
+        self.wakes = 0
+        self.metadata = Metadata(
+            bootstrap=[("seed", 9092)],
+            max_age=300.0,
+            max_idle=300.0,
+            refresh_backoff=CONSTANT,
+            wake=self.wake,
+            clock=self.queues.clock,
+        )
+        abilities = PartitionerAbilities.of(partitioner or LastPartition())
+        self.routes = Routes(
+            metadata=self.metadata,
+            appender=self.queues.accumulator.appender,
+            partitioner=abilities,
+            slow=frozenset,
+            max_block=60.0,
+        )
+        self.metadata.on_change = self.routes.forget
+        self.appender = TryAppender(
+            routes=self.routes, appender=self.queues.accumulator.appender, keyed=None, partitioner=abilities
+        )
+
+    def wake(self) -> None:
+        self.wakes += 1
+
+    def answer(self, leaders: Sequence[int], topic: str = "t") -> None:
+        """A metadata response: the topic has these leaders."""
+        now = self.queues.clock()
+        self.metadata.begin(now)
+        known = Topic(name=topic, leaders=tuple(leaders), epochs=(0,) * len(leaders))
+        self.metadata.update({1: Broker(id=1, host="one", port=9092)}, {topic: known}, now)
+
+    def append(
+        self, partition: int | None = None, *, key: bytes | None = None, size: int = 5, wait: Wait | None = None
+    ) -> Placed | Wait:
+        return self.appender.append("t", partition, (key, bytes(size), (), 0, None), wait=wait)
+
+    def wait(self, partition: int | None = None) -> MetadataWait:
+        wait = self.append(partition)
+        assert isinstance(wait, MetadataWait)
+        return wait
+
+
+def partition_of_placed(placed: Placed | Wait) -> int:
+    assert isinstance(placed, tuple)
+    return placed[0].partition
+
+
+def test_a_record_for_an_unknown_topic_waits_for_metadata_which_is_requested() -> None:
+    topics, notified = Topics(), list[bool]()
+    wait = topics.wait()
+    wait.on_ready(lambda: notified.append(True))
+
+    assert (wait.ready, notified) == (False, [])
+    assert topics.wakes == 1
+    assert list(topics.metadata.begin(topics.queues.clock()).topics) == ["t"]
+    topics.answer([1, 1])
+    assert (wait.ready, notified) == (True, [True])
+    assert partition_of_placed(topics.append(wait=wait)) == 1
+
+
+def test_a_metadata_wait_that_is_over_notifies_at_once() -> None:
+    topics, notified = Topics(), list[bool]()
+    wait = topics.wait()
+    topics.answer([1])
+    wait.on_ready(lambda: notified.append(True))
+
+    assert notified == [True]
+
+
+def test_an_answer_without_the_topic_makes_the_record_wait_again() -> None:
+    topics = Topics()
+    wait = topics.wait()
+    topics.answer([1], topic="other")
+
+    assert wait.ready
+    again = topics.append(wait=wait)
+    assert isinstance(again, MetadataWait)
+    assert not again.ready
+    assert list(topics.metadata.begin(topics.queues.clock()).topics) == ["t"]
+
+
+def test_a_record_for_a_missing_partition_waits_until_the_topic_has_it() -> None:
+    topics = Topics()
+    topics.answer([1])
+    wait = topics.wait(partition=1)
+
+    assert wait.partition == 1
+    assert topics.metadata.due_at() <= topics.queues.clock() + 1.0
+    topics.answer([1, 1])
+    assert partition_of_placed(topics.append(1, wait=wait)) == 1
+
+
+def test_a_cancelled_metadata_wait_is_not_notified() -> None:
+    topics, notified = Topics(), list[bool]()
+    wait = topics.wait()
+    wait.on_ready(lambda: notified.append(True))
+    wait.cancel()
+    wait.cancel()
+    topics.answer([1])
+
+    assert notified == []
+
+
+def test_a_metadata_wait_whose_time_has_run_out_raises_what_a_blocked_send_raises() -> None:
+    topics = Topics()
+    wait = topics.wait()
+    topics.metadata.note(ConnectionFailedError("no route"))
+    with pytest.raises(TopicUnavailableError, match=r"'t' was not available within max\.block\.ms \(60 s\).*no route"):
+        topics.appender.give_up(wait)
+
+    topics.answer([1])
+    topics.appender.give_up(wait)  # the topic has come meanwhile
+
+
+@pytest.mark.parametrize("how", ["fatal", "closed"])
+def test_errors_that_waiting_cannot_fix_end_a_metadata_wait(how: str) -> None:
+    topics, notified = Topics(), list[bool]()
+    wait = topics.wait()
+    wait.on_ready(lambda: notified.append(True))
+    error: SecurityError | ProducerClosedError
+    if how == "fatal":
+        error = SecurityError("refused")
+        topics.metadata.fail_fatally(error)
+    else:
+        error = ProducerClosedError("closed")
+        topics.metadata.close(error)
+
+    assert notified == [True]
+    with pytest.raises(type(error)):
+        topics.append(wait=wait)
+
+
+def test_a_record_that_waited_for_memory_keeps_its_partition() -> None:
+    partitioner = LastPartition()
+    topics = Topics(partitioner, buffer_memory=2_000)
+    topics.answer([1, 1])
+    first = topics.append(0, size=1_800)
+    assert isinstance(first, tuple)
+    wait = topics.append(key=b"k", size=900)
+    assert isinstance(wait, MemoryWait)
+    topics.queues.accumulator.complete(first[0], Acknowledged(base_offset=0))
+
+    assert partition_of_placed(topics.append(key=b"k", size=900, wait=wait)) == 1
+    assert partitioner.asked == [b"k"]
+
+
+def test_a_memory_wait_whose_time_has_run_out_raises_buffer_exhausted() -> None:
+    topics = Topics(buffer_memory=2_000)
+    topics.answer([1])
+    topics.append(0, size=1_800)
+    wait = topics.append(0, size=900)
+    assert isinstance(wait, MemoryWait)
+    with pytest.raises(BufferExhaustedError):
+        topics.appender.give_up(wait)
+
+
+def test_memory_is_given_back_when_the_topic_is_lost_meanwhile() -> None:
+    topics = Topics(buffer_memory=2_000)
+    topics.answer([1, 1])
+    topics.append(0, size=1_800)
+    wait = topics.append(1, size=900)
+    assert isinstance(wait, MemoryWait)
+    topics.answer([1])
+
+    assert isinstance(topics.append(1, size=900, wait=wait), MetadataWait)
+    assert topics.queues.pool.waiting == 0
+
+
+def test_records_without_a_key_go_to_the_sticky_batch() -> None:
+    partitioner = StickyPartition()
+    topics = Topics(partitioner)
+    topics.answer([1, 1, 1])
+    places = [topics.append() for _ in range(3)]
+
+    assert [partition_of_placed(placed) for placed in places] == [2, 2, 2]
+    assert partitioner.asked == [None]
+    assert isinstance(places[0], tuple)
+    assert topics.routes.known["t"].sticky_batch is places[0][0]
+
+
+def test_the_sticky_batch_is_set_after_a_wait_for_memory() -> None:
+    topics = Topics(StickyPartition(), buffer_memory=2_000)
+    topics.answer([1, 1])
+    first = topics.append(0, size=1_800)
+    assert isinstance(first, tuple)
+    wait = topics.append(size=900)
+    assert isinstance(wait, MemoryWait)
+    topics.queues.accumulator.complete(first[0], Acknowledged(base_offset=0))
+    placed = topics.append(size=900, wait=wait)
+
+    assert isinstance(placed, tuple)
+    assert topics.routes.known["t"].sticky_batch is placed[0]
+
+
+def test_a_partitioner_hears_of_a_new_batch_before_it_is_begun() -> None:
+    partitioner = NewBatches()
+    topics = Topics(partitioner)
+    topics.answer([1, 1])
+    topics.append(key=b"a")
+    topics.append(key=b"b")
+
+    assert partitioner.new_batches == [1]
+    assert partitioner.asked == [b"a", b"a", b"b"]

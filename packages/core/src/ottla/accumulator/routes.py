@@ -19,6 +19,7 @@ from ottla.concurrency import io_threads
 from ottla.interfaces import TopicView
 from ottla.network.cluster import Topic
 from ottla.network.metadata import Metadata
+from ottla.network.metadata_wait import MetadataWait
 
 
 class Route:
@@ -87,6 +88,19 @@ class Routes:
         if known is None or not known.leaders:
             known = self._metadata.wait_for(topic, partition=None, timeout=self._timeout())
         return self._route_to(topic, known)
+
+    def try_find(self, topic: str, *, partition: int | None = None) -> Route | MetadataWait:
+        """The route of a topic, with this partition, without blocking; until metadata has it, a wait for it."""
+        topic = str.__str__(topic)
+        route = self.known.get(topic)
+        if route is not None and (partition is None or partition < route.view.partitions):
+            return route
+        found = self._metadata.find(topic, partition=partition)
+        return found if isinstance(found, MetadataWait) else self._route_to(topic, found)
+
+    def give_up(self, wait: MetadataWait) -> None:
+        """End a wait whose time has run out: raises TopicUnavailableError as `find` does; returns if it is over."""
+        self._metadata.give_up(wait, timeout=self._max_block)
 
     def await_partition(self, topic: str, partition: int, *, waited: float = 0.0) -> Route:
         """The route of a topic once it has this partition, waiting for metadata. Raises TopicUnavailableError.

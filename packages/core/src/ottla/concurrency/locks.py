@@ -12,7 +12,7 @@ import logging
 import threading
 from collections import deque
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from ottla.concurrency import signals
 from ottla.concurrency.environment import SYSTEM, Environment
@@ -80,6 +80,13 @@ class AutoResetEvent:
         return self._gate.acquire(timeout=max(0.0, min(timeout, threading.TIMEOUT_MAX)))
 
 
+class Waiter(Protocol):
+    """An object that waits for `notify_all` without a blocked thread."""
+
+    def set(self) -> object:
+        """End the wait."""
+
+
 class SignalSafeLock:
     """A lock whose blocks no signal handler interrupts; `raw` is for threads on which no handler runs.
 
@@ -89,7 +96,7 @@ class SignalSafeLock:
 
     def __init__(self) -> None:
         self.raw: Any = threading.RLock()
-        self._waiting: list[Latch] = []
+        self._waiting: list[Waiter] = []
 
     def __enter__(self) -> None:
         signals.begin()
@@ -134,6 +141,15 @@ class SignalSafeLock:
         finally:
             if latch in self._waiting:
                 self._waiting.remove(latch)
+
+    def add_waiter(self, waiter: Waiter) -> None:
+        """In a block: call the waiter's `set`, under the lock, at the next `notify_all`."""
+        self._waiting.append(waiter)
+
+    def remove_waiter(self, waiter: Waiter) -> None:
+        """In a block: undo `add_waiter`."""
+        if waiter in self._waiting:
+            self._waiting.remove(waiter)
 
     def notify_all(self) -> None:
         """In a block, or with `raw` held: wake all waiting threads."""

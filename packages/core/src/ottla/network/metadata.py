@@ -14,6 +14,7 @@ from ottla.errors import BrokerError, ErrorCode, OttlaError, SecurityError, Topi
 from ottla.network.backoff import Backoff, Pace
 from ottla.network.cluster import NO_LEADER, Broker, Cluster, Topic
 from ottla.network.hinted_broker import HintedBroker
+from ottla.network.metadata_wait import MetadataWait
 from ottla.network.topic_errors import missing_partition, no_servers, not_available
 
 _NEVER = float("-inf")
@@ -117,28 +118,59 @@ class Metadata:
         deadline = self._clock() + timeout - waited
         self.use(topic, self._clock())
         with self._changed:
-            while True:
-                if self._refusal is not None:
-                    raise self._refusal
-                known = self.cluster.topics.get(topic)
-                if known is not None:
-                    if known.leaders and (partition is None or partition < len(known.leaders)):
-                        return known
-                    if known.error in _FINAL_TOPIC_ERRORS:
-                        raise TopicUnavailableError(f"topic {topic!r} cannot be used") from BrokerError(known.error)
-                if isinstance(self._fatal_error, SecurityError):
-                    raise self._fatal_error.with_traceback(None)
-                if self._fatal_error is not None:
-                    raise no_servers(topic, self._fatal_error)
+            while (found := self._find(topic, partition)) is None:
                 remaining = deadline - self._clock()
                 if remaining <= 0:
-                    raise not_available(topic, known, partition, timeout, last_error=self._error)
-                if known is None:
-                    self._new.add(topic)
-                else:
-                    self._wanted = True
+                    raise self._not_available(topic, partition, timeout)
+                self._request(topic)
                 self._wake()
                 self._changed.wait(remaining)
+            return found
+
+    def find(self, topic: str, *, partition: int | None) -> Topic | MetadataWait:
+        """The topic as `wait_for` returns it, but without blocking: until metadata has it, returns a wait for it."""
+        self.use(topic, self._clock())
+        with self._changed:
+            found = self._find(topic, partition)
+            if found is not None:
+                return found
+            self._request(topic)
+            wait = MetadataWait(self._changed, topic, partition)
+        self._wake()
+        return wait
+
+    def give_up(self, wait: MetadataWait, *, timeout: float) -> None:
+        """End a wait whose time, *timeout* seconds, has run out: raises as `wait_for` does; returns if it is over."""
+        wait.cancel()
+        with self._changed:
+            if self._find(wait.topic, wait.partition) is None:
+                raise self._not_available(wait.topic, wait.partition, timeout)
+
+    def _find(self, topic: str, partition: int | None) -> Topic | None:
+        """The topic, None while it is not known; raises errors that waiting cannot fix. Under the lock."""
+        if self._refusal is not None:
+            raise self._refusal
+        known = self.cluster.topics.get(topic)
+        if known is not None:
+            if known.leaders and (partition is None or partition < len(known.leaders)):
+                return known
+            if known.error in _FINAL_TOPIC_ERRORS:
+                raise TopicUnavailableError(f"topic {topic!r} cannot be used") from BrokerError(known.error)
+        if isinstance(self._fatal_error, SecurityError):
+            raise self._fatal_error.with_traceback(None)
+        if self._fatal_error is not None:
+            raise no_servers(topic, self._fatal_error)
+        return None
+
+    def _request(self, topic: str) -> None:
+        """Request a topic, or more of its partitions. Under the lock."""
+        if topic in self.cluster.topics:
+            self._wanted = True
+        else:
+            self._new.add(topic)
+
+    def _not_available(self, topic: str, partition: int | None, timeout: float) -> TopicUnavailableError:
+        return not_available(topic, self.cluster.topics.get(topic), partition, timeout, last_error=self._error)
 
     def use(self, topic: str, now: float) -> None:
         """Note that a topic is in use; a new one is requested at once."""

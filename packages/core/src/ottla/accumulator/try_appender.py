@@ -1,0 +1,97 @@
+"""Queueing of records without blocking, for callers on an event loop.
+
+A record waits for metadata of its topic, for a partition that its topic does not have yet, or for memory.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import attrs
+
+from ottla.accumulator.appender import RecordAppender
+from ottla.accumulator.batch import UNASSIGNED, NewRecord, size_of
+from ottla.accumulator.batch_appender import MemoryWait, Placed
+from ottla.accumulator.keyed_appender import KeyedAppender
+from ottla.accumulator.partitioner_abilities import PartitionerAbilities
+from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of
+from ottla.accumulator.routes import Route, Routes
+from ottla.network.metadata_wait import MetadataWait
+
+Wait: TypeAlias = MemoryWait | MetadataWait
+"""What a record waits for; `on_ready` notifies once it is worth to try again, `cancel` ends it."""
+
+
+@attrs.frozen(kw_only=True)
+class TryAppender:
+    """Chooses partitions as `Producer.send` does, and never blocks. For any thread. *keyed*: see Queueing."""
+
+    routes: Routes
+    appender: RecordAppender
+    keyed: KeyedAppender | None
+    partitioner: PartitionerAbilities
+
+    def append(
+        self, topic: str, partition: int | None, record: NewRecord, *, wait: Wait | None = None
+    ) -> Placed | Wait:
+        """Queue a record, or return what it waits for; *partition* None: the partitioner chooses.
+
+        Call it again with the same arguments and that *wait* once it is ready, or `cancel` the wait.
+        """
+        route = self.routes.try_find(topic, partition=partition)
+        memory = wait if isinstance(wait, MemoryWait) else None
+        if isinstance(route, MetadataWait):
+            if memory is not None:
+                memory.cancel()
+            return route
+        if memory is None:
+            return self._append(topic, partition, record, route)
+        keyed = self.keyed if memory.queue.partition == UNASSIGNED else None
+        placed = (keyed or self.appender).try_append(
+            topic, memory.queue.partition, record, size_of(record), wait=memory
+        )
+        return self._note_sticky(partition, record, route, placed)
+
+    def give_up(self, wait: Wait, *, waited: float = 0.0) -> None:
+        """End a wait whose time has run out: raises what `Producer.send` raises then; returns if it is over."""
+        if isinstance(wait, MetadataWait):
+            self.routes.give_up(wait)
+        else:
+            self.appender.give_up(wait, waited=waited)
+
+    def _append(self, topic: str, partition: int | None, record: NewRecord, route: Route) -> Placed | MemoryWait:
+        size = size_of(record)
+        if partition is not None:
+            if self.keyed is not None:
+                self.keyed.assign_partitions(route.topic)  # the records of the unassigned batch came first
+            return self.appender.try_append(topic, partition, record, size)
+        if self._is_sticky(record) and route.unassigned.open is None:
+            batch = route.sticky_batch
+            index = None if batch is None else batch.append(*record)
+            if batch is not None and index is not None:
+                return batch, index
+            chosen = self.routes.next_sticky_partition(topic, route)
+        elif self.keyed is not None:
+            return self.keyed.try_append(topic, UNASSIGNED, record, size)
+        else:
+            chosen = partition_of(self.partitioner.partition, topic, record[0], route.view)
+        if self.partitioner.on_new_batch is not None:
+            placed = self.appender.append_to_open(topic, chosen, record, size)
+            if placed is not None:
+                return placed
+            ask_partitioner(self.partitioner.on_new_batch, topic, chosen, route.view)
+            chosen = partition_of(self.partitioner.partition, topic, record[0], route.view)
+        return self._note_sticky(None, record, route, self.appender.try_append(topic, chosen, record, size))
+
+    def _is_sticky(self, record: NewRecord) -> bool:
+        return self.partitioner.sticky and (record[0] is None or self.partitioner.ignores_keys)
+
+    def _note_sticky(
+        self, partition: int | None, record: NewRecord, route: Route, placed: Placed | MemoryWait
+    ) -> Placed | MemoryWait:
+        """Make the batch of a record that was placed the sticky batch, if the record was for that one."""
+        if not isinstance(placed, MemoryWait) and partition is None and self._is_sticky(record):
+            batch, _index = placed
+            if batch.partition != UNASSIGNED:
+                route.set_sticky_batch(batch)
+        return placed
