@@ -64,10 +64,10 @@ class SocketBroker:
 @pytest.fixture
 def stranger_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mechanism X-PLAIN, announced like an installed one."""
-    stranger = EntryPoint("X-PLAIN", "stranger_mechanism", "ottla.authenticators")
+    third_party = EntryPoint("X-PLAIN", "third_party_mechanism", "ottla.authenticators")
 
     def with_stranger() -> Sequence[EntryPoint]:
-        return [*announced(), stranger]
+        return [*announced(), third_party]
 
     monkeypatch.setattr("ottla.plugins.registry.lookup.announced", with_stranger)
 

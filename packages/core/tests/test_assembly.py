@@ -91,11 +91,11 @@ def test_keys_of_a_plugin_that_is_gone_are_excused_and_others_are_not(gone: str)
 
 def test_a_mechanism_is_a_name_away_in_any_case_also_a_strangers(built: list[Engine]) -> None:
     settings = {**SERVERS, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "x-Plain", "x.plain.password": "p"}
-    stranger = EntryPoint("X-PLAIN", "stranger_mechanism", "ottla.authenticators")
+    third_party = EntryPoint("X-PLAIN", "third_party_mechanism", "ottla.authenticators")
     groups = ("transports", "partitioners", "encoders")
     others = [entry for group in groups for entry in entry_points(group=f"ottla.{group}")]
 
-    built.append(assembly.build(settings, {}, registry=Registry([stranger, *others])))
+    built.append(assembly.build(settings, {}, registry=Registry([third_party, *others])))
 
 
 def test_where_nobody_logs_in_no_mechanism_is_looked_for(built: list[Engine]) -> None:

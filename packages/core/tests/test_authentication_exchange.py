@@ -13,7 +13,7 @@ from ottla.network.authentication import Ask, Compute, LoggedIn, Move, Token
 from ottla.network.authentication.exchange import Exchange
 from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateResponse
 from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE, SaslHandshakeResponse
-from stranger_mechanism import Plain, Scripted
+from third_party_mechanism import Plain, Scripted
 
 NEW: Mapping[int, tuple[int, int]] = {SASL_HANDSHAKE.key: (0, 1), SASL_AUTHENTICATE.key: (0, 2)}
 OLD: Mapping[int, tuple[int, int]] = {SASL_HANDSHAKE.key: (0, 0)}

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ottla.cli.commands import ottla
-from ottla.cli.plugin_commands import told_when_slow
+from ottla.cli.plugin_commands import noticed_when_slow
 from ottla.plugins.registry import KINDS, KindName, Registry
 
 FINE, BROKEN, USAGE = 0, 1, 2
@@ -249,7 +249,7 @@ def test_whoever_waits_for_a_plugin_learns_for_which(install: Install, capsys: p
     [info] = [info for info in Registry().installed("partitioner") if info.name == "acme"]
     told, deadline = "", time.monotonic() + 30
 
-    with told_when_slow(info, timeout=0.0):
+    with noticed_when_slow(info, timeout=0.0):
         while not told and time.monotonic() < deadline:
             told = capsys.readouterr().err
     assert told == f"still waiting for the {info}; Ctrl-C ends it\n"

@@ -32,7 +32,7 @@ from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAut
 from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE
 from ottla_testkit.simulation import Session, SimulatedCluster, SimulatedLogin
 from ottla_testkit.simulation.login import HangUpError
-from stranger_mechanism import Plain, Scripted
+from third_party_mechanism import Plain, Scripted
 
 SECRET = "the ducks fly south"
 

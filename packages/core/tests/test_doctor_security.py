@@ -10,7 +10,7 @@ import pytest
 from broker_on_a_socket import SECRET, SocketBroker, settings, stranger_installed
 from test_doctor_transports import OneTransport, bounds, greeting
 
-import stranger_mechanism
+import third_party_mechanism
 from ottla.config import SecurityProtocol
 from ottla.doctor import Examination, Finding, Step, Trouble, Verdict, examine
 from ottla.doctor.greeting import Greeted, NoHandshake, NotKafka
@@ -21,7 +21,7 @@ from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAut
 from ottla_testkit.simulation import Session, SimulatedLogin
 from ottla_testkit.simulation.login import HangUpError
 from ottla_transport_plaintext import PlaintextLayer
-from stranger_mechanism import Scripted
+from third_party_mechanism import Scripted
 from wrong_peers import ScriptedBroker, serving
 
 __all__ = ["stranger_installed"]
@@ -66,7 +66,7 @@ def test_the_mechanism_is_closed_when_the_examination_is_over(
     mechanism = Scripted(first=lambda: f"\0ann\0{SECRET}".encode())
     make = hookimpl(lambda config: mechanism)
     make.__name__ = "ottla_authenticator"
-    monkeypatch.setattr(stranger_mechanism, "ottla_authenticator", make)
+    monkeypatch.setattr(third_party_mechanism, "ottla_authenticator", make)
     broker = SocketBroker.secured(SimulatedLogin(users=ANN))
     with broker.serving() as servers:
         examine(dict(settings(server or servers)), timeout=60.0)

@@ -10,7 +10,7 @@ import traceback
 import pytest
 from broker_on_a_socket import SECRET, SocketBroker, settings, stranger_installed
 
-import stranger_mechanism
+import third_party_mechanism
 from ottla import Producer, check_config
 from ottla.errors import AuthenticationError, ConfigError, InvalidPluginError, OttlaError, UnsupportedSaslMechanismError
 from ottla.hookspecs import hookimpl
@@ -30,13 +30,13 @@ PATIENT = 20.0
 def mechanisms(monkeypatch: pytest.MonkeyPatch) -> list[Mechanism]:
     """The mechanism that the plugin returns, if a test sets one."""
     made: list[Mechanism] = []
-    ordinary = stranger_mechanism.ottla_authenticator
+    ordinary = third_party_mechanism.ottla_authenticator
 
     @hookimpl
     def ottla_authenticator(config: PluginConfig) -> Mechanism:
         return made[0] if made else ordinary(config)
 
-    monkeypatch.setattr(stranger_mechanism, "ottla_authenticator", ottla_authenticator)
+    monkeypatch.setattr(third_party_mechanism, "ottla_authenticator", ottla_authenticator)
     return made
 
 
@@ -62,7 +62,7 @@ def test_a_mechanism_that_blocks_ends_the_wait_of_the_io_thread_when_it_is_done(
         computed_by.append(threading.current_thread())
         return f"\0ann\0{SECRET}".encode()
 
-    mechanism = stranger_mechanism.Scripted(
+    mechanism = third_party_mechanism.Scripted(
         first=first, steps=[lambda _data: Step(reply=None, done=True)], blocking=True
     )
     mechanisms.append(mechanism)
@@ -207,7 +207,7 @@ def test_a_hook_that_fails_with_the_password_in_its_words_is_told_without_it(
     def ottla_authenticator(config: PluginConfig) -> Mechanism:
         raise ValueError(f"no such password: {config['x.plain.password']!r}")
 
-    monkeypatch.setattr(stranger_mechanism, "ottla_authenticator", ottla_authenticator)
+    monkeypatch.setattr(third_party_mechanism, "ottla_authenticator", ottla_authenticator)
 
     with pytest.raises(InvalidPluginError, match=r"ValueError: no such password: '\[hidden\]'") as caught:
         check_config(settings("127.0.0.1:9"))

@@ -29,7 +29,7 @@ from ottla.transactions import Leftover, abort
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 from ottla_testkit.simulation.login import SimulatedLogin
 from simulated_producer import Simulated
-from stranger_mechanism import Plain
+from third_party_mechanism import Plain
 
 NO_BROKER = "an answer to FindCoordinator names broker -1, which no broker can be"
 

@@ -11,7 +11,7 @@ from machine import Machine
 from ottla.protocol import MetadataResponse, MetadataResponseBroker
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 from ottla_testkit.simulation.login import SimulatedLogin
-from stranger_mechanism import Plain
+from third_party_mechanism import Plain
 
 
 @attrs.define(slots=False)

@@ -83,14 +83,14 @@ class TlsLayer:
                 # Also without close_notify: the core notices by its length that a response was cut short.
                 return 0
             except ssl.SSLError as error:
-                self._tell()
+                self._push_quietly()
                 raise broken(error, self._meeting) from error
         return None
 
     def interest(self) -> Interest:
         """Write while bytes wait, and read during the handshake."""
         # TLS's own responses, to a key update for example, are not part of any `write`: they are sent here.
-        self._tell()
+        self._push_quietly()
         wanted = Interest.NONE if self._ready else Interest.READ
         return wanted | Interest.WRITE if self._unsent or self._outgoing.pending else wanted
 
@@ -109,7 +109,7 @@ class TlsLayer:
             if self._ready:
                 with contextlib.suppress(ssl.SSLError):  # usually: its close_notify is missing, and is not awaited
                     self._tls.unwrap()
-                self._tell()
+                self._push_quietly()
             self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
 
@@ -121,13 +121,13 @@ class TlsLayer:
                 self._tls.do_handshake()
                 return True
             except ssl.SSLWantReadError:
-                self._tell()
+                self._push_quietly()
                 if not self._receive_greeting():
                     return False
             except ssl.SSLEOFError as error:
                 raise hung_up(self._heard, self._meeting) from error
             except ssl.SSLError as error:
-                self._tell()
+                self._push_quietly()
                 raise self._refusal(error) from error
         return False
 
@@ -178,7 +178,7 @@ class TlsLayer:
                 return False  # the socket is full
         return True
 
-    def _tell(self) -> None:
+    def _push_quietly(self) -> None:
         """Send as much as possible now; a read notices a broken socket."""
         with contextlib.suppress(OSError):
             self._push()

@@ -53,7 +53,7 @@ def _list(*, as_json: bool) -> None:
     standings = []
     for info in _installed(registry):
         # Output of imported packages must not be part of the list, which programs parse.
-        with contextlib.redirect_stdout(sys.stderr), told_when_slow(info):
+        with contextlib.redirect_stdout(sys.stderr), noticed_when_slow(info):
             standings.append(plugin_condition(info, registry=registry))
     if as_json:
         click.echo(document(standings, misplaced()))
@@ -84,7 +84,7 @@ def check(names: tuple[str, ...], pairs: tuple[str, ...], command_config: Path |
     prepared: list[Plugin] = []
     for info in infos:
         try:
-            with told_when_slow(info):
+            with noticed_when_slow(info):
                 plugin = registry.plugin(info.kind.name, info.name)
                 testkit.prepare(plugin, settings)
             prepared.append(plugin)
@@ -124,7 +124,7 @@ def new(kind: KindName, name: str, directory: Path | None) -> None:
 
 
 @contextlib.contextmanager
-def told_when_slow(info: EntryInfo, *, timeout: float = _PATIENCE) -> Iterator[None]:
+def noticed_when_slow(info: EntryInfo, *, timeout: float = _PATIENCE) -> Iterator[None]:
     """Name the plugin that the user waits for if it is slow; a call that hangs in foreign code cannot be ended."""
     notice = threading.Timer(timeout, lambda: click.echo(f"still waiting for the {info}; Ctrl-C ends it", err=True))
     notice.daemon = True

@@ -95,13 +95,13 @@ class InterceptorConformance:
         within(
             self.timeout,
             "on_acknowledgement()",
-            lambda: self._tell(interceptor, _WRITTEN, None),
+            lambda: self._report(interceptor, _WRITTEN, None),
             remedy="the I/O thread waits for it, and with it all other records",
         )
 
     def test_every_outcome_is_taken(self, interceptor: Interceptor) -> None:
         for metadata, error in (*_OUTCOMES, *_OUTCOMES):  # also of records that it did not get
-            self._tell(interceptor, metadata, error)
+            self._report(interceptor, metadata, error)
 
     def test_outcomes_come_while_other_records_are_sent(self, interceptor: Interceptor) -> None:
         records = [(key, value, self._alike(interceptor, key, value)) for key, value in self.records]
@@ -115,19 +115,19 @@ class InterceptorConformance:
                     f"by many threads at once, {(key, value)!r} became {made!r}, and alone {expected!r}",
                 )
 
-        def tell() -> None:
+        def report() -> None:
             for turn in range(_TIMES):
-                self._tell(interceptor, *_OUTCOMES[turn % len(_OUTCOMES)])
+                self._report(interceptor, *_OUTCOMES[turn % len(_OUTCOMES)])
 
         works: list[Callable[[], object]] = [lambda first=first: send(first) for first in range(_THREADS)]  # type: ignore[misc]
-        together(self.timeout * 3, [*works, tell], call="on_send()")
+        together(self.timeout * 3, [*works, report], call="on_send()")
 
     def test_it_ends_with_its_producer(self, interceptor: Interceptor) -> None:
         begun = Begun()
         with unheard():
             for key, value in self.records:
                 self._send(interceptor, key, value)
-            self._tell(interceptor, _WRITTEN, None)
+            self._report(interceptor, _WRITTEN, None)
             begun.check_daemons("it")
             close = getattr(interceptor, "close", None)
             if close is not None:
@@ -173,7 +173,7 @@ class InterceptorConformance:
         once, again = self._send(interceptor, key, value), self._send(interceptor, key, value)
         return once if once == again else None
 
-    def _tell(self, interceptor: Interceptor, metadata: RecordMetadata, error: Exception | None) -> None:
+    def _report(self, interceptor: Interceptor, metadata: RecordMetadata, error: Exception | None) -> None:
         try:
             interceptor.on_acknowledgement(metadata, error)
         except Exception as raised:

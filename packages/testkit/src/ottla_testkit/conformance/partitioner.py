@@ -96,7 +96,7 @@ class PartitionerConformance:
             for key in (None, *_KEYS):
                 for _ in range(count + 2):
                     self._ask(partitioner, key, view)
-                    self._tell(partitioner, chance.randrange(count), _LARGE)
+                    self._append(partitioner, chance.randrange(count), _LARGE)
 
     def test_topics_are_told_apart(self, partitioner: Partitioner) -> None:
         large, small = _view(100), _view(2)
@@ -128,7 +128,7 @@ class PartitionerConformance:
                     f"a record without a key was put on partition {chosen}, which has no leader now; partitions with "
                     f"one: {available[:8]}",
                 )
-                self._tell(partitioner, chosen, _LARGE)
+                self._append(partitioner, chosen, _LARGE)
 
     def test_a_call_comes_back_at_once(self, partitioner: Partitioner) -> None:
         for key in (None, b"key"):
@@ -204,7 +204,7 @@ class PartitionerConformance:
         for _ in range(400):
             chosen = self._ask(partitioner, None, view)
             seen.add(chosen)
-            self._tell(partitioner, chosen, _LARGE)
+            self._append(partitioner, chosen, _LARGE)
         check(
             seen == {0, 1, 2, 3},
             f"after 400 times {_LARGE} bytes without a key, only the partitions {sorted(seen)} of 4 were chosen",
@@ -213,25 +213,25 @@ class PartitionerConformance:
     def test_it_can_be_told_of_partitions_and_topics_that_it_does_not_know(self, partitioner: Partitioner) -> None:
         self._need(partitioner, "appended")
         for topic, partition, size in (("never asked", 0, 1), (TOPIC, 4999, 0), (TOPIC, 0, 1 << 31)):
-            self._tell(partitioner, partition, size, topic=topic)
+            self._append(partitioner, partition, size, topic=topic)
         self._ask(partitioner, None, _view(2))
-        self._tell(partitioner, 4999, 10)
+        self._append(partitioner, 4999, 10)
         self._ask(partitioner, None, _view(1))
 
     def test_it_is_asked_again_after_it_was_told_of_a_new_batch(self, partitioner: Partitioner) -> None:
         self._need(partitioner, "on_new_batch")
         on_new_batch: Callable[[str, int, TopicView], object] = partitioner.on_new_batch  # type: ignore[attr-defined]
 
-        def tell(partition: int, view: TopicView) -> None:
+        def begin_batch(partition: int, view: TopicView) -> None:
             _call(f"on_new_batch() for partition {partition}", lambda: on_new_batch(TOPIC, partition, view))
 
-        tell(0, _view(1))
+        begin_batch(0, _view(1))
         for count in COUNTS:
             view = _view(count)
             for key in (None, b"key") * 10:
                 chosen = self._ask(partitioner, key, view)
-                tell(chosen, view)
-                tell(chosen, view)  # on another thread, for the same reason
+                begin_batch(chosen, view)
+                begin_batch(chosen, view)  # on another thread, for the same reason
                 self._ask(partitioner, key, view)
 
     # Threads
@@ -250,7 +250,7 @@ class PartitionerConformance:
             for key in itertools.islice(itertools.cycle(keys), _MANY):
                 chosen = self._ask(partitioner, key, view, topic=topic)
                 if key is None:
-                    self._tell(partitioner, chosen, 4000, topic=topic)
+                    self._append(partitioner, chosen, 4000, topic=topic)
                 elif decided and chosen != first[topic, key]:
                     fail(
                         f"by many threads at once, a key went to partition {chosen}, and before to {first[topic, key]}"
@@ -290,7 +290,7 @@ class PartitionerConformance:
             _check_partition("partition_column()", partition, view)
         return chosen
 
-    def _tell(self, partitioner: Partitioner, partition: int, size: int, *, topic: str = TOPIC) -> None:
+    def _append(self, partitioner: Partitioner, partition: int, size: int, *, topic: str = TOPIC) -> None:
         appended = getattr(partitioner, "appended", None)
         if appended is not None:
             _call(f"appended() for partition {partition}", lambda: appended(topic, partition, size))

@@ -62,7 +62,7 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         backoff=backoff,
         keys_may_wait=False,
         admit=numbering.admit,
-        io_loop=WokenLoop(_nobody),
+        io_loop=WokenLoop(_do_nothing),
         clock=clock,
     )
     if coordinator is not None:
@@ -112,7 +112,7 @@ def _metadata(backoff: Backoff, clock: Callable[[], float]) -> Metadata:
         max_age=float("inf"),
         max_idle=float("inf"),
         refresh_backoff=backoff,
-        wake=_nobody,
+        wake=_do_nothing,
         clock=clock,
     )
 
@@ -134,5 +134,5 @@ def _without_security(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if not str(key).replace("_", ".").startswith(_SECURITY)}
 
 
-def _nobody() -> None:
+def _do_nothing() -> None:
     """There is no thread to wake."""

@@ -187,7 +187,7 @@ class CuttingProxy:
         except OSError:
             closed = True
         if cut_here:
-            self._cut_as_told()
+            self._cut_at_limit()
         elif closed:
             self._lose(end)
         else:
@@ -205,7 +205,7 @@ class CuttingProxy:
             return CHUNK
         return self._cut_at[1] - self._forwarded[way]
 
-    def _cut_as_told(self) -> None:
+    def _cut_at_limit(self) -> None:
         self._cut_at = None
         self._cut(reset=self._cut_resets)
         if self._plan is not None:

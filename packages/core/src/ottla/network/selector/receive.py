@@ -6,7 +6,7 @@ from typing import Final
 
 from ottla.errors import ConnectionFailedError, ProtocolMismatchError, ResponseTooLargeError
 from ottla.interfaces import TransportLayer
-from ottla.network.selector.wrong_protocol import NO_KAFKA, stranger
+from ottla.network.selector.wrong_protocol import NO_KAFKA, other_protocol
 
 SIZE_PREFIX: Final = 4
 
@@ -90,7 +90,7 @@ class Receive:
         if 0 <= size <= self._max_answer_size:
             return size
         if size < 0 or not self._answered:
-            reason = stranger(bytes(prefix)) or f"announced {size} bytes; {NO_KAFKA}"
+            reason = other_protocol(bytes(prefix)) or f"announced {size} bytes; {NO_KAFKA}"
             raise ProtocolMismatchError(f"{self._peer} {reason}")
         raise ResponseTooLargeError(
             f"{self._peer} announced a response of {size} bytes, and receive.message.max.bytes allows "

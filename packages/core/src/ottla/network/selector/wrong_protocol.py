@@ -24,7 +24,7 @@ _GREETINGS: Final[Mapping[bytes, str]] = {
 }
 
 
-def stranger(first: bytes) -> str | None:
+def other_protocol(first: bytes) -> str | None:
     """A description of a peer that speaks another protocol, by the first bytes of a response; None if unknown."""
     if first[1:2] == b"\x03" and first[0] in _TLS:
         return _TLS[first[0]]
