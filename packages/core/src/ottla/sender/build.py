@@ -8,7 +8,7 @@ from ottla.config import ProducerConfig
 from ottla.network import NetworkClient
 from ottla.network.metadata import Metadata
 from ottla.plugins.selection import Plugins
-from ottla.sender.coordinator_requests import Coordination
+from ottla.sender.coordinator_requests import CoordinatorRequestSender
 from ottla.sender.node_latency import NodeDelays
 from ottla.sender.sender import Sender
 from ottla.transactions.build import Numbering
@@ -29,7 +29,7 @@ def build_sender(
     coordination = (
         None
         if numbering.request_source is None
-        else Coordination(
+        else CoordinatorRequestSender(
             request_source=numbering.request_source,
             client=client,
             metadata=metadata,

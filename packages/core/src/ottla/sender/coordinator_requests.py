@@ -16,7 +16,7 @@ from ottla.transactions.request_source import QueuedBatches, RequestSource
 from ottla.transactions.requests import CoordinatorRequest
 
 
-class Coordination:
+class CoordinatorRequestSender:
     """Sends one coordinator request at a time. For the I/O thread."""
 
     def __init__(

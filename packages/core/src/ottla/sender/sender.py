@@ -34,7 +34,7 @@ from ottla.network import Completion, NetworkClient
 from ottla.network.metadata import Metadata
 from ottla.protocol import PRODUCE
 from ottla.sender.before_append import REFUSED_BEFORE_APPEND
-from ottla.sender.coordinator_requests import Coordination
+from ottla.sender.coordinator_requests import CoordinatorRequestSender
 from ottla.sender.delivery_log import DeliveryLog
 from ottla.sender.error_actions import ORDER_REFUSED, PRODUCE_ERROR_ACTIONS, ProduceErrorAction
 from ottla.sender.memory_log import MemoryLog
@@ -67,7 +67,7 @@ class Sender:
         keep_order: bool,
         client_id: str,
         sequences: Sequences | None = None,
-        coordination: Coordination | None = None,
+        coordination: CoordinatorRequestSender | None = None,
         transactions: TransactionManager | None = None,
         counters: Counters | None = None,
     ) -> None:

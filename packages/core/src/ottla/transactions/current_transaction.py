@@ -41,7 +41,7 @@ class CurrentTransaction:
 
     def begin(self, cluster_version: int) -> Self:
         """Choose the version before the first request of the transaction."""
-        if self.started:
+        if self.started or self.version == cluster_version:
             return self
         if self.version is not None and not self.uses_v2 and cluster_version >= TXN_V2:
             # KIP-890: requests of the old protocol may still be in flight in this epoch.
@@ -50,7 +50,7 @@ class CurrentTransaction:
 
     def start(self) -> Self:
         """Note that brokers have the transaction."""
-        return attrs.evolve(self, started=True)
+        return self if self.started else attrs.evolve(self, started=True)
 
     def lose_response(self) -> Self:
         """Note that brokers may have the transaction."""
