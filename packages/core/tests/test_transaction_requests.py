@@ -11,6 +11,7 @@ from ottla.errors import (
     ErrorCode,
     FatalTransactionError,
     IllegalStateError,
+    TransactionError,
 )
 from ottla.network.backoff import Backoff
 from ottla.protocol.messages.add_partitions_to_txn import (
@@ -30,12 +31,14 @@ from ottla.recordbatch.stamp import ProducerId
 from ottla.transactions.manager import TransactionManager
 from ottla.transactions.offsets import OffsetsToSend
 from ottla.transactions.requests import CoordinatorRequest, InitProducerId
+from ottla.transactions.shared import SharedTransaction
 from ottla.transactions.states import State
 from ottla.transactions.transaction_requests import TransactionRequests
 from ottla.transactions.transaction_state import TransactionState
 from ottla.transactions.transactional_requests import AddPartitionsToTxn, EndTxn, FindCoordinator, TxnOffsetCommit
 
 PARTITION = ("t", 0)
+LOST = ConnectionFailedError("lost")
 OFFSETS = OffsetsToSend.checked({("in", 0): 7}, "g")
 
 
@@ -110,7 +113,7 @@ def test_after_a_lost_response_the_next_transaction_has_a_new_epoch() -> None:
     world.begin()
     lost = world.next()
     assert isinstance(lost, AddPartitionsToTxn)
-    world.requests.on_disconnect(lost, ConnectionFailedError("lost"), world.now)
+    world.requests.on_disconnect(lost, LOST, world.now)
     world.end(commit=False)
     assert world.next() is None  # the coordinator may have the transaction; the new epoch ends it
     world.claim()
@@ -211,3 +214,50 @@ def test_a_prepared_transaction_that_was_kept_is_ended_by_a_request() -> None:
 
     assert isinstance(end, EndTxn)
     assert (end.commit, end.txn_v2) == (True, True)
+
+
+def test_an_initialization_that_was_refused_after_a_timeout_begins_again() -> None:
+    world = World()
+    late = world.manager.initialize()
+    refused = InitProducerIdResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    world.answer(world.next(), refused)
+    assert isinstance(late.error, TransactionError)
+    world.initialize()
+
+    assert world.manager.state is State.READY
+
+
+def test_only_the_first_producer_id_request_keeps_a_prepared_transaction() -> None:
+    world = World(version=1)
+    world.manager.initialize(keep_prepared=True)
+    first = world.next()
+    world.answer(first, InitProducerIdResponse(producer_id=5, producer_epoch=0))
+    world.claim()
+    world.requests.note_level(1)
+    world.begin()
+    assert isinstance(world.next(), AddPartitionsToTxn)
+    world.requests.on_disconnect(AddPartitionsToTxn("x", ProducerId(id=5, epoch=0), [PARTITION]), LOST, world.now)
+    world.end(commit=False)
+    assert world.next() is None
+    world.claim()
+    world.begin()
+    bump = world.next()
+
+    assert isinstance(first, InitProducerId)
+    assert isinstance(bump, InitProducerId)
+    assert (first.keep_prepared, first.floor) == (True, 6)
+    assert (bump.keep_prepared, bump.floor, bump.ceiling) == (False, 3, 5)
+
+
+@pytest.mark.parametrize("leaving", [True, False])
+def test_a_record_that_fails_in_a_shared_transaction_fails_the_producer(leaving: bool) -> None:
+    world = World()
+    world.manager.join(SharedTransaction(transactional_id="x", producer_id=5, epoch=0, level=2))
+    if leaving:
+        world.manager.leave()
+    world.sequences.failure = LOST
+    assert world.next() is None
+
+    assert world.manager.state is State.FATAL_ERROR
+    assert isinstance(world.manager.cause, AbortableTransactionError)
+    assert "its owner has to abort it" in str(world.manager.cause)

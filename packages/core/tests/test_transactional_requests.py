@@ -24,7 +24,7 @@ from ottla.protocol.messages.txn_offset_commit import (
 )
 from ottla.recordbatch.stamp import ProducerId
 from ottla.transactions.error_actions import CoordinatorRequestKind, TransactionErrorAction
-from ottla.transactions.offsets import OffsetsToSend
+from ottla.transactions.offsets import ConsumerGroupMetadata, OffsetsToSend
 from ottla.transactions.request_retries import CONCURRENT_TRANSACTIONS_BACKOFF, RequestRetries
 from ottla.transactions.requests import CoordinatorRequest, InitProducerId
 from ottla.transactions.response_actions import (
@@ -183,6 +183,27 @@ def test_requests_carry_the_producer_id_and_epoch() -> None:
         assert (struct.producer_id, struct.producer_epoch, struct.transactional_id) == (5, 3, "x")
     add_partitions = ADD_PARTITIONS.build(3)
     assert (add_partitions.v3_and_below_producer_id, add_partitions.v3_and_below_producer_epoch) == (5, 3)
+
+
+@pytest.mark.parametrize(("group", "floor"), [(True, 0), (False, 1)])
+def test_the_first_version_of_find_coordinator_knows_groups_only(group: bool, floor: int) -> None:
+    assert FindCoordinator(key="x", group=group).floor == floor
+
+
+@pytest.mark.parametrize(
+    ("group", "floor"),
+    [
+        (ConsumerGroupMetadata("g"), 0),
+        (ConsumerGroupMetadata("g", generation_id=0), 3),
+        (ConsumerGroupMetadata("g", member_id="m"), 3),
+        (ConsumerGroupMetadata("g", group_instance_id="i"), 3),
+    ],
+)
+def test_offsets_of_a_member_need_a_version_that_fences_members(group: ConsumerGroupMetadata, floor: int) -> None:
+    offsets = OffsetsToSend.checked({("in", 0): 7}, group)
+    request = TxnOffsetCommit(transactional_id="x", owner=OWNER, sending=offsets, partitions=[("in", 0)], txn_v2=True)
+
+    assert request.floor == floor
 
 
 # When a request is repeated
