@@ -167,7 +167,7 @@ def test_a_transaction_without_much_time_left_is_not_recorded(
     given = plan(cluster, name)
     late, in_time = prepare(broker, topic, name, 0, timeout_ms=2_000), prepare(broker, topic, name, 1)
     await_true(lambda: cluster.statuses([late])[0].remaining < 0.5)
-    with pytest.raises(BatchNotCommittedError, match="Nothing of it is visible"):
+    with pytest.raises(BatchNotCommittedError, match="None of its rows are visible"):
         commit(cluster, attempts(given, late, in_time), batch=0)
 
     assert cluster.ledger(name).last is None
