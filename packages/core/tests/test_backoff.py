@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.errors import ErrorCode
-from ottla.network.backoff import Backoff
+from ottla.network.backoff import Backoff, Pace
 from simulated_producer import simulated
 
 
@@ -17,6 +17,23 @@ def test_the_wait_doubles_up_to_its_maximum() -> None:
     backoff = Backoff(initial=0.1, maximum=1.0, random=lambda: 0.5)
 
     assert [round(backoff.delay(n), 6) for n in range(6)] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+
+
+def test_the_largest_count_of_the_causes_decides_the_next_attempt() -> None:
+    pace = Pace(Backoff(initial=0.1, maximum=1.0, random=lambda: 0.5))
+    assert pace.allows(0.0)
+    for cause in ("failed", "moved", "moved"):
+        pace.count(cause)
+
+    pace.wait(10.0)
+    assert pace.next_at == pytest.approx(10.4)
+    pace.wait(10.0, "failed")
+    assert pace.next_at == pytest.approx(10.2)
+    pace.reset("moved", "failed")
+    pace.wait(10.0)
+    assert (pace.allows(10.09), pace.allows(10.11)) == (False, True)
+    pace.rest()
+    assert pace.allows(0.0)
 
 
 @pytest.mark.rule("accumulator.ready.backoff.grows")

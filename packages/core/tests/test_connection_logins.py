@@ -476,12 +476,12 @@ def test_a_mechanism_that_fails_to_take_a_refusal_stops_nothing(caplog: pytest.L
 def test_the_setup_timeout_runs_until_the_login_is_done() -> None:
     machine = secured(login={"silent": True}, setup_timeout=10.0)
     machine.metadata.use("t", machine.clock())
-    while machine.metadata._error is None:
+    while machine.metadata.last_error is None:
         machine.client.poll(60.0, machine.clock())
 
     assert machine.clock() == pytest.approx(10.0, abs=0.1)
-    assert isinstance(machine.metadata._error, RequestTimeoutError)
-    assert "socket.connection.setup.timeout.ms (logging in)" in str(machine.metadata._error)
+    assert isinstance(machine.metadata.last_error, RequestTimeoutError)
+    assert "socket.connection.setup.timeout.ms (logging in)" in str(machine.metadata.last_error)
 
 
 def test_a_refusal_that_comes_together_with_the_end_of_the_connection_is_what_is_told() -> None:
@@ -529,10 +529,10 @@ def test_a_mechanism_that_takes_too_long_is_told_and_what_it_computes_is_forgott
     helper = HelperOfTheTest()
     machine = secured(attrs.evolve(Plain(), blocking=True), helper=helper, setup_timeout=10.0)
     machine.metadata.use("t", machine.clock())
-    while machine.metadata._error is None:
+    while machine.metadata.last_error is None:
         machine.client.poll(60.0, machine.clock())
 
-    assert "(logging in: our own mechanism takes so long)" in str(machine.metadata._error)
+    assert "(logging in: our own mechanism takes so long)" in str(machine.metadata.last_error)
     assert helper.forgotten == helper.thoughts[:1]
 
 

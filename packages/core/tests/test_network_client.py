@@ -337,11 +337,11 @@ def test_an_outage_is_logged_once_not_once_a_try(caplog: pytest.LogCaptureFixtur
 def test_a_black_hole_ends_with_the_setup_timeout() -> None:
     machine = machine_of(1, setup_timeout=10.0)
     machine.network.black_holes.add("seed")
-    while machine.metadata._error is None:
+    while machine.metadata.last_error is None:
         machine.client.poll(60.0, machine.clock())
 
     assert machine.clock() == pytest.approx(10.0)
-    assert "socket.connection.setup.timeout.ms" in str(machine.metadata._error)
+    assert "socket.connection.setup.timeout.ms" in str(machine.metadata.last_error)
 
 
 @pytest.mark.rule("network.connect.resolves")

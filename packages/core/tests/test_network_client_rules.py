@@ -263,12 +263,12 @@ def test_setting_up_may_take_longer_after_each_failure_up_to_a_limit() -> None:
 def test_the_set_up_time_runs_until_versions_are_known() -> None:
     machine = machine_of(1, setup_timeout=10.0, request_timeout=60.0)
     machine.cluster.brokers[1].silent = True
-    while machine.metadata._error is None:
+    while machine.metadata.last_error is None:
         machine.client.poll(60.0, machine.clock())
 
     assert machine.clock() == pytest.approx(10.0)
-    assert "asking for API versions" in str(machine.metadata._error)
-    assert "it may be frozen, or not be a Kafka broker" in str(machine.metadata._error)
+    assert "asking for API versions" in str(machine.metadata.last_error)
+    assert "it may be frozen, or not be a Kafka broker" in str(machine.metadata.last_error)
 
 
 @pytest.mark.rule("network.connect.moved")
@@ -608,7 +608,7 @@ def test_an_answer_without_brokers_counts_as_failed_and_changes_nothing(monkeypa
     known = machine.metadata.cluster
     monkeypatch.setattr(SimulatedCluster, "metadata", lambda _cluster: MetadataResponse())  # it knows no broker
     machine.metadata.request_update()
-    until(machine, lambda: machine.metadata._error)
+    until(machine, lambda: machine.metadata.last_error)
 
     assert machine.metadata.cluster is known
     assert machine.metadata.due_at() > machine.clock()

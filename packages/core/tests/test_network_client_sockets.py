@@ -251,6 +251,6 @@ def test_a_peer_that_falls_silent_is_given_up_after_the_requests_time() -> None:
 @pytest.mark.rule("network.connect.setup")
 def test_a_peer_that_takes_the_connection_and_says_nothing_is_given_up_after_the_set_up_time() -> None:
     with serving(stays_silent) as address, contextlib.closing(Client(address, setup_timeout=0.2)) as client:
-        client.until(lambda: client.metadata._error is not None)
+        client.until(lambda: client.metadata.last_error is not None)
 
-        assert "socket.connection.setup.timeout.ms (asking for API versions)" in str(client.metadata._error)
+        assert "socket.connection.setup.timeout.ms (asking for API versions)" in str(client.metadata.last_error)

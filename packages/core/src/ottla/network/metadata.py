@@ -77,8 +77,10 @@ class Metadata:
         """By partition: the leader hints followed in a row since a record of it was acknowledged."""
         self._advertised: Mapping[int, Broker] = self._bootstrap  # by metadata, without brokers from hints
         self._hinted_broker = HintedBroker(refresh_backoff)
-        self._error: OttlaError | None = None
-        self._fatal_error: OttlaError | None = None
+        self.last_error: OttlaError | None = None
+        """The last error since the last metadata response."""
+        self.fatal_error: OttlaError | None = None
+        """The error with which every server refuses us, if a retry cannot fix it."""
         self._refusal: OttlaError | None = None
 
     @property
@@ -96,16 +98,6 @@ class Metadata:
         """Seconds since the last response about all topics in use; NaN before the first one."""
         return now - self._updated_at if self._updated_at > float("-inf") else float("nan")
 
-    @property
-    def last_error(self) -> OttlaError | None:
-        """The last error since the last metadata response."""
-        return self._error
-
-    @property
-    def fatal_error(self) -> OttlaError | None:
-        """The error with which every server refuses us, if a retry cannot fix it; else None."""
-        return self._fatal_error
-
     # For callers of the producer
 
     def wait_for(self, topic: str, *, partition: int | None, timeout: float, waited: float = 0.0) -> Topic:
@@ -121,7 +113,8 @@ class Metadata:
             while (found := self._find(topic, partition)) is None:
                 remaining = deadline - self._clock()
                 if remaining <= 0:
-                    raise self._not_available(topic, partition, timeout)
+                    known = self.cluster.topics.get(topic)
+                    raise not_available(topic, known, partition, timeout, last_error=self.last_error)
                 self._request(topic)
                 self._wake()
                 self._changed.wait(remaining)
@@ -144,7 +137,8 @@ class Metadata:
         wait.cancel()
         with self._changed:
             if self._find(wait.topic, wait.partition) is None:
-                raise self._not_available(wait.topic, wait.partition, timeout)
+                known = self.cluster.topics.get(wait.topic)
+                raise not_available(wait.topic, known, wait.partition, timeout, last_error=self.last_error)
 
     def _find(self, topic: str, partition: int | None) -> Topic | None:
         """The topic, None while it is not known; raises errors that waiting cannot fix. Under the lock."""
@@ -156,10 +150,10 @@ class Metadata:
                 return known
             if known.error in _FINAL_TOPIC_ERRORS:
                 raise TopicUnavailableError(f"topic {topic!r} cannot be used") from BrokerError(known.error)
-        if isinstance(self._fatal_error, SecurityError):
-            raise self._fatal_error.with_traceback(None)
-        if self._fatal_error is not None:
-            raise no_servers(topic, self._fatal_error)
+        if isinstance(self.fatal_error, SecurityError):
+            raise self.fatal_error.with_traceback(None)
+        if self.fatal_error is not None:
+            raise no_servers(topic, self.fatal_error)
         return None
 
     def _request(self, topic: str) -> None:
@@ -168,9 +162,6 @@ class Metadata:
             self._wanted = True
         else:
             self._new.add(topic)
-
-    def _not_available(self, topic: str, partition: int | None, timeout: float) -> TopicUnavailableError:
-        return not_available(topic, self.cluster.topics.get(topic), partition, timeout, last_error=self._error)
 
     def use(self, topic: str, now: float) -> None:
         """Note that a topic is in use; a new one is requested at once."""
@@ -218,7 +209,7 @@ class Metadata:
     def fail(self, error: OttlaError, now: float) -> None:
         """Note a failed request, and repeat it after a backoff. Callers that time out get *error* as cause."""
         with self._changed:
-            self._error = error
+            self.last_error = error
             self._wanted = True
             self._pace.wait(now, _FAILURES)
             self._pace.count(_FAILURES)
@@ -268,12 +259,12 @@ class Metadata:
         Any later response ends this state.
         """
         with self._changed:
-            self._fatal_error = error
+            self.fatal_error = error
             self._changed.notify_all()
 
     def note(self, error: OttlaError) -> None:
         """Remember a network error as the cause for callers that time out."""
-        self._error = error
+        self.last_error = error
 
     def update(
         self, brokers: Mapping[int, Broker], topics: Mapping[str, Topic], now: float, *, partial: bool = False
@@ -284,7 +275,7 @@ class Metadata:
         """
         with self._changed:
             self._pace.reset(_FAILURES)
-            self._error = self._fatal_error = None
+            self.last_error = self.fatal_error = None
             self._failing_since = None
             if not partial:
                 self._updated_at = now
