@@ -12,7 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla import BufferExhaustedError, Delivery, InvalidPluginError, InvalidRecordError, OttlaError
+from ottla import (
+    BufferExhaustedError,
+    Delivery,
+    InvalidPluginError,
+    InvalidRecordError,
+    OttlaError,
+    ProducerClosedError,
+)
 from ottla.accumulator.build import TO_SEAL
 from ottla.accumulator.key_partitioning import KeyPartitioner, unassigned_memory
 from ottla.interfaces import Header, TopicView
@@ -546,3 +553,15 @@ def test_what_is_sent_to_a_partition_while_the_run_before_it_is_dealt_comes_afte
         world.settle()
 
         assert world.log() == [b"0", b"1", b"2"]
+
+
+def test_aborted_records_with_keys_get_no_partition_and_give_their_memory_back() -> None:
+    partitioner = Columnar(lambda keys: [0] * len(keys))
+    with simulated(1, linger_ms=HOUR_MS, plugins={"partitioner": partitioner}) as world:
+        delivery = world.producer.send("t", b"v", b"key")
+        world.accumulator.abort(ProducerClosedError("aborted"))
+        world.settle()
+
+        assert "aborted" in str(delivery.exception())
+        assert partitioner.columns == []
+        assert world.pool.free == world.pool.capacity

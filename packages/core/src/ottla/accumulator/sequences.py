@@ -29,7 +29,7 @@ class OrderRefused(enum.Enum):
     """The ways in which a batch goes on that a broker refused for its sequence number."""
 
     EARLY = "another one goes first; it is sent again as it is"
-    ANEW = "nothing of it is written; it is numbered anew, and sent again"
+    RENUMBER = "nothing of it is written; it is sent again with new numbers"
     LOST = "it cannot be sent again and be written only once"
 
 
@@ -226,7 +226,7 @@ class Sequences:
             return OrderRefused.LOST
         numbers.astray = True
         self._in_doubt[batch.topic, batch.partition] = numbers
-        return OrderRefused.ANEW
+        return OrderRefused.RENUMBER
 
     def resolve(self) -> None:
         """Resolve partitions in doubt with nothing on the wire: go on, or number from 0 in a new epoch.
@@ -240,7 +240,7 @@ class Sequences:
                 continue
             if not numbers.astray and numbers.next == (numbers.last_acknowledged + 1) % SEQUENCES:
                 numbers.missing = False  # it was written after all, or a batch after it was
-            elif not self._begin_anew(partition, numbers):
+            elif not self._renumber(partition, numbers):
                 continue
             del self._in_doubt[partition]
 
@@ -265,7 +265,7 @@ class Sequences:
         self.owner = owner
         self.uncertain = False
 
-    def _begin_anew(self, partition: tuple[str, int], numbers: _Numbers) -> bool:
+    def _renumber(self, partition: tuple[str, int], numbers: _Numbers) -> bool:
         """Number a partition from 0 in another epoch, batches in flight included; False: a new id is needed first."""
         if self.owner == numbers.owner:
             if numbers.astray:

@@ -375,7 +375,7 @@ class Sender:
         refused = sequences.refuse_order(batch)
         if refused is OrderRefused.LOST:
             return _failed(batch, error, now)
-        if refused is OrderRefused.ANEW:  # the leader lacks even the batches before it
+        if refused is OrderRefused.RENUMBER:  # the leader lacks even the batches before it
             batch.unanswered = batch.maybe_written = False
         return self._retry(batch, error, now)
 
