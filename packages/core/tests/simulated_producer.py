@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -17,15 +16,15 @@ import pytest
 
 from ottla import Producer, UndeliveredError
 from ottla.concurrency import io_threads
+from ottla.concurrency.environment import Environment
 from ottla.config import ConfigDraft, ProducerConfig
-from ottla.network import build as network_build
+from ottla.plugins.config_references import read_draft
 from ottla.plugins.partitioners import murmur2
 from ottla.plugins.partitioners.sticky import StickyChoice
 from ottla.plugins.registry import Registry
 from ottla.plugins.selection import Plugins, choose
-from ottla.producer import build
+from ottla.producer.build import build_engine
 from ottla.producer.transactions import Transactions
-from ottla.sender.io_thread import IoThread
 from ottla.transactions.pending_result import TransactionalRequestResult
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import SimulatedCluster, SimulatedNetwork
@@ -35,16 +34,40 @@ DEFAULTS = {"bootstrap.servers": "seed:9092", "linger.ms": 0, "record.encoder": 
 """Whatever else is installed; the native encoder's own tests compare it with this one."""
 
 
-class ThreadOfTheTest(IoThread):
-    """Runs where it is joined."""
+class ThreadOfTheTest:
+    """A thread that never runs by itself: the test calls `run`."""
+
+    ident = None
+
+    def __init__(self, run: Callable[[], object], _name: str) -> None:
+        self.run = run
 
     def start(self) -> None:
-        """Nothing begins by itself."""
+        """Start nothing."""
 
-    def join(self, timeout: float = HANG_GUARD) -> bool:
-        """Run to the end on the calling thread."""
-        self._run()
-        return True
+    def join(self, timeout: float | None = None) -> None:
+        """Return at once."""
+
+    def is_alive(self) -> bool:
+        """Return False."""
+        return False
+
+
+class SimulatedProducer(Producer):
+    """A producer in an environment of the test, whose I/O thread runs where it is joined."""
+
+    def __init__(self, settings: Mapping[str, Any], plugins: Mapping[str, Any], environment: Environment) -> None:
+        registry = Registry()
+        config, chosen = choose(read_draft(settings, {}, registry=registry), registry)
+        engine = build_engine(config, attrs.evolve(chosen, **plugins), environment)
+        io_thread = engine.io_thread
+
+        def join(timeout: float = HANG_GUARD) -> bool:
+            io_thread._run()
+            return True
+
+        io_thread.join = join  # type: ignore[method-assign]
+        self._begin(engine)
 
 
 @attrs.frozen(kw_only=True)
@@ -83,15 +106,13 @@ class Simulated:
         self.clock = clock or ManualClock()
         self.network = network(self.cluster, self.clock)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(build, "build_selector", lambda *_parts: self.network)
-            patch.setattr(build, "time", SimpleNamespace(monotonic=self.clock))
-            patch.setattr(build, "IoThread", ThreadOfTheTest)
-            patch.setattr(build, "choose", choosing(plugins or {}))
-            chance = self.network.chance.fork()  # what is drawn by one side does not shift the other's
-            patch.setattr(network_build, "chance", chance)
+            chance: Any = self.network.chance.fork()  # what is drawn by one side does not shift the other's
             patch.setattr(murmur2, "Random", lambda: chance)
             patch.setattr(murmur2, "StickyChoice", partial(StickyChoice, clock=self.clock))
-            self.producer = Producer({**DEFAULTS, **(config or {})})
+            environment = Environment(
+                clock=self.clock, random=chance, thread=ThreadOfTheTest, selector=lambda: self.network
+            )
+            self.producer = SimulatedProducer({**DEFAULTS, **(config or {})}, plugins or {}, environment)
         engine = self.producer._engine
         if engine.transactions is not None:
             self.producer._transactions = TransactionsOfTheTest(

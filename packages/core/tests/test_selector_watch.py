@@ -14,7 +14,7 @@ from ottla.network.selector.watch import LONG, Watch
 
 @pytest.fixture
 def watch() -> Iterator[Watch]:
-    made = Watch()
+    made = Watch(time.monotonic)
     yield made
     made.close()
 

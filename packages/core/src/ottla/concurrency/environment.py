@@ -1,7 +1,7 @@
-"""The system as the producer uses it: time, random numbers, locks and threads.
+"""The system as the producer uses it: time, random numbers, locks, threads and sockets.
 
 `producer.build` makes all parts of a producer with one environment. A simulation passes its own, and so decides what
-time it is and which thread runs next.
+time it is, which thread runs next, and what the network does.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from random import Random, SystemRandom
 from types import TracebackType
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
 
@@ -40,16 +41,48 @@ class Lock(ReentrantLock, Protocol):
         ...
 
 
+class Thread(Protocol):
+    """The methods of `threading.Thread` that are used."""
+
+    @property
+    def ident(self) -> int | None:
+        """The thread's number, None before it was started."""
+        ...
+
+    def start(self) -> None:
+        """Start the thread; raise RuntimeError when the system has no thread left."""
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait until the thread has ended, at most *timeout* seconds."""
+
+    def is_alive(self) -> bool:
+        """Return whether the thread runs."""
+        ...
+
+
+def daemon_thread(run: Callable[[], object], name: str) -> Thread:
+    """A thread that does not keep the program alive, not started."""
+    return threading.Thread(target=run, name=name, daemon=True)
+
+
 @attrs.frozen(kw_only=True)
 class Environment:
     """Functions of the system, by default those of Python. They are read when a part is made, never for a record."""
 
     clock: Callable[[], float] = time.monotonic
     """The time in seconds, which never goes backwards."""
+    random: Random = attrs.field(factory=SystemRandom)
+    """All random numbers of a producer except its partitioner's. The system's generator uses no seed of the program."""
     lock: Callable[[], Lock] = threading.Lock
     """Make a lock that any thread may release."""
     rlock: Callable[[], ReentrantLock] = threading.RLock
     """Make a lock that its owner may take again."""
+    condition: Callable[[], threading.Condition] = threading.Condition
+    """Make a condition with a lock of its own, for threads on which no signal handler runs."""
+    thread: Callable[[Callable[[], object], str], Thread] = daemon_thread
+    """Make a thread from its function and its name; it is not started."""
+    selector: Callable[[], Any] | None = None
+    """Make the `Selectable` of all connections; None: real sockets."""
 
 
 SYSTEM: Final = Environment()

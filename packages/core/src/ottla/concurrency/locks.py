@@ -15,19 +15,20 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from ottla.concurrency import signals
-from ottla.concurrency.environment import SYSTEM, Environment
+from ottla.concurrency.environment import SYSTEM, Environment, Lock
 from ottla.errors import IllegalStateError
 
 
 class Latch:
     """An event that any number of threads wait for, once. It has no lock, so no operation can be left half done."""
 
-    __slots__ = ("_gates", "is_set")
+    __slots__ = ("_gates", "_make_gate", "is_set")
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Environment = SYSTEM) -> None:
         self.is_set = False
         """Whether `set` was called."""
-        self._gates: list[threading.Lock] = []
+        self._gates: list[Lock] = []
+        self._make_gate = environment.lock
 
     def set(self) -> None:
         """Set it, and wake all waiting threads."""
@@ -45,7 +46,7 @@ class Latch:
         if self.is_set:
             return True
         signals.make_way()
-        gate = threading.Lock()
+        gate = self._make_gate()
         gate.acquire()
         try:
             self._gates.append(gate)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random, SystemRandom
 
+from ottla.concurrency.environment import Environment
 from ottla.config import ConnectionConfig, DnsLookup, ProducerConfig, RecoveryStrategy
 from ottla.interfaces import Mechanism, Transport
 from ottla.metrics import Counters
@@ -12,23 +12,17 @@ from ottla.network.authentication import Authentication, AuthWorker
 from ottla.network.backoff import Backoff
 from ottla.network.client import NetworkClient
 from ottla.network.metadata import Metadata
+from ottla.network.selectable import Selectable
 from ottla.network.selector import Selector
 
-chance: Random = SystemRandom()
-"""The source of all random numbers of a producer except its partitioner's.
 
-It is the system's generator, which uses no seed of the application. A simulation sets its own generator here before it
-makes a producer.
-"""
-
-
-def build_backoff(initial: float, maximum: float) -> Backoff:
+def build_backoff(initial: float, maximum: float, environment: Environment) -> Backoff:
     """A backoff from *initial* to *maximum* seconds."""
-    return Backoff(initial=initial, maximum=maximum, random=chance.random)
+    return Backoff(initial=initial, maximum=maximum, random=environment.random.random)
 
 
 def build_metadata(
-    config: ProducerConfig, wake: Callable[[], object], backoff: Backoff, clock: Callable[[], float]
+    config: ProducerConfig, wake: Callable[[], object], backoff: Backoff, environment: Environment
 ) -> Metadata:
     """The metadata, which requests updates by calling *wake*."""
     return Metadata(
@@ -37,37 +31,41 @@ def build_metadata(
         max_idle=config.metadata.max_idle,
         refresh_backoff=backoff,
         wake=wake,
-        clock=clock,
+        clock=environment.clock,
     )
 
 
-def build_selector(connection: ConnectionConfig, transport: Transport) -> Selector:
+def build_selector(connection: ConnectionConfig, transport: Transport, environment: Environment) -> Selectable:
     """The sockets of one producer, with its transport."""
+    if environment.selector is not None:
+        simulated: Selectable = environment.selector()
+        return simulated
     return Selector(
         transport=transport,
         send_buffer_bytes=connection.send_buffer_bytes,
         receive_buffer_bytes=connection.receive_buffer_bytes,
         max_answer_size=connection.receive_message_max_bytes,
+        environment=environment,
     )
 
 
 def build_authentication(
-    mechanism: Mechanism | None, client_id: str, wake: Callable[[], object]
+    mechanism: Mechanism | None, client_id: str, wake: Callable[[], object], environment: Environment
 ) -> Authentication | None:
     """The login of every connection; None without one."""
     if mechanism is None:
         return None
-    worker = AuthWorker(name=f"ottla-login-{client_id}", wake=wake)
-    return Authentication(mechanism, worker=worker, uniform=chance.uniform)
+    worker = AuthWorker(name=f"ottla-login-{client_id}", wake=wake, environment=environment)
+    return Authentication(mechanism, worker=worker, uniform=environment.random.uniform)
 
 
 def build_client(
     config: ProducerConfig,
-    selector: Selector,
+    selector: Selectable,
     metadata: Metadata,
     authentication: Authentication | None,
     client_id: str,
-    clock: Callable[[], float],
+    environment: Environment,
     *,
     counters: Counters | None = None,
 ) -> NetworkClient:
@@ -81,12 +79,14 @@ def build_client(
         max_in_flight=config.delivery.max_in_flight,
         request_timeout=connection.request_timeout,
         max_idle=connection.connections_max_idle,
-        reconnect_backoff=build_backoff(connection.reconnect_backoff, connection.reconnect_backoff_max),
+        reconnect_backoff=build_backoff(connection.reconnect_backoff, connection.reconnect_backoff_max, environment),
         canonical_bootstrap=connection.dns_lookup is DnsLookup.RESOLVE_CANONICAL_BOOTSTRAP_SERVERS_ONLY,
         rebootstraps=config.metadata.recovery is RecoveryStrategy.REBOOTSTRAP,
         rebootstrap_trigger=config.metadata.rebootstrap_trigger,
-        setup_backoff=build_backoff(connection.connection_setup_timeout, connection.connection_setup_timeout_max),
+        setup_backoff=build_backoff(
+            connection.connection_setup_timeout, connection.connection_setup_timeout_max, environment
+        ),
         counters=counters,
-        chance=chance,
-        clock=clock,
+        chance=environment.random,
+        clock=environment.clock,
     )

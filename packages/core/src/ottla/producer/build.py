@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.accumulator.build import build_queueing
 from ottla.accumulator.sealing import Sealer
-from ottla.concurrency.environment import Environment
+from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.config import ProducerConfig
 from ottla.errors.secret import hide_settings
 from ottla.network.build import build_authentication, build_backoff, build_client, build_metadata, build_selector
@@ -30,7 +29,13 @@ from ottla.transactions.build import Numbering
 _numbers = itertools.count(1)
 
 
-def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, registry: Registry | None = None) -> Engine:
+def build(
+    settings: Mapping[str, Any],
+    keywords: Mapping[str, Any],
+    *,
+    registry: Registry | None = None,
+    environment: Environment = SYSTEM,
+) -> Engine:
     """Build the parts of a producer, not started; no connection is made.
 
     Raises ConfigError with every problem, or PluginError when a plugin is the only problem.
@@ -38,7 +43,7 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, registry:
     settings, keywords = hide_settings(settings), hide_settings(keywords)
     registry = registry or Registry()
     config, plugins = choose(read_draft(settings, keywords, registry=registry), registry)
-    return _wire(config, plugins, client_id=config.connection.client_id or f"ottla-producer-{next(_numbers)}")
+    return build_engine(config, plugins, environment)
 
 
 def check_config(config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
@@ -80,23 +85,25 @@ def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send |
     return send
 
 
-def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine:
-    clock = time.monotonic
-    backoff = build_backoff(config.delivery.retry_backoff, config.delivery.retry_backoff_max)
-    selector = build_selector(config.connection, plugins.transport)
-    authentication = build_authentication(plugins.mechanism, client_id, selector.wakeup)
+def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environment) -> Engine:
+    """Build the parts of a producer from its configuration and its plugins."""
+    clock = environment.clock
+    client_id = config.connection.client_id or f"ottla-producer-{next(_numbers)}"
+    backoff = build_backoff(config.delivery.retry_backoff, config.delivery.retry_backoff_max, environment)
+    selector = build_selector(config.connection, plugins.transport, environment)
+    authentication = build_authentication(plugins.mechanism, client_id, selector.wakeup, environment)
     io_handoff = (
         IoHandoff(
             run=lambda now, until: sender.run_once(now, until=until),
             idle=lambda: sender.idle and not client.in_flight(),
             pending=lambda: accumulator.incomplete > 0,
             wake=selector.wakeup,
-            environment=Environment(clock=clock),
+            environment=environment,
         )
         if config.delivery.io_handoff
         else NoHandoff(selector.wakeup)
     )
-    metadata = build_metadata(config, io_handoff.wake, backoff, clock)
+    metadata = build_metadata(config, io_handoff.wake, backoff, environment)
     numbering = Numbering.of(config.transactions, backoff, client_id)
     delays = NodeDelays(config.partitioning.availability_timeout)
     queueing = build_queueing(
@@ -113,9 +120,11 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
     )
     delays.on_change = queueing.routes.forget
     accumulator = queueing.accumulator
-    client = build_client(config, selector, metadata, authentication, client_id, clock, counters=queueing.counters)
+    client = build_client(
+        config, selector, metadata, authentication, client_id, environment, counters=queueing.counters
+    )
     sender = build_sender(config, plugins, queueing, numbering, metadata, client, delays, client_id)
-    rounds = Rounds(sender=sender, name=client_id, clock=clock)
+    rounds = Rounds(sender=sender, name=client_id, environment=environment)
     io_thread = IoThread(
         sender=sender,
         rounds=rounds,
@@ -124,7 +133,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         metadata=metadata,
         io_handoff=io_handoff,
         name=f"ottla-io-{client_id}",
-        clock=clock,
+        environment=environment,
     )
     return Engine.of(
         config,

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 import sys
-import threading
 from collections.abc import Callable
 
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.concurrency import io_threads, signals
+from ottla.concurrency.environment import Environment
 from ottla.concurrency.locks import Latch
 from ottla.errors import OttlaError, ProducerClosedError, ProducerFailedError, printable
 from ottla.network import NetworkClient
@@ -36,7 +36,7 @@ class IoThread:
         metadata: Metadata,
         io_handoff: IoHandoff | NoHandoff,
         name: str,
-        clock: Callable[[], float],
+        environment: Environment,
     ) -> None:
         self._sender = sender
         self._rounds = rounds
@@ -45,12 +45,12 @@ class IoThread:
         self._metadata = metadata
         self._io_handoff = io_handoff
         self._name = name
-        self._clock = clock
+        self._clock = environment.clock
         self.on_end: Callable[[], object] = lambda: None
         self._deadline: float | None = None  # of an orderly end, once one was asked for
         self._abandoned: float | None = None
-        self._over = Latch()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._over = Latch(environment)
+        self._thread = environment.thread(self._run, name)
 
     def start(self) -> None:
         """Start the thread. Raises RuntimeError when the system has no thread left."""

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from ottla.concurrency.environment import Environment
 from ottla.concurrency.locks import AutoResetEvent
 from ottla.errors import counted
 from ottla.errors.log_throttle import ThrottledLog
@@ -33,17 +34,17 @@ class Rounds:
         *,
         sender: Sender,
         name: str,
-        clock: Callable[[], float],
+        environment: Environment,
         pause: Backoff = PAUSE,
         sleep: Callable[[float], object] | None = None,
     ) -> None:
         self._sender = sender
         self._name = name
-        self._clock = clock
+        self._clock = environment.clock
         self._backoff = pause
-        self._hurry = AutoResetEvent()
+        self._hurry = AutoResetEvent(environment)
         self._sleep = sleep or self._hurry.wait
-        self._throttled_log = ThrottledLog(logger, clock=clock)
+        self._throttled_log = ThrottledLog(logger, clock=self._clock)
         self._failures = 0  # in a row
         self._next_at = float("-inf")
         self._broken: BaseException | None = None  # the error of a failed round that is not repaired yet

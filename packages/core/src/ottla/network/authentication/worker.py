@@ -8,12 +8,13 @@ every login for good.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 import attrs
 
+from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.errors import ConnectionFailedError, NetworkError
 from ottla.interfaces import Step
 
@@ -36,13 +37,14 @@ class Computation:
 class AuthWorker:
     """A worker thread, for calls from the I/O thread. The worker thread calls *wake* after each outcome."""
 
-    def __init__(self, *, name: str, wake: Callable[[], object]) -> None:
+    def __init__(self, *, name: str, wake: Callable[[], object], environment: Environment = SYSTEM) -> None:
         self._name = name
         self._wake = wake
-        self._changed = threading.Condition()
+        self._make_thread = environment.thread
+        self._changed = environment.condition()
         self._waiting: deque[Computation] = deque()
         self._current: Computation | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: object | None = None  # an identity for each thread; None: there is none
 
     def begin(self, work: Callable[[], Step]) -> Computation:
         """Queue a computation. Raises ConnectionFailedError if no thread can be started."""
@@ -72,8 +74,8 @@ class AuthWorker:
 
     def _start_thread(self) -> None:
         if self._thread is None:
-            thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-            thread.start()
+            thread = object()
+            self._make_thread(partial(self._run, thread), self._name).start()
             self._thread = thread
         self._changed.notify_all()
 
@@ -84,15 +86,15 @@ class AuthWorker:
             with contextlib.suppress(RuntimeError):  # no more threads now: the next `begin` may get one
                 self._start_thread()
 
-    def _run(self) -> None:
-        while (computation := self._next()) is not None:
+    def _run(self, thread: object) -> None:
+        while (computation := self._next(thread)) is not None:
             computation.run()
             self._wake()
 
-    def _next(self) -> Computation | None:
+    def _next(self, thread: object) -> Computation | None:
         """The next computation; None if this thread was abandoned."""
         with self._changed:
-            while self._thread is threading.current_thread():
+            while self._thread is thread:
                 self._current = self._waiting.popleft() if self._waiting else None
                 if self._current is not None:
                     return self._current

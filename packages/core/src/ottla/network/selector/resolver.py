@@ -7,10 +7,11 @@ interrupted, and must not delay other names. Numeric addresses need no thread.
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
+from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.config.hosts import illegal
 from ottla.errors import NameResolutionError, printable, quoted
 from ottla.interfaces import Target
@@ -29,8 +30,9 @@ class Resolver:
     The lookup's thread calls *wake* when it has finished.
     """
 
-    def __init__(self, wake: Callable[[], object]) -> None:
+    def __init__(self, wake: Callable[[], object], environment: Environment = SYSTEM) -> None:
         self._wake = wake
+        self._make_thread = environment.thread
         self._asked: set[_Wanted] = set()
         self._answers: dict[_Wanted, _Found] = {}
 
@@ -59,7 +61,7 @@ class Resolver:
         if wanted in self._asked:
             return
         try:
-            threading.Thread(target=self._answer, args=(wanted,), name="ottla-resolver", daemon=True).start()
+            self._make_thread(partial(self._answer, wanted), "ottla-resolver").start()
         except RuntimeError as cause:  # the system has no more threads
             raise _unresolved(wanted[0], cause) from cause
         self._asked.add(wanted)

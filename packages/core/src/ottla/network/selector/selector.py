@@ -17,6 +17,7 @@ from typing import Final
 import attrs
 
 from ottla.concurrency import signals
+from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.config.hosts import with_port
 from ottla.errors import ConnectionFailedError, NameResolutionError, NetworkError, OttlaError, printable, quoted
 from ottla.errors.open_files import remedy
@@ -67,6 +68,7 @@ class Selector:
         send_buffer_bytes: int,
         receive_buffer_bytes: int,
         max_answer_size: int,
+        environment: Environment = SYSTEM,
     ) -> None:
         self._transport = transport
         self._send_buffer_bytes = send_buffer_bytes
@@ -83,7 +85,7 @@ class Selector:
         self._wake_reader.setblocking(False)
         self._wake_writer.setblocking(False)
         try:
-            self._watch = Watch()
+            self._watch = Watch(environment.clock)
         except OSError as cause:
             self._wake_reader.close()
             self._wake_writer.close()
@@ -93,7 +95,7 @@ class Selector:
         self.sent: Sequence[int] = ()
         self.received: Sequence[tuple[int, memoryview]] = ()
         self.disconnected: Mapping[int, OttlaError] = {}
-        self._resolver = Resolver(self.wakeup)
+        self._resolver = Resolver(self.wakeup, environment)
         self._clear()
 
     def resolve(self, host: str, port: int, *, canonical: bool = False) -> Sequence[Address] | None:

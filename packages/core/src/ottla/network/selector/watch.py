@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import select
 import selectors
-import time
+from collections.abc import Callable
 from typing import Final
 
 MILLISECOND: Final = 0.001
@@ -22,7 +22,8 @@ _SELECT_LIMIT: Final = 1_024
 class Watch:
     """A `selectors.DefaultSelector` whose short waits end on time."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._selector = selectors.DefaultSelector()
         self.register = self._selector.register
         self.modify = self._selector.modify
@@ -34,13 +35,13 @@ class Watch:
         """The events, as soon as there are any, or after *timeout* seconds."""
         if self._descriptor is None or not 0 < timeout < LONG:
             return self._selector.select(timeout)
-        end = time.monotonic() + timeout
+        end = self._clock() + timeout
         whole = int(timeout / MILLISECOND)
         if whole:
             events = self._selector.select((whole - 0.5) * MILLISECOND)  # rounded up to whole milliseconds
             if events:
                 return events
-        rest = min(end - time.monotonic(), MILLISECOND)
+        rest = min(end - self._clock(), MILLISECOND)
         if rest <= 0 or not select.select([self._descriptor], (), (), rest)[0]:
             return []
         return self._selector.select(0)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
 
+from ottla.concurrency.environment import SYSTEM
 from ottla.config import ProducerConfig
 from ottla.errors.secret import hide_settings
 from ottla.network import NetworkClient
@@ -39,11 +39,10 @@ def connect(settings: Mapping[str, Any]) -> ClientAndMetadata:
     settings = hide_settings(settings)
     registry = Registry()
     config, plugins = choose(read_draft(settings, registry=registry), registry)
-    clock = time.monotonic
-    backoff = build_backoff(config.delivery.retry_backoff, config.delivery.retry_backoff_max)
-    selector = build_selector(config.connection, plugins.transport)
-    metadata = build_metadata(config, selector.wakeup, backoff, clock)
+    backoff = build_backoff(config.delivery.retry_backoff, config.delivery.retry_backoff_max, SYSTEM)
+    selector = build_selector(config.connection, plugins.transport, SYSTEM)
+    metadata = build_metadata(config, selector.wakeup, backoff, SYSTEM)
     client_id = config.connection.client_id or f"ottla-transactions-{next(_numbers)}"
-    authentication = build_authentication(plugins.mechanism, client_id, selector.wakeup)
-    client = build_client(config, selector, metadata, authentication, client_id, clock)
-    return ClientAndMetadata(client=client, metadata=metadata, clock=clock, backoff=backoff, config=config)
+    authentication = build_authentication(plugins.mechanism, client_id, selector.wakeup, SYSTEM)
+    client = build_client(config, selector, metadata, authentication, client_id, SYSTEM)
+    return ClientAndMetadata(client=client, metadata=metadata, clock=SYSTEM.clock, backoff=backoff, config=config)
