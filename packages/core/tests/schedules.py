@@ -169,6 +169,9 @@ class _Lock:
     def locked(self) -> bool:
         return self._owner is not None
 
+    def _is_owned(self) -> bool:
+        return self._owner == threading.get_ident()
+
     def __enter__(self) -> bool:
         return self.acquire()
 

@@ -112,7 +112,7 @@ class Simulated:
             environment = Environment(
                 clock=self.clock, random=chance, thread=ThreadOfTheTest, selector=lambda: self.network
             )
-            self.producer = SimulatedProducer({**DEFAULTS, **(config or {})}, plugins or {}, environment)
+            self.producer: Producer = SimulatedProducer({**DEFAULTS, **(config or {})}, plugins or {}, environment)
         engine = self.producer._engine
         if engine.transactions is not None:
             self.producer._transactions = TransactionsOfTheTest(

@@ -15,7 +15,7 @@ from ottla.network.build import build_backoff
 from ottla.producer.build import build
 
 ROOT = Path(ottla.__file__).parent
-CONVERTED = ("concurrency", "network", "producer", "sender")
+CONVERTED = ("accumulator", "concurrency", "network", "producer", "sender", "transactions")
 SYSTEM_MODULES = {"random", "selectors", "threading", "time"}
 HARMLESS = {
     "threading.TIMEOUT_MAX",
@@ -26,8 +26,10 @@ HARMLESS = {
     "selectors.EVENT_WRITE",
 }
 EXCEPTIONS = {
+    "accumulator/batch.py": "nothing waits while its locks are held; timestamps are the system's time",
+    "accumulator/delivery.py": "a delivery outlives its producer, and keeps nothing of it",
+    "accumulator/routes.py": "nothing waits while its lock is held",
     "concurrency/environment.py": "the default environment is made of Python's functions",
-    "concurrency/locks.py": "an RLock is held by a thread that may be interrupted, never by one that waits",
     "concurrency/signals.py": "the time between two signals: Python runs handlers by the system's clock",
     "network/authentication/authentication.py": "the default of a parameter that `network.build` passes",
     "network/backoff.py": "the default of a parameter that `network.build` passes",

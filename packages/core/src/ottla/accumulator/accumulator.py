@@ -28,6 +28,7 @@ from ottla.accumulator.keyed_appender import KeyedAppender, UnassignedMemory
 from ottla.accumulator.partition_queue import FOREVER, NEVER, PartitionQueue
 from ottla.accumulator.readiness import Readiness, only_lingers
 from ottla.accumulator.sequences import Sequences
+from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.errors import DeliveryError, OttlaError
 from ottla.interfaces import Columns
 from ottla.metrics import Counters
@@ -97,8 +98,9 @@ class RecordAccumulator:
         counters: Counters | None = None,
         io_loop: IoLoop,
         clock: Callable[[], float],
+        environment: Environment = SYSTEM,
     ) -> None:
-        self._backlog = Backlog()
+        self._backlog = Backlog(environment)
         self._lock, self._guard = self._backlog.lock, self._backlog.guard
         self.pool = pool
         """The memory of all batches."""
@@ -110,6 +112,7 @@ class RecordAccumulator:
             counters=counters,
             io_loop=io_loop,
             clock=clock,
+            environment=environment,
         )
         self.lost = self._completion.lost
         """Failed records whose error nothing can retrieve any more, to be logged."""

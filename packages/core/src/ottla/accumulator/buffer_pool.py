@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
+from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import Latch, SignalSafeLock
 from ottla.errors import BufferExhaustedError, OttlaError
 from ottla.metrics import Counters
@@ -29,21 +30,29 @@ class Waiter:
 
     size: int
     missing: int
+    served: Latch
     since: float = 0.0
-    served: Latch = attrs.field(factory=Latch)
     notify: Callable[[], object] | None = None
 
 
 class BufferPool:
     """A fair budget of *capacity* bytes. Safe for any number of threads."""
 
-    def __init__(self, capacity: int, *, clock: Callable[[], float], counters: Counters | None = None) -> None:
+    def __init__(
+        self,
+        capacity: int,
+        *,
+        clock: Callable[[], float],
+        counters: Counters | None = None,
+        environment: Environment = SYSTEM,
+    ) -> None:
         self.capacity = capacity
         self._counters = (counters or Counters()).producer
         self._clock = clock
         self._free = capacity
         self._waiters: deque[Waiter] = deque()
-        self._guard = SignalSafeLock()
+        self._environment = environment
+        self._guard = SignalSafeLock(environment)
         self._lock = self._guard.raw  # for threads and blocks in which no signal handler runs
         self._refusal: OttlaError | None = None
         self.short = False
@@ -108,7 +117,7 @@ class BufferPool:
         taken are noted in *claim*, also when another exception interrupts the call.
         """
         claim = claim or Claim()
-        waiter = Waiter(size=size, missing=size)
+        waiter = Waiter(size=size, missing=size, served=Latch(self._environment))
         try:
             if self._take_or_stand_in_line(waiter, claim):
                 return
@@ -122,7 +131,7 @@ class BufferPool:
 
     def stand_in_line(self, size: int) -> Waiter:
         """Begin to wait for *size* bytes without blocking. End it with `take` or `leave`, or the bytes are lost."""
-        waiter = Waiter(size=size, missing=size, since=self._clock())
+        waiter = Waiter(size=size, missing=size, served=Latch(self._environment), since=self._clock())
         claim = Claim()
         if self._take_or_stand_in_line(waiter, claim):
             waiter.missing = 0

@@ -17,6 +17,7 @@ from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.routes import Routes
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.sequences import Sequences
+from ottla.concurrency.environment import Environment
 from ottla.config import ProducerConfig
 from ottla.interfaces import RecordEncoder
 from ottla.metrics import Counters
@@ -59,15 +60,15 @@ def build_queueing(
     sequences: Sequences | None = None,
     admit: Callable[[], object] | None = None,
     io_loop: IoLoop,
-    clock: Callable[[], float],
+    environment: Environment,
 ) -> Queueing:
     """Build the parts for a configuration; *metadata* reports every change to the routes.
 
     *keys_may_wait*: the partitions of records with keys may be chosen later, for many at once.
     """
-    batching = config.batching
+    batching, clock = config.batching, environment.clock
     counters = Counters(samples=config.observation.samples, window=config.observation.window)
-    pool = BufferPool(batching.buffer_memory, clock=clock, counters=counters)
+    pool = BufferPool(batching.buffer_memory, clock=clock, counters=counters, environment=environment)
     sizes = _sizes(config, plugins, sealer)
     partitioner = PartitionerAbilities.of(plugins.partitioner)
     key_partitioner = _key_partitioner(partitioner, plugins, sizes) if keys_may_wait else None
@@ -86,6 +87,7 @@ def build_queueing(
         counters=counters,
         io_loop=io_loop,
         clock=clock,
+        environment=environment,
     )
     routes = Routes(
         metadata=metadata,

@@ -5,7 +5,6 @@ Never under the queues' lock: callbacks run here, and may send.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 
 from ottla.accumulator.batch import ProducerBatch
@@ -17,6 +16,7 @@ from ottla.accumulator.delivery_errors import given_up
 from ottla.accumulator.io_loop import IoLoop
 from ottla.accumulator.lost_records import LostRecords
 from ottla.accumulator.sequences import Sequences
+from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.errors import DeliveryError
 from ottla.metrics import Counters
 from ottla.results import DeliveryReport
@@ -38,6 +38,7 @@ class BatchCompletion:
         counters: Counters | None,
         io_loop: IoLoop,
         clock: Callable[[], float],
+        environment: Environment = SYSTEM,
     ) -> None:
         self._on_complete = on_complete
         self._pool = pool
@@ -48,8 +49,9 @@ class BatchCompletion:
             self.lost.ignore()
         self.on_failure: Callable[[], object] = lambda: None
         """Called without a lock when a batch has failed, so that only deliveries hold a reference to it."""
-        self._counts = DeliveryCounts(counters=counters, lost=self.lost)
+        self._counts = DeliveryCounts(counters=counters, lost=self.lost, environment=environment)
         self._io_loop = io_loop
+        self._make_thread = environment.thread
         self._clock = clock
 
     def complete(self, batch: ProducerBatch, outcome: Acknowledged | Failed, *, aside: bool = False) -> bool:
@@ -65,7 +67,7 @@ class BatchCompletion:
         elif aside:
             # Now: the caller reports what was not retrieved before that thread runs.
             batch.retrieve_for_callbacks()
-            threading.Thread(target=run_callbacks, daemon=True).start()
+            self._make_thread(run_callbacks, "ottla-callbacks").start()
             self._count([batch])
         else:
             self._run_callbacks(batch, run_callbacks)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.lost_records import FailedRecords, LostRecords
+from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import SignalSafeLock
 from ottla.errors import DeliveryError
 from ottla.metrics import Counters
@@ -22,10 +23,16 @@ REMEMBERED_FAILURES = 4096
 class DeliveryCounts:
     """Counts acknowledged and failed records by topic. Safe for any number of threads."""
 
-    def __init__(self, *, counters: Counters | None = None, lost: LostRecords | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        counters: Counters | None = None,
+        lost: LostRecords | None = None,
+        environment: Environment = SYSTEM,
+    ) -> None:
         self._counters = counters or Counters()
         self._lost = LostRecords(wake=lambda: None) if lost is None else lost
-        self._lock = SignalSafeLock()
+        self._lock = SignalSafeLock(environment)
         self._acknowledged: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
         self._possibly_persisted: Counter[str] = Counter()

@@ -10,14 +10,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.partition_queue import FOREVER, NEVER, PartitionQueue, TopicQueues
+from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import SignalSafeLock
 
 
 class Backlog:
     """The queues by topic, and all incomplete batches. Methods are called with the lock held."""
 
-    def __init__(self) -> None:
-        self.guard = SignalSafeLock()
+    def __init__(self, environment: Environment = SYSTEM) -> None:
+        self.guard = SignalSafeLock(environment)
         """The lock for the callers' threads; it is notified of each batch that is completed."""
         self.lock = self.guard.raw
         """The same lock for the I/O thread."""

@@ -33,8 +33,15 @@ class ReentrantLock(Protocol):
     ) -> object: ...
 
 
-class Lock(ReentrantLock, Protocol):
+class Lock(Protocol):
     """The methods of `threading.Lock` that are used."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Take the lock, waiting at most *timeout* seconds; return whether it was taken."""
+        ...
+
+    def release(self) -> None:
+        """Release the lock, on any thread; raise RuntimeError if it is free."""
 
     def locked(self) -> bool:
         """Return whether the lock is taken."""
@@ -76,7 +83,7 @@ class Environment:
     lock: Callable[[], Lock] = threading.Lock
     """Make a lock that any thread may release."""
     rlock: Callable[[], ReentrantLock] = threading.RLock
-    """Make a lock that its owner may take again."""
+    """Make a lock that its owner may take again, with the method `_is_owned` of Python's."""
     condition: Callable[[], threading.Condition] = threading.Condition
     """Make a condition with a lock of its own, for threads on which no signal handler runs."""
     thread: Callable[[Callable[[], object], str], Thread] = daemon_thread

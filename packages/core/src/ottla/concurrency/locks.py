@@ -95,8 +95,9 @@ class SignalSafeLock:
     of waiting for itself.
     """
 
-    def __init__(self) -> None:
-        self.raw: Any = threading.RLock()
+    def __init__(self, environment: Environment = SYSTEM) -> None:
+        self.raw: Any = environment.rlock()
+        self._environment = environment
         self._waiting: list[Waiter] = []
 
     def __enter__(self) -> None:
@@ -127,7 +128,7 @@ class SignalSafeLock:
 
         Handlers run while it waits. If one raises, `wait` raises that, with the lock taken again.
         """
-        latch = Latch()
+        latch = Latch(self._environment)
         self._waiting.append(latch)
         try:
             try:
@@ -162,8 +163,8 @@ class SignalSafeLock:
 class LoggingLock(SignalSafeLock):
     """A lock for blocks that log: lines are written after the block, because a logging handler may call `send`."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, environment: Environment = SYSTEM) -> None:
+        super().__init__(environment)
         self._lines: deque[tuple[logging.Logger, int, str, tuple[object, ...]]] = deque()
 
     def log(self, logger: logging.Logger, level: int, line: str, *parts: object) -> None:

@@ -32,6 +32,7 @@ def build_metadata(
         refresh_backoff=backoff,
         wake=wake,
         clock=environment.clock,
+        environment=environment,
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import attrs
 
+from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import SignalSafeLock
 from ottla.errors import BrokerError, ErrorCode, OttlaError, SecurityError, TopicUnavailableError
 from ottla.network.backoff import Backoff, Pace
@@ -57,6 +58,7 @@ class Metadata:
         refresh_backoff: Backoff,
         wake: Callable[[], object],
         clock: Callable[[], float],
+        environment: Environment = SYSTEM,
     ) -> None:
         self._bootstrap = {-1 - n: Broker(id=-1 - n, host=host, port=port) for n, (host, port) in enumerate(bootstrap)}
         self.cluster = Cluster(brokers=self._bootstrap, bootstrap=True)
@@ -66,7 +68,7 @@ class Metadata:
         self._clock = clock
         self.on_change: Callable[[], object] = lambda: None
         """Called when the cluster has been replaced, without any lock that a caller might need."""
-        self._changed = SignalSafeLock()
+        self._changed = SignalSafeLock(environment)
         self._used_at: dict[str, float] = {}
         self._wanted = True
         self._new: set[str] = set()  # topics in use that no response has described

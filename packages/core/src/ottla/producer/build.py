@@ -24,7 +24,7 @@ from ottla.sender.io_thread import IoThread
 from ottla.sender.node_latency import NodeDelays
 from ottla.sender.produce_request import taken_by
 from ottla.sender.rounds import Rounds
-from ottla.transactions.build import Numbering
+from ottla.transactions.build import build_numbering
 
 _numbers = itertools.count(1)
 
@@ -104,7 +104,7 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
         else NoHandoff(selector.wakeup)
     )
     metadata = build_metadata(config, io_handoff.wake, backoff, environment)
-    numbering = Numbering.of(config.transactions, backoff, client_id)
+    numbering = build_numbering(config.transactions, backoff, client_id, environment)
     delays = NodeDelays(config.partitioning.availability_timeout)
     queueing = build_queueing(
         config,
@@ -116,7 +116,7 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
         sequences=numbering.sequences,
         admit=numbering.admit,
         io_loop=io_handoff,
-        clock=clock,
+        environment=environment,
     )
     delays.on_change = queueing.routes.forget
     accumulator = queueing.accumulator
@@ -135,7 +135,7 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
         name=f"ottla-io-{client_id}",
         environment=environment,
     )
-    return Engine.of(
+    return Engine.build(
         config,
         plugins,
         queueing,

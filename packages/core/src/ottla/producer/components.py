@@ -37,7 +37,7 @@ class Engine:
     clock: Callable[[], float]
 
     @classmethod
-    def of(
+    def build(
         cls,
         config: ProducerConfig,
         plugins: Plugins,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import attrs
 
 from ottla.accumulator.sequences import Sequences
+from ottla.concurrency.environment import Environment
 from ottla.config import Idempotence, TransactionsConfig
 from ottla.network.backoff import Backoff
 from ottla.transactions.producer_id import ProducerIdRequests
@@ -25,29 +26,33 @@ class Numbering:
     request_source: RequestSource | None = None
     manager: TransactionManager | None = None
 
-    @classmethod
-    def of(cls, config: TransactionsConfig, backoff: Backoff, client_id: str) -> Self:
-        """Build what a configuration asks for."""
-        if config.idempotence is Idempotence.OFF:
-            return cls()
-        if config.transactional_id is None:
-            sequences = Sequences(required=config.idempotence is Idempotence.REQUIRED)
-            return cls(
-                sequences=sequences,
-                request_source=ProducerIdRequests(sequences=sequences, backoff=backoff, client_id=client_id),
-            )
-        # Imported late: the messages of transactions cost every program 10 ms at its start, also one without
-        # transactions.
-        from ottla.transactions.manager import TransactionManager
-        from ottla.transactions.transaction_requests import TransactionRequests
-        from ottla.transactions.transaction_state import TransactionState
-
-        sequences = Sequences(transactional=True, required=True)
-        state = TransactionState(transactional_id=config.transactional_id, client_id=client_id, sequences=sequences)
-        requests = TransactionRequests(state, timeout_ms=config.timeout, two_phase=config.two_phase, backoff=backoff)
-        return cls(sequences=sequences, request_source=requests, manager=TransactionManager(state))
-
     @property
     def admit(self) -> Callable[[], object] | None:
         """A check that raises outside of transactions; None if records may be queued at any time."""
         return None if self.manager is None else self.manager.check_open
+
+
+def build_numbering(
+    config: TransactionsConfig, backoff: Backoff, client_id: str, environment: Environment
+) -> Numbering:
+    """Build what a configuration asks for."""
+    if config.idempotence is Idempotence.OFF:
+        return Numbering()
+    if config.transactional_id is None:
+        sequences = Sequences(required=config.idempotence is Idempotence.REQUIRED)
+        return Numbering(
+            sequences=sequences,
+            request_source=ProducerIdRequests(sequences=sequences, backoff=backoff, client_id=client_id),
+        )
+    # Imported late: the messages of transactions cost every program 10 ms at its start, also one without
+    # transactions.
+    from ottla.transactions.manager import TransactionManager
+    from ottla.transactions.transaction_requests import TransactionRequests
+    from ottla.transactions.transaction_state import TransactionState
+
+    sequences = Sequences(transactional=True, required=True)
+    state = TransactionState(
+        transactional_id=config.transactional_id, client_id=client_id, sequences=sequences, environment=environment
+    )
+    requests = TransactionRequests(state, timeout_ms=config.timeout, two_phase=config.two_phase, backoff=backoff)
+    return Numbering(sequences=sequences, request_source=requests, manager=TransactionManager(state))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import attrs
 
+from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.errors import OttlaError
 from ottla.transactions.offsets import OffsetsToSend, TopicPartition
 from ottla.transactions.pending_result import TransactionalRequestResult
@@ -25,7 +26,8 @@ class PendingOffsetCommit:
 class PendingOffsetCommits:
     """Calls of `send_offsets_to_transaction` in order; one at a time is in progress."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Environment = SYSTEM) -> None:
+        self._environment = environment
         self._waiting: deque[PendingOffsetCommit] = deque()
 
     def __bool__(self) -> bool:
@@ -42,7 +44,7 @@ class PendingOffsetCommits:
         for other in self._waiting:
             if other.sending == sending:
                 return other.pending
-        pending = TransactionalRequestResult("send_offsets_to_transaction")
+        pending = TransactionalRequestResult("send_offsets_to_transaction", self._environment)
         if sending.offsets:
             self._waiting.append(PendingOffsetCommit(sending, pending, dict.fromkeys(sending.offsets)))
         else:

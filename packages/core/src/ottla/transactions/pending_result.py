@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import Latch
 from ottla.errors import OttlaError
 
@@ -14,11 +15,11 @@ class TransactionalRequestResult:
 
     __slots__ = ("_ended", "error", "method", "unclaimed")
 
-    def __init__(self, method: str) -> None:
+    def __init__(self, method: str, environment: Environment = SYSTEM) -> None:
         self.method = method
         self.error: OttlaError | None = None
         self.unclaimed = True
-        self._ended = Latch()
+        self._ended = Latch(environment)
 
     @property
     def ended(self) -> bool:

@@ -10,6 +10,7 @@ import logging
 import attrs
 
 from ottla.accumulator.sequences import Sequences
+from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import LoggingLock
 from ottla.errors import (
     AbortableTransactionError,
@@ -42,10 +43,13 @@ class TransactionState:
     transactional_id: str
     client_id: str
     sequences: Sequences
-    lock: LoggingLock = attrs.field(factory=LoggingLock, init=False)
+    environment: Environment = SYSTEM
+    lock: LoggingLock = attrs.field(init=False, default=attrs.Factory(lambda self: LoggingLock(self.environment), True))
     state: State = attrs.field(default=State.UNINITIALIZED, init=False)
     current: CurrentTransaction = attrs.field(factory=CurrentTransaction, init=False)
-    offsets: PendingOffsetCommits = attrs.field(factory=PendingOffsetCommits, init=False)
+    offsets: PendingOffsetCommits = attrs.field(
+        init=False, default=attrs.Factory(lambda self: PendingOffsetCommits(self.environment), True)
+    )
     cause: OttlaError | None = attrs.field(default=None, init=False)
     result: TransactionalRequestResult | None = attrs.field(default=None, init=False)
     keep_prepared: bool = attrs.field(default=False, init=False)
@@ -72,7 +76,7 @@ class TransactionState:
     def begin_result(self, method: str) -> TransactionalRequestResult:
         """The result for the caller of *method*; the one before ends."""
         self.end_result(IllegalStateError(f"{method} was called meanwhile"))
-        self.result = TransactionalRequestResult(method)
+        self.result = TransactionalRequestResult(method, self.environment)
         return self.result
 
     def repeated(self, method: str) -> TransactionalRequestResult | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint
 from typing import Any, Final, cast
@@ -12,6 +11,7 @@ import attrs
 from ottla.accumulator.build import build_queueing
 from ottla.accumulator.io_loop import WokenLoop
 from ottla.accumulator.sealing import Sealer
+from ottla.concurrency.environment import SYSTEM
 from ottla.config import ConfigDraft, ProducerConfig
 from ottla.network.backoff import Backoff
 from ottla.network.metadata import Metadata
@@ -21,7 +21,7 @@ from ottla.plugins.registry.installed import announced
 from ottla.plugins.selection import choose
 from ottla.producer.components import Engine
 from ottla.sender.io_thread import IoThread
-from ottla.transactions.build import Numbering
+from ottla.transactions.build import Numbering, build_numbering
 from ottla_testkit.mock_producer.coordinator import MockCoordinator
 from ottla_testkit.mock_producer.io_loop import MockIoLoop
 from ottla_testkit.mock_producer.sent_batches import SentBatches
@@ -42,17 +42,17 @@ class Workings:
     coordinator: MockCoordinator | None
 
 
-def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
+def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
     """Create the parts for a producer's configuration; all keys are checked as usual, except those of security."""
     registry = _registry()
     config, plugins = choose(_draft(settings, keywords, registry), registry)
     config = _at_once(config)
-    clock = time.monotonic
+    clock = SYSTEM.clock
     backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
     metadata = _metadata(backoff, clock)
     client_id = config.connection.client_id or "mock-producer"
     # The accumulator gets no sequences: batches have no numbers and do not wait for each other's responses.
-    numbering = Numbering.of(config.transactions, backoff, client_id)
+    numbering = build_numbering(config.transactions, backoff, client_id, SYSTEM)
     coordinator = _coordinator(numbering)
     queueing = build_queueing(
         config,
@@ -63,7 +63,7 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         keys_may_wait=False,
         admit=numbering.admit,
         io_loop=WokenLoop(_do_nothing),
-        clock=clock,
+        environment=SYSTEM,
     )
     if coordinator is not None:
         queueing.accumulator.lost.ignore()  # the end of a transaction reports its records
@@ -78,7 +78,7 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
     rounds = MockIoLoop(
         accumulator=queueing.accumulator, outbox=outbox, coordinator=coordinator, client_id=client_id, clock=clock
     )
-    engine = Engine.of(
+    engine = Engine.build(
         config,
         plugins,
         queueing,

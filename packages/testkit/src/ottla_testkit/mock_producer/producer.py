@@ -22,7 +22,7 @@ from ottla.results import DeliveryReport
 from ottla.tables.delivery import TableDelivery
 from ottla.transactions.offsets import OffsetsToSend
 from ottla.transactions.states import State
-from ottla_testkit.mock_producer.build import Workings, wire
+from ottla_testkit.mock_producer.build import Workings, build
 from ottla_testkit.mock_producer.sent_batches import NODE, SentRecord
 
 _OPEN: Final = (State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.PREPARED, State.COMMITTING, State.ABORTING)
@@ -67,7 +67,7 @@ class MockProducer(Producer):
         auto_complete: bool = True,
         **options: Any,
     ) -> None:
-        workings = wire(config or {}, options)
+        workings = build(config or {}, options)
         self.auto_complete = auto_complete
         """Whether records are acknowledged as soon as they are sent; may be changed at any time."""
         self.commit_count = 0
