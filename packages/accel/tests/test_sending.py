@@ -314,11 +314,11 @@ def test_a_dropped_producer_is_not_kept_alive_by_its_send() -> None:
 
 
 def test_a_send_of_ones_own_is_asked_for_every_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Marking(Producer):
+    class Marking(simulated_producer.SimulatedProducer):
         def send(self, topic: str, value: Any = None, key: Any = None, **options: Any) -> Delivery:
             return super().send(topic, b"marked " + value, key, **options)
 
-    monkeypatch.setattr(simulated_producer, "Producer", Marking)
+    monkeypatch.setattr(simulated_producer, "SimulatedProducer", Marking)
     with simulated(1, config={"record.encoder": "native"}) as world:
         for value in (b"a", b"b", b"c"):
             world.producer.send("t", value)
