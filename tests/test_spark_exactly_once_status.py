@@ -99,7 +99,7 @@ def test_a_batch_of_which_nothing_is_visible_is_taken_back_and_one_that_nobody_k
     unknown = str(predicted("n", entry(*listed), [], [TransactionOutcome.OPEN, TransactionOutcome.UNKNOWN]))
     void = str(predicted("n", entry(*listed, status=Status.VOID), [], []))
 
-    assert taken_back.count("nothing of its batch is visible: the next driver takes the batch back") == 2
+    assert taken_back.count("no row of its batch is visible: the next driver takes the batch back") == 2
     assert "the brokers do not say how it ended" in unknown
     assert "batch 7 of query q was not committed, and is to be written again" in void
 
