@@ -3,7 +3,7 @@
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-MODULES = ("columns", "crc32c", "json_rows", "murmur2", "sending", "tables")
+MODULES = ("columns", "crc32c", "json_rows", "layout", "murmur2", "sending", "tables")
 
 setup(
     ext_modules=cythonize(

@@ -15,8 +15,8 @@ ctypedef struct Parts:
 cdef class Bytes:
     cdef uint8_t* _bytes
     cdef Py_ssize_t _size
-    cdef Py_ssize_t _room
-    cdef int take(self, Py_ssize_t room) except -1
+    cdef Py_ssize_t _capacity
+    cdef int take(self, Py_ssize_t size) except -1
     cdef void fit(self, Py_ssize_t size) noexcept
 
 
@@ -32,7 +32,7 @@ cdef class NativeColumns:
     cdef readonly object lock
     cdef bint _closed
     cdef bint _keyed
-    cdef object _told
+    cdef object _facts_after_close
     cdef list _callbacks
     cdef Py_ssize_t* _called_back
     cdef Py_ssize_t _called_back_capacity
@@ -47,11 +47,10 @@ cdef class NativeColumns:
         Py_ssize_t headers_size,
         int64_t timestamp_ms,
     ) except -2
-    cdef int expect_callbacks(self) except -1
-    cdef int call_back(self, object callback) except -1
-    cdef int forget_callback(self) except -1
-    cdef int _make_room(self, Py_ssize_t needed) except -1
-    cdef bint _move_to_kept(self, Py_ssize_t wanted) noexcept
-    cdef int _check_there(self) except -1
+    cdef int prepare_callbacks(self) except -1
+    cdef int add_callback(self, object callback) except -1
+    cdef int remove_callback(self) except -1
+    cdef int _grow(self, Py_ssize_t needed) except -1
+    cdef bint _move_to_kept(self, Py_ssize_t size) noexcept
+    cdef int _check_records(self) except -1
     cdef const uint8_t* _read(self, const uint8_t* at, Py_ssize_t index, Parts* parts) noexcept
-    cdef object _part(self, const uint8_t* start, Py_ssize_t size)

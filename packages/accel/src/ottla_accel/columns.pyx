@@ -18,11 +18,15 @@ from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memmove
 
 from ottla_accel.slots cimport (
-    fill, new_object, new_tuple, read_slot, replace_slot, reuse, reuse_tuple, slot_of, write_slot,
+    fill, new_object, new_tuple, read_slot, replace_slot, reuse, reuse_tuple, write_slot,
 )
 from ottla_accel.varints cimport read_varint, varint_size, write_varint
 
-from ottla.accumulator.delivery import AcknowledgedDelivery, Delivery
+from ottla_accel.layout import check, offsets
+
+check()
+
+from ottla.accumulator.delivery import AcknowledgedDelivery
 from ottla.errors import InvalidRecordError
 from ottla.interfaces import Encoded, Facts
 from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns, encode_headers
@@ -30,9 +34,9 @@ from ottla.results import RecordMetadata
 
 cdef type METADATA = RecordMetadata
 cdef type DELIVERY = AcknowledgedDelivery
-cdef Py_ssize_t DELIVERY_BATCH = slot_of(Delivery, "_batch")
-cdef Py_ssize_t DELIVERY_INDEX = slot_of(Delivery, "_index")
-cdef Py_ssize_t DELIVERY_METADATA = slot_of(AcknowledgedDelivery, "metadata")
+cdef Py_ssize_t DELIVERY_BATCH, DELIVERY_INDEX, DELIVERY_METADATA
+
+*_, DELIVERY_BATCH, DELIVERY_INDEX, DELIVERY_METADATA = offsets()
 
 cdef Py_ssize_t FIRST_CAPACITY = 256
 cdef Py_ssize_t FACT = sizeof(Fact)
@@ -42,12 +46,12 @@ FACT_SIZE = FACT
 
 cdef struct Kept:
     uint8_t* at
-    Py_ssize_t room
+    Py_ssize_t capacity
 
-cdef Py_ssize_t LEAST_KEPT = 32 * 1024  # the C library reuses smaller ones itself
-cdef Py_ssize_t MOST_KEPT_BYTES = 16 * 1024 * 1024
-cdef enum: MOST_KEPT_BLOCKS = 32
-cdef Kept kept[MOST_KEPT_BLOCKS]  # of the whole process, the longest unused first; guarded by the GIL
+cdef Py_ssize_t MIN_KEPT_BYTES = 32 * 1024  # the C library reuses smaller ones itself
+cdef Py_ssize_t MAX_KEPT_BYTES = 16 * 1024 * 1024
+cdef enum: MAX_KEPT_BLOCKS = 32
+cdef Kept kept[MAX_KEPT_BLOCKS]  # of the whole process, the longest unused first; guarded by the GIL
 cdef Py_ssize_t kept_blocks = 0, kept_bytes = 0
 
 
@@ -55,34 +59,34 @@ cdef void forget_kept(Py_ssize_t place) noexcept:
     """Remove a block that was taken or freed."""
     global kept_blocks, kept_bytes
     kept_blocks -= 1
-    kept_bytes -= kept[place].room
+    kept_bytes -= kept[place].capacity
     memmove(&kept[place], &kept[place + 1], (kept_blocks - place) * sizeof(Kept))
 
 
-cdef void keep(uint8_t* at, Py_ssize_t room) noexcept:
+cdef void keep(uint8_t* at, Py_ssize_t capacity) noexcept:
     """Keep this memory for the next batch, or free it.
 
     The system would zero each page of new memory, which takes longer than writing to it.
     """
     global kept_blocks, kept_bytes
-    if not LEAST_KEPT <= room <= MOST_KEPT_BYTES:
+    if not MIN_KEPT_BYTES <= capacity <= MAX_KEPT_BYTES:
         PyMem_Free(at)
         return
-    while kept_blocks == MOST_KEPT_BLOCKS or kept_bytes + room > MOST_KEPT_BYTES:
+    while kept_blocks == MAX_KEPT_BLOCKS or kept_bytes + capacity > MAX_KEPT_BYTES:
         PyMem_Free(kept[0].at)  # the longest unused block
         forget_kept(0)
-    kept[kept_blocks].at, kept[kept_blocks].room = at, room
+    kept[kept_blocks].at, kept[kept_blocks].capacity = at, capacity
     kept_blocks += 1
-    kept_bytes += room
+    kept_bytes += capacity
 
 
-cdef uint8_t* take_kept(Py_ssize_t least, Py_ssize_t most, Py_ssize_t* room) noexcept:
-    """Return kept memory of a completed batch, between *least* and *most* bytes, or NULL."""
+cdef uint8_t* take_kept(Py_ssize_t min_bytes, Py_ssize_t max_bytes, Py_ssize_t* capacity) noexcept:
+    """Return kept memory of a completed batch, between *min_bytes* and *max_bytes*, or NULL."""
     cdef Py_ssize_t place
     cdef uint8_t* found
     for place in range(kept_blocks - 1, -1, -1):
-        if least <= kept[place].room <= most:
-            found, room[0] = kept[place].at, kept[place].room
+        if min_bytes <= kept[place].capacity <= max_bytes:
+            found, capacity[0] = kept[place].at, kept[place].capacity
             forget_kept(place)
             return found
     return NULL
@@ -95,33 +99,33 @@ cdef class Bytes:
         PyBuffer_FillInfo(buffer, self, self._bytes, self._size, 1, flags)
 
     def __dealloc__(self):
-        keep(self._bytes, self._room)
+        keep(self._bytes, self._capacity)
 
-    cdef int take(self, Py_ssize_t room) except -1:
-        """Allocate at least *room* bytes, from a completed batch if one fits."""
-        self._bytes = take_kept(room, room + room // 8, &self._room)
+    cdef int take(self, Py_ssize_t size) except -1:
+        """Allocate at least *size* bytes, from a completed batch if one fits."""
+        self._bytes = take_kept(size, size + size // 8, &self._capacity)
         if self._bytes is NULL:
-            self._bytes = <uint8_t*>PyMem_Malloc(room)
+            self._bytes = <uint8_t*>PyMem_Malloc(size)
             if self._bytes is NULL:
                 raise MemoryError
-            self._room = room
+            self._capacity = size
         return 0
 
     cdef void fit(self, Py_ssize_t size) noexcept:
         """Set the number of filled bytes. If many are unused, shrink the memory."""
         cdef void* smaller
         self._size = size
-        if size < self._room - self._room // 16:
+        if size < self._capacity - self._capacity // 16:
             smaller = PyMem_Realloc(self._bytes, max(size, 1))
             if smaller is not NULL:
                 self._bytes = <uint8_t*>smaller
-            self._room = 0  # to be freed: too small for a batch of the usual size
+            self._capacity = 0  # to be freed: too small for a batch of the usual size
 
 
-cdef class LeftCallbacks:
+cdef class IndexedCallbacks:
     """Pairs of index and callback in order, created by iteration only: thousands would slow the garbage collector.
 
-    Callbacks that were left with records come first, then *given* ones, which were added to a delivery or forwarded
+    Callbacks that records were sent with come first, then *given* ones, which were added to a delivery or forwarded
     with a record.
     """
 
@@ -137,11 +141,11 @@ cdef class LeftCallbacks:
 
     def __iter__(self):
         cdef Py_ssize_t place
-        left = [(self._indexes[place], self._callbacks[place]) for place in range(len(self._callbacks))]
-        return iter(sorted([*left, *self._given], key=itemgetter(0)))
+        own = [(self._indexes[place], self._callbacks[place]) for place in range(len(self._callbacks))]
+        return iter(sorted([*own, *self._given], key=itemgetter(0)))
 
 
-cdef class Teller:
+cdef class CallbackCaller:
     """Call the callbacks of one batch. What a callback has not kept of a delivery is used again for the next one."""
 
     cdef NativeColumns columns
@@ -155,12 +159,12 @@ cdef class Teller:
     cdef object time
     cdef int64_t time_ms
 
-    cdef int tell(self, Py_ssize_t index, callback) except -1:
+    cdef int call(self, Py_ssize_t index, callback) except -1:
         cdef Fact* fact
         cdef int64_t time_ms
         cdef PyObject* metadata
         if not 0 <= index < self.columns._count:
-            raise IndexError(f"there is no record {index} to tell of")
+            raise IndexError(f"there is no record {index} to call back for")
         fact = &self.columns._facts[index]
         if self.delivery is None or not reuse(<PyObject*>self.delivery):
             self.delivery = new_object(DELIVERY)
@@ -206,7 +210,7 @@ cdef class NativeColumns:
         PyMem_Free(self._called_back)
 
     def append(self, key, value, headers, timestamp_ms):
-        """Append a record and return its index, or None without room. An empty batch takes any record."""
+        """Append a record and return its index, None if there is no room. An empty batch takes any record."""
         return self.put(key, value, headers, timestamp_ms, None)
 
     def put(self, key, value, headers, timestamp_ms, on_delivery):
@@ -221,18 +225,18 @@ cdef class NativeColumns:
         cdef const uint8_t* value_start = start_of(value)
         cdef Py_ssize_t index = -1
         if on_delivery is not None:
-            self.expect_callbacks()
+            self.prepare_callbacks()
         with self.lock:
             # Between a callback and its record, no code runs that might send another record.
             if on_delivery is not None:
-                self.call_back(on_delivery)
+                self.add_callback(on_delivery)
             try:
                 index = self.put_parts(
                     key_start, size_of(key), value_start, size_of(value), start_of(section), len(section), timestamp
                 )
             finally:
                 if index < 0 and on_delivery is not None:
-                    self.forget_callback()
+                    self.remove_callback()
         return None if index < 0 else index
 
     def allow(self, Py_ssize_t memory):
@@ -256,13 +260,13 @@ cdef class NativeColumns:
 
     def encode(self, int magic):
         """Return the section without a copy; in a format before v2, the core's own columns encode the records again."""
-        self._check_there()
+        self._check_records()
         if magic != 2:
             encoded = self._replayed().encode(magic)
             self.release()
             return encoded
         cdef Bytes section = Bytes()
-        section._bytes, section._size, section._room = self._bytes, self._size, self._capacity
+        section._bytes, section._size, section._capacity = self._bytes, self._size, self._capacity
         self._bytes, self._capacity, self._closed = NULL, 0, True
         return Encoded(
             chunks=[memoryview(section)],
@@ -296,14 +300,14 @@ cdef class NativeColumns:
 
     def keys(self):
         """Return the keys of all records, before `encode`."""
-        self._check_there()
+        self._check_records()
         cdef const uint8_t* at = self._bytes
         cdef Py_ssize_t index
         cdef Parts parts
         keys = []
         for index in range(self._count):
             at = self._read(at, index, &parts)
-            keys.append(self._part(parts.key, self._facts[index].key_size))
+            keys.append(part_of(parts.key, self._facts[index].key_size))
         return keys
 
     def release(self):
@@ -314,8 +318,8 @@ cdef class NativeColumns:
     def facts(self):
         """Return the facts that deliveries report of each record; also after `encode`."""
         cdef Py_ssize_t index, count = self._count  # the current one: creating arrays may run code that appends
-        if self._told is not None:
-            return self._told
+        if self._facts_after_close is not None:
+            return self._facts_after_close
         timestamps, key_sizes, value_sizes = array("q", bytes(8 * count)), None, array("i", bytes(4 * count))
         cdef int64_t[::1] times = timestamps
         cdef int32_t[::1] values = value_sizes
@@ -330,48 +334,48 @@ cdef class NativeColumns:
                 keys[index] = self._facts[index].key_size
         facts = Facts(timestamps, key_sizes, value_sizes)
         if self._closed and count == self._count:
-            self._told = facts
+            self._facts_after_close = facts
         return facts
 
-    # Callbacks that were left with records: stored separately, so that none needs a tuple
+    # Callbacks of records: stored separately, so that none needs a tuple
 
     def take_callbacks(self, list given):
-        """Return and remove all pairs of index and callback in order: those left here, and the ordered *given*."""
-        cdef LeftCallbacks left
+        """Return and remove all pairs of index and callback in order: those of records, and the ordered *given*."""
+        cdef IndexedCallbacks indexed
         if self._callbacks is None:
             return given
-        left = LeftCallbacks.__new__(LeftCallbacks)
-        left._callbacks, left._indexes, left._given = self._callbacks, self._called_back, given
+        indexed = IndexedCallbacks.__new__(IndexedCallbacks)
+        indexed._callbacks, indexed._indexes, indexed._given = self._callbacks, self._called_back, given
         self._callbacks, self._called_back, self._called_back_capacity = None, NULL, 0
-        return left
+        return indexed
 
     def tell(self, callbacks, batch, long long base_offset, long long log_append_time_ms, raised):
         """Call each callback of a pair with its record's delivery; *raised*() in an except block if it raises."""
-        cdef LeftCallbacks left
+        cdef IndexedCallbacks indexed
         cdef Py_ssize_t place, index
-        cdef Py_ssize_t told = 0
+        cdef Py_ssize_t called = 0
         cdef list given
-        cdef Teller teller = Teller.__new__(Teller)
-        teller.columns, teller.batch, teller.raised = self, batch, raised
-        teller.topic, teller.partition = batch.topic, batch.partition
-        teller.base_offset, teller.log_append_time_ms = base_offset, log_append_time_ms
-        if type(callbacks) is not LeftCallbacks:
+        cdef CallbackCaller caller = CallbackCaller.__new__(CallbackCaller)
+        caller.columns, caller.batch, caller.raised = self, batch, raised
+        caller.topic, caller.partition = batch.topic, batch.partition
+        caller.base_offset, caller.log_append_time_ms = base_offset, log_append_time_ms
+        if type(callbacks) is not IndexedCallbacks:
             for index, callback in callbacks:
-                teller.tell(index, callback)
+                caller.call(index, callback)
             return
-        left = callbacks
-        given = left._given
-        for place in range(len(left._callbacks)):
-            index = left._indexes[place]
-            while told < len(given) and given[told][0] < index:
-                teller.tell(given[told][0], given[told][1])
-                told += 1
-            teller.tell(index, left._callbacks[place])
-        for index, callback in given[told:]:
-            teller.tell(index, callback)
+        indexed = callbacks
+        given = indexed._given
+        for place in range(len(indexed._callbacks)):
+            index = indexed._indexes[place]
+            while called < len(given) and given[called][0] < index:
+                caller.call(given[called][0], given[called][1])
+                called += 1
+            caller.call(index, indexed._callbacks[place])
+        for index, callback in given[called:]:
+            caller.call(index, callback)
 
-    cdef int expect_callbacks(self) except -1:
-        """Create the list of callbacks. This may run the garbage collector, and with it code that leaves a callback."""
+    cdef int prepare_callbacks(self) except -1:
+        """Create the list of callbacks. This may run the garbage collector, and with it code that adds a callback."""
         cdef list made
         if self._callbacks is None:
             made = []
@@ -379,23 +383,23 @@ cdef class NativeColumns:
                 self._callbacks = made
         return 0
 
-    cdef int call_back(self, callback) except -1:
-        """Leave a callback for the next record, before the record is put: all that can fail is then done."""
-        cdef Py_ssize_t place, wanted
+    cdef int add_callback(self, callback) except -1:
+        """Add the callback of the next record before the record is put: all that can fail is then done."""
+        cdef Py_ssize_t place, capacity
         cdef void* memory
-        self.expect_callbacks()
+        self.prepare_callbacks()
         place = len(self._callbacks)
         if place == self._called_back_capacity:
-            wanted = max(2 * place, 4)
-            memory = PyMem_Realloc(self._called_back, wanted * <Py_ssize_t>sizeof(Py_ssize_t))
+            capacity = max(2 * place, 4)
+            memory = PyMem_Realloc(self._called_back, capacity * <Py_ssize_t>sizeof(Py_ssize_t))
             if memory is NULL:
                 raise MemoryError
-            self._called_back, self._called_back_capacity = <Py_ssize_t*>memory, wanted
+            self._called_back, self._called_back_capacity = <Py_ssize_t*>memory, capacity
         self._callbacks.append(callback)
         self._called_back[place] = self._count
         return 0
 
-    cdef int forget_callback(self) except -1:
+    cdef int remove_callback(self) except -1:
         """Remove the last callback, because its record is not put."""
         self._callbacks.pop()
         return 0
@@ -410,7 +414,7 @@ cdef class NativeColumns:
         Py_ssize_t headers_size,
         int64_t timestamp_ms,
     ) except -2:
-        """`append` for checked parts: size -1 is null, headers are encoded. Returns -1 without room."""
+        """`append` for checked parts: size -1 is null, headers are encoded. Returns -1 if there is no room."""
         cdef Py_ssize_t index = self._count
         cdef int64_t first = self._facts[0].timestamp_ms if index else timestamp_ms
         if self._closed or (first < 0 and timestamp_ms == INT64_MAX):
@@ -422,7 +426,7 @@ cdef class NativeColumns:
         if index and self._size + needed + (index + 1) * FACT > self._limit:
             return -1
         if self._size + needed > self._capacity or index == self._facts_capacity:
-            self._make_room(needed)
+            self._grow(needed)
         cdef uint8_t* to = write_varint(self._bytes + self._size, body)
         to[0] = 0
         to = write_varint(write_varint(to + 1, delta), index)
@@ -437,39 +441,39 @@ cdef class NativeColumns:
         self._count = index + 1
         return index
 
-    cdef int _make_room(self, Py_ssize_t needed) except -1:
+    cdef int _grow(self, Py_ssize_t needed) except -1:
         """Get memory for one more record: twice the current size, but above the batch's limit only if necessary."""
-        cdef Py_ssize_t least = self._size + needed
-        cdef Py_ssize_t wanted = max(min(max(2 * self._capacity, FIRST_CAPACITY), self._limit), least)
+        cdef Py_ssize_t min_bytes = self._size + needed
+        cdef Py_ssize_t size = max(min(max(2 * self._capacity, FIRST_CAPACITY), self._limit), min_bytes)
         cdef void* memory
-        if least > self._capacity and not self._move_to_kept(wanted):
-            memory = PyMem_Realloc(self._bytes, wanted)
+        if min_bytes > self._capacity and not self._move_to_kept(size):
+            memory = PyMem_Realloc(self._bytes, size)
             if memory is NULL:
                 raise MemoryError
-            self._bytes, self._capacity = <uint8_t*>memory, wanted
+            self._bytes, self._capacity = <uint8_t*>memory, size
         if self._count == self._facts_capacity:
-            wanted = max(2 * self._facts_capacity, 4)
-            memory = PyMem_Realloc(self._facts, wanted * FACT)
+            size = max(2 * self._facts_capacity, 4)
+            memory = PyMem_Realloc(self._facts, size * FACT)
             if memory is NULL:
                 raise MemoryError
-            self._facts, self._facts_capacity = <Fact*>memory, wanted
+            self._facts, self._facts_capacity = <Fact*>memory, size
         return 0
 
-    cdef bint _move_to_kept(self, Py_ssize_t wanted) noexcept:
-        """Move the records to kept memory of a completed batch, with room to grow; return False without any."""
-        cdef Py_ssize_t room = 0
-        cdef uint8_t* found = take_kept(wanted, 8 * wanted, &room) if wanted >= LEAST_KEPT else NULL
+    cdef bint _move_to_kept(self, Py_ssize_t size) noexcept:
+        """Move the records to kept memory of a completed batch, of *size* bytes or more; return False without any."""
+        cdef Py_ssize_t capacity = 0
+        cdef uint8_t* found = take_kept(size, 8 * size, &capacity) if size >= MIN_KEPT_BYTES else NULL
         if found is NULL:
             return False
         if self._size:
             memcpy(found, self._bytes, self._size)
         keep(self._bytes, self._capacity)
-        self._bytes, self._capacity = found, room
+        self._bytes, self._capacity = found, capacity
         return True
 
     # Reading what was written
 
-    cdef int _check_there(self) except -1:
+    cdef int _check_records(self) except -1:
         if self._bytes is NULL:
             raise ValueError("there are no records: none was appended, or they were encoded or released")
         return 0
@@ -495,15 +499,17 @@ cdef class NativeColumns:
         for index in range(self._count):
             at = self._read(at, index, &parts)
             columns.append(
-                self._part(parts.key, self._facts[index].key_size),
-                self._part(parts.value, self._facts[index].value_size),
+                part_of(parts.key, self._facts[index].key_size),
+                part_of(parts.value, self._facts[index].value_size),
                 _headers(parts.headers),
                 self._facts[index].timestamp_ms,
             )
         return columns
 
-    cdef object _part(self, const uint8_t* start, Py_ssize_t size):
-        return None if size < 0 else PyBytes_FromStringAndSize(<const char*>start, size)
+
+
+cdef inline object part_of(const uint8_t* start, Py_ssize_t size):
+    return None if size < 0 else PyBytes_FromStringAndSize(<const char*>start, size)
 
 
 cdef inline const uint8_t* start_of(part) except? NULL:

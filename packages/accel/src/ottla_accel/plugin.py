@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING
 
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Columns, ColumnsKind, Partitioner, RecordEncoder
+from ottla_accel.layout import check
+
+check()
+
+# ruff: noqa: E402 - these use the core's objects
 from ottla_accel.columns import FACT_SIZE, NativeColumns
 from ottla_accel.json_rows import objects
 from ottla_accel.sending import QuickSend

@@ -16,16 +16,15 @@ from libc.string cimport memcpy
 
 from ottla_accel.columns cimport NativeColumns
 from ottla_accel.murmur2 cimport hash_of
-from ottla_accel.slots cimport member_offset, new_object, read_slot, slot_of, write_slot
+from ottla_accel.slots cimport member_offset, new_object, read_slot, write_slot
 from ottla_accel.varints cimport varint_size, write_varint
+
+from ottla_accel.layout import offsets
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.delivery import Delivery
 from ottla.errors import ProducerClosedError
-from ottla.interfaces import TopicView
-from ottla.accumulator.partition_queue import PartitionQueue
 from ottla.producer.callbacks import UNCHECKED, check_callback
-from ottla.accumulator.routes import Route
 
 cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(PyObject* text, Py_ssize_t* size) except NULL
@@ -55,14 +54,23 @@ cdef extern from "<time.h>" nogil:
     int timespec_get(timespec* time, int base)
     int TIME_UTC
 
-cdef Py_ssize_t ROUTE_STICKY_BATCH = slot_of(Route, "sticky_batch")
-cdef Py_ssize_t ROUTE_QUEUES = slot_of(Route, "queues")
-cdef Py_ssize_t ROUTE_VIEW = slot_of(Route, "view")
-cdef Py_ssize_t VIEW_PARTITIONS = slot_of(TopicView, "partitions")
-cdef Py_ssize_t QUEUE_OPEN = slot_of(PartitionQueue, "open")
-cdef Py_ssize_t BATCH_COLUMNS = slot_of(ProducerBatch, "_columns")
-cdef Py_ssize_t DELIVERY_BATCH = slot_of(Delivery, "_batch")
-cdef Py_ssize_t DELIVERY_INDEX = slot_of(Delivery, "_index")
+cdef Py_ssize_t ROUTE_STICKY_BATCH, ROUTE_QUEUES, ROUTE_VIEW
+cdef Py_ssize_t VIEW_PARTITIONS
+cdef Py_ssize_t QUEUE_OPEN
+cdef Py_ssize_t BATCH_COLUMNS
+cdef Py_ssize_t DELIVERY_BATCH, DELIVERY_INDEX
+
+(
+    ROUTE_STICKY_BATCH,
+    ROUTE_QUEUES,
+    ROUTE_VIEW,
+    VIEW_PARTITIONS,
+    QUEUE_OPEN,
+    BATCH_COLUMNS,
+    DELIVERY_BATCH,
+    DELIVERY_INDEX,
+    _,
+) = offsets()
 
 cdef Py_ssize_t PARTIAL_FUNC = member_offset(partial.__dict__["func"])
 
@@ -163,8 +171,7 @@ cdef class QuickSend:
         """Append the record and return its delivery, or None if it is not on the batch."""
         cdef PyObject* columns
         cdef NativeColumns native
-        cdef const uint8_t* section = NO_HEADERS
-        cdef Py_ssize_t index, section_size = 1
+        cdef Py_ssize_t index
         cdef int64_t timestamp
         cdef int overflow = 0
         if type(batch) is not BATCH:
@@ -181,28 +188,40 @@ cdef class QuickSend:
                 return None
         else:
             return None
+        # This may run the garbage collector and with it another send, so it comes before the number of records is read.
+        delivery = new_object(DELIVERY)
+        write_slot(<PyObject*>delivery, DELIVERY_BATCH, batch)
+        if on_delivery is None and is_empty(<PyObject*>headers):
+            index = put(native, delivery, value, key, NO_HEADERS, 1, timestamp)
+        else:
+            index = self._put_general(native, delivery, value, key, headers, timestamp, on_delivery)
+        return None if index < 0 else delivery
+
+    cdef Py_ssize_t _put_general(
+        self, NativeColumns native, delivery, value, key, headers, int64_t timestamp, on_delivery
+    ) except -2:
+        """Put a record with headers or a callback; return its index, or -1 if it is not on the batch."""
+        cdef const uint8_t* section = NO_HEADERS
+        cdef Py_ssize_t index, size = 1
         # Steps that can fail, or that can run the garbage collector and with it another send, come first. Then the
         # headers are encoded, into memory that all sends share, and the record is put.
-        delivery = new_object(DELIVERY)
         if on_delivery is not None:
             if callback_key(<PyObject*>on_delivery) != <PyObject*>self._checked_callback:
                 self._checked_callback = check_callback(on_delivery)
-            native.expect_callbacks()
-        write_slot(<PyObject*>delivery, DELIVERY_BATCH, batch)
-        if not (PyTuple_CheckExact(<PyObject*>headers) and PyTuple_GET_SIZE(<PyObject*>headers) == 0):
-            section_size = self._encode_headers(<PyObject*>headers)
-            if section_size < 0:
-                return None
+            native.prepare_callbacks()
+        if not is_empty(<PyObject*>headers):
+            size = self._encode_headers(<PyObject*>headers)
+            if size < 0:
+                return -1
             section = self._headers
         if on_delivery is None:
-            write_slot(<PyObject*>delivery, DELIVERY_INDEX, native._count)
-            index = put(native, value, key, section, section_size, timestamp)
+            index = put(native, delivery, value, key, section, size, timestamp)
         else:
-            index = put_with_callback(native, delivery, value, key, section, section_size, timestamp, on_delivery)
+            index = put_with_callback(native, delivery, value, key, section, size, timestamp, on_delivery)
         if self._headers_capacity > HEADERS_KEPT:
             PyMem_Free(self._headers)
             self._headers, self._headers_capacity = NULL, 0
-        return None if index < 0 else delivery
+        return index
 
     cdef Py_ssize_t _encode_headers(self, PyObject* headers) except -2:
         """Encode headers into the shared memory; return their size, or -1 if they are not a simple case."""
@@ -262,9 +281,15 @@ cdef inline PyObject* callback_key(PyObject* callback) noexcept:
     return NULL if kind is <PyObject*>PARTIAL or kind is <PyObject*>METHOD else kind
 
 
+cdef inline bint is_empty(PyObject* headers) noexcept:
+    return PyTuple_CheckExact(headers) and PyTuple_GET_SIZE(headers) == 0
+
+
 cdef inline Py_ssize_t put(
-    NativeColumns native, value, key, const uint8_t* section, Py_ssize_t section_size, int64_t timestamp
+    NativeColumns native, delivery, value, key, const uint8_t* section, Py_ssize_t section_size, int64_t timestamp
 ) except -2:
+    """Put the record of this delivery. From here on nothing runs that might put another one."""
+    write_slot(<PyObject*>delivery, DELIVERY_INDEX, native._count)
     return native.put_parts(
         NULL if key is None else <const uint8_t*>PyBytes_AS_STRING(key),
         -1 if key is None else PyBytes_GET_SIZE(key),
@@ -281,13 +306,12 @@ cdef Py_ssize_t put_with_callback(
     on_delivery,
 ) except -2:
     cdef Py_ssize_t index = -1
-    native.call_back(on_delivery)
+    native.add_callback(on_delivery)
     try:
-        write_slot(<PyObject*>delivery, DELIVERY_INDEX, native._count)
-        index = put(native, value, key, section, section_size, timestamp)
+        index = put(native, delivery, value, key, section, section_size, timestamp)
     finally:
         if index < 0:
-            native.forget_callback()
+            native.remove_callback()
     return index
 
 

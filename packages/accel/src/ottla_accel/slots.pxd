@@ -54,7 +54,7 @@ cdef extern from *:
 
 cdef inline Py_ssize_t slot_of(object cls, str name) except -1:
     # Return the attribute's offset in instances of exactly this class. Raises TypeError when it is no slot.
-    cdef Py_ssize_t offset = ottla_slot_offset(cls.__dict__[name])
+    cdef Py_ssize_t offset = ottla_slot_offset(cls.__dict__.get(name))
     if offset < 0:
         raise TypeError(f"{cls.__name__}.{name} is no slot")
     return offset
