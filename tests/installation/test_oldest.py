@@ -11,6 +11,7 @@ from packaging.version import Version
 
 NOT_TRIED = {
     "gssapi": "it is built from source, against the system's Kerberos",
+    "ottla": "it is installed from this tree, which is the only version that ottla-accel and ottla-spark allow",
     "pyspark": "its oldest is also the newest, and what `tests` runs with",
 }
 

@@ -1,0 +1,19 @@
+"""Packages that use private parts of the core are bound to exactly its version."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import ottla
+
+PACKAGES = Path(__file__).resolve().parents[1] / "packages"
+
+
+@pytest.mark.parametrize(("package", "core"), [("accel", "ottla"), ("spark", "ottla[arrow]")])
+def test_it_requires_exactly_the_version_of_the_core_that_it_is_released_with(package: str, core: str) -> None:
+    project = tomllib.loads((PACKAGES / package / "pyproject.toml").read_text())["project"]
+
+    assert f"{core}=={ottla.__version__}" in project["dependencies"]
