@@ -7,6 +7,7 @@ import threading
 from collections.abc import Collection
 from functools import partial
 from itertools import chain
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -502,4 +503,23 @@ def test_a_put_in_the_middle_of_a_put_closes_the_columns_for_both(monkeypatch: p
     assert columns.put(b"k", b"v", (), None, None) is None
     assert len(columns) == 1
     assert columns.put(b"k", b"after", (), NOW, None) is None
+    assert is_free(columns)
+
+
+def test_a_finalizer_that_puts_while_a_put_begins_columns_closes_them_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = ObjectColumns(1 << 20)
+    columns.put(None, b"before", (), NOW)
+    begin = ObjectColumns._begin_columns
+
+    def interrupted(self: ObjectColumns, *arguments: Any) -> Any:
+        assert self.put(None, b"nested", (), NOW) is None
+        return begin(self, *arguments)
+
+    monkeypatch.setattr(ObjectColumns, "_begin_columns", interrupted)
+
+    assert columns.put(b"k", b"v", [("name", b"content")], NOW, lambda _delivery: None) is None
+    assert len(columns) == 1
+    assert columns.facts().key_sizes is None
+    assert columns.take_callbacks([]) == []
+    assert columns.encode(2).count == 1
     assert is_free(columns)
