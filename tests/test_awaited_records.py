@@ -140,7 +140,7 @@ def wait_leading(producer: Producer, cluster: MockCluster, pool: ThreadPoolExecu
 @pytest.mark.rule("producer.awaited.leads")
 @pytest.mark.parametrize("settings", [{}, {"linger.ms": 5}, {"record.encoder": "python"}])
 @pytest.mark.parametrize("key", [None, b"key"])
-def test_a_record_that_is_awaited_as_soon_as_it_was_sent_is_moved_by_who_waits(
+def test_a_record_awaited_at_once_is_sent_by_the_waiting_thread(
     cluster: MockCluster, settings: dict[str, Any], key: bytes | None
 ) -> None:
     with Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0, **settings}) as producer:
@@ -156,7 +156,7 @@ def test_a_record_that_is_awaited_as_soon_as_it_was_sent_is_moved_by_who_waits(
 
 @pytest.mark.parametrize("acks", ["all", "0"])
 @pytest.mark.kafka
-def test_a_broker_has_every_awaited_record_in_order(kafka: KafkaCluster, make_topic: MakeTopic, acks: str) -> None:
+def test_a_broker_gets_every_awaited_record_in_order(kafka: KafkaCluster, make_topic: MakeTopic, acks: str) -> None:
     topic = make_topic()
     values = [b"%d" % number for number in range(300)]
 
@@ -171,7 +171,7 @@ def test_a_broker_has_every_awaited_record_in_order(kafka: KafkaCluster, make_to
 
 
 @pytest.mark.rule("producer.awaited.none")
-def test_a_record_that_nobody_comes_for_leaves_as_well(producer: Producer) -> None:
+def test_a_record_that_is_never_awaited_is_sent_as_well(producer: Producer) -> None:
     rest(producer)
 
     delivery = send(producer)
@@ -181,7 +181,7 @@ def test_a_record_that_nobody_comes_for_leaves_as_well(producer: Producer) -> No
 
 
 @pytest.mark.rule("producer.awaited.leads")
-def test_records_that_are_not_awaited_one_at_a_time_are_the_io_threads(producer: Producer) -> None:
+def test_concurrent_records_are_sent_by_the_io_thread(producer: Producer) -> None:
     threads = threads_of_rounds(producer)
     for _ in range(ENOUGH):
         pair = [send(producer), producer.send("t", b"other", partition=1)]
@@ -200,7 +200,7 @@ def test_with_the_hand_off_disabled_the_io_thread_runs_all_rounds(cluster: MockC
         assert threading.get_ident() not in threads
 
 
-def test_a_producer_that_nobody_uses_for_a_while_watches_its_sockets_again(producer: Producer) -> None:
+def test_an_idle_producer_returns_its_sockets_to_the_io_thread(producer: Producer) -> None:
     before = rest(producer)
 
     until(lambda: not resting(producer))
@@ -208,7 +208,7 @@ def test_a_producer_that_nobody_uses_for_a_while_watches_its_sockets_again(produ
     assert send(producer).result(WAIT).offset == before
 
 
-def test_records_of_several_threads_that_await_theirs_all_arrive(producer: Producer) -> None:
+def test_awaited_records_of_several_threads_all_arrive(producer: Producer) -> None:
     def awaited(_thread: int) -> list[int]:
         return [send(producer).result(WAIT).offset for _ in range(100)]
 
@@ -218,9 +218,7 @@ def test_records_of_several_threads_that_await_theirs_all_arrive(producer: Produ
     assert sorted(offsets) == list(range(400))
 
 
-def test_who_waits_for_a_lone_record_does_not_keep_that_of_another_thread(
-    producer: Producer, cluster: MockCluster
-) -> None:
+def test_a_thread_waiting_for_a_record_does_not_delay_another_thread(producer: Producer, cluster: MockCluster) -> None:
     with ThreadPoolExecutor(1) as pool:
         waiting = wait_leading(producer, cluster, pool)
         other = send(producer, b"other")
@@ -244,7 +242,7 @@ def test_a_transaction_of_awaited_records_is_committed(cluster: MockCluster) -> 
 # Its ends
 
 
-def test_a_wait_that_moves_the_record_itself_ends_in_time(producer: Producer, cluster: MockCluster) -> None:
+def test_a_wait_that_polls_itself_ends_in_time(producer: Producer, cluster: MockCluster) -> None:
     before = rest(producer)
     slow(cluster)
     delivery = send(producer)
@@ -275,7 +273,7 @@ def test_a_close_is_in_time_while_another_thread_waits_for_a_record(cluster: Moc
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from 3.12 on, for there are threads
-def test_a_forked_child_runs_no_rounds_on_its_parents_sockets(producer: Producer) -> None:
+def test_a_forked_child_does_not_poll_the_sockets_of_its_parent(producer: Producer) -> None:
     before = rest(producer)
     delivery = send(producer)
     child = os.fork()
@@ -290,7 +288,7 @@ def test_a_forked_child_runs_no_rounds_on_its_parents_sockets(producer: Producer
     assert send(producer).result(WAIT).offset == before + 1
 
 
-def test_a_delivery_that_is_kept_keeps_nothing_of_a_closed_producer(cluster: MockCluster) -> None:
+def test_a_kept_delivery_keeps_nothing_of_a_closed_producer_alive(cluster: MockCluster) -> None:
     with Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0) as producer:
         before = rest(producer)
         delivery = send(producer)
@@ -307,7 +305,7 @@ def test_a_delivery_that_is_kept_keeps_nothing_of_a_closed_producer(cluster: Moc
 
 
 @pytest.mark.rule("producer.awaited.callbacks")
-def test_callbacks_run_on_the_io_thread_whoever_runs_the_rounds(producer: Producer) -> None:
+def test_callbacks_run_on_the_io_thread_in_every_case(producer: Producer) -> None:
     before = rest(producer)
     ran: list[str] = []
     for _ in range(ENOUGH):
@@ -319,7 +317,7 @@ def test_callbacks_run_on_the_io_thread_whoever_runs_the_rounds(producer: Produc
     assert all(name.startswith("ottla-io-") for name in ran)
 
 
-def test_a_callback_may_take_its_time_without_keeping_who_waits(producer: Producer) -> None:
+def test_a_slow_callback_does_not_delay_the_waiting_thread(producer: Producer) -> None:
     rest(producer)
     go_on = threading.Event()
     send(producer, on_delivery=lambda _delivery: go_on.wait(WAIT)).result(WAIT)
@@ -329,9 +327,7 @@ def test_a_callback_may_take_its_time_without_keeping_who_waits(producer: Produc
 
 
 @pytest.mark.rule("producer.awaited.callbacks")
-def test_a_callback_that_comes_while_who_waits_runs_the_rounds_is_the_io_threads(
-    producer: Producer, cluster: MockCluster
-) -> None:
+def test_a_callback_due_in_a_waiting_thread_runs_on_the_io_thread(producer: Producer, cluster: MockCluster) -> None:
     ran: list[str] = []
     with ThreadPoolExecutor(1) as pool:
         waiting = wait_leading(producer, cluster, pool)
@@ -347,7 +343,7 @@ def test_a_callback_that_comes_while_who_waits_runs_the_rounds_is_the_io_threads
 # Errors
 
 
-def test_an_error_in_a_round_is_the_io_threads_whoever_runs_it(
+def test_an_error_in_a_round_of_any_thread_is_handled_by_the_io_thread(
     producer: Producer, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = rest(producer)
@@ -367,7 +363,7 @@ def test_an_error_in_a_round_is_the_io_threads_whoever_runs_it(
     assert str(failed.exc_info[1]) == "on purpose"
 
 
-def test_rounds_that_fail_for_all_but_the_io_thread_cost_no_record(producer: Producer) -> None:
+def test_rounds_that_fail_outside_of_the_io_thread_cost_no_record(producer: Producer) -> None:
     io_thread = producer._engine.io_thread._thread.ident
     failed = 0
 
@@ -387,7 +383,7 @@ def test_rounds_that_fail_for_all_but_the_io_thread_cost_no_record(producer: Pro
         assert time.monotonic() < deadline
 
 
-def test_records_that_are_awaited_up_to_the_limit_of_calls_in_calls_all_arrive(producer: Producer) -> None:
+def test_records_awaited_up_to_the_recursion_limit_all_arrive(producer: Producer) -> None:
     deliveries: list[Delivery] = []
 
     def await_deeper() -> None:
@@ -420,7 +416,7 @@ def assert_the_producer_goes_on(producer: Producer, raised: type[BaseException])
     assert delivery.exception(WAIT) is None
 
 
-def test_what_ends_a_thread_in_the_middle_of_a_round_does_not_end_the_producer(
+def test_an_exception_in_a_waiting_thread_does_not_end_the_producer(
     cluster: MockCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     producer = Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0)
@@ -440,9 +436,7 @@ def test_what_ends_a_thread_in_the_middle_of_a_round_does_not_end_the_producer(
 
 
 @pytest.mark.rule("producer.awaited.signals")
-def test_ctrl_c_ends_a_wait_at_once_and_the_record_arrives_all_the_same(
-    producer: Producer, cluster: MockCluster
-) -> None:
+def test_ctrl_c_ends_a_wait_at_once_and_the_record_still_arrives(producer: Producer, cluster: MockCluster) -> None:
     before = rest(producer)
     slow(cluster)
     delivery = send(producer)
@@ -471,7 +465,7 @@ def test_ctrl_c_ends_a_wait_at_once_and_the_record_arrives_all_the_same(
 
 
 @pytest.mark.rule("producer.awaited.signals")
-def test_ctrl_c_at_any_point_of_a_round_leaves_the_producer_whole(producer: Producer) -> None:
+def test_ctrl_c_at_any_point_of_a_round_leaves_a_working_producer(producer: Producer) -> None:
     others = rest(producer)
     main, points_left = threading.get_ident(), 0
 
@@ -523,7 +517,7 @@ def _offsets(deliveries: Sequence[Delivery]) -> list[int]:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from 3.12 on, for there are threads
-def test_a_child_that_another_thread_forks_meanwhile_has_its_ctrl_c(producer: Producer, cluster: MockCluster) -> None:
+def test_a_child_forked_during_a_wait_keeps_its_ctrl_c_handler(producer: Producer, cluster: MockCluster) -> None:
     main = threading.get_ident()
 
     def fork() -> int:
@@ -544,7 +538,7 @@ def test_a_child_that_another_thread_forks_meanwhile_has_its_ctrl_c(producer: Pr
         assert code.result(WAIT) == 0
 
 
-def test_another_ctrl_c_breaks_off_a_round_that_hangs_and_the_producer_goes_on(
+def test_a_second_ctrl_c_ends_a_hanging_round_and_the_producer_works(
     cluster: MockCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(signals, "HANG_SECONDS", 0.0)
@@ -565,7 +559,7 @@ def test_another_ctrl_c_breaks_off_a_round_that_hangs_and_the_producer_goes_on(
 
 @pytest.mark.rule("producer.awaited.signals")
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no such signal here")
-def test_where_a_program_has_signal_handlers_its_main_thread_runs_no_rounds(producer: Producer) -> None:
+def test_with_signal_handlers_the_main_thread_does_not_poll(producer: Producer) -> None:
     rest(producer)
     before = signal.signal(signal.SIGUSR1, lambda _number, _frame: None)
     try:

@@ -50,7 +50,7 @@ def test_a_broker_killed_and_restarted_in_the_middle_loses_nothing() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_the_loss_of_a_leader_is_ridden_out() -> None:
+def test_the_loss_of_a_leader_loses_no_record() -> None:
     count = 30_000
     with KafkaCluster(nodes=3) as kafka:
         kafka.create_topic("t", partitions=3, replication=3)
@@ -69,7 +69,7 @@ def test_the_loss_of_a_leader_is_ridden_out() -> None:
 
 @pytest.mark.rule("producer.flush.timeout")
 @pytest.mark.kafka
-def test_a_frozen_broker_ends_a_flush_in_time_and_drops_nothing() -> None:
+def test_with_a_frozen_broker_a_flush_ends_in_time_and_drops_nothing() -> None:
     with KafkaCluster() as kafka:
         kafka.create_topic("t")
         with Producer(bootstrap_servers=kafka.bootstrap_servers, delivery_timeout_ms=MINUTES) as producer:
@@ -88,7 +88,7 @@ def test_a_frozen_broker_ends_a_flush_in_time_and_drops_nothing() -> None:
 
 @pytest.mark.rule("producer.close.force")
 @pytest.mark.kafka
-def test_closing_by_force_does_not_wait_for_a_frozen_broker() -> None:
+def test_a_forced_close_does_not_wait_for_a_frozen_broker() -> None:
     with KafkaCluster() as kafka:
         kafka.create_topic("t")
         producer = Producer(bootstrap_servers=kafka.bootstrap_servers, delivery_timeout_ms=MINUTES)
@@ -106,7 +106,7 @@ def test_closing_by_force_does_not_wait_for_a_frozen_broker() -> None:
 
 
 @pytest.mark.kafka
-def test_a_broker_that_comes_up_while_send_waits_is_found(kafka: KafkaCluster) -> None:
+def test_a_broker_that_starts_while_send_waits_is_found(kafka: KafkaCluster) -> None:
     with KafkaCluster() as late:
         late.create_topic("t")
         late.stop(1)
@@ -160,7 +160,7 @@ def web_server() -> Iterator[int]:
         thread.join(WAIT)
 
 
-def test_a_port_that_is_not_kafka_is_said_to_be_none(web_server: int) -> None:
+def test_a_port_of_another_protocol_is_reported_as_not_kafka(web_server: int) -> None:
     with (
         Producer(bootstrap_servers=f"127.0.0.1:{web_server}", max_block_ms=500) as producer,
         pytest.raises(TopicUnavailableError, match="this is a web server"),
@@ -178,7 +178,7 @@ RETRIED = [
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_every_retriable_error_is_ridden_out(mock_cluster: MockCluster, times: int) -> None:
+def test_every_retriable_error_is_retried(mock_cluster: MockCluster, times: int) -> None:
     mock_cluster.create_topic("t", partitions=1)
     with Producer(bootstrap_servers=mock_cluster.bootstrap_servers, retry_backoff_ms=1) as producer:
         producer.send("t", b"known").result(WAIT)
@@ -187,7 +187,7 @@ def test_every_retriable_error_is_ridden_out(mock_cluster: MockCluster, times: i
             assert producer.send("t", code.name.encode()).result(WAIT).topic == "t", code.name
 
 
-def test_connections_that_are_cut_in_place_of_an_answer_lose_nothing(mock_cluster: MockCluster) -> None:
+def test_connections_cut_instead_of_a_response_lose_nothing(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=1)
     with Producer(bootstrap_servers=mock_cluster.bootstrap_servers, reconnect_backoff_ms=1) as producer:
         producer.send("t", b"known").result(WAIT)
@@ -204,7 +204,7 @@ def test_a_leader_that_moves_is_followed(mock_cluster: MockCluster) -> None:
             producer.send("t", b"v").result(WAIT)
 
 
-def test_a_broker_that_goes_and_comes_back_gets_its_records(mock_cluster: MockCluster) -> None:
+def test_a_broker_that_goes_away_and_comes_back_gets_its_records(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=1)
     mock_cluster.set_leader("t", 0, 2)
     with Producer(bootstrap_servers=mock_cluster.bootstrap_servers, delivery_timeout_ms=MINUTES) as producer:
@@ -217,7 +217,7 @@ def test_a_broker_that_goes_and_comes_back_gets_its_records(mock_cluster: MockCl
         delivery.result(WAIT)
 
 
-def test_answers_slower_than_the_request_timeout_end_with_the_delivery_timeout(mock_cluster: MockCluster) -> None:
+def test_responses_after_the_request_timeout_end_with_delivery_timeout(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=1)
     with Producer(
         bootstrap_servers=mock_cluster.bootstrap_servers, request_timeout_ms=200, delivery_timeout_ms=1_000
@@ -234,7 +234,7 @@ def test_answers_slower_than_the_request_timeout_end_with_the_delivery_timeout(m
     assert time.monotonic() - started < WAIT
 
 
-def test_metadata_errors_are_ridden_out(mock_cluster: MockCluster) -> None:
+def test_metadata_errors_are_retried(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=1)
     mock_cluster.push_errors(METADATA.key, [DISCONNECT] * 3)
     with Producer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:
@@ -242,7 +242,7 @@ def test_metadata_errors_are_ridden_out(mock_cluster: MockCluster) -> None:
 
 
 @pytest.mark.slow
-def test_closing_waits_until_a_slow_broker_has_taken_what_was_sent_without_acks(kafka: KafkaCluster) -> None:
+def test_close_waits_until_a_slow_broker_has_taken_acks_0_records(kafka: KafkaCluster) -> None:
     topic = "unacknowledged-and-closed"
     kafka.create_topic(topic)
     producer = Producer(bootstrap_servers=kafka.bootstrap_servers, acks=0, metadata_max_age_ms=100)

@@ -23,7 +23,7 @@ WAIT = 60.0
 
 
 @pytest.mark.kafka
-def test_a_callback_is_told_where_its_record_went(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+def test_a_callback_reads_the_metadata_of_its_record(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic()
     told: list[RecordMetadata | None] = []
 
@@ -39,7 +39,7 @@ def test_a_callback_is_told_where_its_record_went(kafka: KafkaCluster, make_topi
 
 
 @pytest.mark.kafka
-def test_a_callback_is_told_why_its_record_failed(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+def test_a_callback_reads_the_error_of_its_record(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(max_message_bytes=1_000)
     told: list[tuple[RecordMetadata | None, OttlaError | None]] = []
 
@@ -100,7 +100,7 @@ FORBIDDEN: dict[str, Callable[[Producer], object]] = {
 
 @pytest.mark.rule("producer.flush.callback", "producer.callback.waits")
 @pytest.mark.parametrize("call", FORBIDDEN)
-def test_a_callback_that_would_wait_for_itself_is_told_so(mock_cluster: MockCluster, call: str) -> None:
+def test_a_callback_that_would_deadlock_gets_an_error(mock_cluster: MockCluster, call: str) -> None:
     mock_cluster.create_topic("t")
 
     raised, after = _in_a_callback(mock_cluster.bootstrap_servers, FORBIDDEN[call])
@@ -157,7 +157,7 @@ def test_a_producer_can_be_closed_by_its_own_callback(kafka: KafkaCluster, make_
 
 
 @pytest.mark.rule("producer.close.callback")
-def test_closing_inside_a_callback_fails_what_cannot_leave_at_once(mock_cluster: MockCluster) -> None:
+def test_close_in_a_callback_fails_records_that_cannot_be_sent_at_once(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=2)
     mock_cluster.set_api_version(PRODUCE.key, lowest=3, highest=9)  # librdkafka 2.x dies of version 10 without a leader
     producer = Producer(bootstrap_servers=mock_cluster.bootstrap_servers, linger_ms=0)

@@ -64,7 +64,7 @@ def _close_in_time(producer: Producer, pending: list[Delivery], timeout: float) 
 
 
 @pytest.mark.parametrize("timeout", TIMEOUTS)
-def test_with_the_cluster_down(mock_cluster: MockCluster, timeout: float) -> None:
+def test_close_ends_in_time_with_the_cluster_down(mock_cluster: MockCluster, timeout: float) -> None:
     mock_cluster.create_topic("t", partitions=3)
     producer = Producer(bootstrap_servers=mock_cluster.bootstrap_servers, delivery_timeout_ms=MINUTES)
     for partition in range(3):
@@ -78,7 +78,7 @@ def test_with_the_cluster_down(mock_cluster: MockCluster, timeout: float) -> Non
 
 
 @pytest.mark.parametrize("timeout", TIMEOUTS)
-def test_with_answers_that_take_a_minute(mock_cluster: MockCluster, timeout: float) -> None:
+def test_close_ends_in_time_with_responses_that_take_a_minute(mock_cluster: MockCluster, timeout: float) -> None:
     mock_cluster.create_topic("t")
     producer = Producer(bootstrap_servers=mock_cluster.bootstrap_servers, delivery_timeout_ms=MINUTES)
     producer.send("t", b"known").result(WAIT)
@@ -93,7 +93,7 @@ def test_with_answers_that_take_a_minute(mock_cluster: MockCluster, timeout: flo
 @pytest.mark.distance
 @pytest.mark.kafka
 @pytest.mark.parametrize("timeout", TIMEOUTS)
-def test_with_the_broker_paused(kafka: KafkaCluster, make_topic: MakeTopic, timeout: float) -> None:
+def test_close_ends_in_time_with_a_paused_broker(kafka: KafkaCluster, make_topic: MakeTopic, timeout: float) -> None:
     topic = make_topic()
     producer = Producer(bootstrap_servers=kafka.bootstrap_servers, delivery_timeout_ms=MINUTES)
     producer.send(topic, b"known").result(WAIT)
@@ -139,7 +139,9 @@ def black_hole() -> Iterator[int]:
 
 @pytest.mark.parametrize("timeout", TIMEOUTS)
 @pytest.mark.parametrize("end", ["nobody", "silence", "black_hole"])
-def test_with_a_cluster_that_was_never_reached(request: pytest.FixtureRequest, end: str, timeout: float) -> None:
+def test_close_ends_in_time_with_an_unreachable_cluster(
+    request: pytest.FixtureRequest, end: str, timeout: float
+) -> None:
     """Nothing is queued, so that there is nothing to wait for; `send` calls in progress raise at once."""
     port: int = request.getfixturevalue(end)
     producer = Producer(bootstrap_servers=f"127.0.0.1:{port}", max_block_ms=MINUTES, delivery_timeout_ms=MINUTES)
@@ -155,7 +157,7 @@ def test_with_a_cluster_that_was_never_reached(request: pytest.FixtureRequest, e
 
 
 @pytest.mark.parametrize("end", ["nobody", "silence", "black_hole"])
-def test_without_a_record_there_is_nothing_to_wait_for(request: pytest.FixtureRequest, end: str) -> None:
+def test_close_without_records_waits_for_nothing(request: pytest.FixtureRequest, end: str) -> None:
     port: int = request.getfixturevalue(end)
     producer = Producer(bootstrap_servers=f"127.0.0.1:{port}")
 
@@ -163,7 +165,7 @@ def test_without_a_record_there_is_nothing_to_wait_for(request: pytest.FixtureRe
 
 
 @pytest.mark.parametrize("end", ["silence", "black_hole"])
-def test_after_a_first_send_in_vain(request: pytest.FixtureRequest, end: str) -> None:
+def test_close_after_a_failed_first_send_is_immediate(request: pytest.FixtureRequest, end: str) -> None:
     port: int = request.getfixturevalue(end)
     producer = Producer(bootstrap_servers=f"127.0.0.1:{port}", max_block_ms=50)
     with pytest.raises(TopicUnavailableError):
@@ -200,7 +202,7 @@ class _Senders:
 
 
 @pytest.mark.parametrize("timeout", TIMEOUTS)
-def test_with_threads_that_wait_for_memory(mock_cluster: MockCluster, timeout: float) -> None:
+def test_close_ends_in_time_with_threads_that_wait_for_memory(mock_cluster: MockCluster, timeout: float) -> None:
     mock_cluster.create_topic("t")
     producer = Producer(
         bootstrap_servers=mock_cluster.bootstrap_servers,
@@ -241,7 +243,7 @@ def cut_off(mock_cluster: MockCluster) -> Iterator[Producer]:
     _close(producer, 0)
 
 
-def test_of_several_who_close_the_least_patient_decides(cut_off: Producer) -> None:
+def test_of_concurrent_closes_the_shortest_timeout_applies(cut_off: Producer) -> None:
     pending = cut_off.send("t", b"v")
     patient = threading.Thread(target=_close, args=(cut_off, WAIT), daemon=True)
     patient.start()
@@ -256,7 +258,7 @@ def test_of_several_who_close_the_least_patient_decides(cut_off: Producer) -> No
     assert "the producer was closed" in str(pending.exception(0))
 
 
-def test_without_a_timeout_the_time_of_deliveries_is_the_bound(mock_cluster: MockCluster) -> None:
+def test_close_without_a_timeout_takes_at_most_the_delivery_timeout(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
     producer = Producer(
         bootstrap_servers=mock_cluster.bootstrap_servers, request_timeout_ms=100, delivery_timeout_ms=400
@@ -270,7 +272,7 @@ def test_without_a_timeout_the_time_of_deliveries_is_the_bound(mock_cluster: Moc
     assert isinstance(pending.exception(0), DeliveryError)
 
 
-def test_in_a_callback_a_close_with_much_time_takes_none(mock_cluster: MockCluster) -> None:
+def test_a_close_with_a_long_timeout_in_a_callback_does_not_wait(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=2)
     producer = Producer(
         bootstrap_servers=mock_cluster.bootstrap_servers, request_timeout_ms=100, delivery_timeout_ms=300
@@ -295,7 +297,7 @@ def test_in_a_callback_a_close_with_much_time_takes_none(mock_cluster: MockClust
     assert seconds[0] < LEEWAY
 
 
-def test_callbacks_of_a_forced_end_may_ask_for_anything_and_are_told_what_they_cannot_have(cut_off: Producer) -> None:
+def test_callbacks_of_a_forced_close_get_errors_from_blocking_calls(cut_off: Producer) -> None:
     told: list[str] = []
 
     def ask(_delivery: Delivery) -> None:
@@ -317,7 +319,7 @@ def test_callbacks_of_a_forced_end_may_ask_for_anything_and_are_told_what_they_c
 # Where the I/O thread itself is held up
 
 
-def test_a_callback_that_does_not_return_does_not_hold_up_the_end(mock_cluster: MockCluster) -> None:
+def test_a_callback_that_never_returns_does_not_delay_the_end(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
     producer = Producer(bootstrap_servers=mock_cluster.bootstrap_servers)
     called, released = threading.Event(), threading.Event()
@@ -339,7 +341,7 @@ def test_a_callback_that_does_not_return_does_not_hold_up_the_end(mock_cluster: 
         released.set()
 
 
-def test_a_name_that_is_being_looked_up_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_lookup_in_progress_does_not_delay_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, released = threading.Event(), threading.Event()
 
     def stuck(*_question: object, **_more: object) -> NoReturn:

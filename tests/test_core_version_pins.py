@@ -13,7 +13,7 @@ PACKAGES = Path(__file__).resolve().parents[1] / "packages"
 
 
 @pytest.mark.parametrize(("package", "core"), [("accel", "ottla"), ("spark", "ottla[arrow]")])
-def test_it_requires_exactly_the_version_of_the_core_that_it_is_released_with(package: str, core: str) -> None:
+def test_the_package_requires_exactly_the_core_of_its_release(package: str, core: str) -> None:
     project = tomllib.loads((PACKAGES / package / "pyproject.toml").read_text())["project"]
 
     assert f"{core}=={ottla.__version__}" in project["dependencies"]

@@ -67,7 +67,7 @@ def _exchange(producer: Producer, proxy: CuttingProxy, topic: str) -> dict[Way, 
 @pytest.mark.parametrize("promise", [AT_LEAST_ONCE, EXACTLY_ONCE], ids=lambda promise: promise.name)
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
 @pytest.mark.parametrize("way", Way, ids=lambda way: way.name.lower())
-def test_a_connection_cut_at_any_byte_of_a_produce_exchange_loses_no_record(
+def test_a_connection_cut_at_any_byte_of_a_produce_loses_no_record(
     behind: tuple[KafkaCluster, CuttingProxy], way: Way, reset: bool, promise: Promise
 ) -> None:
     kafka, proxy = behind

@@ -23,7 +23,7 @@ def run(servers: str, *arguments: str) -> Result:
     return CliRunner().invoke(ottla, ["doctor", "--bootstrap-servers", servers, *arguments])
 
 
-def test_a_broker_that_is_well_gets_a_record_and_every_step_is_ok(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+def test_a_healthy_broker_gets_a_record_and_every_step_is_ok(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=2)
     result = run(kafka.bootstrap_servers, "--topic", topic, "--send", "--json")
 
@@ -40,7 +40,7 @@ def test_a_broker_that_is_well_gets_a_record_and_every_step_is_ok(kafka: KafkaCl
     assert versions.startswith(f"Kafka {MARKS[0].release} or newer")
 
 
-def test_with_acks_0_the_record_is_sent_and_nobody_confirms_it(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+def test_with_acks_0_the_record_is_sent_unconfirmed(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic()
     examination = examine(
         {"bootstrap.servers": kafka.bootstrap_servers, "acks": "0"}, topic=topic, send=True, timeout=TIMEOUT
@@ -50,7 +50,7 @@ def test_with_acks_0_the_record_is_sent_and_nobody_confirms_it(kafka: KafkaClust
     assert len(read_back(kafka.bootstrap_servers, topic, partitions=1)) == 1
 
 
-def test_a_record_that_the_broker_refuses_is_told_with_its_code(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+def test_a_record_that_the_broker_refuses_is_reported_with_its_code(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(cleanup_policy="compact")  # takes no record without a key
     examination = examine({"bootstrap.servers": kafka.bootstrap_servers}, topic=topic, send=True, timeout=TIMEOUT)
 
@@ -59,7 +59,9 @@ def test_a_record_that_the_broker_refuses_is_told_with_its_code(kafka: KafkaClus
     assert "INVALID_RECORD" in examination.cause.said
 
 
-def test_the_users_serializers_and_times_do_not_stand_in_the_way(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+def test_serializers_and_timeouts_of_the_user_do_not_affect_the_doctor(
+    kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
     settings = {
         "bootstrap.servers": kafka.bootstrap_servers,
         "linger.ms": "600000",
@@ -74,7 +76,7 @@ def test_the_users_serializers_and_times_do_not_stand_in_the_way(kafka: KafkaClu
 
 
 @pytest.mark.slow
-def test_a_topic_that_does_not_exist_is_not_made_by_looking_at_it() -> None:
+def test_a_missing_topic_is_not_created_by_the_examination() -> None:
     with KafkaCluster(config={"auto.create.topics.enable": "true"}) as kafka:
         first = run(kafka.bootstrap_servers, "--topic", "typo", "--send")
         second = run(kafka.bootstrap_servers, "--topic", "typo", "--send")
@@ -86,7 +88,7 @@ def test_a_topic_that_does_not_exist_is_not_made_by_looking_at_it() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("advertised", ["nowhere.invalid:9092", "127.0.0.1:9"])
-def test_a_broker_that_sends_its_clients_elsewhere_is_told_what_to_set(advertised: str) -> None:
+def test_wrong_advertised_listeners_are_reported_with_the_setting(advertised: str) -> None:
     with KafkaCluster(config={"advertised.listeners": f"PLAINTEXT://{advertised}"}) as kafka:
         result = run(kafka.bootstrap_servers)
 
@@ -97,7 +99,7 @@ def test_a_broker_that_sends_its_clients_elsewhere_is_told_what_to_set(advertise
 
 
 @pytest.mark.slow
-def test_a_frozen_broker_is_told_from_one_that_is_not_there() -> None:
+def test_a_frozen_broker_is_reported_differently_from_a_missing_one() -> None:
     with KafkaCluster() as kafka:
         kafka.pause(1)
         frozen = examine({"bootstrap.servers": kafka.bootstrap_servers}, timeout=3.0)

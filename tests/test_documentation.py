@@ -229,7 +229,7 @@ def surroundings(
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: str(chain[0]))
-def test_a_block_of_python_runs(chain: Sequence[Block], surroundings: Surroundings) -> None:
+def test_a_python_block_runs(chain: Sequence[Block], surroundings: Surroundings) -> None:
     for block in chain:
         for name in block.given:
             GIVEN[name](surroundings)
@@ -246,7 +246,7 @@ def test_a_block_of_python_runs(chain: Sequence[Block], surroundings: Surroundin
 
 
 @of("python")
-def test_a_block_of_python_is_valid(block: Block) -> None:
+def test_a_python_block_is_valid(block: Block) -> None:
     if block.compiled:
         compile(block.program, str(block), "exec")
 
@@ -262,23 +262,23 @@ def test_the_commands_of_a_block_work(block: Block, surroundings: Surroundings) 
 
 
 @of("toml")
-def test_a_block_of_toml_is_valid_and_names_groups_that_exist(block: Block) -> None:
+def test_a_toml_block_is_valid_and_names_existing_groups(block: Block) -> None:
     groups = tomllib.loads(block.text).get("project", {}).get("entry-points", {})
 
     assert set(groups) <= {kind.group for kind in KINDS.values()} | {"pytest11", "ottla.conformance"}
 
 
 @of("json")
-def test_a_block_of_json_is_valid(block: Block) -> None:
+def test_a_json_block_is_valid(block: Block) -> None:
     json.loads(block.text)
 
 
 @of("properties")
-def test_a_block_of_properties_is_valid(block: Block) -> None:
+def test_a_properties_block_is_valid(block: Block) -> None:
     assert read_properties(block.text.encode())
 
 
-def test_every_block_says_its_language_and_why_it_is_not_run() -> None:
+def test_every_block_has_its_language_and_a_reason_if_it_is_not_run() -> None:
     known = {"python", "console", "bash", "sh", "toml", "json", "properties", "sql", "text", "diff"}
 
     assert [str(block) for block in ALL if block.language not in known] == []
@@ -290,7 +290,7 @@ def test_most_blocks_are_run() -> None:
     assert len(CHAINS) > 20
 
 
-def test_the_tutorial_makes_every_topic_that_it_sends_to() -> None:
+def test_the_tutorial_creates_every_topic_that_it_uses() -> None:
     programs = [block.text for block in ALL if block.page == "docs/tutorial.md" and block.language == "python"]
     [maker] = [text for text in programs if "create_topic" in text]
     sent_to = {name for text in programs for found in SENT_TO.findall(text) for name in found if name}

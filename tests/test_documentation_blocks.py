@@ -14,7 +14,7 @@ def page(tmp_path: Path) -> Path:
     return tmp_path / "page.md"
 
 
-def test_a_block_is_found_with_its_place_its_language_and_its_text(page: Path) -> None:
+def test_a_block_is_found_with_its_position_language_and_text(page: Path) -> None:
     page.write_text("# Title\n\n```python\nsend(1)\n```\n\n- in a list:\n\n  ```console\n  $ ottla\n  ```\n")
 
     assert list(blocks(page)) == [
@@ -23,7 +23,7 @@ def test_a_block_is_found_with_its_place_its_language_and_its_text(page: Path) -
     ]
 
 
-def test_a_comment_says_what_a_block_is_given_and_how_its_commands_end(page: Path) -> None:
+def test_a_comment_states_the_inputs_and_exit_codes_of_a_block(page: Path) -> None:
     page.write_text("<!-- block: given producer, a table; ends 1 -->\n```console\n$ ottla\n```\n")
 
     [block] = blocks(page)
@@ -33,7 +33,7 @@ def test_a_comment_says_what_a_block_is_given_and_how_its_commands_end(page: Pat
     assert block.runs
 
 
-def test_a_comment_replaces_text_that_must_be_there(page: Path) -> None:
+def test_a_comment_replaces_text_that_must_exist(page: Path) -> None:
     page.write_text("<!-- block: with `range(3)` for `forever` -->\n```python\nfor _ in forever: ...\n```\n")
     [block] = blocks(page)
 
@@ -45,7 +45,7 @@ def test_a_comment_replaces_text_that_must_be_there(page: Path) -> None:
         block.program  # noqa: B018 - asked for what it raises
 
 
-def test_a_block_that_is_not_run_has_its_reason(page: Path) -> None:
+def test_a_block_that_is_not_run_has_a_reason(page: Path) -> None:
     page.write_text(
         "<!-- block: not run, it needs AWS -->\n```python\nsend(1)\n```\n"
         "<!-- block: compiled, it needs a proxy -->\n```python\nsend(2)\n```\n"
@@ -58,13 +58,13 @@ def test_a_block_that_is_not_run_has_its_reason(page: Path) -> None:
     assert list(chains(page, "python")) == []
 
 
-def test_a_block_that_continues_is_run_behind_the_one_before(page: Path) -> None:
+def test_a_block_that_continues_runs_after_the_one_before(page: Path) -> None:
     page.write_text("```python\na = 1\n```\n<!-- block: continues -->\n```python\na\n```\n\n```python\nb = 1\n```\n")
 
     assert [[block.text for block in chain] for chain in chains(page, "python")] == [["a = 1\n", "a\n"], ["b = 1\n"]]
 
 
-def test_a_comment_that_is_before_no_block_is_told(page: Path) -> None:
+def test_a_comment_without_a_following_block_is_reported(page: Path) -> None:
     page.write_text("<!-- block: not run, because -->\n\nText between.\n\n```python\nsend(1)\n```\n")
 
     with pytest.raises(ValueError, match=r"page\.md has a comment about a block that does not stand right before one"):

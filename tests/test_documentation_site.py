@@ -38,7 +38,7 @@ def test_a_link_between_documents_becomes_one_between_pages() -> None:
     assert led("[all of\nit](../../README.md)", source="packages/core/README.md") == "[all of\nit](../index.md)"
 
 
-def test_a_link_that_is_called_by_its_file_is_called_by_the_page() -> None:
+def test_a_link_with_a_file_name_as_text_gets_the_page_title() -> None:
     assert led("[docs/tables.md](docs/tables.md)", source="README.md") == "[Tables](tables.md)"
     assert (
         led("[docs/tables.md](../../docs/tables.md#a)", source="packages/core/README.md") == "[Tables](../tables.md#a)"
@@ -48,7 +48,7 @@ def test_a_link_that_is_called_by_its_file_is_called_by_the_page() -> None:
     )
 
 
-def test_a_link_to_another_file_leads_into_the_repository_or_leaves_its_text() -> None:
+def test_a_link_to_another_file_points_to_the_repository_or_is_removed() -> None:
     text = "[the test](../tests/test_tables.py)"
 
     assert led(text, source="docs/tables.md") == "the test"
@@ -59,11 +59,11 @@ def test_a_link_to_another_file_leads_into_the_repository_or_leaves_its_text() -
 
 
 @pytest.mark.parametrize("text", ["[out](https://kafka.apache.org/)", "[down](#memory)", "```python\na[0](b)\n```"])
-def test_other_links_and_code_stay(text: str) -> None:
+def test_other_links_and_code_are_unchanged(text: str) -> None:
     assert led(text, source="README.md") == text
 
 
-def test_every_readme_is_a_page_and_the_changelog_begins_with_what_is_new(tmp_path: Path) -> None:
+def test_every_readme_is_a_page_and_the_changelog_starts_with_news(tmp_path: Path) -> None:
     (tmp_path / "changelog.d").mkdir()
     (tmp_path / "changelog.d" / "10.fixed.md").write_text("It no longer does\nthat.\n\nNor this.\n")
     (tmp_path / "changelog.d" / "9.added.md").write_text("- This.\n- And that.\n")
@@ -89,7 +89,7 @@ def test_every_suite_is_on_its_page_with_its_promises(tmp_path: Path) -> None:
     assert suites(ROOT).count("\n- ") > 50
 
 
-def test_a_name_with_a_star_stands_for_the_pages_that_have_no_place_of_their_own() -> None:
+def test_a_star_stands_for_pages_that_are_not_listed_otherwise() -> None:
     pages = ["index.md", "packages/core.md", "packages/spark.md", "spark-more.md"]
 
     assert listed(["index.md", {"Spark": ["packages/spark.md", "spark*.md"]}, {"All": ["packages/*.md"]}], pages) == [
@@ -99,7 +99,7 @@ def test_a_name_with_a_star_stands_for_the_pages_that_have_no_place_of_their_own
     ]
 
 
-def test_every_link_between_files_leads_to_one() -> None:
+def test_every_link_between_files_has_a_target() -> None:
     broken = [
         f"{page.relative_to(ROOT)}: {target}"
         for page in documents()
@@ -110,7 +110,7 @@ def test_every_link_between_files_leads_to_one() -> None:
     assert broken == []
 
 
-def test_every_public_name_is_in_the_reference_and_says_what_it_is() -> None:
+def test_every_public_name_is_in_the_reference_with_a_description() -> None:
     listed_names = set(re.findall(r"(?m)^::: ottla\.(\w+)$", "".join(page.read_text() for page in REFERENCE)))
     wanted = {name for name in ottla.__all__ if not hasattr(ottla.errors, name)} - {"__version__"}
     objects = {name: getattr(ottla, name) for name in ottla.__all__ if name != "__version__"}
@@ -133,7 +133,7 @@ def test_the_pages_made_of_declarations_are_current() -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
 
 
-def test_a_stale_page_is_told_and_written_anew(tmp_path: Path) -> None:
+def test_an_outdated_page_is_reported_and_rewritten(tmp_path: Path) -> None:
     assert reference("--check", "--into", str(tmp_path)).stdout.count("is stale: run python tools/reference.py\n") == 3
     assert reference("--into", str(tmp_path)).returncode == 0
     assert reference("--check", "--into", str(tmp_path)).returncode == 0

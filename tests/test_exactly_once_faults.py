@@ -19,7 +19,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_fault_of_one_attempt_leaves_another_all_of_its_rows(folder: Path) -> None:
+def test_a_fault_of_one_attempt_leaves_the_other_all_its_rows(folder: Path) -> None:
     """Spark runs a task twice at once (speculation), and both attempts see the fault before it befalls one."""
     fault = Fault(deed="fail", step="write", after=False)
     fault.save(folder)
@@ -31,7 +31,7 @@ def test_a_fault_of_one_attempt_leaves_another_all_of_its_rows(folder: Path) -> 
     assert values([begun, *other]) == ROWS
 
 
-def test_a_task_that_was_slow_gives_all_of_its_rows(folder: Path) -> None:
+def test_a_slow_task_returns_all_its_rows(folder: Path) -> None:
     """If they were counted in addition to those of the attempt that overtook it, a check would find them twice."""
     fault = Fault(deed="slow", step="write", after=False)
     fault.save(folder)

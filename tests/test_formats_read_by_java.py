@@ -159,7 +159,9 @@ def test_java_reads_our_records_in_every_format_codec_and_level(dumps: dict[str,
 
 
 @pytest.mark.parametrize(("magic", "codec"), CASES)
-def test_java_finds_our_batches_where_they_are_and_as_large(dumps: dict[str, Dump], magic: int, codec: str) -> None:
+def test_java_finds_our_batches_at_their_offsets_with_their_sizes(
+    dumps: dict[str, Dump], magic: int, codec: str
+) -> None:
     seen, ours = dumps[f"v{magic} {codec}"], section(magic, codec)
 
     sizes = [int(batch["size"]) for batch in seen.batches]
@@ -176,9 +178,7 @@ def test_java_finds_our_batches_where_they_are_and_as_large(dumps: dict[str, Dum
 
 @pytest.mark.parametrize("codec", ["none", "gzip 9", "snappy", "lz4 9"])
 @pytest.mark.parametrize("magic", [0, 1])
-def test_java_reads_what_was_made_for_a_newer_broker_in_the_older_format(
-    dumps: dict[str, Dump], magic: int, codec: str
-) -> None:
+def test_java_reads_batches_converted_to_an_older_format(dumps: dict[str, Dump], magic: int, codec: str) -> None:
     seen = dumps[f"v2 as v{magic} {codec}"]
 
     assert seen.rows() == expected(magic)
@@ -187,9 +187,7 @@ def test_java_reads_what_was_made_for_a_newer_broker_in_the_older_format(
 
 
 @pytest.mark.parametrize("magic", [1, 2])
-def test_java_counts_the_records_from_the_offset_that_a_broker_gives_the_batch(
-    dumps: dict[str, Dump], magic: int
-) -> None:
+def test_java_counts_records_from_the_base_offset_of_the_broker(dumps: dict[str, Dump], magic: int) -> None:
     seen = dumps[f"v{magic} stored"]
 
     assert seen.rows() == expected(magic, base=1000)
@@ -204,7 +202,7 @@ def test_java_sees_which_headers_a_record_has(dumps: dict[str, Dump]) -> None:
     assert {record["headers"] for record in seen.records[1:]} == {""}
 
 
-def test_java_sees_the_stamp_and_the_sequence_that_wraps(dumps: dict[str, Dump]) -> None:
+def test_java_sees_producer_id_epoch_and_the_wrapping_sequence(dumps: dict[str, Dump]) -> None:
     seen = dumps["stamped"]
 
     [batch] = seen.batches

@@ -28,7 +28,7 @@ def plan(random: random.Random, *, cuts: int) -> list[Cut]:
 
 
 @pytest.mark.parametrize("in_flight", [5, 1])
-def test_connections_cut_at_random_double_nothing_lose_nothing_and_reorder_nothing(in_flight: int) -> None:
+def test_randomly_cut_connections_duplicate_lose_and_reorder_nothing(in_flight: int) -> None:
     cuts, records = (CUTS, RECORDS) if in_flight == 5 else (CUTS // 10, RECORDS // 4)  # enough bytes for every plan
     with broker_behind_a_proxy() as (kafka, proxy):
         kafka.create_topic("t", partitions=PARTITIONS)

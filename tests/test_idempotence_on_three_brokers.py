@@ -15,7 +15,7 @@ SOON_MISSED = {"broker.session.timeout.ms": 2_500, "broker.heartbeat.interval.ms
 PARTITIONS = 3
 
 
-def test_leaders_killed_under_a_stream_double_nothing_lose_nothing_and_reorder_nothing() -> None:
+def test_killed_leaders_duplicate_lose_and_reorder_nothing() -> None:
     random = chance("leaders")
     sent = 0
     with KafkaCluster(nodes=3, config=SOON_MISSED) as kafka:

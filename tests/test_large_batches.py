@@ -30,7 +30,7 @@ def held(producer: Producer) -> int:
 @pytest.mark.distance
 @pytest.mark.parametrize("codec", ["none", "gzip", "lz4", "zstd"])
 @pytest.mark.parametrize("batch_size", [16_384, 60_000, 500_000])
-def test_too_large_batches_are_split_and_nothing_else_changes(
+def test_too_large_batches_are_split_without_other_changes(
     kafka: KafkaCluster, make_topic: MakeTopic, codec: str, batch_size: int
 ) -> None:
     topic = make_topic(2, max_message_bytes=TOPIC_TAKES)
@@ -72,9 +72,7 @@ def test_a_topic_that_refused_a_large_batch_gets_no_other(kafka: KafkaCluster, m
     assert queues.max_bytes <= TOPIC_TAKES
 
 
-def test_a_record_that_is_too_large_alone_fails_alone_and_says_what_to_change(
-    kafka: KafkaCluster, make_topic: MakeTopic
-) -> None:
+def test_a_record_too_large_by_itself_fails_alone_with_a_remedy(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(max_message_bytes=TOPIC_TAKES)
     with Producer(bootstrap_servers=kafka.bootstrap_servers, batch_size=200_000, linger_ms=200) as producer:
         small = [producer.send(topic, b"small %d" % number) for number in range(10)]

@@ -23,7 +23,7 @@ def trio() -> Iterator[KafkaCluster]:
         yield cluster
 
 
-def test_with_two_replicas_wanted_in_sync_a_node_may_be_shut_down(trio: KafkaCluster) -> None:
+def test_with_min_insync_replicas_2_a_node_may_be_shut_down(trio: KafkaCluster) -> None:
     """Without idempotence a retry may double a record; none may be missing."""
     trio.create_topic("two", partitions=3, replication=3, config={"min.insync.replicas": 2})
     victim = trio.leader("two", 0)
@@ -43,7 +43,7 @@ def test_with_two_replicas_wanted_in_sync_a_node_may_be_shut_down(trio: KafkaClu
     assert found == {b"%d" % number for number in range(len(sent))}
 
 
-def test_with_too_few_replicas_a_record_waits_and_says_why_it_failed(trio: KafkaCluster) -> None:
+def test_with_too_few_replicas_a_record_waits_and_fails_with_the_reason(trio: KafkaCluster) -> None:
     trio.create_topic("three", replication=3, config={"min.insync.replicas": 3})
     victim = next(node for node in trio.nodes if node != trio.leader("three"))
     with Producer(

@@ -66,7 +66,7 @@ def let_them_send(rhythms: Sequence[Rhythm]) -> None:
 
 
 @pytest.mark.rule("network.idle.quiet", "network.idle.due")
-def test_hours_of_low_traffic_give_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_hours_of_low_traffic_cause_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     with KafkaCluster(nodes=3, config=BROKERS_IDLE) as cluster:
         cluster.create_topic(TOPIC, partitions=PARTITIONS)
         rhythms = [

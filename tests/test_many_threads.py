@@ -26,7 +26,7 @@ HANG_GUARD = 300.0
 @pytest.mark.slow
 @pytest.mark.rule("pool.balance")
 @pytest.mark.parametrize("round_trip", [None, *([ROUND_TRIP] if LONG else [])])
-def test_sixteen_threads_into_two_hundred_partitions_lose_no_delivery_and_no_memory(round_trip: float | None) -> None:
+def test_sixteen_threads_and_200_partitions_lose_no_delivery_or_memory(round_trip: float | None) -> None:
     with KafkaCluster(heap="512m", round_trip=round_trip) as kafka:
         kafka.create_topic("t", partitions=PARTITIONS)
         with Producer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=BUFFER_MEMORY) as producer:

@@ -74,7 +74,7 @@ def _await(condition: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("code", RETRIABLE, ids=lambda code: code.name)
-def test_a_stream_rides_out_a_retriable_error_in_order(mock_cluster: MockCluster, code: ErrorCode, times: int) -> None:
+def test_a_stream_survives_a_retriable_error_in_order(mock_cluster: MockCluster, code: ErrorCode, times: int) -> None:
     """Every retriable code: brokers answer Produce with a few of them only, but may pass on any."""
     mock_cluster.create_topic("t", partitions=2)
     with _producer(mock_cluster) as producer:
@@ -89,9 +89,7 @@ def test_a_stream_rides_out_a_retriable_error_in_order(mock_cluster: MockCluster
 
 
 @pytest.mark.parametrize("code", RETRIABLE, ids=lambda code: code.name)
-def test_a_retriable_error_that_never_ends_is_told_with_all_that_was_tried(
-    mock_cluster: MockCluster, code: ErrorCode
-) -> None:
+def test_a_permanent_retriable_error_is_reported_with_its_history(mock_cluster: MockCluster, code: ErrorCode) -> None:
     mock_cluster.create_topic("t", partitions=2)
     with _producer(mock_cluster, **{"request.timeout.ms": 100, "delivery.timeout.ms": 250, "linger.ms": 0}) as producer:
         assert _offsets(_send(producer, [b"known"])) == [[0], [0]]
@@ -117,7 +115,7 @@ def test_a_retriable_error_that_never_ends_is_told_with_all_that_was_tried(
 @pytest.mark.parametrize(
     "code", [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.NOT_LEADER_OR_FOLLOWER]
 )
-def test_what_a_broker_wrote_but_did_not_acknowledge_may_have_been_kept(
+def test_a_written_record_without_an_acknowledgement_is_maybe_written(
     mock_cluster: MockCluster, code: ErrorCode
 ) -> None:
     mock_cluster.create_topic("t", partitions=2)
@@ -130,7 +128,7 @@ def test_what_a_broker_wrote_but_did_not_acknowledge_may_have_been_kept(
     assert error.possibly_persisted
 
 
-def test_a_final_error_takes_nothing_with_it_but_its_own_batch(mock_cluster: MockCluster) -> None:
+def test_a_permanent_error_fails_only_its_own_batch(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
     with _producer(mock_cluster) as producer:
         _send(producer, [b"known"], partitions=1)[0].result(WAIT)
@@ -146,7 +144,7 @@ def test_a_final_error_takes_nothing_with_it_but_its_own_batch(mock_cluster: Moc
     assert taken == list(range(1, 101 - len(refused)))
 
 
-def test_leaders_that_move_under_a_stream_lose_and_reorder_nothing(mock_cluster: MockCluster) -> None:
+def test_leader_changes_during_a_stream_lose_and_reorder_nothing(mock_cluster: MockCluster) -> None:
     rounds = 200 if SOAK else 12
     mock_cluster.create_topic("t", partitions=2)
     brokers = itertools.cycle(mock_cluster.brokers)
@@ -162,7 +160,7 @@ def test_leaders_that_move_under_a_stream_lose_and_reorder_nothing(mock_cluster:
     assert _log(mock_cluster) == [_values(50 * rounds)] * 2
 
 
-def test_an_answer_in_five_that_is_an_error_of_any_kind_loses_and_reorders_nothing(mock_cluster: MockCluster) -> None:
+def test_errors_in_every_fifth_response_lose_and_reorder_nothing(mock_cluster: MockCluster) -> None:
     records = 20_000 if SOAK else 2_000
     mock_cluster.create_topic("t", partitions=2)
     kinds: list[int] = [DISCONNECT, *RETRIABLE]
@@ -176,7 +174,7 @@ def test_an_answer_in_five_that_is_an_error_of_any_kind_loses_and_reorders_nothi
     assert _log(mock_cluster) == [_values(records)] * 2
 
 
-def test_a_far_away_cluster_gets_everything_once_and_in_order(mock_cluster: MockCluster) -> None:
+def test_a_distant_cluster_gets_everything_once_and_in_order(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=2)
     for broker in mock_cluster.brokers:
         mock_cluster.set_rtt(broker, 0.2)
@@ -186,7 +184,7 @@ def test_a_far_away_cluster_gets_everything_once_and_in_order(mock_cluster: Mock
     assert _log(mock_cluster) == [_values(50)] * 2
 
 
-def test_brokers_that_go_and_come_back_under_a_stream_lose_and_reorder_nothing(mock_cluster: MockCluster) -> None:
+def test_brokers_that_go_and_come_back_lose_and_reorder_nothing(mock_cluster: MockCluster) -> None:
     """Answers may be lost with a connection: a record may be there twice, and the one acknowledged is in its place."""
     rounds = 60 if SOAK else 6
     mock_cluster.create_topic("t", partitions=2)
@@ -229,7 +227,7 @@ def _lose_the_answer(cluster: MockCluster, producer: Producer, values: Iterable[
     return sent
 
 
-def test_an_answer_lost_after_the_write_may_double_records_and_loses_none(slow_to_answer: MockCluster) -> None:
+def test_a_response_lost_after_the_write_may_duplicate_but_not_lose(slow_to_answer: MockCluster) -> None:
     with _producer(slow_to_answer) as producer:
         sent = _lose_the_answer(slow_to_answer, producer, _values(100))
         [offsets] = _offsets(sent, partitions=1)
@@ -241,7 +239,7 @@ def test_an_answer_lost_after_the_write_may_double_records_and_loses_none(slow_t
     assert offsets == list(range(1 + doubled, 101 + doubled))
 
 
-def test_an_answer_lost_after_the_write_and_never_asked_for_again_is_told_as_what_it_is(
+def test_a_lost_response_without_a_retry_is_reported_as_maybe_written(
     slow_to_answer: MockCluster,
 ) -> None:
     with _producer(slow_to_answer, retries=0) as producer:

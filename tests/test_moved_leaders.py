@@ -60,7 +60,7 @@ def acknowledged(deliveries: dict[bytes, Delivery]) -> list[bytes]:
 
 @pytest.mark.rule("sender.retry.corrects")
 @pytest.mark.parametrize("time", range(TIMES))
-def test_a_record_after_one_in_doubt_is_where_its_delivery_says(brokers: MovingLeaders, time: int) -> None:
+def test_a_record_after_a_maybe_written_one_has_the_right_offset(brokers: MovingLeaders, time: int) -> None:
     topic = f"plain-{time}"
     with Producer({"bootstrap.servers": brokers.client_servers, **HASTY}) as producer:
         sent = {b"before": producer.send(topic, b"before")}
@@ -79,7 +79,7 @@ def test_a_record_after_one_in_doubt_is_where_its_delivery_says(brokers: MovingL
 
 @pytest.mark.rule("sender.retry.corrects")
 @pytest.mark.parametrize("time", range(TIMES))
-def test_a_transaction_after_one_in_doubt_keeps_its_records(brokers: MovingLeaders, time: int) -> None:
+def test_a_transaction_after_a_maybe_written_one_keeps_its_records(brokers: MovingLeaders, time: int) -> None:
     topic = f"transactions-{time}"
     settings = {"bootstrap.servers": brokers.client_servers, "transactional.id": new_id(), "max.block.ms": 60_000}
     with Producer({**settings, **HASTY}) as producer:

@@ -25,7 +25,7 @@ FINAL = [
 ]
 
 
-def test_every_final_error_is_named_at_the_first_attempt_and_the_next_record_goes_on(mock_cluster: MockCluster) -> None:
+def test_every_permanent_error_is_named_at_the_first_attempt(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=1)
     with Producer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:
         producer.send("t", b"known").result(WAIT)
@@ -42,7 +42,7 @@ def test_every_final_error_is_named_at_the_first_attempt_and_the_next_record_goe
             producer.send("t", b"next").result(WAIT)
 
 
-def test_retries_of_zero_give_up_at_the_first_error(mock_cluster: MockCluster) -> None:
+def test_with_zero_retries_the_first_error_is_final(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=1)
     with Producer(bootstrap_servers=mock_cluster.bootstrap_servers, retries=0) as producer:
         producer.send("t", b"known").result(WAIT)
@@ -54,7 +54,7 @@ def test_retries_of_zero_give_up_at_the_first_error(mock_cluster: MockCluster) -
     assert "NOT_LEADER_OR_FOLLOWER" in str(error)
 
 
-def test_an_error_that_never_ends_is_named_when_time_is_up(mock_cluster: MockCluster) -> None:
+def test_an_endless_error_is_named_at_the_delivery_timeout(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=1)
     with Producer(
         bootstrap_servers=mock_cluster.bootstrap_servers, request_timeout_ms=500, delivery_timeout_ms=1_000
@@ -69,7 +69,7 @@ def test_an_error_that_never_ends_is_named_when_time_is_up(mock_cluster: MockClu
     assert error.attempts > 1
 
 
-def test_an_answer_that_comes_too_late_is_asked_for_again(mock_cluster: MockCluster) -> None:
+def test_a_late_response_leads_to_a_retry(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=1)
     with Producer(
         bootstrap_servers=mock_cluster.bootstrap_servers, request_timeout_ms=200, delivery_timeout_ms=MINUTES
@@ -86,7 +86,7 @@ def test_an_answer_that_comes_too_late_is_asked_for_again(mock_cluster: MockClus
         assert delivery.result(WAIT).topic == "t"
 
 
-def test_a_record_whose_connection_was_cut_may_have_been_kept(mock_cluster: MockCluster) -> None:
+def test_a_record_whose_connection_was_cut_is_maybe_written(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=1)
     with Producer(bootstrap_servers=mock_cluster.bootstrap_servers, retries=0) as producer:
         producer.send("t", b"known").result(WAIT)
@@ -99,7 +99,7 @@ def test_a_record_whose_connection_was_cut_may_have_been_kept(mock_cluster: Mock
     assert (report.failed, report.possibly_persisted) == (1, 1)
 
 
-def test_one_partition_without_a_leader_holds_up_no_other(mock_cluster: MockCluster) -> None:
+def test_a_partition_without_a_leader_delays_no_other(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=2)
     mock_cluster.set_api_version(PRODUCE.key, lowest=3, highest=9)  # librdkafka 2.x dies of version 10 without a leader
     with Producer(bootstrap_servers=mock_cluster.bootstrap_servers, delivery_timeout_ms=MINUTES) as producer:
@@ -122,7 +122,7 @@ def silent_port() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def test_a_broker_that_never_answers_is_named(silent_port: int) -> None:
+def test_a_broker_that_never_responds_is_named(silent_port: int) -> None:
     with (
         Producer(bootstrap_servers=f"127.0.0.1:{silent_port}", max_block_ms=500) as producer,
         pytest.raises(TopicUnavailableError, match="no broker answered"),

@@ -71,7 +71,7 @@ def onlookers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.mark.rule("producer.metrics", "producer.reporters", "producer.send.interceptors.outcomes")
 @pytest.mark.parametrize("encoder", ["python", None])
-def test_figures_and_outcomes_agree_with_what_is_read_back(
+def test_metrics_and_results_agree_with_the_records_read_back(
     kafka: KafkaCluster, make_topic: MakeTopic, onlookers: Any, encoder: str | None
 ) -> None:
     topic = make_topic(partitions=1)

@@ -61,7 +61,7 @@ def follower(cluster: KafkaCluster, topic: str) -> int:
     return next(node for node in cluster.nodes if node != leader)
 
 
-def test_a_rolling_restart_is_told_broker_by_broker(trio: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_rolling_restart_is_logged_broker_by_broker(trio: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
     trio.create_topic("rolling", partitions=PARTITIONS, replication=3, config={"min.insync.replicas": 2})
     over = threading.Event()
     with Producer(bootstrap_servers=trio.bootstrap_servers, client_id="shop", metadata_max_age_ms=1_000) as producer:
@@ -91,7 +91,7 @@ def test_a_rolling_restart_is_told_broker_by_broker(trio: KafkaCluster, caplog: 
         wait_for_line(caplog, "INFO shop: records for ", " are acknowledged again, after ")
 
 
-def test_a_partition_without_enough_replicas_is_told_from_its_beginning_to_its_end(
+def test_too_few_in_sync_replicas_are_logged_from_beginning_to_end(
     trio: KafkaCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     trio.create_topic("replicas", replication=3, config={"min.insync.replicas": 3})
@@ -114,7 +114,9 @@ def test_a_partition_without_enough_replicas_is_told_from_its_beginning_to_its_e
     assert ended.endswith((" failed attempt", " failed attempts"))
 
 
-def test_a_lost_record_is_told_although_nobody_asks(trio: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lost_record_is_logged_although_nothing_reads_its_error(
+    trio: KafkaCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     trio.create_topic("lost", replication=1)
     leader = trio.leader("lost")
     producer = Producer(
@@ -137,7 +139,7 @@ def test_a_lost_record_is_told_although_nobody_asks(trio: KafkaCluster, caplog: 
     assert "for topic 'lost', partition 0 was not delivered within delivery.timeout.ms: 4.0" in lost
 
 
-def test_a_missing_topic_is_told_until_it_is_there(trio: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_topic_is_logged_until_it_exists(trio: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
     with Producer(bootstrap_servers=trio.bootstrap_servers, client_id="shop", max_block_ms=60_000) as producer:
         maker = threading.Timer(3.0, trio.create_topic, args=("later",), kwargs={"replication": 1})
         maker.start()

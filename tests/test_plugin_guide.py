@@ -23,7 +23,7 @@ GUIDE = ROOT / "docs" / "plugins.md"
 TRANSPORT = ROOT / "packages" / "transport-plaintext" / "src" / "ottla_transport_plaintext" / "plugin.py"
 
 
-def test_every_line_of_the_transport_is_shown_as_it_is() -> None:
+def test_every_line_of_the_transport_is_shown_unchanged() -> None:
     source = textwrap.dedent(TRANSPORT.read_text())
     shown = [block.text for block in blocks(GUIDE) if block.says.startswith("compiled")]
     body = source[source.index("from ottla.hookspecs") :]
@@ -77,7 +77,7 @@ def test_every_kind_is_in_the_table_with_its_group_and_hook() -> None:
         assert f"| {kind.name} | `{kind.group}` | `{kind.hook}(" in page
 
 
-def test_everything_that_it_names_in_the_contract_exists() -> None:
+def test_every_contract_member_named_in_the_guide_exists() -> None:
     page = GUIDE.read_text()
     named = set(re.findall(r"`([A-Z][a-z]+[A-Z]\w+)`", page)) - {"DeprecationWarning"}
     known = {*vars(interfaces), *vars(errors), *vars(conformance), "ValueError", "TypeError", "OSError"}

@@ -34,7 +34,7 @@ def installed() -> list[tuple[str, str]]:
     return [(entry["kind"], entry["name"]) for entry in entries if entry["problem"] is None]
 
 
-def test_every_installed_plugin_keeps_its_promises_without_a_setting() -> None:
+def test_every_installed_plugin_passes_its_suite_without_settings() -> None:
     plugins = installed()
     told = run(*OTTLA, "plugins", "check", "--verbose", *(f"{kind}:{name}" for kind, name in plugins))
 
@@ -45,9 +45,9 @@ def test_every_installed_plugin_keeps_its_promises_without_a_setting() -> None:
     }
     # What a login or a handshake needs is there: nothing is passed over.
     logins = [name for kind, name in plugins if kind == "authenticator"]
-    assert len(re.findall(r"::test_an_honest_broker_lets_us_in PASSED", told)) == len(logins)
+    assert len(re.findall(r"::test_an_honest_broker_accepts_the_login PASSED", told)) == len(logins)
     assert "SKIPPED" not in "".join(line for line in told.splitlines() if "_transport_" in line)
 
 
-def test_a_producer_never_imports_what_the_check_needs() -> None:
+def test_a_producer_never_imports_the_dependencies_of_the_check() -> None:
     run(sys.executable, "-c", LISTED_WITHOUT_THE_TESTKIT)

@@ -79,7 +79,7 @@ def without_brokers(mock_cluster: MockCluster, *parts: str) -> tuple[str, str, i
 @pytest.mark.distance
 @pytest.mark.kafka
 @pytest.mark.parametrize("last_words", ["raise ValueError('on purpose')", "sys.exit(3)"])
-def test_a_program_that_ends_in_an_error_delivers_what_it_had(
+def test_a_program_that_ends_with_an_error_delivers_its_records(
     kafka: KafkaCluster, make_topic: MakeTopic, last_words: str
 ) -> None:
     topic = make_topic()
@@ -101,7 +101,7 @@ def test_a_program_that_ends_in_an_error_delivers_what_it_had(
     assert [record.value for record in read_back(kafka.bootstrap_servers, topic)] == [b"kept"]
 
 
-def test_a_program_whose_brokers_went_away_ends_and_counts_what_was_lost(mock_cluster: MockCluster) -> None:
+def test_a_program_without_brokers_ends_and_counts_lost_records(mock_cluster: MockCluster) -> None:
     _out, log, code = without_brokers(mock_cluster)
 
     told = [line for line in log.splitlines() if "without closing" in line]
@@ -112,7 +112,7 @@ def test_a_program_whose_brokers_went_away_ends_and_counts_what_was_lost(mock_cl
 
 
 @pytest.mark.kafka
-def test_a_forked_child_may_make_a_producer_of_its_own(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+def test_a_forked_child_may_create_its_own_producer(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic()
 
     log, code = run(
@@ -141,7 +141,7 @@ def test_a_forked_child_may_make_a_producer_of_its_own(kafka: KafkaCluster, make
 
 
 @pytest.mark.kafka
-def test_a_child_that_ends_like_a_program_neither_sends_nor_waits_for_its_parents_records(
+def test_a_child_that_exits_neither_sends_nor_waits_for_parent_records(
     kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
     topic = make_topic()
@@ -168,7 +168,7 @@ def test_a_child_that_ends_like_a_program_neither_sends_nor_waits_for_its_parent
     assert [record.value for record in read_back(kafka.bootstrap_servers, topic)] == [b"parent"]
 
 
-def test_closing_again_after_ctrl_c_waits_again_and_tells(mock_cluster: MockCluster) -> None:
+def test_close_after_an_interrupted_close_waits_again_and_reports(mock_cluster: MockCluster) -> None:
     out, _log, code = without_brokers(
         mock_cluster,
         CTRL_C,
@@ -188,7 +188,7 @@ def test_closing_again_after_ctrl_c_waits_again_and_tells(mock_cluster: MockClus
     assert (out.splitlines(), code) == (["interrupted", "1 acknowledged, 10 failed, 0 pending"], 0)
 
 
-def test_a_close_that_ctrl_c_ended_is_finished_with_the_program(mock_cluster: MockCluster) -> None:
+def test_a_close_interrupted_by_ctrl_c_is_completed_at_exit(mock_cluster: MockCluster) -> None:
     _out, log, code = without_brokers(mock_cluster, CTRL_C, "producer.close()")
 
     assert code != 0
@@ -196,14 +196,14 @@ def test_a_close_that_ctrl_c_ended_is_finished_with_the_program(mock_cluster: Mo
     assert "the program ended without closing its producer: 1 acknowledged, 10 failed, 0 pending" in log
 
 
-def test_ctrl_c_while_the_program_ends_gives_records_up_and_tells(mock_cluster: MockCluster) -> None:
+def test_ctrl_c_at_exit_drops_records_and_reports_them(mock_cluster: MockCluster) -> None:
     _out, log, _code = without_brokers(mock_cluster, CTRL_C)
 
     told = "the program was interrupted while its producer had records to send: 1 acknowledged, 10 failed, 0 pending"
     assert told in log
 
 
-def test_a_child_is_told_that_its_parent_s_records_are_not_its_own(mock_cluster: MockCluster) -> None:
+def test_a_child_gets_an_error_for_records_of_its_parent(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
 
     log, code = run(
@@ -229,7 +229,7 @@ def test_a_child_is_told_that_its_parent_s_records_are_not_its_own(mock_cluster:
     assert (log, code) == ("", 0)
 
 
-def test_a_producer_that_is_dropped_as_the_program_ends_is_told_of_once(mock_cluster: MockCluster) -> None:
+def test_a_producer_dropped_at_exit_is_reported_once(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
 
     log, code = run(

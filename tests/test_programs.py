@@ -29,7 +29,7 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.kafka
-def test_a_program_that_forgets_to_close_loses_nothing_and_is_told(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+def test_a_program_without_close_loses_nothing_and_is_warned(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic()
 
     done = run(
@@ -52,7 +52,7 @@ def test_a_program_that_forgets_to_close_loses_nothing_and_is_told(kafka: KafkaC
 
 
 @pytest.mark.kafka
-def test_a_producer_that_is_dropped_sends_what_it_had(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+def test_a_dropped_producer_sends_its_records(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic()
 
     done = run(
@@ -96,7 +96,9 @@ def test_a_program_whose_cluster_is_gone_still_ends() -> None:
 
 @pytest.mark.rule("producer.fork")
 @pytest.mark.kafka
-def test_after_a_fork_the_child_is_refused_and_the_parent_goes_on(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+def test_after_a_fork_the_child_gets_an_error_and_the_parent_continues(
+    kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
     topic = make_topic()
 
     done = run(
@@ -164,7 +166,7 @@ MEMORY = """
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [10, 100, 10_000])
-def test_memory_is_held_by_buffer_memory_when_the_broker_takes_nothing(size: int) -> None:
+def test_memory_is_bounded_by_buffer_memory_when_the_broker_hangs(size: int) -> None:
     buffer_memory = 64 * MEBIBYTE
     with KafkaCluster() as kafka:
         kafka.create_topic("t", partitions=4)
@@ -187,7 +189,9 @@ def test_memory_is_held_by_buffer_memory_when_the_broker_takes_nothing(size: int
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_memory_is_held_while_a_send_loop_outruns_the_broker(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+def test_memory_is_bounded_while_a_send_loop_is_faster_than_the_broker(
+    kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
     buffer_memory = 32 * MEBIBYTE
     topic = make_topic(partitions=4)
     program = textwrap.dedent(MEMORY)

@@ -60,7 +60,7 @@ def _stream(kafka: KafkaCluster, topic: str, moving: Callable[[], object], **set
     assert found.keys() == {b"%d" % number for number in range(count)}
 
 
-def test_nodes_that_move_one_by_one_are_followed_until_no_bootstrap_server_is_left(trio: KafkaCluster) -> None:
+def test_nodes_that_move_one_by_one_are_followed_without_bootstrap(trio: KafkaCluster) -> None:
     before = {trio.address(node) for node in trio.nodes}
 
     def move_each() -> None:
@@ -75,7 +75,7 @@ def test_nodes_that_move_one_by_one_are_followed_until_no_bootstrap_server_is_le
     assert not before & {trio.address(node) for node in trio.nodes}
 
 
-def test_a_cluster_that_moved_as_a_whole_is_found_again_through_its_bootstrap_server(trio: KafkaCluster) -> None:
+def test_a_moved_cluster_is_found_again_through_its_bootstrap_server(trio: KafkaCluster) -> None:
     """A proxy, used by bootstrap connections only, stands for a name with a new address."""
     before = {trio.address(node) for node in trio.nodes}
     with CuttingProxy(*trio.address(1)) as entrance:

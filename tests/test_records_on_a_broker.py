@@ -38,7 +38,7 @@ CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 @pytest.mark.distance
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_codec_is_read_by_others_and_named_by_the_log(
+def test_every_codec_is_read_by_other_clients_and_named_in_the_log(
     kafka: KafkaCluster, make_topic: MakeTopic, codec: str
 ) -> None:
     topic = make_topic()
@@ -56,7 +56,7 @@ def test_every_codec_is_read_by_others_and_named_by_the_log(
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("size", [0, 1, 40_000, 1_000_000])
-def test_a_lone_record_of_any_size_survives_every_codec(
+def test_a_single_record_of_any_size_survives_every_codec(
     kafka: KafkaCluster, make_topic: MakeTopic, codec: str, size: int
 ) -> None:
     """Up to what compresses best (zeros of it), far above one block of any codec."""
@@ -70,7 +70,7 @@ def test_a_lone_record_of_any_size_survives_every_codec(
 
 
 @pytest.mark.distance
-def test_null_and_empty_are_told_apart_in_keys_and_values(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+def test_null_and_empty_keys_and_values_stay_different(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic()
     sent: list[tuple[bytes | None, bytes | None]] = [(None, b"v"), (b"", b"v"), (b"k", None), (b"k", b""), (None, None)]
 
@@ -103,7 +103,7 @@ def test_headers_arrive_in_order_with_nulls_empties_and_repeated_names(
     assert record.headers == headers
 
 
-def test_a_record_of_its_own_time_keeps_it(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+def test_a_record_with_a_timestamp_keeps_it(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     """CreateTime is the default; one batch may hold times far apart and in any order."""
     topic = make_topic()
     now = time.time_ns() // 1_000_000
@@ -117,7 +117,7 @@ def test_a_record_of_its_own_time_keeps_it(kafka: KafkaCluster, make_topic: Make
     assert [record.timestamp_ms for record in read_back(kafka.bootstrap_servers, topic)] == times
 
 
-def test_a_record_without_a_time_gets_the_time_of_send(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+def test_a_record_without_a_timestamp_gets_the_time_of_send(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic()
 
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
@@ -132,7 +132,7 @@ def test_a_record_without_a_time_gets_the_time_of_send(kafka: KafkaCluster, make
 
 
 @pytest.mark.rule("producer.record.timestamp")
-def test_where_the_topic_wants_it_the_brokers_time_is_told_and_kept(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+def test_the_log_append_time_is_reported_and_stored_if_configured(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(message_timestamp_type="LogAppendTime")
     before = time.time_ns() // 1_000_000
 
@@ -148,9 +148,7 @@ def test_where_the_topic_wants_it_the_brokers_time_is_told_and_kept(kafka: Kafka
 
 @pytest.mark.distance
 @pytest.mark.rule("partitioner.keyed")
-def test_keys_go_where_librdkafkas_java_compatible_partitioner_puts_them(
-    kafka: KafkaCluster, make_topic: MakeTopic
-) -> None:
+def test_keys_get_the_same_partitions_as_in_librdkafka_with_murmur2(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     ours, theirs = make_topic(partitions=7), make_topic(partitions=7)
     keys = [b"%d-%s" % (n, b"x" * (n % 13)) for n in range(500)]
 
@@ -170,7 +168,7 @@ def test_keys_go_where_librdkafkas_java_compatible_partitioner_puts_them(
 
 
 @pytest.mark.rule("partitioner.explicit")
-def test_an_explicit_partition_wins_over_the_key(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+def test_an_explicit_partition_overrides_the_key(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=3)
 
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
@@ -184,7 +182,7 @@ def test_an_explicit_partition_wins_over_the_key(kafka: KafkaCluster, make_topic
 
 @pytest.mark.distance
 @pytest.mark.parametrize("acks", [0, 1, "all"])
-def test_however_acknowledged_everything_is_there_and_without_acks_no_offset_is_known(
+def test_with_any_acks_all_records_arrive_and_acks_0_gives_no_offset(
     kafka: KafkaCluster, make_topic: MakeTopic, acks: object
 ) -> None:
     topic = make_topic(partitions=3)
@@ -231,9 +229,7 @@ def test_callbacks_come_in_order_and_may_send(kafka: KafkaCluster, make_topic: M
 
 @pytest.mark.distance
 @pytest.mark.rule("producer.report.unretrieved", "producer.report.retrieved")
-def test_a_failure_that_nobody_looked_at_is_raised_and_one_looked_at_is_not(
-    kafka: KafkaCluster, make_topic: MakeTopic
-) -> None:
+def test_a_failure_is_raised_unless_its_error_was_retrieved(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(max_message_bytes=1_000)
 
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
@@ -280,7 +276,7 @@ def test_an_unknown_topic_is_refused_with_the_reason(kafka: KafkaCluster) -> Non
         producer.send("no-such-topic", b"v")
 
 
-def test_a_partition_that_does_not_exist_is_refused_with_how_many_do(
+def test_a_missing_partition_is_refused_with_the_number_of_partitions(
     kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(partitions=2)
@@ -292,7 +288,7 @@ def test_a_partition_that_does_not_exist_is_refused_with_how_many_do(
         producer.send(topic, b"v", partition=2)
 
 
-def test_a_name_that_no_topic_can_have_is_refused_without_asking_the_broker(kafka: KafkaCluster) -> None:
+def test_an_invalid_topic_name_is_refused_without_a_request(kafka: KafkaCluster) -> None:
     with (
         Producer(bootstrap_servers=kafka.bootstrap_servers) as producer,
         pytest.raises(InvalidRecordError, match="'größe' is no topic: a name is 1 to 249 of a-z"),
@@ -301,7 +297,7 @@ def test_a_name_that_no_topic_can_have_is_refused_without_asking_the_broker(kafk
 
 
 @pytest.mark.distance
-def test_a_bad_record_fails_alone_and_not_with_its_neighbours(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+def test_a_bad_record_fails_alone(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic()
 
     with Producer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=1_000) as producer:
@@ -316,7 +312,7 @@ def test_a_bad_record_fails_alone_and_not_with_its_neighbours(kafka: KafkaCluste
     assert (before.result().offset, after.result().offset) == (0, 1)
 
 
-def test_what_the_topic_finds_too_large_names_the_remedy_and_the_rest_goes_on(
+def test_a_record_too_large_for_the_topic_has_a_remedy_and_fails_alone(
     kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(max_message_bytes=1_000)
@@ -334,7 +330,7 @@ def test_what_the_topic_finds_too_large_names_the_remedy_and_the_rest_goes_on(
 
 @pytest.mark.distance
 @pytest.mark.rule("batch.record-errors")
-def test_what_a_topic_finds_wrong_with_a_record_is_told_in_the_brokers_words(
+def test_a_record_invalid_for_the_topic_fails_with_the_broker_message(
     kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
     """The broker refuses the whole batch, and says which of its records is to blame."""

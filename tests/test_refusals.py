@@ -23,12 +23,12 @@ WAIT = 60.0
 NOBODY = "127.0.0.1:9"
 
 
-def test_an_option_that_does_not_exist_is_refused_with_the_nearest_that_does() -> None:
+def test_an_unknown_option_is_refused_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match=r"'lingr\.ms' is not a known key; did you mean 'linger\.ms'"):
         Producer({"bootstrap.servers": NOBODY, "lingr.ms": 3})
 
 
-def test_every_problem_of_a_configuration_is_told_at_once() -> None:
+def test_all_problems_of_a_configuration_are_reported_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         Producer(
             bootstrap_servers=NOBODY,
@@ -91,7 +91,7 @@ def test_a_record_above_the_request_size_leaves_the_producer_usable(kafka: Kafka
         ("string", None, None),
     ],
 )
-def test_a_serializer_makes_bytes_of_keys_and_values(
+def test_serializers_make_bytes_of_keys_and_values(
     kafka: KafkaCluster, make_topic: MakeTopic, serializer: Any, given: Any, expected: bytes | None
 ) -> None:
     topic = make_topic()
@@ -125,7 +125,7 @@ def test_a_value_that_its_serializer_refuses_leaves_the_producer_usable(
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("serializer", ["bytes", "string"])
-def test_headers_that_can_be_read_only_once_arrive_whatever_the_serializer(
+def test_one_shot_header_iterators_arrive_with_any_serializer(
     kafka: KafkaCluster, make_topic: MakeTopic, serializer: str
 ) -> None:
     topic = make_topic()

@@ -50,7 +50,7 @@ def test_a_flush_counts_every_topic_exactly_and_once(kafka: KafkaCluster, make_t
     assert second == DeliveryReport({})
 
 
-def test_closing_reports_what_no_flush_has(mock_cluster: MockCluster) -> None:
+def test_close_reports_records_that_no_flush_has_reported(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
     producer = Producer(bootstrap_servers=mock_cluster.bootstrap_servers, linger_ms=1_000)
     producer.send("t", b"v")
@@ -62,7 +62,7 @@ def test_closing_reports_what_no_flush_has(mock_cluster: MockCluster) -> None:
 
 
 @pytest.mark.kafka
-def test_with_nothing_sent_a_flush_and_two_closes_report_nothing(kafka: KafkaCluster) -> None:
+def test_without_records_a_flush_and_two_closes_report_nothing(kafka: KafkaCluster) -> None:
     producer = Producer(bootstrap_servers=kafka.bootstrap_servers)
 
     reports = [producer.flush(), producer.flush(0), producer.close(), producer.close()]
@@ -71,7 +71,7 @@ def test_with_nothing_sent_a_flush_and_two_closes_report_nothing(kafka: KafkaClu
     assert (reports[0].acknowledged, reports[0].failed, reports[0].pending) == (0, 0, 0)
 
 
-def test_a_closed_producer_takes_nothing_and_may_be_flushed(mock_cluster: MockCluster) -> None:
+def test_a_closed_producer_refuses_records_and_may_be_flushed(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
     producer = Producer(bootstrap_servers=mock_cluster.bootstrap_servers)
     producer.send("t", b"v")
@@ -95,7 +95,7 @@ LOOKS: dict[str, Callable[[Delivery], object]] = {
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("look", LOOKS)
-def test_a_failure_that_somebody_looked_at_is_counted_and_not_raised(
+def test_a_failure_whose_error_was_retrieved_is_counted_and_not_raised(
     kafka: KafkaCluster, make_topic: MakeTopic, look: str
 ) -> None:
     topic = make_topic(max_message_bytes=1_000)
@@ -107,7 +107,7 @@ def test_a_failure_that_somebody_looked_at_is_counted_and_not_raised(
 
 
 @pytest.mark.kafka
-def test_a_failure_that_a_callback_was_told_of_is_not_raised(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+def test_a_failure_given_to_a_callback_is_not_raised(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(max_message_bytes=1_000)
     told: list[OttlaError | None] = []
 
@@ -122,7 +122,7 @@ def test_a_failure_that_a_callback_was_told_of_is_not_raised(kafka: KafkaCluster
 
 
 @pytest.mark.kafka
-def test_one_look_does_not_cover_the_failure_of_another_record(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+def test_retrieving_one_error_does_not_cover_another_record(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(max_message_bytes=1_000)
 
     with Producer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=1_000) as producer:
@@ -136,7 +136,9 @@ def test_one_look_does_not_cover_the_failure_of_another_record(kafka: KafkaClust
 
 
 @pytest.mark.kafka
-def test_leaving_the_block_raises_what_nobody_looked_at(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+def test_leaving_the_with_block_raises_errors_that_were_not_retrieved(
+    kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
     topic = make_topic(max_message_bytes=1_000)
 
     with (
@@ -146,7 +148,7 @@ def test_leaving_the_block_raises_what_nobody_looked_at(kafka: KafkaCluster, mak
         producer.send(topic, bytes(5_000))
 
 
-def test_what_was_refused_for_want_of_memory_is_in_no_report(mock_cluster: MockCluster) -> None:
+def test_records_refused_for_lack_of_memory_are_in_no_report(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
     producer = Producer(
         bootstrap_servers=mock_cluster.bootstrap_servers,

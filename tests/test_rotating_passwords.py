@@ -55,7 +55,7 @@ WAYS: Mapping[str, Callable[[Changing], Mapping[str, Any]]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_password_that_changes_needs_no_new_producer(tmp_path: Path, way: str) -> None:
+def test_a_changed_password_needs_no_new_producer(tmp_path: Path, way: str) -> None:
     changing = Changing(tmp_path)
     with changing.broker.serving() as servers:
         settings = {
@@ -74,7 +74,7 @@ def test_a_password_that_changes_needs_no_new_producer(tmp_path: Path, way: str)
     assert [record.value for record in changing.broker.broker.cluster.topics["t"].log[0]] == [b"one", b"two", b"three"]
 
 
-def test_functions_are_asked_for_each_connection(tmp_path: Path) -> None:
+def test_functions_are_called_for_each_connection(tmp_path: Path) -> None:
     changing = Changing(tmp_path)
     with changing.broker.serving() as servers:
         settings = {

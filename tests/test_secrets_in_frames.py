@@ -160,14 +160,14 @@ def test_no_frame_of_a_refused_configuration_holds_a_secret(way: str) -> None:
     assert found == set()
 
 
-def test_settings_that_are_no_mapping_are_in_no_frame() -> None:
+def test_settings_that_are_not_a_mapping_are_in_no_frame() -> None:
     error = refused_by(lambda: Producer(f"sasl.password={SECRET}"))  # type: ignore[arg-type]
 
     assert isinstance(error, ConfigError)
     assert found_in_frames(error, [SECRET]) == set()
 
 
-def test_the_callers_settings_stay_as_they_are() -> None:
+def test_the_settings_of_the_caller_are_unchanged() -> None:
     settings = {**BASE, "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": SECRET, "x.y": [SECRET]}
     before = dict(settings)
 
@@ -277,7 +277,7 @@ def key_failures(certificate: trustme.LeafCert, folder: Path) -> Iterator[Mappin
     yield {**base, "ssl.keystore.location": str(folder / "locked"), "ssl.key.password": lambda: [SECRET]}
 
 
-def test_no_frame_of_a_key_that_cannot_be_used_holds_it(certificate: trustme.LeafCert, tmp_path: Path) -> None:
+def test_no_frame_of_an_unusable_key_holds_it(certificate: trustme.LeafCert, tmp_path: Path) -> None:
     lines = [line for line in certificate.private_key_pem.bytes().decode().splitlines()[1:-1] if len(line) > 40]
     found: set[str] = set()
     refused = 0
@@ -316,7 +316,7 @@ def test_no_frame_of_a_refused_login_holds_the_password(given: object) -> None:
     assert DUCKS not in repr(examination)
 
 
-def test_no_frame_of_a_function_that_fails_holds_what_it_says() -> None:
+def test_no_frame_of_a_failing_function_holds_its_message() -> None:
     broker = SocketBroker.secured(SimulatedLogin(users={"ann": DUCKS}, mechanisms=["PLAIN"]))
 
     def password() -> str:

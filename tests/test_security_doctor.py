@@ -11,7 +11,7 @@ from secure_broker import SecureBroker
 pytestmark = pytest.mark.kafka
 
 
-def test_a_good_way_in_is_told_with_certificate_and_login(secure: SecureBroker) -> None:
+def test_a_working_connection_is_reported_with_certificate_and_login(secure: SecureBroker) -> None:
     secure.kafka.create_topic("examined")
 
     examination = examine(secure.sasl("SCRAM-SHA-512", encrypted=True), topic="examined", send=True, timeout=60)
@@ -31,7 +31,7 @@ def test_a_good_way_in_is_told_with_certificate_and_login(secure: SecureBroker) 
         ({"security.protocol": "SASL_PLAINTEXT"}, "security.protocol"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(secure: SecureBroker, change: dict[str, str | None], words: str) -> None:
+def test_the_problem_is_one_sentence(secure: SecureBroker, change: dict[str, str | None], words: str) -> None:
     settings = secure.sasl("SCRAM-SHA-512", encrypted=True) | change
     if settings["ssl.truststore.location"] is None:
         settings["ssl.truststore.location"] = str(secure.security.certificates.another_authority)
@@ -63,7 +63,7 @@ def test_the_doctor_finds_an_unknown_authority_in_the_handshake(secure: SecureBr
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
-def test_the_doctor_finds_that_a_certificate_of_ours_is_wanted(secure: SecureBroker, version: str) -> None:
+def test_the_doctor_finds_that_a_client_certificate_is_required(secure: SecureBroker, version: str) -> None:
     """In the newer version the broker says so only after the handshake."""
     examination = examine(secure.tls("MUTUAL") | {"ssl.enabled.protocols": version}, timeout=60)
 

@@ -74,7 +74,7 @@ def expect(settings: dict[str, Any], kind: type[BaseException], *words: str) -> 
         assert word in str(error)
 
 
-def test_a_broker_whose_authority_is_not_trusted(secure: SecureBroker) -> None:
+def test_an_untrusted_authority_of_a_broker_is_reported(secure: SecureBroker) -> None:
     stranger = str(secure.security.certificates.another_authority)
 
     expect(
@@ -85,21 +85,21 @@ def test_a_broker_whose_authority_is_not_trusted(secure: SecureBroker) -> None:
     )
 
 
-def test_a_broker_that_no_authority_of_this_system_knows(secure: SecureBroker) -> None:
+def test_an_authority_unknown_to_the_system_is_reported(secure: SecureBroker) -> None:
     settings = {key: value for key, value in secure.tls().items() if "truststore" not in key}
 
     expect(settings, CertificateNotTrustedError, "ssl.truststore")
 
 
-def test_a_broker_with_a_certificate_for_another_host(secure: SecureBroker) -> None:
+def test_a_certificate_for_another_host_is_reported(secure: SecureBroker) -> None:
     expect(secure.tls("ELSEWHERE"), HostnameMismatchError, "127.0.0.1", "kafka.example.com", "advertised.listeners")
 
 
-def test_a_broker_whose_certificate_has_expired(secure: SecureBroker) -> None:
+def test_an_expired_broker_certificate_is_reported(secure: SecureBroker) -> None:
     expect(secure.tls("EXPIRED"), CertificateExpiredError)
 
 
-def test_a_broker_whose_certificate_was_revoked(secure: SecureBroker) -> None:
+def test_a_revoked_broker_certificate_is_reported(secure: SecureBroker) -> None:
     certificates = secure.security.certificates
     revoked = certificates.revocation_list("revoked", certificates.alice, certificates.broker)
 
@@ -111,7 +111,7 @@ def test_a_broker_whose_certificate_was_revoked(secure: SecureBroker) -> None:
     )
 
 
-def test_a_broker_whose_issuers_revocation_list_has_expired(secure: SecureBroker) -> None:
+def test_an_expired_revocation_list_is_reported(secure: SecureBroker) -> None:
     old = secure.security.certificates.revocation_list("old", days_left=-1)
 
     expect(
@@ -122,13 +122,13 @@ def test_a_broker_whose_issuers_revocation_list_has_expired(secure: SecureBroker
     )
 
 
-def test_a_broker_whose_issuer_has_no_revocation_list(secure: SecureBroker) -> None:
+def test_a_missing_revocation_list_is_reported(secure: SecureBroker) -> None:
     other = Certificates(secure.security.folder / "others").revocation_list("theirs")
 
     expect(secure.tls() | {"ssl.crl.location": str(other)}, RevocationUnknownError, "ssl.crl.location")
 
 
-def test_a_broker_whose_certificate_was_not_revoked(secure: SecureBroker) -> None:
+def test_a_broker_certificate_that_was_not_revoked_is_accepted(secure: SecureBroker) -> None:
     certificates = secure.security.certificates
     lists = certificates.revocation_list("others", certificates.alice)
     secure.kafka.create_topic("not-revoked")
@@ -137,21 +137,21 @@ def test_a_broker_whose_certificate_was_not_revoked(secure: SecureBroker) -> Non
         assert producer.send("not-revoked", b"value").result(HANG_GUARD_S).offset == 0
 
 
-def test_a_broker_that_wants_a_certificate_of_ours(secure: SecureBroker) -> None:
+def test_a_required_client_certificate_is_reported(secure: SecureBroker) -> None:
     expect(secure.tls("MUTUAL"), ClientCertificateRequiredError, "ssl.keystore")
 
 
-def test_a_broker_that_does_not_trust_our_certificate(secure: SecureBroker) -> None:
+def test_an_untrusted_client_certificate_is_reported(secure: SecureBroker) -> None:
     stranger = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(secure.security.certificates.untrusted)}
 
     expect(secure.tls("MUTUAL") | stranger, ClientCertificateRequiredError, "ssl.keystore")
 
 
-def test_the_clear_at_a_tls_listener(secure: SecureBroker) -> None:
+def test_plaintext_to_a_tls_listener_is_reported(secure: SecureBroker) -> None:
     expect({"bootstrap.servers": secure.kafka.listener("SSL")}, ProtocolMismatchError, "security.protocol")
 
 
-def test_tls_at_a_listener_in_the_clear(secure: SecureBroker) -> None:
+def test_tls_to_a_plaintext_listener_is_reported(secure: SecureBroker) -> None:
     expect(
         secure.tls() | {"bootstrap.servers": secure.kafka.bootstrap_servers},
         ProtocolMismatchError,
@@ -159,7 +159,7 @@ def test_tls_at_a_listener_in_the_clear(secure: SecureBroker) -> None:
     )
 
 
-def test_a_mechanism_that_the_broker_does_not_offer(secure: SecureBroker) -> None:
+def test_a_mechanism_that_the_broker_does_not_support_is_reported(secure: SecureBroker) -> None:
     settings = secure.sasl("SCRAM-SHA-256", encrypted=False)
 
     expect(
@@ -173,7 +173,7 @@ def test_a_mechanism_that_the_broker_does_not_offer(secure: SecureBroker) -> Non
 
 @pytest.mark.parametrize("encrypted", [False, True], ids=["SASL_PLAINTEXT", "SASL_SSL"])
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_a_wrong_password(secure: SecureBroker, mechanism: str, encrypted: bool) -> None:
+def test_a_wrong_password_is_reported(secure: SecureBroker, mechanism: str, encrypted: bool) -> None:
     settings = secure.sasl(mechanism, encrypted=encrypted) | {"sasl.password": "secret-that-is-wrong"}
 
     error, seconds = refusal(settings)
@@ -184,7 +184,7 @@ def test_a_wrong_password(secure: SecureBroker, mechanism: str, encrypted: bool)
     assert "secret-that-is-wrong" not in str(error)
 
 
-def test_a_token_that_the_broker_does_not_believe(secure: SecureBroker) -> None:
+def test_a_token_that_the_broker_refuses_is_reported(secure: SecureBroker) -> None:
     settings = secure.sasl("OAUTHBEARER", encrypted=True)
     for key in list(settings):
         if key.startswith("sasl.oauthbearer"):
@@ -198,7 +198,7 @@ def test_a_token_that_the_broker_does_not_believe(secure: SecureBroker) -> None:
     )
 
 
-def test_a_token_that_has_expired(secure: SecureBroker) -> None:
+def test_an_expired_token_is_reported(secure: SecureBroker) -> None:
     login = secure.login("OAUTHBEARER")
     settings = {key: value for key, value in secure.sasl("OAUTHBEARER", encrypted=True).items() if key not in login}
     header, _claims, signature = secure.identity.token().split(".")
@@ -211,7 +211,7 @@ def test_a_token_that_has_expired(secure: SecureBroker) -> None:
     )
 
 
-def test_no_login_at_a_listener_that_wants_one(secure: SecureBroker) -> None:
+def test_a_missing_login_is_reported(secure: SecureBroker) -> None:
     """The broker closes the connection without a response to what is not a login, so only the wait's end shows it."""
     settings = {"bootstrap.servers": secure.kafka.listener("SASL_PLAINTEXT"), "max.block.ms": 2_000}
 
@@ -223,7 +223,7 @@ def test_no_login_at_a_listener_that_wants_one(secure: SecureBroker) -> None:
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-def test_the_right_password_after_a_wrong_one(secure: SecureBroker, encrypted: bool, tmp_path: Path) -> None:
+def test_the_right_password_works_after_a_wrong_one(secure: SecureBroker, encrypted: bool, tmp_path: Path) -> None:
     settings = secure.sasl("SCRAM-SHA-256", encrypted=encrypted)
     wrong = settings | {"sasl.password": "secret-that-is-wrong"} | MINUTES
     with Producer(wrong) as producer, pytest.raises(OttlaError, match="alice"):

@@ -81,7 +81,7 @@ def key() -> str:
         pytest.param(BEARER | ASSERTION, {"grant_type", "assertion"}, id="an assertion that is exchanged"),
     ],
 )
-def test_records_go_through_a_login_by(
+def test_records_are_sent_after_a_login_with_a_token_of_the_server(
     secure: SecureBroker, front: tuple[TokenServer, dict[str, str]], login: dict[str, str], sent: set[str]
 ) -> None:
     server, tls = front

@@ -31,17 +31,17 @@ def send_and_read_back(secure: SecureBroker, settings: dict[str, Any], records: 
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_records_go_through_tls(secure: SecureBroker, codec: str) -> None:
+def test_records_are_sent_over_tls(secure: SecureBroker, codec: str) -> None:
     send_and_read_back(secure, secure.tls() | {"compression.type": codec})
 
 
-def test_records_go_through_tls_with_a_certificate_of_ours(secure: SecureBroker) -> None:
+def test_records_are_sent_over_tls_with_a_client_certificate(secure: SecureBroker) -> None:
     send_and_read_back(secure, secure.mutual_tls())
 
 
 @pytest.mark.parametrize("encrypted", [False, True], ids=["SASL_PLAINTEXT", "SASL_SSL"])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_records_go_through_a_login(secure: SecureBroker, mechanism: str, encrypted: bool) -> None:
+def test_records_are_sent_after_a_login(secure: SecureBroker, mechanism: str, encrypted: bool) -> None:
     send_and_read_back(secure, secure.sasl(mechanism, encrypted=encrypted))
 
 
@@ -59,13 +59,13 @@ def test_each_version_of_tls_carries_large_records(secure: SecureBroker, version
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_a_password_goes_as_it_is(secure: SecureBroker, mechanism: str) -> None:
+def test_a_password_is_sent_unchanged(secure: SecureBroker, mechanism: str) -> None:
     bob = {"sasl.username": "bob", "sasl.password": ODD_PASSWORD}
 
     send_and_read_back(secure, secure.sasl(mechanism, encrypted=True) | bob, records=10)
 
 
-def test_javas_login_string_is_understood(secure: SecureBroker) -> None:
+def test_a_jaas_config_is_accepted(secure: SecureBroker) -> None:
     settings = secure.sasl("SCRAM-SHA-512", encrypted=True)
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     user, password = settings.pop("sasl.username"), settings.pop("sasl.password")

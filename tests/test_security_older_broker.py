@@ -26,7 +26,7 @@ def older(secure: SecureBroker, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.mark.parametrize("encrypted", [False, True], ids=["SASL_PLAINTEXT", "SASL_SSL"])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_an_older_broker_lets_us_in(older: SecureBroker, mechanism: str, encrypted: bool) -> None:
+def test_an_older_broker_accepts_the_login(older: SecureBroker, mechanism: str, encrypted: bool) -> None:
     topic = f"older-{uuid.uuid4().hex[:12]}"
     older.kafka.create_topic(topic)
 

@@ -71,7 +71,7 @@ def test_a_session_is_renewed_on_its_connection(
         assert sorted(made) == sorted(set(made))  # each broker once, the bootstrap server included
 
 
-def test_a_short_session_is_followed_by_a_new_connection_and_loses_nothing(short_sessions: SecureBroker) -> None:
+def test_a_short_session_is_replaced_by_a_new_connection_without_loss(short_sessions: SecureBroker) -> None:
     with Producer(short_sessions.sasl("SCRAM-SHA-256", encrypted=True)) as producer:
         made = connections(producer)
         steadily(short_sessions, producer, seconds=SECONDS)
@@ -84,7 +84,7 @@ def test_tokens_are_renewed_under_load(short_sessions: SecureBroker) -> None:
         steadily(short_sessions, producer, seconds=max(SECONDS, 14.0))  # one token lives for ten
 
 
-def test_a_new_certificate_is_for_the_next_connections(secure: SecureBroker, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_new_certificate_is_used_by_later_connections(secure: SecureBroker, caplog: pytest.LogCaptureFixture) -> None:
     certificates = secure.security.certificates
     mine = certificates.client("carol")
     settings = secure.mutual_tls() | {"ssl.keystore.location": str(mine), "connections.max.idle.ms": 500}
@@ -107,9 +107,7 @@ def test_a_new_certificate_is_for_the_next_connections(secure: SecureBroker, cap
         assert delivery.result(60).offset == 2
 
 
-def test_certificate_files_that_hang_keep_no_record_waiting(
-    secure: SecureBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_certificate_files_that_hang_delay_no_record(secure: SecureBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a network file system whose server is gone: the connection is made with what was read before."""
     mine = str(secure.security.certificates.client("dora"))
     asked, answers = threading.Event(), threading.Event()

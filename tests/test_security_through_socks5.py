@@ -31,7 +31,7 @@ def proxy() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("way", ["SSL", "MUTUAL", "SCRAM-SHA-256", "OAUTHBEARER"])
-def test_records_go_encrypted_through_a_proxy(secure: SecureBroker, proxy: str, way: str) -> None:
+def test_records_are_sent_encrypted_through_a_proxy(secure: SecureBroker, proxy: str, way: str) -> None:
     settings = {"SSL": secure.tls, "MUTUAL": secure.mutual_tls}.get(
         way, functools.partial(secure.sasl, way, encrypted=True)
     )()

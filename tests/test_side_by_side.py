@@ -56,7 +56,7 @@ def test_two_groups_run_at_the_same_time(tmp_path: Path) -> None:
     assert code == 0
 
 
-def test_the_output_of_a_group_is_printed_whole_when_it_ends(tmp_path: Path) -> None:
+def test_the_output_of_a_group_is_printed_when_it_ends(tmp_path: Path) -> None:
     done = tmp_path / "done"
     first = f"print('one', flush=True)\n{waits_for(done)}\nprint('two')"
     second = f"print('three')\nopen({str(done)!r}, 'w').close()"
@@ -68,14 +68,14 @@ def test_the_output_of_a_group_is_printed_whole_when_it_ends(tmp_path: Path) -> 
     assert printed in (["one", "two", "three"], ["three", "one", "two"])
 
 
-def test_errors_are_printed_among_the_output() -> None:
+def test_errors_are_printed_with_the_output() -> None:
     _, out = run(*python("import sys\nprint('to stdout', flush=True)\nprint('to stderr', file=sys.stderr)"))
 
     assert out.splitlines()[-3:-1] == ["to stdout", "to stderr"]
 
 
 @pytest.mark.parametrize("failing", [0, 1])
-def test_one_failure_fails_the_whole_and_stops_only_its_own_group(tmp_path: Path, failing: int) -> None:
+def test_one_failure_fails_the_whole_run_and_stops_only_its_group(tmp_path: Path, failing: int) -> None:
     done = tmp_path / "done"
     groups = [python(f"open({str(done)!r}, 'w').close()"), python("raise SystemExit(3)")]
     first, second = groups[failing], groups[1 - failing]
@@ -87,14 +87,14 @@ def test_one_failure_fails_the_whole_and_stops_only_its_own_group(tmp_path: Path
     assert "exit code 3 after" in out
 
 
-def test_a_command_starts_when_the_one_before_it_succeeded(tmp_path: Path) -> None:
+def test_a_command_starts_after_the_one_before_it_succeeded(tmp_path: Path) -> None:
     done = tmp_path / "done"
     write, read = f"open({str(done)!r}, 'w').close()", f"open({str(done)!r}).close()"
 
     assert run(*python(write), "--then", *python(read))[0] == 0
 
 
-def test_no_command_starts_behind_one_that_failed(tmp_path: Path) -> None:
+def test_no_command_starts_after_one_that_failed(tmp_path: Path) -> None:
     done = tmp_path / "done"
 
     code, _ = run(*python("raise SystemExit(1)"), "--then", *python(f"open({str(done)!r}, 'w').close()"))
@@ -103,7 +103,7 @@ def test_no_command_starts_behind_one_that_failed(tmp_path: Path) -> None:
     assert not done.exists()
 
 
-def test_a_command_that_does_not_exist_is_a_failure() -> None:
+def test_a_missing_command_is_a_failure() -> None:
     code, out = run("no-such-command", "--beside", *python("print('the other one')"))
 
     assert code == 127

@@ -127,7 +127,7 @@ def for_sink(spark: SparkSession, both: BothSinks, sink: str, rows: list[Row], s
 
 
 @pytest.mark.parametrize(("key", "value"), [("string", "binary"), ("binary", "string")])
-def test_frames_with_every_column_arrive_alike(spark: SparkSession, both: BothSinks, key: str, value: str) -> None:
+def test_frames_with_every_column_arrive_the_same(spark: SparkSession, both: BothSinks, key: str, value: str) -> None:
     rows = random_rows(random.randrange(10**6), key=key, value=value)
     for sink in SINKS:
         both.write(sink, for_sink(spark, both, sink, rows, COLUMNS.format(key=key, value=value)))
@@ -147,7 +147,7 @@ def test_frames_with_every_column_arrive_alike(spark: SparkSession, both: BothSi
     ],
     ids="-".join,
 )
-def test_frames_with_some_columns_arrive_alike(spark: SparkSession, both: BothSinks, columns: list[str]) -> None:
+def test_frames_with_some_columns_arrive_the_same(spark: SparkSession, both: BothSinks, columns: list[str]) -> None:
     rows = random_rows(random.randrange(10**6), key="string", value="binary", count=300)
     for sink in SINKS:
         frame = for_sink(spark, both, sink, rows, COLUMNS.format(key="string", value="binary"))
@@ -159,7 +159,7 @@ def test_frames_with_some_columns_arrive_alike(spark: SparkSession, both: BothSi
     assert theirs.total() == len(rows)
 
 
-def test_a_topic_option_beats_the_column_in_both(spark: SparkSession, both: BothSinks) -> None:
+def test_the_topic_option_overrides_the_column_in_both(spark: SparkSession, both: BothSinks) -> None:
     rows = random_rows(1, key="string", value="string", count=100)
     for sink in SINKS:
         frame = for_sink(spark, both, sink, rows, COLUMNS.format(key="string", value="string"))
@@ -169,7 +169,7 @@ def test_a_topic_option_beats_the_column_in_both(spark: SparkSession, both: Both
     assert {topic for topic, *_ in both.arrived("ottla")} == {"topic 2"}
 
 
-def test_text_of_other_types_of_columns_arrives_alike(spark: SparkSession, both: BothSinks) -> None:
+def test_text_of_other_column_types_arrives_the_same(spark: SparkSession, both: BothSinks) -> None:
     casts = {
         "date": "date'2013-01-01'",
         "decimal": "1.50bd",
@@ -208,7 +208,7 @@ def write_stream(spark: SparkSession, both: BothSinks, sink: str, folder: Path, 
     return len(query.recentProgress)
 
 
-def test_a_stream_arrives_alike(spark: SparkSession, both: BothSinks, tmp_path: Path) -> None:
+def test_a_stream_arrives_the_same(spark: SparkSession, both: BothSinks, tmp_path: Path) -> None:
     rows = random_rows(random.randrange(10**6), key="binary", value="string", count=400)
     for sink in SINKS:
         frame = for_sink(spark, both, sink, rows, COLUMNS.format(key="binary", value="string"))
@@ -220,7 +220,7 @@ def test_a_stream_arrives_alike(spark: SparkSession, both: BothSinks, tmp_path: 
     assert theirs.total() == len(rows)
 
 
-def test_a_stream_moves_from_sparks_sink_with_its_checkpoint(
+def test_a_stream_of_the_spark_sink_continues_with_its_checkpoint(
     spark: SparkSession, both: BothSinks, tmp_path: Path
 ) -> None:
     rows = random_rows(random.randrange(10**6), key="binary", value="string", count=40)
@@ -250,7 +250,7 @@ REFUSED: Final = {
 
 
 @pytest.mark.parametrize("query", REFUSED.values(), ids=REFUSED.keys())
-def test_what_sparks_sink_refuses_is_refused(spark: SparkSession, both: BothSinks, query: str) -> None:
+def test_everything_that_the_spark_sink_refuses_is_refused(spark: SparkSession, both: BothSinks, query: str) -> None:
     frame = spark.sql(query)
     for sink in SINKS:
         with pytest.raises(REFUSALS):
@@ -260,7 +260,9 @@ def test_what_sparks_sink_refuses_is_refused(spark: SparkSession, both: BothSink
 
 
 @pytest.mark.parametrize("topic", ["null", "1"])
-def test_a_topic_column_that_sparks_sink_refuses_is_refused(spark: SparkSession, both: BothSinks, topic: str) -> None:
+def test_a_topic_column_that_the_spark_sink_refuses_is_refused(
+    spark: SparkSession, both: BothSinks, topic: str
+) -> None:
     frame = spark.sql(f"select 'v' as value, {topic} as topic")
     for sink in SINKS:
         with pytest.raises(REFUSALS):

@@ -68,7 +68,7 @@ def all_of(batches: int) -> Counter[int]:
     return Counter(range(batches * program.ROWS))
 
 
-def test_every_batch_is_there_once_with_keys_where_java_puts_them(
+def test_every_batch_is_written_once_with_the_partitions_of_java(
     spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
 ) -> None:
     told = Told(kafka, topic)
@@ -84,7 +84,7 @@ def test_every_batch_is_there_once_with_keys_where_java_puts_them(
     assert keyed == {number: (murmur2(b"%d" % number) & 0x7FFFFFFF) % PARTITIONS for number in keyed}
 
 
-def test_a_partition_that_a_row_names_is_where_it_goes(
+def test_a_row_with_an_explicit_partition_is_written_there(
     spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
 ) -> None:
     program.put(tmp_path, 0)
@@ -111,7 +111,7 @@ def test_rows_name_their_topics(
     assert Counter(map(int, read(kafka.bootstrap_servers, names[1])[0])) == fives
 
 
-def test_queries_side_by_side_with_ids_of_their_own_do_not_touch_each_other(
+def test_concurrent_queries_with_different_ids_do_not_affect_each_other(
     spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
 ) -> None:
     queries = []
@@ -131,7 +131,7 @@ def test_queries_side_by_side_with_ids_of_their_own_do_not_touch_each_other(
     )
 
 
-def test_values_are_made_of_columns_as_elsewhere(
+def test_values_are_built_of_columns_as_in_other_writes(
     spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
 ) -> None:
     program.put(tmp_path, 0)
@@ -144,7 +144,7 @@ def test_values_are_made_of_columns_as_elsewhere(
 
 
 @pytest.mark.parametrize("fault", ["raises", "killed"])
-def test_when_a_task_dies_after_it_wrote_the_batch_is_aborted_and_written_anew(
+def test_a_task_that_dies_after_writing_has_its_batch_written_again(
     spark: SparkSession,
     kafka: KafkaCluster,
     topic: str,
@@ -167,7 +167,7 @@ def test_when_a_task_dies_after_it_wrote_the_batch_is_aborted_and_written_anew(
     assert committed(kafka, topic) == all_of(2)
 
 
-def test_a_batch_that_is_in_kafka_but_not_in_sparks_log_is_computed_and_not_written(
+def test_a_batch_in_kafka_but_not_in_the_spark_log_is_not_written_again(
     spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
 ) -> None:
     told = Told(kafka, topic)
@@ -203,7 +203,7 @@ def test_a_checkpoint_that_is_older_than_kafka_is_refused(
     assert committed(kafka, topic) == all_of(3)
 
 
-def test_a_marker_of_another_query_is_refused_and_a_lost_one_needs_a_word(
+def test_a_marker_of_another_query_is_refused_and_a_lost_one_needs_a_flag(
     spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
 ) -> None:
     program.put(tmp_path, 0)
@@ -223,7 +223,7 @@ def test_a_marker_of_another_query_is_refused_and_a_lost_one_needs_a_word(
     assert committed(kafka, topic) == all_of(2)
 
 
-def test_a_row_that_cannot_be_sent_fails_the_batch_and_leaves_no_reader_waiting(
+def test_a_row_that_cannot_be_sent_fails_the_batch_without_open_records(
     spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
 ) -> None:
     program.put(tmp_path, 0)
@@ -239,7 +239,7 @@ def test_a_row_that_cannot_be_sent_fails_the_batch_and_leaves_no_reader_waiting(
     assert list(transactions.leftovers({"bootstrap.servers": kafka.bootstrap_servers}, topic)) == []
 
 
-def test_the_driver_sees_how_often_each_stage_was_run(spark: SparkSession) -> None:
+def test_the_driver_knows_the_number_of_attempts_of_each_stage(spark: SparkSession) -> None:
     with sink.OneStageAttempt(spark) as looking:
         spark.range(10).repartition(2).collect()
         stages = looking.stages()
@@ -248,14 +248,14 @@ def test_the_driver_sees_how_often_each_stage_was_run(spark: SparkSession) -> No
     assert {stage.currentAttemptId for stage in stages} == {0}
 
 
-def test_without_a_streaming_query_it_is_refused(spark: SparkSession, kafka: KafkaCluster, topic: str) -> None:
+def test_outside_of_a_streaming_query_it_is_refused(spark: SparkSession, kafka: KafkaCluster, topic: str) -> None:
     frame = spark.range(3).selectExpr("cast(id as string) as value")
 
     with pytest.raises(BatchRefusedError, match="there is no streaming query here"):
         made(kafka, topic)(frame, 0)
 
 
-def test_everything_that_is_wrong_with_the_options_is_said_at_once() -> None:
+def test_all_problems_of_the_options_are_reported_at_once() -> None:
     with pytest.raises(InvalidWriteError) as caught:
         atomically({"guarantee": "exactly-once", "report": "true"}, transactional_id="", attempts=0)
     said = "\n".join(caught.value.problems)

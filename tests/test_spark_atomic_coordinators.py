@@ -52,7 +52,7 @@ class Killer:
             self._kafka.start(node)
 
 
-def test_whichever_node_dies_every_batch_is_there_once() -> None:
+def test_after_the_death_of_any_node_every_batch_is_there_once() -> None:
     rng = chance("nodes die")
     with KafkaCluster(nodes=3, config=SOON_MISSED) as kafka:
         topic = "batches"

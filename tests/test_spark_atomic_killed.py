@@ -81,7 +81,7 @@ def queries(kafka: KafkaCluster, make_topic: MakeTopic, tmp_path: Path) -> Queri
     return Queries(kafka, make_topic, tmp_path, chance("drivers"))
 
 
-def test_wherever_drivers_are_killed_each_batch_is_there_once(queries: Queries) -> None:
+def test_drivers_killed_at_any_point_leave_each_batch_once(queries: Queries) -> None:
     late: Sequence[int] = []
     for _ in range(TIMES):
         queries.put(3 if LONG else 2)
@@ -104,7 +104,7 @@ def test_wherever_drivers_are_killed_each_batch_is_there_once(queries: Queries) 
 
 
 @pytest.mark.skipif(not LONG, reason="the long form, with OTTLA_SOAK=1")
-def test_drivers_that_go_on_when_another_has_taken_over_write_nothing_twice(queries: Queries) -> None:
+def test_replaced_drivers_that_continue_write_nothing_twice(queries: Queries) -> None:
     """Ten times, from every point; the newer is beginning then, or in its middle, or at the points where it stops."""
     rng = chance("two drivers")
     with ExitStack() as stack:

@@ -45,7 +45,7 @@ def committed(kafka: KafkaCluster) -> Counter[bytes]:
 
 
 @pytest.mark.parametrize("level", [2, pytest.param(0, marks=pytest.mark.skipif(not LONG, reason="OTTLA_SOAK=1"))])
-def test_whatever_answers_are_lost_every_batch_is_there_once(level: int) -> None:
+def test_lost_responses_leave_every_batch_once(level: int) -> None:
     rng = chance(f"lost answers at {level}")
     plan = [
         Cut(after=rng.randint(1, 600), from_target=True) if rng.random() < 0.6 else Cut(after=rng.randint(1, 2_000))
@@ -76,7 +76,7 @@ def test_whatever_answers_are_lost_every_batch_is_there_once(level: int) -> None
 
 
 @pytest.mark.skipif(not LONG, reason="a broker of its own; OTTLA_SOAK=1 runs it")
-def test_an_id_that_brokers_have_forgotten_stops_the_driver_and_its_successor_goes_on() -> None:
+def test_a_producer_id_that_brokers_forgot_is_replaced_by_the_next_driver() -> None:
     """They do after seven days without a batch; the next test covers the marker of the same age."""
     soon = {
         "transactional.id.expiration.ms": 500,
@@ -100,7 +100,7 @@ def test_an_id_that_brokers_have_forgotten_stops_the_driver_and_its_successor_go
 
 
 @pytest.mark.skipif(not LONG, reason="a minute; OTTLA_SOAK=1 runs it")
-def test_a_marker_that_has_expired_is_missed_and_nothing_is_written_without_a_word() -> None:
+def test_an_expired_marker_needs_a_flag_before_anything_is_written() -> None:
     soon = {"offsets.retention.minutes": 1, "offsets.retention.check.interval.ms": 1_000}
     with KafkaCluster(config=soon) as kafka:
         query = query_to(kafka)

@@ -81,7 +81,7 @@ def write_as_the_sink_does(query: Query) -> None:
     query.course(attempts=1).write(0, query.batch(0))
 
 
-def test_the_rights_that_are_documented_are_enough(guarded: SecureBroker, query: Query) -> None:
+def test_the_documented_rights_are_sufficient(guarded: SecureBroker, query: Query) -> None:
     give(guarded, set(RIGHTS), query)
     course = query.course()
     for batch in range(2):
@@ -94,7 +94,7 @@ def test_the_rights_that_are_documented_are_enough(guarded: SecureBroker, query:
 
 
 @pytest.mark.parametrize("missing", RIGHTS)
-def test_a_right_that_is_missing_is_named(guarded: SecureBroker, query: Query, missing: str) -> None:
+def test_a_missing_right_is_named(guarded: SecureBroker, query: Query, missing: str) -> None:
     give(guarded, set(RIGHTS) - {missing}, query)
     says = MISSING[missing].format(id=query.transactional_id, topic=query.topic)
 

@@ -33,7 +33,7 @@ SOON_MISSED = {"broker.session.timeout.ms": 2_500, "broker.heartbeat.interval.ms
 KINDS = {"raises": 6, "killed": 6, "broker": 3, "driver": 3, "two drivers": 1}
 
 
-def test_tasks_that_fail_and_workers_that_are_killed_ten_times_each_leave_each_batch_once(tmp_path: Path) -> None:
+def test_tasks_that_fail_and_workers_that_are_killed_leave_batches_once(tmp_path: Path) -> None:
     """Spark tries each task again by itself, four times."""
     rng = chance("tasks")
     kinds = ["raises", "killed"] * TIMES
@@ -55,7 +55,7 @@ def test_tasks_that_fail_and_workers_that_are_killed_ten_times_each_leave_each_b
 
 
 @pytest.mark.parametrize("nodes", [1, 3])
-def test_brokers_that_go_away_ten_times_at_any_moment_leave_each_batch_once(nodes: int, tmp_path: Path) -> None:
+def test_brokers_that_go_away_at_any_moment_leave_each_batch_once(nodes: int, tmp_path: Path) -> None:
     """Of three, it is the coordinator of the id or of the marker's group, or a leader."""
     rng = chance(f"{nodes} nodes")
     with KafkaCluster(nodes=nodes, config=SOON_MISSED if nodes > 1 else {}) as kafka:
@@ -84,7 +84,7 @@ def test_brokers_that_go_away_ten_times_at_any_moment_leave_each_batch_once(node
         checkpoint.check()
 
 
-def test_hundreds_of_tasks_and_owners_write_one_batch_and_one_of_them_fails(tmp_path: Path) -> None:
+def test_a_batch_of_hundreds_of_tasks_survives_a_failed_one(tmp_path: Path) -> None:
     with KafkaCluster() as kafka:
         kafka.create_topic("rows", partitions=MANY)
         checkpoint = Checkpoint(kafka=kafka, topic="rows", folder=tmp_path, partitions=MANY)

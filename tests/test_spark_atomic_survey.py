@@ -51,7 +51,7 @@ def opened(owner: TransactionOwner) -> Iterator[SharedTransaction]:
     owner.end(shared, commit=False)
 
 
-def test_an_open_transaction_is_shown_with_what_becomes_of_it_and_the_last_marker(
+def test_an_open_transaction_is_shown_with_its_future_and_the_last_marker(
     kafka: KafkaCluster, owner: TransactionOwner, opened: SharedTransaction
 ) -> None:
     with transactional(kafka, f"{owner.transactional_id}-2") as another:
@@ -71,14 +71,14 @@ def test_an_open_transaction_is_shown_with_what_becomes_of_it_and_the_last_marke
     assert "1 of 2 open." in result.output
 
 
-def test_json_says_the_same(kafka: KafkaCluster, owner: TransactionOwner, opened: SharedTransaction) -> None:
+def test_json_has_the_same_content(kafka: KafkaCluster, owner: TransactionOwner, opened: SharedTransaction) -> None:
     [found] = json.loads(run(kafka, "--json", owner.transactional_id).output)["transactional_ids"]
 
     assert (found["state"], found["open"], found["epoch"]) == ("Ongoing", True, opened.epoch)
     assert [offset["offset"] for offset in found["offsets"]] == [1]
 
 
-def test_what_has_ended_is_shown_as_ended(kafka: KafkaCluster, owner: TransactionOwner) -> None:
+def test_an_ended_transaction_is_shown_as_ended(kafka: KafkaCluster, owner: TransactionOwner) -> None:
     def ended() -> bool:
         result = run(kafka, owner.transactional_id)
         return "the last one was committed" in result.output and "0 of 1 open." in result.output
@@ -86,14 +86,14 @@ def test_what_has_ended_is_shown_as_ended(kafka: KafkaCluster, owner: Transactio
     await_true(ended)  # the markers follow the answer to a commit
 
 
-def test_ids_that_nobody_knows_are_not_there(kafka: KafkaCluster) -> None:
+def test_unknown_ids_are_shown_as_missing(kafka: KafkaCluster) -> None:
     result = run(kafka, "unknown-prefix-")
 
     assert result.exit_code == 0
     assert result.output == "No coordinator knows a transactional id that begins with 'unknown-prefix-'.\n"
 
 
-def test_where_nobody_answers_the_exit_code_says_so() -> None:
+def test_without_a_broker_the_exit_code_says_so() -> None:
     arguments = ["transactions", "x", "--bootstrap-servers", "127.0.0.1:1", "--timeout", "0.3"]
     result = CliRunner().invoke(ottla, arguments)
 
@@ -101,7 +101,7 @@ def test_where_nobody_answers_the_exit_code_says_so() -> None:
     assert "TransactionTimeoutError: not done within 0.3 s" in result.stderr
 
 
-def test_every_generation_of_brokers_tells_its_markers(broker: KafkaCluster, topic: str) -> None:
+def test_markers_are_read_from_every_version_of_brokers(broker: KafkaCluster, topic: str) -> None:
     made = TransactionOwner(
         settings={"bootstrap.servers": broker.bootstrap_servers},
         transactional_id=new_id(),

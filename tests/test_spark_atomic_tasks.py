@@ -67,7 +67,7 @@ def world(kafka: KafkaCluster, make_topic: MakeTopic) -> World:
     return World(kafka, make_topic(PARTITIONS))
 
 
-def test_tasks_that_own_different_partitions_write_into_one_transaction(world: World) -> None:
+def test_tasks_of_different_partitions_write_into_one_transaction(world: World) -> None:
     assert [world.write(0, [0, 2, 0], name="even"), world.write(1, [1, 3], name="odd")] == [3, 2]
     assert world.committed(settled=False) == Counter()
     assert world.end().outcome.committed
@@ -75,7 +75,7 @@ def test_tasks_that_own_different_partitions_write_into_one_transaction(world: W
     assert world.committed() == Counter([b"even 0", b"even 1", b"even 2", b"odd 0", b"odd 1"])
 
 
-def test_a_stage_that_runs_again_from_attempt_0_finds_that_its_records_were_dropped(world: World) -> None:
+def test_a_repeated_stage_detects_that_its_records_were_duplicates(world: World) -> None:
     world.write(0, [0, 2])
     producer_cache._shelf().empty()  # the second run is in another worker
     with pytest.raises(TaskRefusedError, match=r"ended at 1 before this task wrote, and .* acknowledged at 0"):
@@ -85,7 +85,7 @@ def test_a_stage_that_runs_again_from_attempt_0_finds_that_its_records_were_drop
     assert world.committed() == Counter()
 
 
-def test_a_stage_that_runs_again_with_other_rows_is_refused_by_the_broker(world: World) -> None:
+def test_a_repeated_stage_with_other_rows_is_refused_by_the_broker(world: World) -> None:
     world.write(0, [0, 0, 0])
     producer_cache._shelf().empty()
     with pytest.raises((TaskRefusedError, WriteError)):
@@ -95,7 +95,7 @@ def test_a_stage_that_runs_again_with_other_rows_is_refused_by_the_broker(world:
     assert world.committed() == Counter()
 
 
-def test_an_attempt_that_is_not_the_first_does_not_write(world: World) -> None:
+def test_an_attempt_after_the_first_does_not_write(world: World) -> None:
     with pytest.raises(TaskRefusedError, match="attempt 1 of task 0, and the first may have written"):
         world.write(0, [0], attempt=1)
 
@@ -109,7 +109,7 @@ def test_rows_of_another_owner_are_refused_before_any_is_sent(world: World, slot
     assert set(ends.values()) == {0}
 
 
-def test_a_task_that_comes_late_writes_nothing_that_readers_see(world: World) -> None:
+def test_a_late_task_writes_nothing_that_readers_see(world: World) -> None:
     world.write(0, [0])
     assert world.end().outcome.committed
     with pytest.raises(WriteError):
@@ -120,7 +120,7 @@ def test_a_task_that_comes_late_writes_nothing_that_readers_see(world: World) ->
     assert world.committed() == Counter([b"row 0"])
 
 
-def test_one_worker_serves_batch_after_batch(world: World) -> None:
+def test_one_worker_serves_consecutive_batches(world: World) -> None:
     for batch in range(3):
         world.write(0, [0, 2], name=f"{batch} even")
         world.write(1, [1, 3], name=f"{batch} odd")
@@ -132,7 +132,7 @@ def test_one_worker_serves_batch_after_batch(world: World) -> None:
     assert max(world.committed().values()) == 1
 
 
-def test_a_time_out_above_what_brokers_allow_is_refused_with_the_remedy(world: World) -> None:
+def test_a_timeout_above_the_broker_limit_is_refused_with_the_remedy(world: World) -> None:
     with (
         transactions.sharing(world.config) as owner,
         pytest.raises(TransactionError, match=r"Lower transaction\.timeout\.ms, or have the brokers'"),
@@ -140,7 +140,7 @@ def test_a_time_out_above_what_brokers_allow_is_refused_with_the_remedy(world: W
         owner.open(world.id, transaction_timeout_ms=2**31 - 1)
 
 
-def test_an_owner_that_was_replaced_is_told_so_by_everything(world: World) -> None:
+def test_a_replaced_owner_gets_an_error_from_every_call(world: World) -> None:
     old, world.shared = world.shared, world.opened()
     with transactions.sharing(world.config) as owner:
         for call in (

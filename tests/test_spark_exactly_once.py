@@ -60,7 +60,7 @@ ZOMBIES = {
 
 
 @pytest.mark.skipif(LONG, reason="the long form has all of them ten times")
-def test_a_driver_that_is_killed_loses_and_doubles_nothing(stream: Stream) -> None:
+def test_a_killed_driver_loses_and_duplicates_nothing(stream: Stream) -> None:
     stream.plan(attrs.evolve(KILLS["between two ends"]))
     stream.add(1)
     code, log = stream.run()
@@ -72,7 +72,7 @@ def test_a_driver_that_is_killed_loses_and_doubles_nothing(stream: Stream) -> No
 
 @pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
 @pytest.mark.parametrize("when", [*KILLS, "anywhere, with state"])
-def test_drivers_that_are_killed_again_and_again_lose_and_double_nothing(stream: Stream, when: str) -> None:
+def test_repeatedly_killed_drivers_lose_and_duplicate_nothing(stream: Stream, when: str) -> None:
     """Each of them begins with other cores and partitions, except that a state keeps its partitions."""
     luck = chance(when)
     stream.wishes["stateful"] = when not in KILLS
@@ -88,7 +88,7 @@ def test_drivers_that_are_killed_again_and_again_lose_and_double_nothing(stream:
 
 
 @pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
-def test_drivers_that_are_killed_at_any_moment_lose_and_double_nothing(stream: Stream) -> None:
+def test_drivers_killed_at_any_moment_lose_and_duplicate_nothing(stream: Stream) -> None:
     luck = chance("moments")
     for _ in range(TIMES):
         stream.add(8)
@@ -102,7 +102,7 @@ def test_drivers_that_are_killed_at_any_moment_lose_and_double_nothing(stream: S
     stream.check()
 
 
-def test_whatever_fails_while_the_driver_lives_loses_and_doubles_nothing(stream: Stream) -> None:
+def test_any_failure_while_the_driver_lives_duplicates_and_loses_nothing(stream: Stream) -> None:
     """Tasks are tried again by Spark; what fails on the driver ends the query, which is started again."""
     faults = list(FAILURES.values()) * (TIMES if LONG else 1)
     stream.plan(*faults)
@@ -112,7 +112,7 @@ def test_whatever_fails_while_the_driver_lives_loses_and_doubles_nothing(stream:
     stream.check()
 
 
-def test_of_two_drivers_on_one_checkpoint_the_older_one_can_commit_no_more(stream: Stream) -> None:
+def test_of_two_drivers_on_one_checkpoint_the_older_cannot_commit(stream: Stream) -> None:
     stream.plan(attrs.evolve(ZOMBIES["in the middle of the ledger write"]))
     stream.add(1)
     with stream.driver() as zombie:
@@ -127,7 +127,7 @@ def test_of_two_drivers_on_one_checkpoint_the_older_one_can_commit_no_more(strea
 
 
 @pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
-def test_two_drivers_that_take_turns_at_one_checkpoint_lose_and_double_nothing(stream: Stream) -> None:
+def test_alternating_drivers_on_one_checkpoint_duplicate_nothing(stream: Stream) -> None:
     """Each stands still at its step until the other one does at a later batch, and is a zombie when it wakes."""
     luck = chance("turns")
     zombies = luck.sample(list(ZOMBIES.values()) * TIMES, TIMES * len(ZOMBIES))
@@ -152,7 +152,7 @@ def test_two_drivers_that_take_turns_at_one_checkpoint_lose_and_double_nothing(s
 
 
 @pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
-def test_a_broker_that_restarts_loses_and_doubles_nothing(stream: Stream) -> None:
+def test_a_broker_that_restarts_loses_and_duplicates_nothing(stream: Stream) -> None:
     luck = chance("restarts")
     stream.add(4 * TIMES + 2)
     with stream.driver(starts=TIMES) as child:
@@ -168,7 +168,7 @@ def test_a_broker_that_restarts_loses_and_doubles_nothing(stream: Stream) -> Non
 
 
 @pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
-def test_a_stream_whose_coordinators_move_loses_and_doubles_nothing(tmp_path: Path) -> None:
+def test_a_stream_whose_coordinators_move_duplicates_nothing(tmp_path: Path) -> None:
     """The node that coordinates the lease is killed, and with it the coordinators of a third of the tasks."""
     luck = chance("moves")
     config = {"broker.session.timeout.ms": 2_500, "broker.heartbeat.interval.ms": 250}
@@ -212,7 +212,7 @@ def test_many_micro_batches_with_a_fault_in_every_third_are_exact(stream: Stream
 
 
 @pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
-def test_a_thousand_micro_batches_leave_a_handful_of_ids(stream: Stream) -> None:
+def test_a_thousand_micro_batches_use_a_handful_of_ids(stream: Stream) -> None:
     stream.add(int(os.environ.get("OTTLA_BATCHES", "1000")), rows=6)
     stream.finish()
 

@@ -58,7 +58,7 @@ def driver(broker: KafkaCluster, name: str) -> Iterator[Drivers]:
 @pytest.fixture(autouse=True)
 def what_is_worth_its_time(request: pytest.FixtureRequest, broker: KafkaCluster) -> None:
     """Brokers before 3.0 have one test; what does not depend on a transaction's generation is tried with today's."""
-    refuses = request.function is test_brokers_that_do_not_tell_of_transactions_are_refused
+    refuses = request.function is test_brokers_that_cannot_describe_transactions_are_refused
     if (release(broker.version) < (3, 0)) is not refuses:
         pytest.skip("brokers before 3.0 do not describe their transactions" if not refuses else "these brokers do")
     todays = broker.version == KAFKA_VERSION and feature_level(broker.address(1), TRANSACTION_VERSION) == 2
@@ -66,7 +66,7 @@ def what_is_worth_its_time(request: pytest.FixtureRequest, broker: KafkaCluster)
         pytest.skip("with OTTLA_SOAK=1")
 
 
-def test_a_batch_is_recorded_and_visible_and_the_next_driver_reads_that(
+def test_a_recorded_batch_is_visible_and_read_by_the_next_driver(
     broker: KafkaCluster, topic: str, name: str, driver: Drivers
 ) -> None:
     cluster = driver()
@@ -83,7 +83,7 @@ def test_a_batch_is_recorded_and_visible_and_the_next_driver_reads_that(
     assert next_one.lease.newer_than(given.lease)
 
 
-def test_what_lost_or_was_left_by_an_earlier_lease_is_aborted(
+def test_lost_attempts_and_those_of_an_earlier_lease_are_aborted(
     broker: KafkaCluster, topic: str, name: str, driver: Drivers
 ) -> None:
     cluster = driver()
@@ -118,7 +118,7 @@ def test_a_driver_whose_lease_was_taken_cannot_write_the_ledger(
     assert committed(broker, topic) == [[b"1"]] * 3
 
 
-def test_a_recorded_batch_is_finished_by_whoever_plans_next(
+def test_a_recorded_batch_is_finished_by_the_next_planning_driver(
     broker: KafkaCluster, topic: str, name: str, driver: Drivers
 ) -> None:
     cluster = driver()
@@ -132,9 +132,7 @@ def test_a_recorded_batch_is_finished_by_whoever_plans_next(
     assert [sorted(found) for found in committed(broker, topic)] == [[b"0", b"1"]] * 3
 
 
-def test_a_recorded_batch_that_ran_out_of_time_is_void(
-    broker: KafkaCluster, topic: str, name: str, driver: Drivers
-) -> None:
+def test_a_recorded_batch_that_timed_out_is_void(broker: KafkaCluster, topic: str, name: str, driver: Drivers) -> None:
     cluster = driver()
     given = plan(cluster, name)
     late, open_still = prepare(broker, topic, name, 0, timeout_ms=1_000), prepare(broker, topic, name, 1)
@@ -146,7 +144,7 @@ def test_a_recorded_batch_that_ran_out_of_time_is_void(
     assert committed(broker, topic) == [[], [], []]
 
 
-def test_a_batch_that_is_visible_in_part_is_told_at_every_start(
+def test_a_partly_visible_batch_is_reported_at_every_start(
     broker: KafkaCluster, topic: str, name: str, driver: Drivers
 ) -> None:
     cluster = driver()
@@ -160,7 +158,7 @@ def test_a_batch_that_is_visible_in_part_is_told_at_every_start(
             plan(cluster, name)
 
 
-def test_a_transaction_without_much_time_left_is_not_recorded(
+def test_a_transaction_with_little_remaining_time_is_not_recorded(
     broker: KafkaCluster, topic: str, name: str, driver: Drivers
 ) -> None:
     cluster = driver()
@@ -174,7 +172,7 @@ def test_a_transaction_without_much_time_left_is_not_recorded(
     assert committed(broker, topic) == [[], [], []]
 
 
-def test_what_became_of_many_transactions_is_told_in_their_order(
+def test_the_outcomes_of_many_transactions_are_reported_in_order(
     broker: KafkaCluster, topic: str, name: str, driver: Drivers
 ) -> None:
     cluster = driver()
@@ -210,7 +208,7 @@ def test_entries_of_aborted_transactions_are_not_read(
     assert last == entry(batch=1, status=Status.DONE)
 
 
-def test_a_ledger_topic_that_would_forget_is_refused(broker: KafkaCluster, name: str, driver: Drivers) -> None:
+def test_a_ledger_topic_that_deletes_entries_is_refused(broker: KafkaCluster, name: str, driver: Drivers) -> None:
     ledger = new_id()
     broker.create_topic(ledger, config={"cleanup.policy": "delete"})
     forgetful = LedgerTopic(name=ledger, partitions=1, replication=-1)
@@ -219,31 +217,31 @@ def test_a_ledger_topic_that_would_forget_is_refused(broker: KafkaCluster, name:
         plan(driver(topic=forgetful), name)
 
 
-def test_a_time_out_that_brokers_do_not_allow_is_refused_before_a_task_exists(name: str, driver: Drivers) -> None:
+def test_a_timeout_above_the_broker_limit_is_refused_before_any_task(name: str, driver: Drivers) -> None:
     with pytest.raises(LedgerMismatchError, match=r"transaction\.max\.timeout\.ms is 900000"):
         driver(timeout_ms=900_001).timeout_ms()
     assert driver().timeout_ms() == 900_000
 
 
-def test_brokers_without_two_phase_commit_are_refused_where_it_is_asked_for(name: str, driver: Drivers) -> None:
+def test_two_phase_commit_without_broker_support_is_refused(name: str, driver: Drivers) -> None:
     with pytest.raises(LedgerMismatchError, match=r"two\.phase\.commit=true needs .*KIP-939.* leave the option out"):
         driver(two_phase=True).timeout_ms()
 
 
-def test_a_ledger_topic_that_cannot_be_made_says_why(driver: Drivers, name: str) -> None:
+def test_a_ledger_topic_that_cannot_be_created_is_reported_with_why(driver: Drivers, name: str) -> None:
     topic = LedgerTopic(name=new_id(), partitions=1, replication=3)
 
     with pytest.raises(OttlaError, match=r"INVALID_REPLICATION_FACTOR.*ledger\.replication\.factor"):
         plan(driver(topic=topic), name)
 
 
-def test_brokers_that_do_not_tell_of_transactions_are_refused(driver: Drivers, name: str) -> None:
+def test_brokers_that_cannot_describe_transactions_are_refused(driver: Drivers, name: str) -> None:
     with pytest.raises(UnsupportedVersionError, match=r"needs brokers of 3\.0 or later"):
         plan(driver(), name)
 
 
 @pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
-def test_with_two_phase_commit_what_is_prepared_has_no_time_out(name: str, broker: KafkaCluster) -> None:
+def test_with_two_phase_commit_a_prepared_transaction_has_no_timeout(name: str, broker: KafkaCluster) -> None:
     """Brokers of 4.3 offer it when they are set to offer unstable features."""
     unstable = {"unstable.api.versions.enable": True, "transaction.two.phase.commit.enable": True}
     with KafkaCluster(config=unstable) as kafka:
@@ -266,9 +264,9 @@ def test_with_two_phase_commit_what_is_prepared_has_no_time_out(name: str, broke
 
 
 OF_EVERY_GENERATION = (
-    test_a_batch_is_recorded_and_visible_and_the_next_driver_reads_that,
-    test_what_lost_or_was_left_by_an_earlier_lease_is_aborted,
+    test_a_recorded_batch_is_visible_and_read_by_the_next_driver,
+    test_lost_attempts_and_those_of_an_earlier_lease_are_aborted,
     test_a_driver_whose_lease_was_taken_cannot_write_the_ledger,
-    test_a_recorded_batch_that_ran_out_of_time_is_void,
-    test_what_became_of_many_transactions_is_told_in_their_order,
+    test_a_recorded_batch_that_timed_out_is_void,
+    test_the_outcomes_of_many_transactions_are_reported_in_order,
 )

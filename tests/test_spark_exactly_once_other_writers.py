@@ -117,7 +117,7 @@ def options(kafka: KafkaCluster, name: str, **more: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("status", list(Status))
-def test_an_entry_outside_of_a_transaction_says_nothing(
+def test_an_entry_outside_of_a_transaction_does_not_count(
     kafka: KafkaCluster, shared: str, name: str, status: Status, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(kafka, shared, name, entry(status=status).to_bytes())
@@ -127,7 +127,7 @@ def test_an_entry_outside_of_a_transaction_says_nothing(
     assert "has the key of this name and is in no transaction" in caplog.text
 
 
-def test_an_entry_in_a_strangers_transaction_does_not_replace_ours(
+def test_an_entry_in_a_foreign_transaction_does_not_replace_ours(
     kafka: KafkaCluster, shared: str, name: str, topic: str
 ) -> None:
     given = settings(kafka, name, ledger_topic=shared)
@@ -149,7 +149,7 @@ def test_an_entry_of_unknown_origin_is_refused_until_forgotten(kafka: KafkaClust
     assert planned_last(given) is None
 
 
-def test_a_second_batch_within_our_own_transaction_does_not_count(kafka: KafkaCluster, shared: str, name: str) -> None:
+def test_a_second_batch_in_our_own_transaction_does_not_count(kafka: KafkaCluster, shared: str, name: str) -> None:
     """Brokers accept it from any client: they verify the first batch of a transaction only (KIP-890)."""
     given = settings(kafka, name, ledger_topic=shared)
     forged = entry(batch=9, status=Status.DONE).to_bytes()
@@ -169,7 +169,7 @@ def test_a_second_batch_within_our_own_transaction_does_not_count(kafka: KafkaCl
     assert last == entry(status=Status.VOID)
 
 
-def test_a_transaction_of_somebody_else_is_never_ended_for_an_entry(kafka: KafkaCluster, name: str, topic: str) -> None:
+def test_a_foreign_transaction_is_never_ended_for_an_entry(kafka: KafkaCluster, name: str, topic: str) -> None:
     """Not even where the entry is written with the rights of the name."""
     given = settings(kafka, name)
     with transactional(kafka, "payments-of-another-team") as payments:
@@ -203,7 +203,7 @@ def test_a_transaction_of_somebody_else_is_never_ended_for_an_entry(kafka: Kafka
         (b"x" * 1000, {"compression_type": "lz4", "transactional_id": "another client's"}),
     ],
 )
-def test_what_cannot_be_read_stops_nobody(
+def test_unreadable_records_stop_no_query(
     kafka: KafkaCluster, shared: str, name: str, topic: str, value: bytes, producer: dict[str, Any]
 ) -> None:
     given = settings(kafka, name, ledger_topic=shared)
@@ -218,9 +218,7 @@ def test_what_cannot_be_read_stops_nobody(
     assert planned_last(given) is None
 
 
-def test_a_strangers_open_transaction_keeps_nobody_waiting(
-    kafka: KafkaCluster, shared: str, name: str, topic: str
-) -> None:
+def test_an_open_foreign_transaction_delays_no_driver(kafka: KafkaCluster, shared: str, name: str, topic: str) -> None:
     given = settings(kafka, name, ledger_topic=shared)
     with transactional(kafka, transaction_timeout_ms=600_000) as stranger:
         stranger.init_transactions()
@@ -236,7 +234,7 @@ def test_a_strangers_open_transaction_keeps_nobody_waiting(
     assert took < 100, "drivers are patient for 120 s"
 
 
-def test_compression_bombs_fill_no_memory(kafka: KafkaCluster, shared: str, name: str, topic: str) -> None:
+def test_decompression_bombs_take_no_memory(kafka: KafkaCluster, shared: str, name: str, topic: str) -> None:
     """Twenty batches of 100 MB, each of which comes in a tenth of a megabyte."""
     bomb = {"compression_type": "gzip", "max_request_size": 300_000_000, "buffer_memory": 400_000_000}
     for key in (name, "another name"):
@@ -262,9 +260,7 @@ def earlier(kafka: KafkaCluster, name: str) -> Settings:
     return attrs.evolve(settings(kafka, name), topic=topic, earlier="")
 
 
-def test_an_entry_of_an_earlier_version_goes_on_in_the_topic_of_its_own(
-    kafka: KafkaCluster, name: str, topic: str
-) -> None:
+def test_an_entry_of_an_earlier_version_moves_to_the_own_topic(kafka: KafkaCluster, name: str, topic: str) -> None:
     mine = written(kafka, earlier(kafka, name), topic)
     first, second = planned_last(settings(kafka, name)), planned_last(settings(kafka, name, ledger_earlier_topic=""))
 
@@ -273,7 +269,7 @@ def test_an_entry_of_an_earlier_version_goes_on_in_the_topic_of_its_own(
     assert committed(kafka, topic) == [[b"0"]] * 3
 
 
-def test_a_batch_that_an_earlier_version_recorded_is_finished(kafka: KafkaCluster, name: str, topic: str) -> None:
+def test_a_batch_recorded_by_an_earlier_version_is_finished(kafka: KafkaCluster, name: str, topic: str) -> None:
     given = earlier(kafka, name)
     with driver(given) as cluster:
         lease = plan(cluster, name).lease
@@ -285,7 +281,7 @@ def test_a_batch_that_an_earlier_version_recorded_is_finished(kafka: KafkaCluste
     assert committed(kafka, topic) == [[b"0"]] * 3
 
 
-def test_an_earlier_ledger_goes_on_with_every_generation_of_brokers(broker: KafkaCluster, name: str) -> None:
+def test_an_earlier_ledger_continues_with_every_version_of_brokers(broker: KafkaCluster, name: str) -> None:
     """Before transaction.version 2 records are numbered through all transactions of an epoch, in each partition."""
     if release(broker.version) < (3, 0):
         pytest.skip("these brokers do not describe their transactions")
@@ -312,9 +308,7 @@ def test_an_earlier_version_refuses_a_ledger_that_was_taken_over(kafka: KafkaClu
     assert planned_last(settings(kafka, name)) == entry(later, batch=1, status=Status.DONE)
 
 
-def test_what_was_forgotten_does_not_come_back_from_the_earlier_topic(
-    kafka: KafkaCluster, name: str, topic: str
-) -> None:
+def test_a_forgotten_entry_does_not_return_from_the_earlier_topic(kafka: KafkaCluster, name: str, topic: str) -> None:
     mine = written(kafka, earlier(kafka, name), topic)
     forgotten = forget(options(kafka, name))
 
@@ -347,7 +341,7 @@ def await_expiry(kafka: KafkaCluster, *transactional_ids: str) -> None:
         await_true(lambda: all(described(client, each) is None for each in transactional_ids))
 
 
-def test_expired_ids_double_and_skip_nothing_in_a_topic_of_its_own(forgetful: KafkaCluster, name: str) -> None:
+def test_expired_ids_duplicate_and_skip_nothing_in_an_own_topic(forgetful: KafkaCluster, name: str) -> None:
     topic = new_id()
     forgetful.create_topic(topic, partitions=3)
     given = settings(forgetful, name)
@@ -363,7 +357,7 @@ def test_expired_ids_double_and_skip_nothing_in_a_topic_of_its_own(forgetful: Ka
 
 
 @pytest.mark.parametrize("place", ["shared", "earlier"])
-def test_expired_ids_in_a_topic_of_many_are_asked_about(forgetful: KafkaCluster, name: str, place: str) -> None:
+def test_expired_ids_in_a_shared_topic_need_a_decision(forgetful: KafkaCluster, name: str, place: str) -> None:
     """The entry may be another client's, so no row is skipped or written before a user has decided."""
     topic, shared = new_id(), f"shared-{new_id()}"
     forgetful.create_topic(topic, partitions=3)
@@ -385,7 +379,7 @@ def test_expired_ids_in_a_topic_of_many_are_asked_about(forgetful: KafkaCluster,
 
 @pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1; 32,000 epochs take a minute")
 @pytest.mark.parametrize("is_shared", [False, True])
-def test_rolled_over_producer_ids_double_and_skip_nothing(
+def test_rolled_over_producer_ids_duplicate_and_skip_nothing(
     kafka: KafkaCluster, shared: str, name: str, topic: str, is_shared: bool
 ) -> None:
     """Whatever step uses up the last epoch: the lease taken, the batch recorded, or its end noted."""

@@ -182,7 +182,7 @@ def query(guarded: tuple[KafkaCluster, Security]) -> Query:
     return query
 
 
-def test_the_rights_that_the_page_names_are_enough(query: Query, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_rights_that_the_page_names_are_sufficient(query: Query, caplog: pytest.LogCaptureFixture) -> None:
     query.grant(*query.rights().values())
 
     assert query.write() is Status.DONE
@@ -201,7 +201,7 @@ def test_the_rights_that_the_page_names_are_enough(query: Query, caplog: pytest.
         ("writing the topic", r"topic '{topic}'.*TOPIC_AUTHORIZATION_FAILED"),
     ],
 )
-def test_each_right_that_is_missing_is_named(query: Query, missing: str, why: str) -> None:
+def test_each_missing_right_is_named(query: Query, missing: str, why: str) -> None:
     query.grant(*(right for name, right in query.rights().items() if name != missing))
     with pytest.raises(OttlaError) as refused:
         query.write()
@@ -211,7 +211,7 @@ def test_each_right_that_is_missing_is_named(query: Query, missing: str, why: st
 
 
 @pytest.mark.parametrize("pattern", [PatternType.LITERAL, PatternType.PREFIXED])
-def test_who_else_may_write_to_the_ledger_topic_is_named(
+def test_other_users_that_may_write_to_the_ledger_topic_are_named(
     query: Query, pattern: PatternType, caplog: pytest.LogCaptureFixture
 ) -> None:
     rights = query.rights()
@@ -226,7 +226,7 @@ def test_who_else_may_write_to_the_ledger_topic_is_named(
     assert named.startswith(f"User:mallory may write to the ledger topic {query.ledger!r} and not under the prefix")
 
 
-def test_a_job_whose_user_may_not_see_access_lists_goes_on(query: Query, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_job_without_the_right_to_see_access_lists_continues(query: Query, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     query.grant(*query.rights().values())
 
@@ -234,7 +234,7 @@ def test_a_job_whose_user_may_not_see_access_lists_goes_on(query: Query, caplog:
     assert any("the access list of the ledger topic" in line and "cannot be read" in line for line in caplog.messages)
 
 
-def test_a_stranger_may_not_write_to_the_ledger_topic_of_a_prefix(query: Query) -> None:
+def test_another_user_may_not_write_to_the_ledger_topic_of_a_prefix(query: Query) -> None:
     """The rights that the page names are given to one user, and the topic is made with no others."""
     query.grant(*query.rights().values())
     query.write()
@@ -245,7 +245,7 @@ def test_a_stranger_may_not_write_to_the_ledger_topic_of_a_prefix(query: Query) 
     assert "TOPIC_AUTHORIZATION_FAILED" in f"{refused.value} {refused.value.__cause__}"
 
 
-def test_an_entry_is_taken_over_by_a_user_who_may_only_read_where_it_was(
+def test_an_entry_can_be_taken_over_with_read_rights_at_its_old_place(
     query: Query, caplog: pytest.LogCaptureFixture
 ) -> None:
     reading = Right(AclOperation.READ, Kind.TOPIC, EARLIER_TOPIC)
@@ -266,9 +266,7 @@ def test_an_entry_is_taken_over_by_a_user_who_may_only_read_where_it_was(
     assert f"right Write for topic '{EARLIER_TOPIC}'" in caplog.text
 
 
-def test_a_ledger_of_an_earlier_version_that_may_not_be_read_is_named(
-    query: Query, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unreadable_ledger_of_an_earlier_version_is_named(query: Query, caplog: pytest.LogCaptureFixture) -> None:
     query.grant(*query.rights().values())
     query.write(attrs.evolve(query.settings, earlier=new_id()))
 

@@ -60,7 +60,7 @@ def world(kafka: KafkaCluster, make_topic: MakeTopic) -> Iterator[World]:
     made.brokers.close()
 
 
-def test_each_state_says_what_the_next_driver_does(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_state_says_how_the_next_driver_continues(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     def said() -> str:
         assert main([world.name, "--bootstrap-servers", world.kafka.bootstrap_servers]) == 0
         return capsys.readouterr().out
@@ -89,7 +89,7 @@ def test_each_state_says_what_the_next_driver_does(world: World, capsys: pytest.
     assert "batch 7 of query q is in Kafka\n  no transaction is open" in said()
 
 
-def test_a_batch_of_which_nothing_is_visible_is_taken_back_and_one_that_nobody_knows_of_is_asked_for() -> None:
+def test_an_invisible_batch_is_aborted_and_an_unknown_one_is_undecided() -> None:
     prepared = [
         PreparedTransaction(transactional_id=f"n/{'0' * 32}/{each}", producer_id=each, epoch=0, level=2)
         for each in range(2)
@@ -104,6 +104,6 @@ def test_a_batch_of_which_nothing_is_visible_is_taken_back_and_one_that_nobody_k
     assert "batch 7 of query q was not committed, and is to be written again" in void
 
 
-def test_where_nobody_answers_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_broker_the_status_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["n", "--bootstrap-servers", "127.0.0.1:1", "--timeout", "0.3"]) == 1
     assert "TransactionTimeoutError: not done within 0.3 s" in capsys.readouterr().err

@@ -180,7 +180,7 @@ def test_batches_with_a_fault_in_every_third_of_them_are_exact(kafka: KafkaClust
 
 
 @pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
-def test_batches_during_which_brokers_and_coordinators_are_killed_are_exact() -> None:
+def test_batches_with_killed_brokers_and_coordinators_are_exact() -> None:
     """Each node in turn, at a random step; it comes back while the next batches are written."""
     luck, topic = chance("coordinators"), new_id()
     with KafkaCluster(
@@ -201,7 +201,7 @@ def test_batches_during_which_brokers_and_coordinators_are_killed_are_exact() ->
 
 @pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
 @pytest.mark.parametrize("level", [2, 0])
-def test_batches_whose_connections_are_cut_are_exact(level: int) -> None:
+def test_batches_with_cut_connections_are_exact(level: int) -> None:
     """Requests and answers of driver and tasks are lost on the way, and every sixth driver dies as well."""
     luck = chance(f"cuts at {level}")
     cuts = [Cut(after=luck.randint(1, 3_000), from_target=luck.random() < 0.5) for _ in range(50 * BATCHES)]
@@ -218,7 +218,7 @@ def test_batches_whose_connections_are_cut_are_exact(level: int) -> None:
         check(query)
 
 
-def test_a_worker_that_gives_its_rows_up_is_not_held_up_by_them(kafka: KafkaCluster) -> None:
+def test_a_worker_that_gives_up_its_rows_ends_at_once(kafka: KafkaCluster) -> None:
     topic = new_id()
     kafka.create_topic(topic, partitions=PARTITIONS)
     for _ in range(10):

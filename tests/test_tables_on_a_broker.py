@@ -24,7 +24,7 @@ PAIR = pa.struct([("key", pa.string()), ("value", pa.binary())])
 
 @pytest.mark.parametrize("encoder", ["python", "native"])
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
-def test_a_table_arrives_whole_and_each_row_where_the_delivery_says(
+def test_a_table_arrives_completely_at_the_reported_offsets(
     kafka: KafkaCluster, make_topic: MakeTopic, codec: str, encoder: str
 ) -> None:
     topic = make_topic(partitions=3)
@@ -58,7 +58,7 @@ def test_a_table_arrives_whole_and_each_row_where_the_delivery_says(
 
 
 @pytest.mark.parametrize("encoder", ["python", "native"])
-def test_keys_of_a_table_go_where_those_of_single_records_go(
+def test_keys_of_a_table_get_the_same_partitions_as_single_records(
     kafka: KafkaCluster, make_topic: MakeTopic, encoder: str
 ) -> None:
     whole, single = make_topic(partitions=7), make_topic(partitions=7)
@@ -76,7 +76,7 @@ def test_keys_of_a_table_go_where_those_of_single_records_go(
     assert places[0] == places[1]
 
 
-def test_rows_and_single_values_in_json_are_read_alike(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+def test_rows_and_single_values_in_json_are_read_the_same(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=1)
     rows = [{"id": number, "name": f"n\u00e4me {number}" if number % 3 else None} for number in range(2_000)]
 

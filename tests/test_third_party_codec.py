@@ -88,7 +88,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.mark.kafka
 @pytest.mark.parametrize(("options", "level"), [({}, 2), ({"compression.isal.level": "3"}, 3)])
-def test_its_records_are_read_by_others_and_named_gzip_by_the_log(
+def test_its_records_are_read_by_others_and_named_gzip_in_the_log(
     kafka: KafkaCluster,
     make_topic: MakeTopic,
     site: Path,
@@ -114,7 +114,7 @@ def test_its_records_are_read_by_others_and_named_gzip_by_the_log(
     assert {record.message for record in caplog.records if record.name == MODULE} == {f"packing at level {level}"}
 
 
-def test_the_option_that_it_declares_is_checked_like_any_other(site: Path) -> None:
+def test_its_declared_option_is_checked_like_any_other(site: Path) -> None:
     install(site, "isal-gzip")
 
     check_config(bootstrap_servers=NOBODY, compression_type="isal-gzip", compression_isal_level=0)
@@ -122,14 +122,14 @@ def test_the_option_that_it_declares_is_checked_like_any_other(site: Path) -> No
         check_config(bootstrap_servers=NOBODY, compression_type="isal-gzip", compression_isal_level="high")
 
 
-def test_without_its_package_the_codecs_that_are_there_are_named() -> None:
+def test_without_its_package_the_available_codecs_are_named() -> None:
     with pytest.raises(
         PluginNotFoundError, match=r"no compressor is named 'isal-gzip'.*installed: gzip, lz4, snappy, zstd"
     ):
         check_config(bootstrap_servers=NOBODY, compression_type="isal-gzip")
 
 
-def test_under_a_name_that_is_taken_neither_is_used_and_both_are_told(site: Path) -> None:
+def test_under_a_used_name_neither_codec_is_used_and_both_are_reported(site: Path) -> None:
     install(site, "gzip")
 
     with pytest.raises(
@@ -140,7 +140,7 @@ def test_under_a_name_that_is_taken_neither_is_used_and_both_are_told(site: Path
 
 
 @pytest.mark.parametrize("codec_id", [0, 5, 9])
-def test_a_codec_that_kafka_does_not_know_is_refused(site: Path, codec_id: int) -> None:
+def test_a_codec_unknown_to_kafka_is_refused(site: Path, codec_id: int) -> None:
     install(site, "isal-gzip", codec_id=codec_id)
 
     with pytest.raises(InvalidPluginError, match=f"codec_id {codec_id} is none of Kafka's"):

@@ -68,7 +68,7 @@ def _see_where_they_are(log: Sequence[bytes], deliveries: Sequence[Delivery]) ->
     assert [log[offset] for offset in offsets] == [b"%d" % number for number in range(len(deliveries))]
 
 
-def test_a_leader_killed_under_a_stream_loses_nothing_and_reorders_nothing(trio: KafkaCluster) -> None:
+def test_a_killed_leader_loses_and_reorders_nothing(trio: KafkaCluster) -> None:
     """Without idempotence the one request that was in flight to it may be there twice; nothing else."""
     topic = _topic(trio, "killed")
     victim = trio.leader(topic, 0)
@@ -92,7 +92,7 @@ def test_a_leader_killed_under_a_stream_loses_nothing_and_reorders_nothing(trio:
     assert len(again) <= led
 
 
-def test_a_leader_frozen_for_a_while_loses_nothing_and_acknowledges_in_order(trio: KafkaCluster) -> None:
+def test_a_briefly_frozen_leader_loses_nothing_and_keeps_the_order(trio: KafkaCluster) -> None:
     """Requests from before it froze, or in its sockets afterwards, may duplicate records anywhere."""
     topic = _topic(trio, "frozen")
     victim = trio.leader(topic, 0)
@@ -112,7 +112,7 @@ def test_a_leader_frozen_for_a_while_loses_nothing_and_acknowledges_in_order(tri
         _see_where_they_are(log, sent[partition::PARTITIONS])
 
 
-def test_a_leader_frozen_for_longer_than_a_delivery_may_take_is_told_of_in_time(trio: KafkaCluster) -> None:
+def test_a_leader_frozen_beyond_the_delivery_timeout_is_reported_in_time(trio: KafkaCluster) -> None:
     topic = _topic(trio, "frozen-for-long")
     victim = trio.leader(topic, 0)
     with _producer(trio, request_timeout_ms=500, delivery_timeout_ms=1_000) as producer:
@@ -135,7 +135,7 @@ def test_a_leader_frozen_for_longer_than_a_delivery_may_take_is_told_of_in_time(
 
 
 @pytest.mark.parametrize("request_timeout_ms", [500, LONG])
-def test_a_broker_that_is_frozen_holds_up_its_own_partitions_and_no_others(
+def test_a_frozen_broker_delays_only_its_own_partitions(
     trio: KafkaCluster, caplog: pytest.LogCaptureFixture, request_timeout_ms: int
 ) -> None:
     """Each partition has its only replica, so that no other broker takes over.

@@ -92,7 +92,7 @@ def test_a_hanging_test_fails_with_the_stacks_of_all_threads(folder: Path) -> No
 
 
 @pytest.mark.parametrize(("soak", "plain", "with_processes"), [("", 300, 900), ("1", 3000, 9000)])
-def test_tests_with_brokers_and_long_forms_have_more_time(
+def test_tests_with_brokers_and_long_forms_have_a_longer_limit(
     folder: Path, soak: str, plain: int, with_processes: int
 ) -> None:
     values = LIMITS.replace("PLAIN", str(plain)).replace("WITH_PROCESSES", str(with_processes))
@@ -103,7 +103,7 @@ def test_tests_with_brokers_and_long_forms_have_more_time(
     assert ended.returncode == 0, ended.stdout
 
 
-def test_a_limit_on_the_command_line_is_for_all(folder: Path) -> None:
+def test_a_limit_on_the_command_line_applies_to_all_tests(folder: Path) -> None:
     (folder / "test_any.py").write_text(
         "def test_any(request):\n    assert request.node.get_closest_marker('timeout') is None\n"
     )

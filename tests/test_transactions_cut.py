@@ -30,7 +30,7 @@ PARTITIONS = 3
 
 
 @pytest.mark.parametrize("level", [2, 0])
-def test_connections_cut_at_random_leave_each_transaction_whole_as_the_producer_was_told(level: int) -> None:
+def test_randomly_cut_connections_leave_whole_transactions_as_reported(level: int) -> None:
     """Also the connection that the end of a transaction is asked on, and its answer."""
     random, group = chance(f"cuts at {level}"), new_id()
     plan = [
@@ -72,7 +72,7 @@ def test_connections_cut_at_random_leave_each_transaction_whole_as_the_producer_
     assert proxy.cuts > CUTS // 4
 
 
-def test_brokers_raised_and_lowered_under_a_producer_lose_nothing(kafka: KafkaCluster) -> None:
+def test_feature_changes_of_brokers_during_production_lose_nothing(kafka: KafkaCluster) -> None:
     """Raised within transactions too. Not lowered to 0 under a producer of the new kind: 4.3 loses an id to that.
 
     Its coordinator answers everybody CONCURRENT_TRANSACTIONS from then on, having met an error that it forgets.

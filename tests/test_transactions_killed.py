@@ -57,9 +57,7 @@ TRANSFORM = """
 
 
 @pytest.mark.parametrize("level", [2, 0])
-def test_reading_and_writing_in_one_transaction_is_exactly_once_however_often_it_is_killed(
-    kafka: KafkaCluster, level: int
-) -> None:
+def test_consume_transform_produce_is_exactly_once_despite_kills(kafka: KafkaCluster, level: int) -> None:
     random, name = chance(f"kills at {level}"), new_id()
     most_steps = 40
     records = KILLS * most_steps * AT_ONCE // 4 + 200

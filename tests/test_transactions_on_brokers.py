@@ -41,7 +41,7 @@ MANY = 60
 
 
 @pytest.mark.distance
-def test_what_is_committed_is_there_from_the_commit_on_and_only_then(broker: KafkaCluster, topic: str) -> None:
+def test_committed_records_are_visible_exactly_from_the_commit_on(broker: KafkaCluster, topic: str) -> None:
     servers = broker.bootstrap_servers
     with transactional(broker) as producer:
         producer.init_transactions()
@@ -58,7 +58,7 @@ def test_what_is_committed_is_there_from_the_commit_on_and_only_then(broker: Kaf
 
 
 @pytest.mark.distance
-def test_what_is_aborted_is_never_there_for_who_reads_what_is_committed(broker: KafkaCluster, topic: str) -> None:
+def test_aborted_records_are_never_visible_to_read_committed(broker: KafkaCluster, topic: str) -> None:
     with transactional(broker) as producer:
         producer.init_transactions()
         for number in range(6):
@@ -74,7 +74,7 @@ def test_what_is_aborted_is_never_there_for_who_reads_what_is_committed(broker: 
     assert read(broker.bootstrap_servers, topic, partitions=3, isolation=UNCOMMITTED) == [numbered(range(6))] * 3
 
 
-def test_what_was_queued_when_it_was_aborted_is_dropped_and_told_as_that(broker: KafkaCluster, topic: str) -> None:
+def test_records_queued_at_an_abort_are_dropped_and_reported_as_such(broker: KafkaCluster, topic: str) -> None:
     with transactional(broker, linger_ms=60_000) as producer:
         producer.init_transactions()
         producer.begin_transaction()
@@ -89,7 +89,7 @@ def test_what_was_queued_when_it_was_aborted_is_dropped_and_told_as_that(broker:
     assert read(broker.bootstrap_servers, topic, isolation=UNCOMMITTED) == [[b"kept"]]
 
 
-def test_a_block_that_raises_is_aborted_and_its_own_error_comes_out(broker: KafkaCluster, topic: str) -> None:
+def test_a_with_block_that_raises_is_aborted_and_raises_its_own_error(broker: KafkaCluster, topic: str) -> None:
     class OnPurpose(Exception):
         """The body's own."""
 
@@ -109,7 +109,7 @@ def test_a_block_that_raises_is_aborted_and_its_own_error_comes_out(broker: Kafk
     assert committed(broker, topic) == [[b"yes"]] * 3
 
 
-def test_empty_transactions_end_either_way(broker: KafkaCluster, topic: str) -> None:
+def test_empty_transactions_can_be_committed_and_aborted(broker: KafkaCluster, topic: str) -> None:
     with transactional(broker) as producer:
         producer.init_transactions()
         for number in range(3):
@@ -124,7 +124,7 @@ def test_empty_transactions_end_either_way(broker: KafkaCluster, topic: str) -> 
 
 
 @pytest.mark.distance
-def test_many_partitions_are_committed_together_and_aborted_together(broker: KafkaCluster) -> None:
+def test_many_partitions_are_committed_or_aborted_together(broker: KafkaCluster) -> None:
     topic = new_id()
     broker.create_topic(topic, partitions=MANY)
     with transactional(broker) as producer:
@@ -142,7 +142,7 @@ def test_many_partitions_are_committed_together_and_aborted_together(broker: Kaf
 
 
 @pytest.mark.distance
-def test_offsets_are_committed_with_the_records_and_aborted_with_them(broker: KafkaCluster, topic: str) -> None:
+def test_offsets_are_committed_or_aborted_with_the_records(broker: KafkaCluster, topic: str) -> None:
     group = new_id()
     seen = []
     with transactional(broker) as producer:
@@ -161,7 +161,7 @@ def test_offsets_are_committed_with_the_records_and_aborted_with_them(broker: Ka
     assert committed(broker, topic) == [numbered([1, 3])] * 3
 
 
-def test_offsets_without_records_are_a_transaction_too(broker: KafkaCluster, topic: str) -> None:
+def test_a_transaction_may_consist_of_offsets_only(broker: KafkaCluster, topic: str) -> None:
     group = new_id()
     with transactional(broker) as producer:
         producer.init_transactions()
@@ -171,9 +171,7 @@ def test_offsets_without_records_are_a_transaction_too(broker: KafkaCluster, top
     assert group_offsets(broker.bootstrap_servers, group, topic, partitions=3) == [-1, 7, -1]
 
 
-def test_offsets_of_a_member_that_the_group_does_not_have_are_refused_and_an_abort_helps(
-    broker: KafkaCluster, topic: str
-) -> None:
+def test_offsets_of_an_unknown_group_member_are_refused_until_an_abort(broker: KafkaCluster, topic: str) -> None:
     if release(broker.version) < (2, 5):
         pytest.skip("brokers before 2.5 do not check the member")
     group = new_id()
@@ -209,9 +207,7 @@ KILLED_IN_THE_MIDDLE = """
 
 
 @pytest.mark.distance
-def test_what_a_killed_program_had_not_committed_is_gone_once_its_successor_begins(
-    broker: KafkaCluster, topic: str
-) -> None:
+def test_uncommitted_records_of_a_killed_program_are_aborted_by_the_next(broker: KafkaCluster, topic: str) -> None:
     name = new_id()
     with program(KILLED_IN_THE_MIDDLE, broker.bootstrap_servers, topic, name) as child:
         said(child, "flushed")
@@ -226,7 +222,7 @@ def test_what_a_killed_program_had_not_committed_is_gone_once_its_successor_begi
 
 
 @pytest.mark.distance
-def test_a_second_producer_of_an_id_fences_the_first_for_good(broker: KafkaCluster, topic: str) -> None:
+def test_a_second_producer_of_an_id_fences_the_first_permanently(broker: KafkaCluster, topic: str) -> None:
     name = new_id()
     with transactional(broker, name) as first, transactional(broker, name) as second:
         first.init_transactions()
@@ -247,7 +243,7 @@ def test_a_second_producer_of_an_id_fences_the_first_for_good(broker: KafkaClust
     assert committed(broker, topic) == [[b"kept", b"again"]] * 3
 
 
-def test_a_fenced_producer_cannot_even_write(broker: KafkaCluster, topic: str) -> None:
+def test_a_fenced_producer_cannot_write(broker: KafkaCluster, topic: str) -> None:
     name = new_id()
     with transactional(broker, name) as first, transactional(broker, name) as second:
         first.init_transactions()
@@ -264,9 +260,7 @@ def test_a_fenced_producer_cannot_even_write(broker: KafkaCluster, topic: str) -
     assert read(broker.bootstrap_servers, topic, isolation=UNCOMMITTED) == [[b"before"]]
 
 
-def test_the_coordinator_aborts_what_lasts_too_long_and_the_error_tells_how_to_go_on(
-    broker: KafkaCluster, topic: str
-) -> None:
+def test_a_transaction_aborted_by_the_coordinator_has_a_clear_remedy(broker: KafkaCluster, topic: str) -> None:
     name = new_id()
     with transactional(broker, name, transaction_timeout_ms=1_000) as slow:
         slow.init_transactions()
@@ -290,7 +284,7 @@ def test_the_coordinator_aborts_what_lasts_too_long_and_the_error_tells_how_to_g
     assert committed(broker, topic) == [[b"kept"]] * 3
 
 
-def test_a_timeout_above_the_brokers_maximum_is_refused_with_the_settings_that_disagree(broker: KafkaCluster) -> None:
+def test_a_timeout_above_the_broker_limit_is_refused_with_both_settings(broker: KafkaCluster) -> None:
     with (
         transactional(broker, transaction_timeout_ms=1_000_000) as producer,
         pytest.raises(TransactionError, match=r"transaction\.timeout\.ms") as caught,
@@ -301,7 +295,7 @@ def test_a_timeout_above_the_brokers_maximum_is_refused_with_the_settings_that_d
     assert caught.value.__cause__.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT
 
 
-def test_sending_outside_of_a_transaction_is_refused_and_harms_nothing(broker: KafkaCluster, topic: str) -> None:
+def test_send_outside_of_a_transaction_is_refused_and_harmless(broker: KafkaCluster, topic: str) -> None:
     with transactional(broker) as producer:
         with pytest.raises((IllegalStateError, TransactionError), match="init_transactions"):
             producer.begin_transaction()
@@ -314,9 +308,7 @@ def test_sending_outside_of_a_transaction_is_refused_and_harms_nothing(broker: K
     assert committed(broker, topic) == [[b"inside"]] * 3
 
 
-def test_a_frozen_program_that_wakes_up_after_its_successor_took_over_changes_nothing(
-    broker: KafkaCluster, topic: str
-) -> None:
+def test_a_frozen_program_that_wakes_up_after_its_successor_is_harmless(broker: KafkaCluster, topic: str) -> None:
     name = new_id()
     zombie = (
         KILLED_IN_THE_MIDDLE

@@ -96,7 +96,7 @@ def transact(
         reported.kept[partition] += values
 
 
-def test_each_transaction_is_wholly_there_or_not_at_all_as_the_producer_was_told() -> None:
+def test_each_transaction_is_visible_completely_or_not_at_all_as_reported() -> None:
     random, name = chance("coordinators"), new_id()
     deadly = random.sample(range(TRANSACTIONS), KILLS)
     reported = Reported(kept=[[] for _ in range(PARTITIONS)])

@@ -81,7 +81,7 @@ def complete(kafka: KafkaCluster, prepared: PreparedTransaction, *, commit: bool
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
-def test_what_a_killed_program_had_prepared_is_ended_by_another_process(
+def test_a_prepared_transaction_of_a_killed_program_can_be_ended_later(
     broker: KafkaCluster, topic: str, commit: bool
 ) -> None:
     name = new_id()
@@ -98,7 +98,7 @@ def test_what_a_killed_program_had_prepared_is_ended_by_another_process(
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
-def test_repeating_an_end_is_safe_and_so_is_asking_for_the_other_one(
+def test_repeating_an_end_is_safe_and_so_is_requesting_the_opposite(
     broker: KafkaCluster, topic: str, commit: bool
 ) -> None:
     prepared = left_prepared(broker, topic, new_id())
@@ -115,7 +115,7 @@ def test_repeating_an_end_is_safe_and_so_is_asking_for_the_other_one(
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
-def test_whoever_prepared_a_transaction_may_end_it_too_and_go_on(
+def test_the_preparing_producer_may_end_the_transaction_and_continue(
     broker: KafkaCluster, topic: str, commit: bool
 ) -> None:
     need_new_epochs(broker)
@@ -134,7 +134,7 @@ def test_whoever_prepared_a_transaction_may_end_it_too_and_go_on(
     assert committed(broker, topic) == [[b"prepared", b"next"] if commit else [b"next"]] * 3
 
 
-def test_closing_leaves_what_is_prepared_and_aborts_what_is_open(broker: KafkaCluster, topic: str) -> None:
+def test_close_keeps_prepared_and_aborts_open_transactions(broker: KafkaCluster, topic: str) -> None:
     with transactional(broker) as producer:
         producer.init_transactions()
         producer.begin_transaction()
@@ -151,9 +151,7 @@ def test_closing_leaves_what_is_prepared_and_aborts_what_is_open(broker: KafkaCl
     assert committed(broker, topic) == [[b"prepared"]] * 3
 
 
-def test_an_end_repeated_late_does_not_touch_the_next_transaction_of_its_producer(
-    broker: KafkaCluster, topic: str
-) -> None:
+def test_an_end_repeated_late_does_not_affect_the_next_transaction(broker: KafkaCluster, topic: str) -> None:
     need_new_epochs(broker)
     with transactional(broker) as producer:
         producer.init_transactions()
@@ -175,7 +173,7 @@ def test_an_end_repeated_late_does_not_touch_the_next_transaction_of_its_produce
     assert visible == committed(broker, topic) == [[b"prepared"]] * 3
 
 
-def test_a_transaction_that_its_own_successor_aborted_is_told_as_fenced(broker: KafkaCluster, topic: str) -> None:
+def test_a_transaction_that_its_successor_aborted_is_reported_as_fenced(broker: KafkaCluster, topic: str) -> None:
     name = new_id()
     prepared = left_prepared(broker, topic, name)
     with transactional(broker, name) as successor:
@@ -188,7 +186,7 @@ def test_a_transaction_that_its_own_successor_aborted_is_told_as_fenced(broker: 
     assert committed(broker, topic) == [[b"next"]] * 3
 
 
-def test_a_transaction_whose_time_ran_out_is_never_told_as_committed(broker: KafkaCluster, topic: str) -> None:
+def test_a_transaction_that_timed_out_is_never_reported_as_committed(broker: KafkaCluster, topic: str) -> None:
     with transactional(broker, transaction_timeout_ms=1_000) as producer:
         producer.init_transactions()
         producer.begin_transaction()
@@ -204,7 +202,7 @@ def test_a_transaction_whose_time_ran_out_is_never_told_as_committed(broker: Kaf
     assert committed(broker, topic) == [[], [], []]
 
 
-def test_a_transaction_with_a_record_that_was_refused_cannot_be_prepared(broker: KafkaCluster) -> None:
+def test_a_transaction_with_a_refused_record_cannot_be_prepared(broker: KafkaCluster) -> None:
     need_new_epochs(broker)
     topic = new_id()
     broker.create_topic(topic, config={"max.message.bytes": 1_000})
@@ -222,7 +220,7 @@ def test_a_transaction_with_a_record_that_was_refused_cannot_be_prepared(broker:
     assert read(broker.bootstrap_servers, topic) == [[b"small"]]
 
 
-def test_an_empty_transaction_is_prepared_and_ended_either_way(broker: KafkaCluster) -> None:
+def test_an_empty_transaction_can_be_prepared_committed_and_aborted(broker: KafkaCluster) -> None:
     with transactional(broker) as producer:
         producer.init_transactions()
         producer.begin_transaction()
@@ -233,7 +231,7 @@ def test_an_empty_transaction_is_prepared_and_ended_either_way(broker: KafkaClus
     assert outcomes == [Outcome.COMMITTED, Outcome.ABORTED]
 
 
-def test_leftovers_of_a_prefix_are_found_and_aborted_and_nobody_elses(broker: KafkaCluster, topic: str) -> None:
+def test_only_the_leftovers_of_a_prefix_are_found_and_aborted(broker: KafkaCluster, topic: str) -> None:
     config, prefix = {"bootstrap.servers": broker.bootstrap_servers}, new_id()
     if not tells(broker):
         with pytest.raises(UnsupportedVersionError, match="ListTransactions"):
@@ -257,7 +255,7 @@ def test_leftovers_of_a_prefix_are_found_and_aborted_and_nobody_elses(broker: Ka
     assert committed(broker, topic) == [[b"other"]] * 3
 
 
-def test_a_program_whose_leftover_was_aborted_can_write_no_more(broker: KafkaCluster, topic: str) -> None:
+def test_a_producer_whose_leftover_was_aborted_can_write_no_more(broker: KafkaCluster, topic: str) -> None:
     if not tells(broker):
         pytest.skip("these brokers do not describe what is open")
     config, name = {"bootstrap.servers": broker.bootstrap_servers}, new_id()

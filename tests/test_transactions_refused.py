@@ -240,7 +240,7 @@ def fate_of_beginning(producer: Producer) -> Fate:
 @pytest.mark.parametrize(
     "case", cases(ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT, END_TXN, PRODUCE), ids=str
 )
-def test_a_refusal_in_a_transaction_has_the_fate_that_java_gives_it(cluster: MockCluster, case: Case) -> None:
+def test_an_error_in_a_transaction_has_the_consequence_of_java(cluster: MockCluster, case: Case) -> None:
     with producing(cluster) as producer:
         producer.init_transactions()
         cluster.push_errors(case.request.key, [case.code])
@@ -249,14 +249,14 @@ def test_a_refusal_in_a_transaction_has_the_fate_that_java_gives_it(cluster: Moc
 
 
 @pytest.mark.parametrize("case", cases(INIT_PRODUCER_ID), ids=str)
-def test_a_refusal_of_the_beginning_has_the_fate_that_java_gives_it(cluster: MockCluster, case: Case) -> None:
+def test_an_error_of_the_initialization_has_the_consequence_of_java(cluster: MockCluster, case: Case) -> None:
     with producing(cluster) as producer:
         cluster.push_errors(case.request.key, [case.code])
 
         assert fate_of_beginning(producer) is case.fate
 
 
-def test_a_coordinator_that_cannot_be_told_is_asked_for_again(cluster: MockCluster) -> None:
+def test_a_coordinator_error_without_an_address_is_retried(cluster: MockCluster) -> None:
     """The mock's refusals lack the host that even a refusal has: what they ask for cannot be read."""
     with producing(cluster) as producer:
         cluster.push_errors(FIND_COORDINATOR.key, [_C.COORDINATOR_NOT_AVAILABLE] * 3)
@@ -293,9 +293,7 @@ def test_coordinators_that_move_at_every_step_are_followed(cluster: MockCluster)
 @pytest.mark.parametrize(
     "request_", [ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT, END_TXN, PRODUCE], ids=lambda r: r.name
 )
-def test_a_connection_lost_instead_of_an_answer_is_noticed_by_nobody(
-    cluster: MockCluster, request_: AnyMessage, times: int
-) -> None:
+def test_a_connection_lost_before_a_response_is_retried(cluster: MockCluster, request_: AnyMessage, times: int) -> None:
     with producing(cluster) as producer:
         producer.init_transactions()
         cluster.push_errors(request_.key, [DISCONNECT] * times)
@@ -304,14 +302,14 @@ def test_a_connection_lost_instead_of_an_answer_is_noticed_by_nobody(
 
 
 @pytest.mark.parametrize("request_", [FIND_COORDINATOR, INIT_PRODUCER_ID], ids=lambda request: request.name)
-def test_a_connection_lost_at_the_beginning_is_noticed_by_nobody(cluster: MockCluster, request_: AnyMessage) -> None:
+def test_a_connection_lost_during_initialization_is_retried(cluster: MockCluster, request_: AnyMessage) -> None:
     with producing(cluster) as producer:
         cluster.push_errors(request_.key, [DISCONNECT] * 3)
 
         assert fate_of_beginning(producer) is Fate.RETRIED
 
 
-def test_an_idempotent_producer_without_an_id_rides_out_the_same(cluster: MockCluster) -> None:
+def test_an_idempotent_producer_without_an_id_retries_the_same_errors(cluster: MockCluster) -> None:
     """InitProducerId goes to any broker then, and records wait for it."""
     with producing(cluster, **{"transactional.id": None}) as producer:
         cluster.push_errors(INIT_PRODUCER_ID.key, [DISCONNECT, *RETRIABLE, _C.NOT_COORDINATOR])

@@ -100,7 +100,7 @@ def _refusal(bootstrap_servers: str, **settings: int) -> TopicUnavailableError:
     ],
     ids=["tls", "http", "ssh", "smtp", "noise"],
 )
-def test_a_bootstrap_server_that_speaks_another_protocol_is_said_to(conduct: Conduct, told: str) -> None:
+def test_a_bootstrap_server_of_another_protocol_is_reported(conduct: Conduct, told: str) -> None:
     with serving(conduct) as (host, port):
         error = _refusal(f"{host}:{port}")
 
@@ -110,14 +110,14 @@ def test_a_bootstrap_server_that_speaks_another_protocol_is_said_to(conduct: Con
 
 
 @pytest.mark.parametrize("name", [NOWHERE, f"{'n' * 64}.invalid", "no..such.invalid"])
-def test_a_bootstrap_server_whose_name_has_no_address_is_said_to(name: str) -> None:
+def test_a_bootstrap_server_without_an_address_is_reported(name: str) -> None:
     error = _refusal(f"{name}:9092", max_block_ms=20_000)  # a resolver that cannot answer now may do so later
 
     assert isinstance(error.__cause__, NameResolutionError)
     assert name in str(error)
 
 
-def test_a_bootstrap_server_that_says_nothing_is_told_with_the_time_it_was_given() -> None:
+def test_a_silent_bootstrap_server_is_reported_with_its_timeout() -> None:
     with serving(stays_silent) as (host, port):
         error = _refusal(f"{host}:{port}", max_block_ms=3 * SETUP_MS, **SETUP)
 
@@ -125,7 +125,7 @@ def test_a_bootstrap_server_that_says_nothing_is_told_with_the_time_it_was_given
     assert f"{host}:{port} did not get ready within socket.connection.setup.timeout.ms" in str(error)
 
 
-def test_a_bootstrap_server_behind_a_black_hole_is_told_with_the_time_it_was_given() -> None:
+def test_an_unreachable_bootstrap_server_is_reported_with_its_timeout() -> None:
     with _black_hole() as address:
         error = _refusal(address, max_block_ms=3 * SETUP_MS, **SETUP)
 
@@ -159,7 +159,7 @@ def test_one_good_bootstrap_server_among_bad_ones_is_enough(kafka: KafkaCluster,
     ],
     ids=["refused", "unroutable", "without a name", "web server", "black hole"],
 )
-def test_an_advertised_address_that_leads_nowhere_is_named_at_once_and_tried_to_the_end(
+def test_a_wrong_advertised_address_is_named_at_once_and_kept_retried(
     address: Callable[[], contextlib.AbstractContextManager[str]],
     cause: type[OttlaError],
     told: str,

@@ -53,7 +53,7 @@ def listed(environment: Environment) -> dict[str, str | None]:
     return {f"{entry['kind']}:{entry['name']}": entry["problem"] for entry in json.loads(said)["plugins"]}
 
 
-def test_the_core_alone_says_what_is_missing(environment: Environment) -> None:
+def test_the_core_alone_reports_the_missing_plugins(environment: Environment) -> None:
     environment.install("ottla")
 
     assert made(environment).startswith(
@@ -68,7 +68,7 @@ def test_the_core_alone_says_what_is_missing(environment: Environment) -> None:
     )
 
 
-def test_with_the_plaintext_transport_a_producer_is_made_and_codecs_say_what_they_need(
+def test_with_the_plaintext_transport_codecs_report_missing_libraries(
     environment: Environment,
 ) -> None:
     environment.install("ottla[cli]", "ottla-transport-plaintext")
@@ -85,7 +85,7 @@ def test_with_the_plaintext_transport_a_producer_is_made_and_codecs_say_what_the
     assert (new.returncode, "try: pip install ottla-testkit" in new.stderr) == (2, True)
 
 
-def test_everything_together_is_all_there(environment: Environment) -> None:
+def test_with_all_packages_everything_is_available(environment: Environment) -> None:
     environment.install(
         "ottla[cli,lz4,snappy,zstd]",
         "ottla-transport-plaintext",
@@ -110,7 +110,7 @@ def test_everything_together_is_all_there(environment: Environment) -> None:
     assert (encrypted.returncode, "try: pip install 'ottla-testkit[tls]'" in encrypted.stderr) == (1, True)
 
 
-def test_a_stranger_s_transport_works_beside_ours(environment: Environment) -> None:
+def test_a_third_party_transport_works_next_to_ours(environment: Environment) -> None:
     environment.install("ottla[cli]", "ottla-transport-plaintext", "ottla-transport-socks5-example")
 
     via = '"connection.via": "socks5"'
@@ -119,7 +119,7 @@ def test_a_stranger_s_transport_works_beside_ours(environment: Environment) -> N
     assert listed(environment)["transport:socks5"] is None
 
 
-def test_broken_plugins_say_so_and_disturb_no_other(environment: Environment, plugin: MakePlugin) -> None:
+def test_broken_plugins_are_reported_and_affect_no_other(environment: Environment, plugin: MakePlugin) -> None:
     environment.install(
         "ottla[cli]",
         "ottla-transport-plaintext",
@@ -147,9 +147,7 @@ def test_broken_plugins_say_so_and_disturb_no_other(environment: Environment, pl
 
 
 @pytest.mark.parametrize("name", ["abcdefgh-ijklmnopqr", *(["x"] if LONG else [])])
-def test_what_the_template_writes_is_a_package_like_any_other(
-    environment: Environment, tmp_path: Path, name: str
-) -> None:
+def test_a_generated_package_is_a_package_like_any_other(environment: Environment, tmp_path: Path, name: str) -> None:
     environment.install("ottla[cli]", "ottla-transport-plaintext", "ottla-testkit")
     folders = [tmp_path / "new" / kind for kind in KINDS_WITH_A_TEMPLATE]
     for kind, folder in zip(KINDS_WITH_A_TEMPLATE, folders, strict=True):

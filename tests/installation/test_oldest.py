@@ -23,7 +23,7 @@ def needed() -> Iterator[Requirement]:
             yield from map(Requirement, group)
 
 
-def test_the_oldest_that_is_tested_is_the_oldest_that_is_allowed() -> None:
+def test_the_oldest_tested_versions_are_the_oldest_allowed() -> None:
     lowest: dict[str, Version] = {}
     for one in needed():
         for bound in one.specifier:

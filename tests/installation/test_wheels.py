@@ -43,7 +43,7 @@ def modules(wheel: zipfile.ZipFile) -> list[str]:
     return [name for name in wheel.namelist() if ".dist-info/" not in name]
 
 
-def test_a_wheel_has_its_modules_and_nothing_else(package: str, wheel: zipfile.ZipFile) -> None:
+def test_a_wheel_contains_exactly_its_modules(package: str, wheel: zipfile.ZipFile) -> None:
     names = modules(wheel)
 
     assert {name.partition("/")[0] for name in names} == TOP[package]
@@ -51,18 +51,18 @@ def test_a_wheel_has_its_modules_and_nothing_else(package: str, wheel: zipfile.Z
     assert [name for name in names if "__pycache__" in name or ("/tests/" in name and "/template/" not in name)] == []
 
 
-def test_a_wheel_has_every_module_of_the_sources(package: str, wheel: zipfile.ZipFile) -> None:
+def test_a_wheel_contains_every_module_of_the_sources(package: str, wheel: zipfile.ZipFile) -> None:
     source = ROOT / "packages" / package / "src"
     wanted = {str(path.relative_to(source)) for path in source.rglob("*") if path.suffix in {".py", ".typed", ".in"}}
 
     assert wanted - set(modules(wheel)) == set()
 
 
-def test_types_are_shipped(package: str, wheel: zipfile.ZipFile) -> None:
+def test_type_information_is_shipped(package: str, wheel: zipfile.ZipFile) -> None:
     assert f"{distribution(package)}/py.typed" in wheel.namelist()
 
 
-def test_what_is_said_of_a_package_is_complete(package: str, wheel: zipfile.ZipFile) -> None:
+def test_the_metadata_of_a_package_is_complete(package: str, wheel: zipfile.ZipFile) -> None:
     [name] = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
     metadata = email.message_from_bytes(wheel.read(name))
 
@@ -73,7 +73,7 @@ def test_what_is_said_of_a_package_is_complete(package: str, wheel: zipfile.ZipF
     assert len(metadata.get_payload()) > 200
 
 
-def test_what_a_package_needs_has_a_lower_bound(package: str, wheel: zipfile.ZipFile) -> None:
+def test_every_requirement_of_a_package_has_a_lower_bound(package: str, wheel: zipfile.ZipFile) -> None:
     [name] = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
     needed = map(Requirement, email.message_from_bytes(wheel.read(name)).get_all("Requires-Dist", []))
 

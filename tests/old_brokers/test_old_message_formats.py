@@ -19,7 +19,7 @@ WAIT = 60.0
 @pytest.mark.parametrize("codec", CODECS[:-1])
 @pytest.mark.parametrize(("message_format", "magic"), [("0.9.0", 0), ("0.10.0", 1)])
 @on_brokers(since="2.8", before="3.0")
-def test_a_topic_of_an_older_format_takes_what_is_sent(
+def test_a_topic_of_an_older_format_accepts_records(
     old_kafka: KafkaCluster, make_old_topic: MakeTopic, message_format: str, magic: int, codec: str
 ) -> None:
     topic = make_old_topic(message_format_version=message_format)

@@ -34,9 +34,7 @@ def numbered(pattern: bytes | None, number: int) -> bytes | None:
 
 
 @with_each_codec
-def test_records_are_read_back_as_they_were_sent(
-    old_kafka: KafkaCluster, make_old_topic: MakeTopic, codec: str
-) -> None:
+def test_records_are_read_back_unchanged(old_kafka: KafkaCluster, make_old_topic: MakeTopic, codec: str) -> None:
     topic, sent = make_old_topic(), records(300)
 
     with Producer(
@@ -52,7 +50,7 @@ def test_records_are_read_back_as_they_were_sent(
 
 @pytest.mark.parametrize(("acks", "offsets"), [("all", [0, 1, 2]), (1, [0, 1, 2]), (0, [-1, -1, -1])])
 @on_brokers()
-def test_however_acknowledged_everything_is_there(
+def test_with_any_acks_all_records_are_there(
     old_kafka: KafkaCluster, make_old_topic: MakeTopic, acks: object, offsets: list[int]
 ) -> None:
     topic = make_old_topic()
@@ -69,7 +67,7 @@ def test_however_acknowledged_everything_is_there(
 
 
 @on_brokers()
-def test_records_go_to_the_partitions_they_name(old_kafka: KafkaCluster, make_old_topic: MakeTopic) -> None:
+def test_records_are_sent_to_their_explicit_partitions(old_kafka: KafkaCluster, make_old_topic: MakeTopic) -> None:
     topic = make_old_topic(partitions=3)
 
     with Producer(bootstrap_servers=old_kafka.bootstrap_servers, linger_ms=50) as producer:
@@ -81,7 +79,9 @@ def test_records_go_to_the_partitions_they_name(old_kafka: KafkaCluster, make_ol
 
 
 @on_brokers()
-def test_the_brokers_time_is_told_where_the_topic_wants_it(old_kafka: KafkaCluster, make_old_topic: MakeTopic) -> None:
+def test_the_log_append_time_is_reported_if_the_topic_uses_it(
+    old_kafka: KafkaCluster, make_old_topic: MakeTopic
+) -> None:
     topic = make_old_topic(message_timestamp_type="LogAppendTime")
     before = time.time_ns() // 1_000_000 - 1_000
 
@@ -94,7 +94,7 @@ def test_the_brokers_time_is_told_where_the_topic_wants_it(old_kafka: KafkaClust
 
 
 @on_brokers(since="0.11.0")
-def test_headers_arrive_where_the_broker_knows_them(old_kafka: KafkaCluster, make_old_topic: MakeTopic) -> None:
+def test_headers_arrive_if_the_broker_supports_them(old_kafka: KafkaCluster, make_old_topic: MakeTopic) -> None:
     topic = make_old_topic()
     headers = (("a", b"1"), ("a", b"2"), ("ü", None), ("empty", b""))
 
@@ -106,7 +106,7 @@ def test_headers_arrive_where_the_broker_knows_them(old_kafka: KafkaCluster, mak
 
 
 @on_brokers(before="0.11.0")
-def test_headers_are_refused_where_the_broker_has_no_place_for_them(
+def test_headers_are_refused_if_the_broker_does_not_support_them(
     old_kafka: KafkaCluster, make_old_topic: MakeTopic
 ) -> None:
     topic = make_old_topic()
@@ -123,7 +123,7 @@ def test_headers_are_refused_where_the_broker_has_no_place_for_them(
 
 
 @on_brokers(before="2.1")
-def test_zstd_is_refused_where_the_broker_does_not_know_it(old_kafka: KafkaCluster, make_old_topic: MakeTopic) -> None:
+def test_zstd_is_refused_if_the_broker_does_not_support_it(old_kafka: KafkaCluster, make_old_topic: MakeTopic) -> None:
     topic = make_old_topic()
 
     with Producer(bootstrap_servers=old_kafka.bootstrap_servers, compression_type="zstd") as producer:
@@ -136,7 +136,7 @@ def test_zstd_is_refused_where_the_broker_does_not_know_it(old_kafka: KafkaClust
 
 
 @pytest.mark.parametrize("old_kafka", VERSIONS, indirect=True)
-def test_a_broker_stores_the_newest_format_that_it_knows(old_kafka: KafkaCluster, make_old_topic: MakeTopic) -> None:
+def test_a_broker_stores_the_newest_format_that_it_supports(old_kafka: KafkaCluster, make_old_topic: MakeTopic) -> None:
     topic = make_old_topic()
 
     with Producer(bootstrap_servers=old_kafka.bootstrap_servers, compression_type="lz4") as producer:

@@ -112,7 +112,7 @@ def spark(spark_cluster: SparkCluster) -> Iterator[SparkSession]:
 
 
 @pytest.mark.parametrize("kind", ["executor", "stops", "any time"])
-def test_an_executor_that_is_killed_or_comes_late_leaves_each_batch_once(
+def test_a_killed_or_late_executor_leaves_each_batch_once(
     spark: SparkSession,
     spark_cluster: SparkCluster,
     checkpoint: Checkpoint,

@@ -58,7 +58,7 @@ def stream(kafka: KafkaCluster, spark_cluster: SparkCluster, tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(LONG, reason="the long form has all of them ten times")
-def test_a_lost_executor_and_an_overtaken_task_lose_and_double_nothing(stream: Stream) -> None:
+def test_a_lost_executor_and_an_overtaken_task_duplicate_nothing(stream: Stream) -> None:
     stream.wishes["conf"] |= SPECULATION
     stream.plan(LOSSES["an executor with what it had prepared"], SLOW["a task that is slow half-way"])
     stream.add(2)  # what the slow task begins when its batch is over is found with the next one
@@ -68,7 +68,7 @@ def test_a_lost_executor_and_an_overtaken_task_lose_and_double_nothing(stream: S
 
 
 @pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
-def test_executors_that_are_lost_with_their_shuffles_lose_and_double_nothing(stream: Stream) -> None:
+def test_executors_lost_with_their_shuffle_files_duplicate_nothing(stream: Stream) -> None:
     """The shuffle files of a lost executor are missing, so Spark runs the previous stage again, and then the tasks."""
     stream.add(1)
     stream.plan(*[*LOSSES.values()] * TIMES)
@@ -80,7 +80,7 @@ def test_executors_that_are_lost_with_their_shuffles_lose_and_double_nothing(str
 
 
 @pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
-def test_attempts_that_spark_speculates_with_are_never_seen(stream: Stream) -> None:
+def test_speculative_attempts_are_never_seen(stream: Stream) -> None:
     """A task that no other attempt overtakes fails, and the query with it."""
     stream.wishes["conf"] |= SPECULATION | {"spark.task.maxFailures": "1"}
     stream.add(1)
@@ -93,7 +93,7 @@ def test_attempts_that_spark_speculates_with_are_never_seen(stream: Stream) -> N
 
 @pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
 @pytest.mark.parametrize("when", NEXT)
-def test_an_attempt_that_writes_while_the_next_batch_is_made_is_never_seen(stream: Stream, when: str) -> None:
+def test_an_attempt_that_writes_during_the_next_batch_is_never_seen(stream: Stream, when: str) -> None:
     """Its batch is over, and what it prepares is aborted with the batch behind the next one at the latest."""
     stream.wishes["conf"] |= SPECULATION | PATIENT
     stream.add(1)
@@ -110,7 +110,7 @@ def test_an_attempt_that_writes_while_the_next_batch_is_made_is_never_seen(strea
 
 
 @pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
-def test_executors_and_drivers_that_are_killed_together_lose_and_double_nothing(stream: Stream) -> None:
+def test_executors_and_drivers_killed_together_duplicate_nothing(stream: Stream) -> None:
     luck = chance("together")
     ends = luck.sample([*ENDS.values()] * TIMES, TIMES)
     stream.plan(*ends, luck=luck)

@@ -33,7 +33,7 @@ def spark(spark_cluster: SparkCluster) -> Iterator[SparkSession]:
         yield session
 
 
-def test_many_small_micro_batches_arrive_once_and_hold_nothing(
+def test_many_small_micro_batches_arrive_once_and_keep_no_resources(
     spark: SparkSession, spark_cluster: SparkCluster, kafka: KafkaCluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     stream = NumberedStream(spark, kafka, make_topic(partitions=PARTITIONS), folder=tmp_path)
@@ -49,7 +49,7 @@ def test_many_small_micro_batches_arrive_once_and_hold_nothing(
     assert late.threads <= early.threads
 
 
-def test_a_stream_goes_on_without_loss_when_its_broker_was_away(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_stream_continues_without_loss_after_a_broker_outage(spark: SparkSession, tmp_path: Path) -> None:
     with KafkaCluster() as kafka:
         kafka.create_topic("numbers", partitions=PARTITIONS)
         stream = NumberedStream(spark, kafka, "numbers", folder=tmp_path)
@@ -63,7 +63,7 @@ def test_a_stream_goes_on_without_loss_when_its_broker_was_away(spark: SparkSess
 
 
 @pytest.mark.skipif(not LONG, reason="ten minutes; OTTLA_SOAK=1 runs it")
-def test_a_long_stream_holds_no_more_at_its_end_and_outlives_two_restarts(
+def test_a_long_stream_keeps_its_resource_usage_through_two_restarts(
     spark: SparkSession, spark_cluster: SparkCluster, tmp_path: Path
 ) -> None:
     looks: list[Held] = []

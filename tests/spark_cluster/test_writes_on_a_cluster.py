@@ -143,7 +143,7 @@ def test_nothing_is_lost_when_python_workers_are_killed_in_the_middle(
     assert arrived(kafka, topic).keys() == set(range(TASKS * ROWS))
 
 
-def test_nothing_is_lost_when_every_task_is_tried_again(spark: SparkSession, kafka: KafkaCluster, topic: str) -> None:
+def test_nothing_is_lost_when_every_task_is_retried(spark: SparkSession, kafka: KafkaCluster, topic: str) -> None:
     write(failing_once(spark, tasks=TASKS, rows=ROWS), kafka, topic)
 
     found = arrived(kafka, topic)
@@ -152,7 +152,7 @@ def test_nothing_is_lost_when_every_task_is_tried_again(spark: SparkSession, kaf
 
 
 @pytest.mark.skipif(not LONG, reason="minutes; OTTLA_SOAK=1 runs it")
-def test_a_large_write_takes_no_more_memory_than_its_buffer_and_a_little(
+def test_a_large_write_takes_little_more_memory_than_its_buffer(
     spark: SparkSession, spark_cluster: SparkCluster, kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(partitions=PARTITIONS, retention_bytes=2**28)

@@ -47,7 +47,7 @@ def exchange(credentials: Callable[[], Credentials]) -> Authenticator:
     return MskIamMechanism(credentials, region=None, clock=lambda: NOON).authenticator(HOST, 9098)
 
 
-def test_it_is_found_by_its_name_and_has_what_the_contract_asks_for() -> None:
+def test_the_plugin_is_found_by_name_and_has_the_required_attributes() -> None:
     mechanism = made(KEYS)
 
     assert mechanism.name == "AWS_MSK_IAM"
@@ -55,7 +55,7 @@ def test_it_is_found_by_its_name_and_has_what_the_contract_asks_for() -> None:
     assert isinstance(mechanism.authenticator(HOST, 9098), Authenticator)
 
 
-def test_the_first_message_is_what_aws_own_library_sends() -> None:
+def test_the_first_message_equals_that_of_the_aws_library() -> None:
     keys = Credentials(access_key="AKID", secret_key="s3cret", session_token="t0ken")
 
     message = json.loads(exchange(lambda: keys).start())
@@ -74,7 +74,7 @@ def test_the_first_message_is_what_aws_own_library_sends() -> None:
     }
 
 
-def test_credentials_are_asked_for_anew_at_each_login() -> None:
+def test_credentials_are_requested_again_at_each_login() -> None:
     numbers = iter(range(10))
     settings = {"aws.msk.credentials.provider": lambda: (f"AKID{next(numbers)}", "s3cret", "t0ken")}
     mechanism = made(settings)
@@ -115,13 +115,13 @@ def test_options_of_others_use_no_keys_of_the_environment(monkeypatch: pytest.Mo
         ({"aws.msk.region": "us-west-2"}, "localhost", "us-west-2"),
     ],
 )
-def test_the_region_is_in_the_broker_s_name_unless_it_is_given(
+def test_the_region_is_read_from_the_broker_name_unless_it_is_set(
     settings: dict[str, str], host: str, region: str
 ) -> None:
     assert said(KEYS | settings, host)["x-amz-credential"].split("/")[2] == region
 
 
-def test_a_region_that_nobody_says_is_asked_for() -> None:
+def test_a_missing_region_is_reported_as_required() -> None:
     with pytest.raises(ConnectionFailedError, match=r"aws\.msk\.region is needed: .*'localhost' does not say it"):
         made(KEYS).authenticator("localhost", 9098).start()
 
@@ -133,7 +133,7 @@ def test_a_receipt_ends_the_login() -> None:
 
 
 @pytest.mark.parametrize("answer", [b"", b"{}", b"[]", b"7", b"\xff", b"[" * 100_000, b'{"version": "2030_01_01"}'])
-def test_an_answer_that_is_no_receipt_is_refused(answer: bytes) -> None:
+def test_a_response_that_is_not_a_receipt_is_refused(answer: bytes) -> None:
     with pytest.raises(AuthenticationError, match="which is no receipt") as caught:
         made(KEYS).authenticator(HOST, 9098).challenge(answer)
 
@@ -150,7 +150,7 @@ def test_an_answer_that_is_no_receipt_is_refused(answer: bytes) -> None:
         (KEYS | {"aws.msk.session.token": b"s3cret"}, "aws.msk.session.token=[hidden]"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_what_helps(settings: dict[str, Any], words: str) -> None:
+def test_unusable_settings_are_refused_with_a_remedy(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError) as caught:
         made(settings)
 
@@ -159,14 +159,14 @@ def test_what_cannot_be_used_is_refused_with_what_helps(settings: dict[str, Any]
 
 
 @pytest.mark.parametrize("given", [None, "s3cret", ("s3cret",), ("AKID", ""), ("AKID", 7), ("a", "b", "c", "s3cret")])
-def test_a_function_that_gives_something_else_is_told_what_to_give(given: Any) -> None:
+def test_a_function_with_a_wrong_result_is_refused_with_the_right_type(given: Any) -> None:
     with pytest.raises(AuthenticationError, match="must return access key, secret key and") as caught:
         said({"aws.msk.credentials.provider": lambda: given})
 
     assert "s3cret" not in str(caught.value)
 
 
-def test_what_a_function_raises_is_attached_and_not_repeated() -> None:
+def test_an_error_of_a_function_is_the_cause_and_is_not_quoted() -> None:
     def provide() -> None:
         raise RuntimeError("s3cret")
 
@@ -176,7 +176,7 @@ def test_what_a_function_raises_is_attached_and_not_repeated() -> None:
     assert isinstance(caught.value.__cause__, RuntimeError)
 
 
-def test_the_secrets_are_declared_as_such() -> None:
+def test_the_secret_keys_are_declared_as_secrets() -> None:
     keys = Registry().plugin("authenticator", "AWS_MSK_IAM").config_keys()
 
     assert {key.name for key in keys if key.secret} == {"aws.msk.secret.access.key", "aws.msk.session.token"}

@@ -37,5 +37,5 @@ class TestWithAServer(PrometheusConformance):
         return PrometheusReporter(listen=("127.0.0.1", port))
 
 
-def test_the_plugin_says_where_its_suite_is() -> None:
+def test_the_plugin_names_its_conformance_suite() -> None:
     assert plugin.ottla_conformance == f"{PrometheusConformance.__module__}:{PrometheusConformance.__name__}"

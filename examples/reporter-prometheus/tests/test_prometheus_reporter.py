@@ -35,7 +35,7 @@ def started(reporter: Any, producer: MockProducer) -> Any:
     return reporter
 
 
-def test_prometheus_reads_the_figures_of_every_producer_over_http() -> None:
+def test_prometheus_reads_the_metrics_of_every_producer_over_http() -> None:
     [port] = free_ports(1)
     with MockProducer(client_id="one") as one, MockProducer(client_id="other") as other:
         reporters = [started(PrometheusReporter(listen=("127.0.0.1", port)), each) for each in (one, other)]
@@ -57,7 +57,7 @@ def test_prometheus_reads_the_figures_of_every_producer_over_http() -> None:
     assert "# TYPE kafka_producer_request_latency_avg gauge" in text
 
 
-def test_what_is_closed_is_offered_no_more() -> None:
+def test_a_closed_producer_is_no_longer_exported() -> None:
     [port] = free_ports(1)
     with MockProducer(client_id="gone") as producer:
         reporter = started(PrometheusReporter(listen=("127.0.0.1", port)), producer)
@@ -70,7 +70,7 @@ def test_what_is_closed_is_offered_no_more() -> None:
         assert sock.connect_ex(("127.0.0.1", port)) != 0
 
 
-def test_an_address_that_is_taken_is_an_error_and_nothing_is_offered() -> None:
+def test_an_address_in_use_is_an_error_and_nothing_is_exported() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -81,7 +81,7 @@ def test_an_address_that_is_taken_is_an_error_and_nothing_is_offered() -> None:
     assert "never" not in generate_latest(REGISTRY).decode()
 
 
-def test_names_and_labels_that_prometheus_does_not_take_are_made_ones_that_it_does() -> None:
+def test_names_and_labels_are_changed_to_those_that_prometheus_takes() -> None:
     figures = FiguresOfTheTest('a "b"\\\n')
     figures.odd = True
     reporter = PrometheusReporter()
@@ -95,7 +95,7 @@ def test_names_and_labels_that_prometheus_does_not_take_are_made_ones_that_it_do
     assert ("kafka_producer_record_send_total", frozenset({("client_id", 'a "b"\\\n')})) in samples
 
 
-def test_the_hook_makes_what_its_key_says() -> None:
+def test_the_listen_key_is_parsed_to_an_address() -> None:
     [key] = ottla_config_keys()
 
     assert key.name == LISTEN
@@ -105,7 +105,7 @@ def test_the_hook_makes_what_its_key_says() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["9404", ":9404", "localhost:", "localhost:http", "localhost:0", "localhost:65536"])
-def test_any_other_address_is_refused(wrong: str) -> None:
+def test_addresses_outside_this_machine_are_refused(wrong: str) -> None:
     [key] = ottla_config_keys()
 
     with pytest.raises(ValueError, match="write host:port, such as"):

@@ -99,7 +99,7 @@ def read(layer: TransportLayer, size: int = 100) -> bytes | None:
     return None if got is None else bytes(buffer[:got])
 
 
-def test_behind_the_proxy_bytes_go_both_ways(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_bytes_pass_through_the_proxy_in_both_directions(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
     layer = through(ours)
     negotiate(layer, theirs)
@@ -115,7 +115,7 @@ def test_behind_the_proxy_bytes_go_both_ways(pair: tuple[socket.socket, socket.s
     assert read(layer) == b""
 
 
-def test_answers_may_come_byte_by_byte(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_responses_may_arrive_byte_by_byte(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
     layer = through(ours)
     for said, answer in zip(SAID, ANSWERS, strict=True):
@@ -129,7 +129,7 @@ def test_answers_may_come_byte_by_byte(pair: tuple[socket.socket, socket.socket]
     assert layer.handshake()
 
 
-def test_what_follows_the_answer_is_left_for_the_inner_layer(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_bytes_after_the_response_are_kept_for_the_inner_layer(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
     layer = through(ours)
     theirs.sendall(b"".join(ANSWERS) + b"from the broker")
@@ -173,7 +173,7 @@ def test_a_full_socket_is_waited_for(pair: tuple[socket.socket, socket.socket]) 
     assert theirs.recv(1000) == HELLO
 
 
-def test_the_inner_transport_gets_the_same_socket_and_the_broker_s_name_only_then(
+def test_the_inner_transport_gets_the_socket_and_broker_name_afterwards(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = pair
@@ -186,7 +186,7 @@ def test_the_inner_transport_gets_the_same_socket_and_the_broker_s_name_only_the
     assert inner.opened == [(ours, "kafka", 9092)]
 
 
-def test_the_inner_layer_s_own_handshake_and_wishes_come_after_the_proxy_s(
+def test_the_inner_handshake_starts_after_that_of_the_proxy(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = pair
@@ -204,7 +204,7 @@ def test_the_inner_layer_s_own_handshake_and_wishes_come_after_the_proxy_s(
 
 
 @pytest.mark.parametrize("length", range(len(b"".join(ANSWERS))))
-def test_a_proxy_that_hangs_up_at_any_byte_is_an_error_that_says_so(
+def test_a_proxy_that_closes_at_any_byte_is_a_clear_error(
     pair: tuple[socket.socket, socket.socket], length: int
 ) -> None:
     ours, theirs = pair
@@ -218,7 +218,7 @@ def test_a_proxy_that_hangs_up_at_any_byte_is_an_error_that_says_so(
         layer.handshake()
 
 
-def test_a_reset_by_the_proxy_is_not_taken_for_the_broker_s(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_a_reset_by_the_proxy_is_not_blamed_on_the_broker(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
     layer = through(ours)
     theirs.close()
@@ -237,7 +237,7 @@ def test_a_reset_by_the_proxy_is_not_taken_for_the_broker_s(pair: tuple[socket.s
         (METHOD + WELCOME + b"\x05\x05", ConnectionFailedError, "the host refused the connection"),
     ],
 )
-def test_what_the_proxy_refuses_ends_the_connection(
+def test_a_refusal_by_the_proxy_ends_the_connection(
     pair: tuple[socket.socket, socket.socket], answers: bytes, error: type[ConnectionFailedError], said: str
 ) -> None:
     ours, theirs = pair
@@ -248,7 +248,7 @@ def test_what_the_proxy_refuses_ends_the_connection(
         layer.handshake()
 
 
-def test_no_answer_whatever_blocks_or_breaks_it() -> None:
+def test_no_response_of_any_kind_blocks_or_breaks_the_layer() -> None:
     for seed in range(300):
         ours, theirs = socket.socketpair()
         with theirs:
@@ -262,7 +262,7 @@ def test_no_answer_whatever_blocks_or_breaks_it() -> None:
             layer.close()
 
 
-def test_a_name_that_is_none_never_gets_a_layer(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_an_invalid_name_never_gets_a_layer(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, _theirs = pair
     transport = Socks5Transport([], proxy="proxy:1080", login=None, inner=PlaintextTransport())
 
@@ -271,7 +271,7 @@ def test_a_name_that_is_none_never_gets_a_layer(pair: tuple[socket.socket, socke
 
 
 @pytest.mark.parametrize("negotiated", [False, True])
-def test_closing_tells_the_peer_at_any_time_and_may_be_repeated(
+def test_close_reaches_the_peer_at_any_time_and_may_be_repeated(
     pair: tuple[socket.socket, socket.socket], negotiated: bool
 ) -> None:
     ours, theirs = pair

@@ -45,7 +45,7 @@ def destination(host: str) -> bytes:
     return said[3:]
 
 
-def test_a_proxy_without_login_is_asked_for_the_broker_at_once() -> None:
+def test_a_proxy_without_login_is_sent_the_broker_address_at_once() -> None:
     assert talk([b"\x05\x00", b"\x05\x00", b"\x00\x01\x7f", b"\x00\x00\x01\x04\x38"]) == [
         Turn(b"\x05\x01\x00", 2),
         Turn(TO_KAFKA, 2),
@@ -54,7 +54,7 @@ def test_a_proxy_without_login_is_asked_for_the_broker_at_once() -> None:
     ]
 
 
-def test_a_proxy_that_wants_the_login_gets_it() -> None:
+def test_a_proxy_that_requires_the_login_gets_it() -> None:
     assert talk([b"\x05\x02", b"\x01\x00", b"\x05\x00", b"\x00\x01\x7f", bytes(5)], login=ALICE) == [
         Turn(b"\x05\x02\x00\x02", 2),
         Turn(b"\x01\x05alice\x06secret", 2),
@@ -64,7 +64,7 @@ def test_a_proxy_that_wants_the_login_gets_it() -> None:
     ]
 
 
-def test_a_login_stays_with_us_when_the_proxy_wants_none() -> None:
+def test_the_login_is_not_sent_to_a_proxy_that_does_not_require_it() -> None:
     turns = talk([b"\x05\x00", b"\x05\x00", b"\x00\x01\x7f", bytes(5)], login=ALICE)
 
     assert not any(b"alice" in turn.say for turn in turns)
@@ -79,12 +79,12 @@ def test_a_login_stays_with_us_when_the_proxy_wants_none() -> None:
         ("2001:db8::1", bytes.fromhex("04 20010db8 00000000 00000000 00000001")),
     ],
 )
-def test_names_go_to_the_proxy_as_names_and_digits_as_addresses(host: str, sent: bytes) -> None:
+def test_host_names_are_sent_as_names_and_addresses_as_addresses(host: str, sent: bytes) -> None:
     assert destination(host) == sent + b"\x23\x84"
 
 
 @pytest.mark.parametrize("host", ["", "a..b", "x" * 64, "x." * 200 + "x"])
-def test_what_can_be_no_name_is_refused_for_good_before_a_word_is_said(host: str) -> None:
+def test_an_impossible_host_name_is_refused_before_a_byte_is_sent(host: str) -> None:
     with pytest.raises(NameResolutionError, match="cannot be the name of a host") as caught:
         next(negotiation(host, 9092, proxy="proxy:1080", login=None))
 
@@ -102,7 +102,7 @@ def test_what_can_be_no_name_is_refused_for_good_before_a_word_is_said(host: str
         pytest.param(b"\x7f\x01\x7f", 3 + 2, id="the reserved byte is ignored"),
     ],
 )
-def test_the_proxy_s_own_address_is_heard_to_its_end_and_no_further(head: bytes, rest: int) -> None:
+def test_the_bound_address_of_the_proxy_is_read_to_its_end_only(head: bytes, rest: int) -> None:
     assert talk([b"\x05\x00", b"\x05\x00", head, bytes(rest)])[-1] == Turn(b"", rest)
 
 
@@ -121,7 +121,7 @@ def test_the_proxy_s_own_address_is_heard_to_its_end_and_no_further(head: bytes,
         (255, "not in RFC 1928"),
     ],
 )
-def test_every_refusal_is_put_into_words_as_soon_as_its_code_is_there(code: int, said: str) -> None:
+def test_every_refusal_is_reported_in_words_as_soon_as_its_code_arrives(code: int, said: str) -> None:
     message = str(refusal([b"\x05\x00", bytes([5, code])]))
 
     assert message.startswith("the SOCKS5 proxy proxy:1080 does not connect us to kafka:9092: ")
@@ -136,16 +136,16 @@ def test_a_refused_login_names_the_user_and_the_keys_but_not_the_password() -> N
     assert "secret" not in message + repr(ALICE)
 
 
-def test_a_proxy_that_wants_a_login_we_do_not_have_names_the_keys() -> None:
+def test_a_proxy_that_requires_a_login_without_one_set_names_the_keys() -> None:
     assert "wants a login; set socks5.username" in str(refusal([b"\x05\xff"]))
 
 
-def test_a_proxy_that_does_not_want_the_login_we_have_is_told_from_that() -> None:
+def test_a_proxy_that_rejects_every_login_method_is_reported_as_such() -> None:
     assert "takes no login by user name and password" in str(refusal([b"\x05\xff"], login=ALICE))
 
 
 @pytest.mark.parametrize(("method", "login"), [(1, None), (2, None), (1, ALICE), (0x80, ALICE)])
-def test_a_kind_of_login_that_was_not_offered_is_not_gone_along_with(method: int, login: UserPassword | None) -> None:
+def test_a_login_method_that_was_not_offered_is_refused(method: int, login: UserPassword | None) -> None:
     error = refusal([bytes([5, method])], login=login)
 
     assert isinstance(error, ProtocolMismatchError)
@@ -163,7 +163,7 @@ def test_a_kind_of_login_that_was_not_offered_is_not_gone_along_with(method: int
         pytest.param([b"\x05\x00", b"\x04\x05"], id="a refusal"),
     ],
 )
-def test_who_answers_in_another_protocol_is_no_proxy(answers: list[bytes]) -> None:
+def test_a_response_in_another_protocol_is_reported_as_no_proxy(answers: list[bytes]) -> None:
     error = refusal(answers, login=ALICE)
 
     assert isinstance(error, ProtocolMismatchError)
@@ -173,7 +173,7 @@ def test_who_answers_in_another_protocol_is_no_proxy(answers: list[bytes]) -> No
 
 
 @pytest.mark.parametrize("kind", [0, 2, 5, 255])
-def test_a_kind_of_address_that_does_not_exist_ends_the_talk(kind: int) -> None:
+def test_an_unknown_address_type_ends_the_exchange(kind: int) -> None:
     error = refusal([b"\x05\x00", b"\x05\x00", bytes([0, kind, 1])])
 
     assert isinstance(error, ProtocolMismatchError)

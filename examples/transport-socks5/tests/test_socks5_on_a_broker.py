@@ -114,7 +114,7 @@ def test_records_arrive_through_a_proxy_with_and_without_a_login(
 
 
 @pytest.mark.kafka
-def test_the_proxy_looks_up_names_that_mean_nothing_here(
+def test_the_proxy_resolves_names_that_are_unknown_here(
     kafka: KafkaCluster, make_topic: MakeTopic, start: Callable[..., Proxy]
 ) -> None:
     topic, proxy = make_topic(), start()
@@ -129,7 +129,7 @@ def test_the_proxy_looks_up_names_that_mean_nothing_here(
 
 
 @pytest.mark.parametrize(("username", "password"), [("alice", "wrong"), ("bob", "secret")])
-def test_a_wrong_login_is_told_with_the_keys_and_without_the_password(
+def test_a_wrong_login_is_reported_with_the_keys_and_no_password(
     start: Callable[..., Proxy], username: str, password: str
 ) -> None:
     proxy = start(username="alice", password="secret")
@@ -140,13 +140,13 @@ def test_a_wrong_login_is_told_with_the_keys_and_without_the_password(
     assert proxy.asked == []
 
 
-def test_a_login_that_is_wanted_and_not_set_is_told(start: Callable[..., Proxy]) -> None:
+def test_a_required_login_that_is_not_set_is_reported(start: Callable[..., Proxy]) -> None:
     proxy = start(username="alice", password="secret")
 
     assert "wants a login; set socks5.username and socks5.password" in refusal(proxy.address)
 
 
-def test_a_broker_that_the_proxy_cannot_reach_is_told_from_a_proxy_that_we_cannot(
+def test_an_unreachable_broker_differs_from_an_unreachable_proxy(
     start: Callable[..., Proxy],
 ) -> None:
     proxy = start()
@@ -159,13 +159,13 @@ def test_a_broker_that_the_proxy_cannot_reach_is_told_from_a_proxy_that_we_canno
     assert "ECONNREFUSED" in refusal(f"127.0.0.1:{port}")
 
 
-def test_a_proxy_that_we_cannot_reach_is_told_with_its_port() -> None:
+def test_an_unreachable_proxy_is_reported_with_its_port() -> None:
     address = f"127.0.0.1:{free_ports(1)[0]}"
 
     assert address in refusal(address)
 
 
-def test_who_answers_but_is_no_proxy_is_told_without_waiting_for_the_time_to_be_up(portal: BlockingPortal) -> None:
+def test_a_server_that_is_no_proxy_is_reported_without_a_timeout(portal: BlockingPortal) -> None:
     async def answer(stream: anyio.abc.SocketStream) -> None:
         async with stream:
             await stream.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")

@@ -32,14 +32,14 @@ def made(proxy: str) -> Transport:
     return transport
 
 
-def test_it_is_found_by_the_name_that_connection_via_picks() -> None:
+def test_the_plugin_is_found_by_its_connection_via_name() -> None:
     plugin = Registry().plugin("transport", "socks5")
 
     assert plugin.distribution == "ottla-transport-socks5-example"
     assert isinstance(made("127.0.0.1:1080"), Socks5Transport)
 
 
-def test_it_has_everything_that_the_contract_asks_for() -> None:
+def test_the_plugin_has_all_attributes_of_the_contract() -> None:
     ours, theirs = socket.socketpair()
     layer = made("127.0.0.1:1080").open(ours, "kafka", 9092)
 
@@ -48,7 +48,7 @@ def test_it_has_everything_that_the_contract_asks_for() -> None:
     theirs.close()
 
 
-def test_a_proxy_is_all_that_it_needs() -> None:
+def test_the_proxy_is_the_only_required_key() -> None:
     check_config(GOOD)
     check_config(GOOD | {"socks5.username": "alice", "socks5.password": "secret"})
 
@@ -61,7 +61,7 @@ def test_a_proxy_is_all_that_it_needs() -> None:
         ("[::1]:65535", Target(socket.AF_INET6, ("::1", 65535, 0, 0))),
     ],
 )
-def test_every_broker_is_looked_for_at_the_proxy(proxy: str, target: Target) -> None:
+def test_every_broker_is_reached_through_the_proxy(proxy: str, target: Target) -> None:
     transport = made(proxy)
 
     assert transport.targets("kafka", 9092) == [target]
@@ -84,11 +84,11 @@ def test_every_broker_is_looked_for_at_the_proxy(proxy: str, target: Target) -> 
         "[::1:1",
     ],
 )
-def test_a_proxy_that_is_no_address_is_refused_with_the_form_to_write(written: str) -> None:
+def test_a_proxy_that_is_not_an_address_is_refused_with_the_right_form(written: str) -> None:
     assert "write host:port, such as proxy.example.com:1080" in problem(proxy=written)
 
 
-def test_a_proxy_must_be_named() -> None:
+def test_a_proxy_is_required() -> None:
     assert "connection.via=socks5 needs socks5.proxy, as host:port" in problem(proxy=None)
 
 
@@ -103,7 +103,7 @@ def test_the_password_is_a_secret() -> None:
 
 
 @pytest.mark.parametrize("half", [{"username": "alice"}, {"password": "secret"}])
-def test_half_a_login_is_refused(half: dict[str, str]) -> None:
+def test_a_user_without_a_password_or_the_reverse_is_refused(half: dict[str, str]) -> None:
     message = problem(**half)
 
     assert "socks5.username and socks5.password go together" in message
@@ -111,7 +111,7 @@ def test_half_a_login_is_refused(half: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("written", ["", "ä" * 128])
-def test_a_login_that_does_not_fit_into_a_byte_s_count_is_refused(written: str) -> None:
+def test_a_login_longer_than_255_bytes_is_refused(written: str) -> None:
     assert "1 to 255 bytes" in problem(username=written, password="secret")
     assert "socks5.password=[hidden]" in problem(username="alice", password=written)
 
@@ -120,6 +120,6 @@ def test_a_misspelt_key_is_refused_with_the_nearest() -> None:
     assert "socks5.username" in problem(user_name="alice")
 
 
-def test_it_is_not_to_be_had_as_a_security_protocol() -> None:
+def test_the_plugin_is_not_available_as_a_security_protocol() -> None:
     with pytest.raises(ConfigError, match=r"set connection\.via=socks5"):
         Registry().plugin("transport", "socks5").create({}, inner=None)

@@ -100,7 +100,7 @@ def refusal(path: pathlib.Path) -> str:
 
 
 @pytest.mark.kafka
-def test_records_arrive_by_way_of_the_relay(kafka: KafkaCluster, make_topic: MakeTopic, relay: Relay) -> None:
+def test_records_arrive_through_the_relay(kafka: KafkaCluster, make_topic: MakeTopic, relay: Relay) -> None:
     topic = make_topic(partitions=3)
     values = [b"%d " % number * 100 for number in range(20_000)]
 
@@ -116,7 +116,7 @@ def test_records_arrive_by_way_of_the_relay(kafka: KafkaCluster, make_topic: Mak
 
 
 @pytest.mark.kafka
-def test_a_relay_that_loses_its_connections_is_found_again(
+def test_a_relay_that_drops_its_connections_is_used_again(
     kafka: KafkaCluster, make_topic: MakeTopic, relay: Relay
 ) -> None:
     topic = make_topic()
@@ -129,11 +129,11 @@ def test_a_relay_that_loses_its_connections_is_found_again(
     assert {record.value for record in read_back(kafka.bootstrap_servers, topic)} == {b"before", b"after"}
 
 
-def test_a_relay_that_is_not_there_is_told_with_the_system_s_reason(folder: pathlib.Path) -> None:
+def test_a_missing_relay_is_reported_with_the_reason_of_the_system(folder: pathlib.Path) -> None:
     assert "ENOENT" in refusal(folder / "no-listener.sock")
 
 
-def test_a_relay_that_has_gone_and_left_its_socket_is_told_from_that(folder: pathlib.Path) -> None:
+def test_a_relay_that_left_its_socket_behind_is_reported_differently(folder: pathlib.Path) -> None:
     path = folder / "dead.sock"
     with socket.socket(socket.AF_UNIX) as sock:
         sock.bind(str(path))
@@ -141,7 +141,7 @@ def test_a_relay_that_has_gone_and_left_its_socket_is_told_from_that(folder: pat
     assert "ECONNREFUSED" in refusal(path)
 
 
-def test_a_relay_that_is_not_there_is_told_with_its_path(folder: pathlib.Path) -> None:
+def test_a_missing_relay_is_reported_with_its_path(folder: pathlib.Path) -> None:
     path = folder / "no-listener.sock"
 
     assert str(path) in refusal(path)

@@ -32,7 +32,7 @@ class NotingTransport(PlaintextTransport):
         return super().open(sock, host, port)
 
 
-def test_it_is_found_by_the_name_that_connection_via_picks() -> None:
+def test_the_plugin_is_found_by_its_connection_via_name() -> None:
     plugin = Registry().plugin("transport", "unix")
     transport = plugin.create({"unix.path": "/run/kafka.sock"}, inner=PlaintextTransport())
 
@@ -41,14 +41,14 @@ def test_it_is_found_by_the_name_that_connection_via_picks() -> None:
     assert isinstance(transport, Transport)
 
 
-def test_every_broker_is_looked_for_at_the_relay() -> None:
+def test_every_broker_is_reached_through_the_relay() -> None:
     transport = UnixTransport("/run/kafka.sock", inner=PlaintextTransport())
 
     assert transport.targets("kafka", 9092) == [Target(socket.AF_UNIX, "/run/kafka.sock")]
     assert transport.targets("another", 9093) == [Target(socket.AF_UNIX, "/run/kafka.sock")]
 
 
-def test_the_inner_transport_is_told_of_the_broker_and_not_of_the_relay() -> None:
+def test_the_inner_transport_gets_the_broker_name_not_the_relay() -> None:
     ours, theirs = socket.socketpair()
     inner = NotingTransport()
     layer = UnixTransport("/run/kafka.sock", inner=inner).open(ours, "kafka", 9092)
@@ -59,11 +59,11 @@ def test_the_inner_transport_is_told_of_the_broker_and_not_of_the_relay() -> Non
 
 
 @pytest.mark.parametrize("path", ["/run/kafka.sock", "kafka.sock", pathlib.Path("/run/kafka.sock"), "/" + "x" * 102])
-def test_a_path_is_all_that_it_needs(path: str | os.PathLike[str]) -> None:
+def test_the_path_is_the_only_required_key(path: str | os.PathLike[str]) -> None:
     check_config({**GOOD, "unix.path": path})
 
 
-def test_the_longest_path_that_is_taken_is_one_that_the_system_takes() -> None:
+def test_the_longest_path_that_is_accepted_works_with_the_system() -> None:
     with tempfile.TemporaryDirectory(prefix="ottla-") as folder, socket.socket(socket.AF_UNIX) as sock:
         path = os.path.join(folder, "x" * (MAX_PATH - len(folder) - 1))
         sock.bind(path)
@@ -73,16 +73,16 @@ def test_the_longest_path_that_is_taken_is_one_that_the_system_takes() -> None:
 
 
 @pytest.mark.parametrize("path", ["", "x" * 104, "ä" * 52, b"/run/kafka.sock", 7])
-def test_what_can_be_no_path_of_a_socket_is_refused(path: Any) -> None:
+def test_an_impossible_socket_path_is_refused(path: Any) -> None:
     with pytest.raises(ConfigError, match=r"unix\.path="):
         check_config({**GOOD, "unix.path": path})
 
 
-def test_a_path_must_be_given() -> None:
+def test_a_path_is_required() -> None:
     with pytest.raises(ConfigError, match=r"connection\.via=unix needs unix\.path"):
         check_config({**GOOD, "unix.path": None})
 
 
-def test_it_is_not_to_be_had_as_a_security_protocol() -> None:
+def test_the_plugin_is_not_available_as_a_security_protocol() -> None:
     with pytest.raises(ConfigError, match=r"set connection\.via=unix"):
         Registry().plugin("transport", "unix").create({}, inner=None)

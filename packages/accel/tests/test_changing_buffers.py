@@ -90,7 +90,7 @@ def for_the_time(attempt: Callable[[], object]) -> None:
 @pytest.mark.parametrize(("kind", "code"), OFFSETS)
 @pytest.mark.parametrize("part", ["values", "keys", "headers"])
 @pytest.mark.parametrize("changed", [(0, OUTSIDE), (-OUTSIDE, 0), (9, 3), (OUTSIDE, OUTSIDE + 9)])
-def test_offsets_that_leave_their_data_after_the_first_batch_end_with_an_error(
+def test_offsets_moved_out_of_their_data_after_a_batch_are_an_error(
     kind: Any, code: str, part: str, changed: tuple[int, int]
 ) -> None:
     buffer = bytearray(struct.pack(f"<10{code}", *range(10)))
@@ -106,7 +106,7 @@ def test_offsets_that_leave_their_data_after_the_first_batch_end_with_an_error(
 
 
 @pytest.mark.parametrize(("kind", "code"), OFFSETS)
-def test_rows_that_grow_after_the_first_batch_stay_within_what_is_allocated(kind: Any, code: str) -> None:
+def test_rows_that_grow_after_the_first_batch_stay_within_their_buffer(kind: Any, code: str) -> None:
     """Each row reads all of the data, within its bounds: far more than the rows took when they were added up."""
     data, count = bytes(range(250)) * 40, 200
     buffer = bytearray(struct.pack(f"<{count + 1}{code}", *range(count + 1)))
@@ -127,7 +127,7 @@ def test_rows_that_grow_after_the_first_batch_stay_within_what_is_allocated(kind
             next(cuts)
 
 
-def test_partitions_and_times_are_those_of_the_beginning() -> None:
+def test_partitions_and_timestamps_are_those_at_the_start() -> None:
     partitions, times = (bytearray(struct.pack(f"<9{code}", *range(9))) for code in "iq")
     rows = TableRows(
         count=9,
@@ -172,7 +172,7 @@ def written(columns: dict[str, Any], change: Callable[[], object]) -> list[dict[
 
 
 @pytest.mark.parametrize("changed", [(0, OUTSIDE), (-9, 1), (3, 1), (0, 2**31 - 1)])
-def test_texts_of_json_whose_offsets_leave_their_data_end_with_an_error(changed: tuple[int, int]) -> None:
+def test_json_texts_with_offsets_outside_of_their_data_are_an_error(changed: tuple[int, int]) -> None:
     buffer = bytearray(struct.pack("<4i", 0, 1, 2, 3))
     column = pa.Array.from_buffers(pa.string(), 3, [None, pa.py_buffer(buffer), pa.py_buffer(b"abc")])
 
@@ -180,7 +180,7 @@ def test_texts_of_json_whose_offsets_leave_their_data_end_with_an_error(changed:
         written({"c": column}, lambda: struct.pack_into("<2i", buffer, 4, *changed))
 
 
-def test_texts_of_json_that_grow_while_they_are_read_find_room() -> None:
+def test_json_texts_that_grow_while_they_are_read_fit() -> None:
     data = b"\x01" * 5_000
     buffer = bytearray(struct.pack("<3i", 0, 1, 2))
     column = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(buffer), pa.py_buffer(data)])
@@ -192,7 +192,7 @@ def test_texts_of_json_that_grow_while_they_are_read_find_room() -> None:
 
 @pytest.mark.parametrize("wild", [2**63 - 1, -(2**63), 9_000_000_000_000_000_000, -9_000_000_000_000_000_000])
 @pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "UTC")])
-def test_times_that_change_while_they_are_read_keep_years_of_four_digits(kind: Any, wild: int) -> None:
+def test_timestamps_changed_while_they_are_read_keep_4_digit_years(kind: Any, wild: int) -> None:
     buffer = bytearray(8)
     column = pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(buffer)])
 
@@ -203,7 +203,7 @@ def test_times_that_change_while_they_are_read_keep_years_of_four_digits(kind: A
 
 
 @pytest.mark.parametrize(("wild", "day"), [(2**31 - 1, "9999-12-31"), (-(2**31), "1000-01-01")])
-def test_days_that_change_while_they_are_read_keep_years_of_four_digits(wild: int, day: str) -> None:
+def test_dates_changed_while_they_are_read_keep_4_digit_years(wild: int, day: str) -> None:
     buffer = bytearray(4)
     column = pa.Array.from_buffers(pa.date32(), 1, [None, pa.py_buffer(buffer)])
 
@@ -213,7 +213,7 @@ def test_days_that_change_while_they_are_read_keep_years_of_four_digits(wild: in
 
 
 @pytest.mark.parametrize("wild", [float("nan"), 1e300, -1e300, 5e-324])
-def test_decimals_are_those_of_when_they_were_measured(wild: float) -> None:
+def test_decimals_are_written_as_they_were_measured(wild: float) -> None:
     buffer = bytearray(struct.pack("<d", 1.25))
     column = pa.Array.from_buffers(pa.float64(), 1, [None, pa.py_buffer(buffer)])
 
@@ -223,7 +223,7 @@ def test_decimals_are_those_of_when_they_were_measured(wild: float) -> None:
 
 
 @pytest.mark.parametrize("kind", ["int8", "int16", "int32", "int64", "bool_", "date32"])
-def test_numbers_at_odd_addresses_are_read(kind: str) -> None:
+def test_numbers_at_unaligned_addresses_are_read(kind: str) -> None:
     """A buffer may begin anywhere."""
     column = pa.array([1, 0], pa.int8()).cast(getattr(pa, kind)() if kind != "date32" else pa.int32())
     memory = b"\0" + column.buffers()[1].to_pybytes()
@@ -233,7 +233,7 @@ def test_numbers_at_odd_addresses_are_read(kind: str) -> None:
 
 
 @pytest.mark.parametrize("made", [pa.array(["a"] * 3), pa.array(["a", "b"], pa.large_string()), pa.array([1, 2])])
-def test_texts_that_are_none_or_too_many_are_refused(made: Any) -> None:
+def test_too_many_texts_or_none_are_refused(made: Any) -> None:
     with pytest.raises(TypeError, match="2 texts are needed"):
         objects(["c"], [pa.array([0.5, 1], pa.float32())], count=2, text=lambda _column: (made, '"'))
 
@@ -259,7 +259,7 @@ def column_over(buffer: bytearray | mmap.mmap, kind: Any = None) -> Any:
 
 
 @pytest.mark.timeout(SECONDS + 300)
-def test_rows_whose_offsets_are_changed_by_a_thread_are_batches_or_an_error() -> None:
+def test_rows_whose_offsets_a_thread_changes_are_batches_or_an_error() -> None:
     """`ac2`, against the compiled reader alone."""
     buffer = bytearray(STEADY)
     rows = [
@@ -279,7 +279,7 @@ def test_rows_whose_offsets_are_changed_by_a_thread_are_batches_or_an_error() ->
 
 @pytest.mark.timeout(SECONDS + 300)
 @pytest.mark.parametrize("encoder", ["native", "python"])
-def test_a_table_whose_offsets_are_changed_by_a_thread_is_sealed_whole_or_refused(encoder: str) -> None:
+def test_a_table_whose_offsets_a_thread_changes_is_sealed_or_refused(encoder: str) -> None:
     """`ac2` and `ac2p`, on the way that tables go."""
     buffer = bytearray(STEADY)
     table = pa.RecordBatch.from_arrays([column_over(buffer), column_over(buffer)], ["value", "key"])
@@ -316,9 +316,7 @@ with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
 
 @pytest.mark.timeout(SECONDS + 300)
 @pytest.mark.parametrize("encoder", ["native", "python"])
-def test_a_table_in_a_file_that_another_process_writes_to_is_sealed_whole_or_refused(
-    encoder: str, tmp_path: Path
-) -> None:
+def test_a_table_in_a_file_that_a_process_writes_is_sealed_or_refused(encoder: str, tmp_path: Path) -> None:
     path = tmp_path / "offsets"
     path.write_bytes(STEADY + STEADY + wild("outside"))
     with path.open("rb") as file:
@@ -350,7 +348,7 @@ def test_a_table_in_a_file_that_another_process_writes_to_is_sealed_whole_or_ref
 
 
 @pytest.mark.timeout(SECONDS + 300)
-def test_times_in_json_that_are_changed_by_a_thread_are_times() -> None:
+def test_json_timestamps_that_a_thread_changes_stay_timestamps() -> None:
     """`ac4`."""
     count = 20_000
     buffer = bytearray(8 * count)
@@ -370,7 +368,7 @@ def test_times_in_json_that_are_changed_by_a_thread_are_times() -> None:
 
 
 @pytest.mark.timeout(SECONDS + 300)
-def test_texts_in_json_that_are_changed_by_a_thread_are_whole_or_an_error() -> None:
+def test_json_texts_that_a_thread_changes_are_whole_or_an_error() -> None:
     buffer = bytearray(STEADY)
     column = column_over(buffer, pa.string())
 

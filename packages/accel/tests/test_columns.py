@@ -72,13 +72,13 @@ def test_the_same_records_make_the_same_bytes_and_facts(rows: list[Row]) -> None
 
 @given(rows=rows.map(lambda rows: [(key, value, [], timestamp) for key, value, _headers, timestamp in rows]))
 @pytest.mark.parametrize("magic", [0, 1])
-def test_formats_before_v2_are_the_same_as_well(magic: int, rows: list[Row]) -> None:
+def test_formats_before_v2_make_the_same_bytes(magic: int, rows: list[Row]) -> None:
     native, objects = filled(NativeColumns(PLENTY), rows), filled(ObjectColumns(PLENTY), rows)
 
     assert content(native, magic) == content(objects, magic)
 
 
-def test_an_old_format_refuses_headers_and_the_records_stay() -> None:
+def test_an_older_format_refuses_headers_and_the_records_remain() -> None:
     columns = filled(NativeColumns(PLENTY), [(None, b"a", [], NOW), (b"k", b"b", [("h", None)], NOW)])
 
     with pytest.raises(UnsupportedVersionError, match="header"):
@@ -90,7 +90,7 @@ def test_an_old_format_refuses_headers_and_the_records_stay() -> None:
 
 
 @given(rows=rows, data=st.data())
-def test_records_move_to_other_columns_as_they_are(rows: list[Row], data: st.DataObject) -> None:
+def test_records_move_to_other_columns_unchanged(rows: list[Row], data: st.DataObject) -> None:
     chosen = sorted(data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=60)))
     native, objects = NativeColumns(PLENTY), ObjectColumns(PLENTY)
 
@@ -101,7 +101,7 @@ def test_records_move_to_other_columns_as_they_are(rows: list[Row], data: st.Dat
 
 
 @given(rows=rows, limit=st.integers(0, 3000))
-def test_memory_stays_within_what_is_allowed_and_the_size_is_exact(rows: list[Row], limit: int) -> None:
+def test_memory_stays_within_its_limit_and_the_size_is_exact(rows: list[Row], limit: int) -> None:
     columns = NativeColumns(limit)
 
     placed = [columns.append(*row) for row in rows]
@@ -113,7 +113,7 @@ def test_memory_stays_within_what_is_allowed_and_the_size_is_exact(rows: list[Ro
     assert memory == size + count * FACT_SIZE
 
 
-def test_what_is_allowed_later_makes_room() -> None:
+def test_a_larger_limit_allows_more_records() -> None:
     columns = NativeColumns(0)
     row: Row = (None, bytes(100), [], NOW)
     columns.append(*row)
@@ -124,7 +124,7 @@ def test_what_is_allowed_later_makes_room() -> None:
     assert (columns.append(*row), columns.append(*row)) == (1, None)
 
 
-def test_records_move_only_as_far_as_there_is_room() -> None:
+def test_records_move_only_while_they_fit() -> None:
     run = filled(NativeColumns(PLENTY), [(b"k", bytes(100), [], NOW)] * 10)
     columns = NativeColumns(350)
 
@@ -134,7 +134,7 @@ def test_records_move_only_as_far_as_there_is_room() -> None:
 
 
 @pytest.mark.parametrize("how", ["close", "release", "encode"])
-def test_closed_columns_take_nothing_whatever_is_allowed(how: str) -> None:
+def test_closed_columns_take_nothing_whatever_the_limit(how: str) -> None:
     columns = filled(NativeColumns(PLENTY), [(None, b"a", [], NOW)])
 
     columns.encode(2) if how == "encode" else getattr(columns, how)()
@@ -163,7 +163,7 @@ def test_a_time_too_far_from_the_first_needs_another_batch() -> None:
 
 
 @pytest.mark.parametrize(("key", "value"), [("text", b"v"), (b"k", "text"), (b"k", bytearray(b"v")), (1, b"v")])
-def test_other_types_than_bytes_are_refused_and_leave_nothing(key: object, value: object) -> None:
+def test_types_other_than_bytes_are_refused_and_leave_nothing_behind(key: object, value: object) -> None:
     columns = NativeColumns(PLENTY)
 
     with pytest.raises(TypeError):
@@ -172,7 +172,7 @@ def test_other_types_than_bytes_are_refused_and_leave_nothing(key: object, value
     assert (len(columns), columns.size_estimate()) == (0, 0)
 
 
-def test_the_section_outlives_its_columns_and_cannot_be_written() -> None:
+def test_the_section_outlives_its_columns_and_is_read_only() -> None:
     columns = filled(NativeColumns(PLENTY), [(b"k", b"value", [], NOW)] * 100)
     expected = content(filled(ObjectColumns(PLENTY), [(b"k", b"value", [], NOW)] * 100))[1]
     [section] = columns.encode(2).chunks
@@ -206,7 +206,7 @@ def named(name: str) -> RecordCallback:
 
 
 @pytest.mark.parametrize("kind", [NativeColumns, ObjectColumns])
-def test_a_callback_is_kept_with_its_record_and_not_without(kind: type[NativeColumns | ObjectColumns]) -> None:
+def test_a_callback_is_kept_only_with_its_record(kind: type[NativeColumns | ObjectColumns]) -> None:
     columns = kind(PLENTY)
     assert columns.put(None, b"v", (), NOW, named("first")) == 0
     assert columns.put(None, b"v", (), NOW, None) == 1
@@ -223,7 +223,7 @@ def test_a_callback_is_kept_with_its_record_and_not_without(kind: type[NativeCol
 
 
 @pytest.mark.parametrize("kind", [NativeColumns, ObjectColumns])
-def test_callbacks_that_were_added_come_behind_those_of_the_same_record(
+def test_added_callbacks_come_after_those_of_the_same_record(
     kind: type[NativeColumns | ObjectColumns],
 ) -> None:
     columns = kind(PLENTY)
@@ -252,7 +252,7 @@ class Interrupted(Sequence[int]):
 
 
 @pytest.mark.parametrize("kind", [NativeColumns, ObjectColumns])
-def test_records_that_move_to_a_batch_stay_together_whoever_sends_to_it_meanwhile(
+def test_records_moved_to_a_batch_stay_together_under_concurrent_sends(
     kind: type[NativeColumns | ObjectColumns],
 ) -> None:
     """Deliveries get the offset of the first record, and count from there."""
@@ -278,7 +278,7 @@ def test_records_that_move_to_a_batch_stay_together_whoever_sends_to_it_meanwhil
     assert placed == [4]
 
 
-def test_a_part_that_is_refused_leaves_no_callback() -> None:
+def test_a_refused_record_leaves_no_callback() -> None:
     columns = NativeColumns(PLENTY)
     with pytest.raises(TypeError, match="bytes or None are appended, not str"):
         columns.put(None, "text", (), NOW, named("refused"))  # type: ignore[arg-type]
@@ -287,7 +287,7 @@ def test_a_part_that_is_refused_leaves_no_callback() -> None:
     assert names(columns) == []
 
 
-def test_a_record_without_a_time_has_that_of_now() -> None:
+def test_a_record_without_a_timestamp_gets_the_current_time() -> None:
     columns = NativeColumns(PLENTY)
     before = time_ns() // 1_000_000
     columns.put(None, b"v", (), None, None)
@@ -295,7 +295,7 @@ def test_a_record_without_a_time_has_that_of_now() -> None:
     assert before <= columns.facts().timestamps_ms[0] <= time_ns() // 1_000_000
 
 
-def test_a_batch_holds_few_objects_that_the_collector_has_to_look_at() -> None:
+def test_a_batch_holds_few_objects_that_the_garbage_collector_visits() -> None:
     """Thousands of partitions have as many batches, which it goes through again and again."""
     gc.collect()
     gc.disable()
@@ -311,7 +311,7 @@ def test_a_batch_holds_few_objects_that_the_collector_has_to_look_at() -> None:
     assert made <= 4 * len(batches) + 1, "a batch, its columns, their `put` and a lock"
 
 
-def test_the_encoder_takes_records_of_send_and_nothing_else() -> None:
+def test_the_encoder_takes_only_records_of_send() -> None:
     encoder = ottla_encoder()
 
     assert isinstance(encoder, NativeEncoder)

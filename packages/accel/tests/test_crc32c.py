@@ -59,7 +59,7 @@ def test_large_data_has_the_checksum_of_the_other_package(ours: Checksum, size: 
 
 @both
 @given(parts=st.lists(st.binary(max_size=900), max_size=5))
-def test_parts_one_after_the_other_have_the_checksum_of_the_whole(ours: Checksum, parts: list[bytes]) -> None:
+def test_a_checksum_continued_over_parts_is_that_of_the_whole(ours: Checksum, parts: list[bytes]) -> None:
     found = 0
     for part in parts:
         found = ours(part, found)
@@ -68,7 +68,7 @@ def test_parts_one_after_the_other_have_the_checksum_of_the_whole(ours: Checksum
 
 
 @both
-def test_anything_with_bytes_in_a_row_is_read(ours: Checksum) -> None:
+def test_any_contiguous_buffer_is_read(ours: Checksum) -> None:
     assert ours(bytearray(b"123456789")) == ours(memoryview(b"123456789")) == 0xE3069283
     assert ours(memoryview(b"-123456789-")[1:-1]) == 0xE3069283
 
@@ -84,7 +84,7 @@ def test_anything_with_bytes_in_a_row_is_read(ours: Checksum) -> None:
         ((b"", 2**32), OverflowError),
     ],
 )
-def test_what_is_no_bytes_or_no_checksum_is_refused(
+def test_wrong_types_of_data_and_checksums_are_refused(
     ours: Checksum, arguments: tuple[object, ...], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
@@ -92,7 +92,7 @@ def test_what_is_no_bytes_or_no_checksum_is_refused(
 
 
 @both
-def test_data_that_changes_while_it_is_read_is_only_read(ours: Checksum) -> None:
+def test_data_that_changes_while_it_is_read_is_not_written_to(ours: Checksum) -> None:
     data = bytearray(2_000_000)
     stop = threading.Event()
 
@@ -109,9 +109,9 @@ def test_data_that_changes_while_it_is_read_is_only_read(ours: Checksum) -> None
         attacker.join()
 
 
-def test_the_instruction_is_used_where_the_other_package_uses_it() -> None:
+def test_the_cpu_instruction_is_used_where_the_other_package_uses_it() -> None:
     assert hardware_based == bool(other.hardware_based)
 
 
-def test_the_core_takes_it_where_it_is_installed() -> None:
+def test_the_core_uses_the_package_if_it_is_installed() -> None:
     assert checksum.crc32c is crc32c

@@ -56,7 +56,7 @@ def test_whole_numbers_are_their_digits(bits: int, data: st.DataObject) -> None:
 @example([(1, 7), (1, 0)], 0)
 @example([(10**10, 0)], 0)
 @example([(-123_456_789_012_345, 15)], 0)
-def test_decimals_that_are_written_are_those_of_pyarrow(drawn: list[tuple[int, int] | None], start: int) -> None:
+def test_written_decimals_equal_those_of_pyarrow(drawn: list[tuple[int, int] | None], start: int) -> None:
     numbers = [None if each is None else each[0] / 10 ** each[1] for each in drawn]
     column = pa.array(numbers, pa.float64())[start % (len(numbers) + 1) :]
     asked = []
@@ -73,7 +73,7 @@ def test_decimals_that_are_written_are_those_of_pyarrow(drawn: list[tuple[int, i
 
 
 @given(st.lists(st.floats(), min_size=1, max_size=5))
-def test_any_number_is_written_as_pyarrow_does_or_is_asked_for(numbers: list[float]) -> None:
+def test_a_number_is_written_as_by_pyarrow_or_left_to_the_core(numbers: list[float]) -> None:
     column = pa.array(numbers, pa.float64())
     found = written(["c"], [column], text=lambda other: (other.cast(pa.string()), ""))
 
@@ -81,7 +81,7 @@ def test_any_number_is_written_as_pyarrow_does_or_is_asked_for(numbers: list[flo
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, -0.0, 1 / 3, 1e10, 9.9e-7, 5e-324])
-def test_a_column_is_asked_for_whole_where_one_number_is_not_short(number: float) -> None:
+def test_a_column_with_one_long_number_is_left_to_the_core_as_a_whole(number: float) -> None:
     asked: list[Any] = []
 
     def text(column: Any) -> tuple[Any, str]:
@@ -93,13 +93,13 @@ def test_a_column_is_asked_for_whole_where_one_number_is_not_short(number: float
 
 
 @given(st.lists(st.none() | st.text(), max_size=20), st.integers(0))
-def test_text_reads_as_it_was(texts: list[str | None], start: int) -> None:
+def test_text_is_read_back_unchanged(texts: list[str | None], start: int) -> None:
     column = pa.array(texts, pa.string())[start % (len(texts) + 1) :]
 
     assert [None if each is None else json.loads(each) for each in cells(column)] == column.to_pylist()
 
 
-def test_what_json_cannot_hold_is_escaped_and_nothing_else() -> None:
+def test_only_characters_that_json_cannot_hold_are_escaped() -> None:
     said = [json.dumps(chr(code), ensure_ascii=False) for code in range(0x20)]
     column = pa.array([chr(code) for code in range(0x20)] + ['"\\/\x7f\u2028ü'])
 
@@ -107,7 +107,7 @@ def test_what_json_cannot_hold_is_escaped_and_nothing_else() -> None:
 
 
 @given(st.lists(st.none() | st.booleans(), max_size=40), st.integers(0))
-def test_truth_is_read_bit_by_bit(truths: list[bool | None], start: int) -> None:
+def test_booleans_are_read_bit_by_bit(truths: list[bool | None], start: int) -> None:
     column = pa.array(truths, pa.bool_())[start % (len(truths) + 1) :]
 
     assert cells(column) == [None if each is None else json.dumps(each) for each in column.to_pylist()]
@@ -115,13 +115,13 @@ def test_truth_is_read_bit_by_bit(truths: list[bool | None], start: int) -> None
 
 @given(st.lists(st.none() | st.dates(date(1000, 1, 1)), max_size=20))
 @example([date(2000, 2, 29), date(1900, 2, 28), date(1900, 3, 1), date(1999, 12, 31), date(1000, 1, 1), date.max])
-def test_days_are_those_of_the_calendar(days: list[date | None]) -> None:
+def test_dates_are_those_of_the_calendar(days: list[date | None]) -> None:
     assert cells(pa.array(days, pa.date32())) == [None if day is None else f'"{day.isoformat()}"' for day in days]
 
 
 @given(st.lists(st.none() | st.datetimes(datetime(1000, 1, 1)), max_size=20))
 @example([datetime(1969, 12, 31, 23, 59, 59, 999_999), datetime(1970, 1, 1), datetime.max])
-def test_times_are_cut_to_milliseconds_and_have_their_zone(times: list[datetime | None]) -> None:
+def test_times_are_truncated_to_milliseconds_and_have_their_zone(times: list[datetime | None]) -> None:
     texts = [None if each is None else each.isoformat(timespec="milliseconds") for each in times]
 
     assert cells(pa.array(times, pa.timestamp("us"))) == [each and f'"{each}"' for each in texts]
@@ -143,24 +143,24 @@ def test_times_are_cut_to_milliseconds_and_have_their_zone(times: list[datetime 
     ],
     ids=lambda column: str(column.type),
 )
-def test_what_is_not_known_is_asked_for(column: Any) -> None:
+def test_columns_of_unknown_types_are_converted_by_the_core(column: Any) -> None:
     found = written(["n", "c"], [pa.array([1, 2]), column], text=lambda _: (pa.array(["x", None]), '"'))
 
     assert found == ['{"n":1,"c":"x"}', '{"n":2}']
 
 
-def test_what_was_asked_for_stands_as_it_is_where_it_wants_no_quotes() -> None:
+def test_text_from_the_core_is_inserted_unquoted_when_requested() -> None:
     column = pa.array([[0], [1]])
 
     assert written(["c"], [column], text=lambda _: (pa.array(["[0]", "[1]"]), "")) == ['{"c":[0]}', '{"c":[1]}']
 
 
-def test_names_are_json_too() -> None:
+def test_names_are_escaped_as_json() -> None:
     assert written(['"\n', "ü"], [pa.array([1]), pa.array([2])]) == ['{"\\"\\n":1,"ü":2}']
 
 
 @given(count=st.integers(0, 30), size=st.integers(0, 3000))
-def test_there_is_room_however_long_the_rows_are(count: int, size: int) -> None:
+def test_rows_of_any_length_fit(count: int, size: int) -> None:
     long = pa.array(["\x01" * size] * count, pa.string())
     true = pa.array([True] * count, pa.bool_())
     row = json.dumps({"a": "\x01" * size, "c": True}, separators=(",", ":"))
@@ -168,6 +168,6 @@ def test_there_is_room_however_long_the_rows_are(count: int, size: int) -> None:
     assert written(["a", "b", "c"], [long, pa.nulls(count), true]) == [row] * count
 
 
-def test_columns_of_other_lengths_are_refused() -> None:
+def test_columns_of_different_lengths_are_refused() -> None:
     with pytest.raises(ValueError, match="a column of 1 rows where there are 2"):
         objects(["a", "b"], [pa.array([1, 2]), pa.array([1])], count=2, text=refuse)

@@ -87,7 +87,7 @@ calls = st.lists(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(calls=calls)
-def test_every_call_comes_to_what_it_comes_to_in_python(calls: list[dict[str, Any]]) -> None:
+def test_every_call_has_the_same_result_as_in_python(calls: list[dict[str, Any]]) -> None:
     seen = {}
     for encoder in ("python", "native"):
         with simulated(1, 2, 1, config={"record.encoder": encoder}, max_block_ms=0) as world:
@@ -121,7 +121,7 @@ def _place(delivery: Delivery, call: dict[str, Any]) -> object:
     )
 
 
-def test_a_delivery_is_the_cores_own() -> None:
+def test_a_delivery_is_the_one_of_the_core() -> None:
     with native(1) as world:
         first, second = (world.producer.send("t", value, partition=0) for value in (b"a", b"b"))
         assert (type(second), second.done()) == (Delivery, False)
@@ -156,7 +156,7 @@ def test_send_in_c_has_the_parameters_of_send_in_python(file: str) -> None:
     ] == [(each.name, each.kind, each.default) for each in expected]
 
 
-def test_callbacks_run_in_order_with_what_the_log_holds() -> None:
+def test_callbacks_run_in_order_with_the_offsets_of_the_log() -> None:
     told: list[tuple[int, RecordMetadata | None, OttlaError | None]] = []
 
     def tell(number: int) -> OnDelivery:
@@ -180,7 +180,7 @@ def test_callbacks_run_in_order_with_what_the_log_holds() -> None:
 
 
 @pytest.mark.parametrize("acknowledged", [True, False])
-def test_callbacks_that_come_later_run_in_the_order_of_their_records(acknowledged: bool) -> None:
+def test_callbacks_added_later_run_in_the_order_of_their_records(acknowledged: bool) -> None:
     """However they were given: with the first record of a batch, with a later one, or to a delivery."""
     told: list[tuple[int, str, bool]] = []
 
@@ -206,7 +206,7 @@ def test_callbacks_that_come_later_run_in_the_order_of_their_records(acknowledge
     assert {ok for _number, _how, ok in told} == {acknowledged}
 
 
-def test_metadata_that_a_callback_keeps_stays_what_it_was() -> None:
+def test_metadata_that_a_callback_keeps_does_not_change() -> None:
     kept: list[RecordMetadata] = []
     hashes: list[int] = []
 
@@ -237,7 +237,7 @@ def test_metadata_that_a_callback_keeps_stays_what_it_was() -> None:
     assert hashes == list(map(hash, told))
 
 
-def test_callbacks_make_no_work_for_the_collector() -> None:
+def test_callbacks_add_no_work_for_the_garbage_collector() -> None:
     told: list[int] = []
     counts: list[int] = []
 
@@ -258,7 +258,7 @@ def test_callbacks_make_no_work_for_the_collector() -> None:
     assert counts[-1] - counts[0] < 100, "an object for each callback"
 
 
-def test_a_callback_that_raises_is_logged_and_stops_none(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_callback_that_raises_is_logged_and_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
     told: list[int] = []
 
     def fails(_delivery: object) -> None:
@@ -287,7 +287,7 @@ def test_callbacks_of_records_that_failed_get_their_error() -> None:
     assert [(metadata, type(error)) for metadata, error in told] == [(None, DeliveryError)] * 2
 
 
-def test_a_closed_producer_refuses() -> None:
+def test_a_closed_producer_refuses_records() -> None:
     with native(1) as world:
         world.producer.send("t", b"a")
         world.settle()
@@ -313,7 +313,7 @@ def test_a_dropped_producer_is_not_kept_alive_by_its_send() -> None:
         world.producer = Producer({"bootstrap.servers": "127.0.0.1:1"})  # for the context's end
 
 
-def test_a_send_of_ones_own_is_asked_for_every_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_overridden_send_is_called_for_every_record(monkeypatch: pytest.MonkeyPatch) -> None:
     class Marking(simulated_producer.SimulatedProducer):
         def send(self, topic: str, value: Any = None, key: Any = None, **options: Any) -> Delivery:
             return super().send(topic, b"marked " + value, key, **options)
@@ -328,7 +328,7 @@ def test_a_send_of_ones_own_is_asked_for_every_record(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.rule("producer.send.interceptors", "producer.send.interceptors.outcomes")
-def test_interceptors_stand_before_it_and_are_told_by_it() -> None:
+def test_interceptors_run_before_send_and_get_its_results() -> None:
     class Marking:
         def __init__(self) -> None:
             self.told: list[tuple[int, bool]] = []
@@ -359,7 +359,7 @@ def test_interceptors_stand_before_it_and_are_told_by_it() -> None:
     assert [(metadata.offset, error) for metadata, error in called] == [(0, None), (1, None), (2, None)]
 
 
-def test_a_partitioner_that_looks_at_many_keys_at_once_is_dealt_to() -> None:
+def test_a_partitioner_of_many_keys_at_once_is_used() -> None:
     class Last:
         def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
             return 0
@@ -376,7 +376,7 @@ def test_a_partitioner_that_looks_at_many_keys_at_once_is_dealt_to() -> None:
         assert world.log() == [b"first", b"second", b"third"]
 
 
-def test_serializers_go_before_the_quick_way() -> None:
+def test_serializers_run_before_the_fast_path() -> None:
     with simulated(1, config={"record.encoder": "native", "value.serializer": str.encode}) as world:
         world.producer.send("t", "text")
         world.settle()
@@ -384,7 +384,7 @@ def test_serializers_go_before_the_quick_way() -> None:
         assert world.log() == [b"text"]
 
 
-def test_keys_are_ignored_where_that_is_asked_for() -> None:
+def test_keys_are_ignored_if_the_configuration_says_so() -> None:
     with native(1, 1, partitioner_ignore_keys="true") as world:
         for number in range(20):
             world.producer.send("t", b"v", key=b"%d" % number)
@@ -393,7 +393,7 @@ def test_keys_are_ignored_where_that_is_asked_for() -> None:
         assert sorted(len(world.log(partition)) for partition in (0, 1)) == [0, 20]  # one stay
 
 
-def test_nothing_is_left_behind_by_many_calls() -> None:
+def test_many_calls_leave_nothing_behind() -> None:
     value, key, header = b"value", b"key", ("name", b"content")
     callback = lambda *_: None  # noqa: E731 - one whose references can be counted
 
@@ -414,7 +414,7 @@ def test_nothing_is_left_behind_by_many_calls() -> None:
         assert [sys.getrefcount(thing) for thing in (value, key, header, callback)] == before
 
 
-def test_many_threads_lose_and_double_nothing_while_the_collector_runs_all_the_time() -> None:
+def test_threads_lose_and_duplicate_nothing_while_garbage_is_collected() -> None:
     threshold = gc.get_threshold()
     told: list[bytes] = []
     with native(1, 1, 1, batch_size=500) as world:
@@ -452,7 +452,7 @@ def test_many_threads_lose_and_double_nothing_while_the_collector_runs_all_the_t
 
 
 @pytest.mark.parametrize("record", [{"partition": 0}, {}, {"key": b"k"}], ids=["partition", "sticky", "key"])
-def test_a_record_that_nobody_waits_for_is_logged_as_lost_at_once(
+def test_a_failed_record_without_a_reader_is_logged_as_lost_at_once(
     record: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     with native(1, 1) as world:
@@ -469,7 +469,7 @@ def test_a_record_that_nobody_waits_for_is_logged_as_lost_at_once(
             world.producer.close()
 
 
-def test_a_delivery_that_is_dropped_unread_is_logged_then(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_dropped_delivery_with_an_unread_error_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with native(1) as world:
         world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         delivery = world.producer.send("t", b"a")

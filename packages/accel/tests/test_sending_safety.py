@@ -35,7 +35,7 @@ def columns_of(delivery: Delivery) -> NativeColumns:
 
 # The collector, too, may be the one that gets none, and then says so.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_record_without_a_delivery_is_none_wherever_memory_runs_out() -> None:
+def test_a_failed_allocation_never_leaves_a_half_appended_record() -> None:
     """Each allocation fails once; callbacks run for exactly the records that were sent, each for its own."""
     testcapi = pytest.importorskip("_testcapi")
     header = [("name", b"content")]
@@ -69,7 +69,7 @@ def test_a_record_without_a_delivery_is_none_wherever_memory_runs_out() -> None:
         assert told == sent
 
 
-def test_what_large_headers_took_is_given_back() -> None:
+def test_memory_of_large_headers_is_returned() -> None:
     with native(1) as world:
         world.producer.send("t", bytes(501_000))  # whose memory is kept for the next batch
         world.settle()
@@ -90,7 +90,7 @@ def test_what_large_headers_took_is_given_back() -> None:
 # The collector
 
 
-def test_callbacks_that_nobody_can_reach_any_more_are_collected() -> None:
+def test_callbacks_in_unreachable_cycles_are_collected() -> None:
     def callback(*_: object) -> None:
         """Waits with the record."""
 
@@ -181,7 +181,7 @@ ODD: list[Callable[[], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("number", range(len(ODD)))
-def test_odd_arguments_come_to_what_they_come_to_in_python(number: int) -> None:
+def test_odd_arguments_have_the_same_result_as_in_python(number: int) -> None:
     outcomes = []
     for encoder in ("python", "native"):
         with simulated(1, config={"record.encoder": encoder}) as world:
@@ -204,7 +204,7 @@ def test_odd_arguments_come_to_what_they_come_to_in_python(number: int) -> None:
     assert outcomes[1] == outcomes[0]
 
 
-def test_a_length_that_is_a_lie_is_not_believed() -> None:
+def test_a_wrong_len_of_a_bytes_subclass_is_ignored() -> None:
     with native(1) as world:
         for _ in range(3):
             world.producer.send("t", Lying(b"short"))
@@ -232,7 +232,7 @@ def test_columns_without_records_are_refused_and_not_read() -> None:
 
 
 @pytest.mark.parametrize("indexes", [[1], [-1], [0, 5], [2**62]])
-def test_records_that_are_not_there_cannot_be_taken_over(indexes: list[int]) -> None:
+def test_missing_records_cannot_be_moved(indexes: list[int]) -> None:
     columns = NativeColumns(1_000)
     columns.append(b"k", b"v", (), NOW)
 
@@ -245,7 +245,7 @@ def test_records_that_are_not_there_cannot_be_taken_over(indexes: list[int]) -> 
 
 
 @pytest.mark.parametrize("encoder", ["python", "native"])
-def test_a_callback_that_cannot_be_called_is_refused_at_once(encoder: str) -> None:
+def test_an_uncallable_callback_is_refused_at_once(encoder: str) -> None:
     with simulated(1, config={"record.encoder": encoder}) as world:
         world.producer.send("t", b"v")
         with pytest.raises(InvalidRecordError, match="on_delivery"):

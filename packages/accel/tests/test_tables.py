@@ -48,7 +48,7 @@ def content(cut: Cut) -> tuple[object, ...]:
     start=st.integers(0, 9),
     without=st.sets(st.sampled_from(["values", "keys", "headers", "timestamps", "partitions"])),
 )
-def test_batches_are_those_of_the_core(
+def test_batches_equal_those_of_the_core(
     values: list[bytes | None],
     kind: Any,
     key_kind: Any,
@@ -82,7 +82,7 @@ def test_batches_are_those_of_the_core(
     assert all(cut.columns.size_estimate() <= max_bytes or len(cut.columns) == 1 for cut in cuts)
 
 
-def test_values_of_one_size_and_rows_by_the_ten_thousand_are_read_back_as_they_were() -> None:
+def test_fixed_size_values_of_tens_of_thousands_of_rows_are_read_back() -> None:
     seed = random.randrange(1 << 32)
     print("seed", seed)
     pick = random.Random(seed)
@@ -112,13 +112,15 @@ def test_values_of_one_size_and_rows_by_the_ten_thousand_are_read_back_as_they_w
         ({}, pa.array([], pa.int32()), "0 rows where there are 1"),
     ],
 )
-def test_columns_of_another_form_are_refused_and_not_read(columns: dict[str, Any], partitions: Any, words: str) -> None:
+def test_columns_of_another_layout_are_refused_and_not_read(
+    columns: dict[str, Any], partitions: Any, words: str
+) -> None:
     with pytest.raises((TypeError, ValueError), match=words):
         list(tables.cut_rows(TableRows(count=1, now_ms=NOW, **columns), partitions, max_bytes=100))
 
 
 @given(keys=st.lists(st.binary(max_size=40)), partitions=st.integers(1, 2**31 - 1), kind=kinds, start=st.integers(0, 3))
-def test_keys_find_the_partitions_that_they_find_alone(
+def test_keys_of_a_column_get_the_same_partitions_as_single_keys(
     keys: list[bytes], partitions: int, kind: Any, start: int
 ) -> None:
     chosen: Sequence[int] = tables.murmur2_partitions(pa.array(keys, kind).slice(start), partitions)
@@ -127,12 +129,12 @@ def test_keys_find_the_partitions_that_they_find_alone(
 
 
 @pytest.mark.parametrize("partitions", [0, -1])
-def test_no_partitions_are_no_choice(partitions: int) -> None:
+def test_zero_partitions_are_refused(partitions: int) -> None:
     with pytest.raises(ValueError, match="partitions to choose from"):
         tables.murmur2_partitions(pa.array([b"k"]), partitions)
 
 
-def test_sections_outlive_the_rows_and_the_columns_that_they_came_from() -> None:
+def test_sections_outlive_the_rows_and_columns_they_came_from() -> None:
     rows = TableRows(count=999, now_ms=NOW, values=pa.array([b"value %d" % number for number in range(999)]))
     expected = [content(cut)[2] for cut in cut_rows(rows, None, max_bytes=PLENTY)]
 
@@ -143,7 +145,7 @@ def test_sections_outlive_the_rows_and_the_columns_that_they_came_from() -> None
     assert [bytes(section)] == expected
 
 
-def test_what_is_the_same_in_every_row_is_kept_once() -> None:
+def test_a_constant_column_is_stored_once() -> None:
     [cut] = tables.cut_rows(TableRows(count=1_000, now_ms=NOW), None, max_bytes=PLENTY)
     facts = cut.columns.facts()
 
@@ -154,7 +156,7 @@ def test_what_is_the_same_in_every_row_is_kept_once() -> None:
         facts.timestamps_ms[1_000]
 
 
-def test_memory_that_a_later_batch_takes_over_is_not_that_of_one_that_is_still_read() -> None:
+def test_memory_reused_for_a_batch_is_not_that_of_one_still_read() -> None:
     """Large batches, some of them kept for a while, as those are that wait for an answer."""
     size = 200_000
     kept: list[tuple[int, Any]] = []
@@ -170,7 +172,7 @@ def test_memory_that_a_later_batch_takes_over_is_not_that_of_one_that_is_still_r
             assert bytes(content[-size - 1 : -1]) == bytes([before % 251]) * size
 
 
-def test_memory_of_sizes_that_nobody_asks_for_any_more_makes_way() -> None:
+def test_cached_memory_of_unused_sizes_is_released() -> None:
     """Otherwise what came first would be kept, and nothing used again."""
     resource = pytest.importorskip("resource")
 
@@ -208,7 +210,7 @@ print(max(write_and_forget() for _round in range(5)) - first)
 """
 
 
-def test_batches_that_are_done_with_leave_a_bounded_amount_of_memory() -> None:
+def test_finished_batches_leave_a_bounded_amount_of_memory() -> None:
     """In a process of its own: what other tests leave behind is counted, too."""
     pytest.importorskip("psutil")
     ended = subprocess.run(

@@ -91,7 +91,7 @@ def test_an_assertion_is_exchanged_for_a_token(server: TokenServer, folder: Path
     assert "jti" not in claims
 
 
-def test_a_client_proves_itself_by_an_assertion(server: TokenServer, folder: Path) -> None:
+def test_a_client_authenticates_with_an_assertion(server: TokenServer, folder: Path) -> None:
     key = {f"{ASSERTION}private.key.file": str(folder / "key.pem")}
     sent = log_in(server, CLIENT_ID | CLAIMS | key)
 
@@ -103,7 +103,7 @@ def test_a_client_proves_itself_by_an_assertion(server: TokenServer, folder: Pat
     }
 
 
-def test_the_clients_id_may_be_in_the_assertion_alone(server: TokenServer) -> None:
+def test_the_client_id_may_be_only_in_the_assertion(server: TokenServer) -> None:
     assert "client_id" not in log_in(server, CLAIMS | {f"{ASSERTION}private.key.pem": pem(RSA)})
 
 
@@ -114,7 +114,7 @@ def test_each_request_has_a_new_assertion(server: TokenServer) -> None:
     assert len(ids) == 3
 
 
-def test_es256_and_the_times_are_as_the_keys_say(server: TokenServer) -> None:
+def test_es256_and_the_lifetimes_follow_the_keys(server: TokenServer) -> None:
     settings = CLAIMS | {
         f"{ASSERTION}private.key.pem": pem(EC),
         f"{ASSERTION}algorithm": "es256",
@@ -126,7 +126,7 @@ def test_es256_and_the_times_are_as_the_keys_say(server: TokenServer) -> None:
     assert (claims["exp"] - claims["iat"], claims["iat"] - claims["nbf"]) == (90, 10)
 
 
-def test_an_encrypted_key_is_opened_by_its_passphrase(server: TokenServer, folder: Path) -> None:
+def test_an_encrypted_key_is_opened_with_its_passphrase(server: TokenServer, folder: Path) -> None:
     (folder / "key.pem").write_text(pem(RSA, "s3cret"))
     settings = CLAIMS | {f"{ASSERTION}private.key.file": str(folder / "key.pem")}
 
@@ -137,7 +137,7 @@ def test_an_encrypted_key_is_opened_by_its_passphrase(server: TokenServer, folde
         assert "wr0ng" not in said
 
 
-def test_a_template_gives_headers_and_claims_that_keys_go_before(server: TokenServer, folder: Path) -> None:
+def test_keys_take_precedence_over_headers_and_claims_of_a_template(server: TokenServer, folder: Path) -> None:
     template = {
         "header": {"kid": "key-1", "alg": "none", "typ": "evil"},
         "payload": {"iss": "template", "tenant": 7, "exp": 1, "sub": "alice", "aud": "https://idp"},
@@ -156,9 +156,7 @@ def test_a_template_gives_headers_and_claims_that_keys_go_before(server: TokenSe
 
 
 @pytest.mark.parametrize("bearer", [True, False])
-def test_a_finished_assertion_is_read_from_its_file_for_each_request(
-    server: TokenServer, folder: Path, bearer: bool
-) -> None:
+def test_a_ready_made_assertion_is_read_again_for_each_request(server: TokenServer, folder: Path, bearer: bool) -> None:
     file = folder / "assertion"
     settings = (BEARER if bearer else {}) | {f"{ASSERTION}file": str(file)}
     for number in (1, 2):
@@ -178,7 +176,7 @@ def test_a_renewed_key_signs_the_next_assertion(server: TokenServer, folder: Pat
     verified(form(server.asked[0])["client_assertion"], other)
 
 
-def test_a_file_that_vanishes_fails_the_login_with_its_name(server: TokenServer, folder: Path) -> None:
+def test_a_vanished_file_fails_the_login_with_its_name(server: TokenServer, folder: Path) -> None:
     (folder / "assertion").write_text(jwt())
     made: Any = mechanism("OAUTHBEARER", {URL: server.url(), f"{ASSERTION}file": str(folder / "assertion")})
     (folder / "assertion").unlink()
@@ -216,7 +214,7 @@ def test_a_file_must_be_allowed(key: str, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_what_helps(settings: dict[str, str], said: str) -> None:
+def test_unusable_settings_are_refused_with_a_remedy(settings: dict[str, str], said: str) -> None:
     message = problem("OAUTHBEARER", {URL: "https://idp/"} | settings)
 
     assert said in message
@@ -225,7 +223,7 @@ def test_what_cannot_be_used_is_refused_with_what_helps(settings: dict[str, str]
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"header": []}', '{"payload": 7}', "[" * 100_000, "\x00"])
-def test_a_template_that_is_none_is_refused(folder: Path, content: str) -> None:
+def test_an_invalid_template_is_refused(folder: Path, content: str) -> None:
     (folder / "template.json").write_text(content)
     template = {f"{ASSERTION}template.file": str(folder / "template.json")}
 
@@ -241,7 +239,7 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.
         mechanism("OAUTHBEARER", {URL: "https://idp/", f"{ASSERTION}private.key.pem": pem(RSA)})
 
 
-def test_no_repr_holds_key_or_assertion(folder: Path) -> None:
+def test_no_repr_shows_the_key_or_an_assertion(folder: Path) -> None:
     made: Any = mechanism(
         "OAUTHBEARER",
         {

@@ -28,11 +28,11 @@ def taken(given: Any) -> Token:
         ),
     ],
 )
-def test_strings_tokens_and_tuples_are_taken(given: Any, token: Token) -> None:
+def test_strings_tokens_and_tuples_are_accepted(given: Any, token: Token) -> None:
     assert taken(given) == token
 
 
-def test_what_is_not_said_is_taken_from_the_claims() -> None:
+def test_missing_fields_are_taken_from_the_claims() -> None:
     written = jwt(exp=1_800_000_000, iat=1_799_999_000, sub="alice", scope="produce")
 
     assert taken(written) == Token(written, 1.8e12, "alice", "produce", issued_at_ms=1.799999e12)
@@ -63,7 +63,7 @@ def test_what_is_not_said_is_taken_from_the_claims() -> None:
         (("secret", None, None, None, {"a": 7}), "whose value is not printable ASCII"),
     ],
 )
-def test_anything_else_is_refused_without_being_quoted(given: Any, said: str) -> None:
+def test_other_types_are_refused_without_being_quoted(given: Any, said: str) -> None:
     with pytest.raises(AuthenticationError) as caught:
         taken(given)
 
@@ -75,7 +75,7 @@ def test_the_repr_shows_no_token() -> None:
     assert "secret" not in repr(Token("secret", 1e12))
 
 
-def test_an_expired_token_is_told_with_its_time_and_the_usual_mistake() -> None:
+def test_an_expired_token_is_reported_with_its_time_and_likely_cause() -> None:
     error = expired(taken(("secret", 1_795_259_658)), now=1_795_259_000, source="the test")
 
     assert str(error) == (

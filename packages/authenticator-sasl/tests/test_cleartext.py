@@ -34,7 +34,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     ("mechanism", "settings", "sent"),
     [("PLAIN", ALICE, "user name and password can be read"), ("OAUTHBEARER", TOKENS, "the token can be read")],
 )
-def test_credentials_without_encryption_are_warned_of_once(
+def test_unencrypted_credentials_are_warned_about_once(
     mechanism: str, settings: dict[str, Any], sent: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(3):
@@ -45,7 +45,7 @@ def test_credentials_without_encryption_are_warned_of_once(
     assert "sasl.allow.cleartext.credentials=true" in line
 
 
-def test_each_mechanism_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_mechanism_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
     checked("PLAIN", ALICE)
     checked("OAUTHBEARER", TOKENS)
 
@@ -54,7 +54,7 @@ def test_each_mechanism_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize("protocol", ["SASL_SSL", "SASL_PLAINTEXT"])
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_scram_sends_no_password_and_is_not_warned_of(
+def test_scram_sends_no_password_and_causes_no_warning(
     mechanism: str, protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     checked(mechanism, ALICE, protocol)
@@ -63,7 +63,7 @@ def test_scram_sends_no_password_and_is_not_warned_of(
 
 
 @pytest.mark.parametrize(("mechanism", "settings"), [("PLAIN", ALICE), ("OAUTHBEARER", TOKENS)])
-def test_credentials_inside_tls_are_not_warned_of(
+def test_credentials_inside_tls_cause_no_warning(
     mechanism: str, settings: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     checked(mechanism, settings, "SASL_SSL")
@@ -73,7 +73,7 @@ def test_credentials_inside_tls_are_not_warned_of(
 
 @pytest.mark.parametrize("written", [True, "true", " TRUE "])
 @pytest.mark.parametrize(("mechanism", "settings"), [("PLAIN", ALICE), ("OAUTHBEARER", TOKENS)])
-def test_a_key_says_that_credentials_in_the_clear_are_meant(
+def test_a_key_confirms_that_unencrypted_credentials_are_intended(
     mechanism: str, settings: dict[str, Any], written: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     checked(mechanism, {**settings, "sasl.allow.cleartext.credentials": written})

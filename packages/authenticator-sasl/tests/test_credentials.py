@@ -43,13 +43,13 @@ def refusal(made: Mechanism) -> NetworkError:
     return caught.value
 
 
-def test_a_password_from_a_function_is_asked_for_each_login() -> None:
+def test_a_password_function_is_called_at_each_login() -> None:
     made = mechanism("PLAIN", {"sasl.username": "alice", "sasl.password": counted()})
 
     assert [first(made) for _ in range(3)] == [f"\0alice\0{SECRET}-{number}".encode() for number in (1, 2, 3)]
 
 
-def test_a_name_and_its_password_may_change_together() -> None:
+def test_user_and_password_may_change_together() -> None:
     pairs = iter([("alice", "one"), ["bob", "two"]])
     made = mechanism("PLAIN", {"sasl.credentials.provider": lambda: next(pairs)})
 
@@ -57,7 +57,7 @@ def test_a_name_and_its_password_may_change_together() -> None:
     assert getattr(made, "identity") == "bob"  # noqa: B009 - not in the contract
 
 
-def test_java_s_string_may_come_from_a_function() -> None:
+def test_the_jaas_config_may_come_from_a_function() -> None:
     passwords = iter(["one", "two"])
     made = mechanism(
         "PLAIN",
@@ -76,7 +76,7 @@ def test_an_async_function_is_awaited() -> None:
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_functions_are_not_asked_before_the_first_login(name: str) -> None:
+def test_functions_are_not_called_before_the_first_login(name: str) -> None:
     asked: list[int] = []
 
     def password() -> str:
@@ -91,7 +91,7 @@ def test_functions_are_not_asked_before_the_first_login(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_functions_are_never_asked_on_the_io_thread(name: str) -> None:
+def test_functions_are_never_called_on_the_io_thread(name: str) -> None:
     threads: list[str] = []
 
     def password() -> str:
@@ -159,7 +159,7 @@ def test_a_referenced_password_is_read_again_at_each_login(properties: Path, set
     assert made.blocking  # a file may be on another machine
 
 
-def test_a_referenced_password_that_cannot_be_read_now_fails_its_login_only(properties: Path) -> None:
+def test_an_unreadable_referenced_password_fails_only_its_login(properties: Path) -> None:
     made = by_reference("PLAIN", {"sasl.username": "alice", "sasl.password": f"${{file:{properties}:password}}"})
     properties.rename(properties.with_suffix(".away"))
     raised = refusal(made)
@@ -193,7 +193,7 @@ def raising(error: BaseException) -> Callable[[], Any]:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_a_function_raises_is_told_by_type_and_place(
+def test_an_error_of_a_function_is_reported_by_type_and_location(
     key: str, error: BaseException, becomes: type[NetworkError], told: str
 ) -> None:
     settings = {key: raising(error)} | ({"sasl.username": "alice"} if key == "sasl.password" else {})
@@ -214,7 +214,7 @@ def test_what_a_function_raises_is_told_by_type_and_place(
         (lambda: SECRET + "\ud800", "a lone surrogate has no UTF-8"),
     ],
 )
-def test_an_answer_that_is_no_password_is_refused(given: Callable[[], Any], told: str) -> None:
+def test_a_result_that_is_not_a_password_is_refused(given: Callable[[], Any], told: str) -> None:
     raised = refusal(mechanism("PLAIN", {"sasl.username": "alice", "sasl.password": given}))
 
     assert type(raised) is AuthenticationError
@@ -223,14 +223,14 @@ def test_an_answer_that_is_no_password_is_refused(given: Callable[[], Any], told
 
 
 @pytest.mark.parametrize("given", [SECRET, ("alice",), ("alice", SECRET, "x"), None, 5])
-def test_an_answer_that_is_no_pair_is_refused(given: object) -> None:
+def test_a_result_that_is_not_a_pair_is_refused(given: object) -> None:
     raised = refusal(mechanism("PLAIN", {"sasl.credentials.provider": lambda: given}))
 
     assert "returned no pair, but a" in str(raised)
     assert SECRET not in str(raised)
 
 
-def test_java_s_string_of_a_function_is_not_quoted_when_it_is_wrong() -> None:
+def test_a_wrong_jaas_config_of_a_function_is_not_quoted() -> None:
     raised = refusal(
         mechanism("PLAIN", {"sasl.jaas.config": lambda: f'x.PlainLoginModule required password="{SECRET}'})
     )
@@ -251,7 +251,7 @@ def test_two_sources_of_a_password_are_refused(settings: dict[str, Any]) -> None
     assert "are both given; leave one out" in problem("PLAIN", settings)
 
 
-def test_a_function_for_the_password_alone_needs_a_name() -> None:
+def test_a_password_only_function_requires_a_user_name() -> None:
     assert "needs sasl.username and sasl.password" in problem("PLAIN", {"sasl.password": lambda: SECRET})
 
 
@@ -276,7 +276,7 @@ def hanging(patience: float) -> Iterator[tuple[AskedCredentials, threading.Event
         asked.close()
 
 
-def test_a_function_that_hangs_is_given_up_with_an_error_that_says_so() -> None:
+def test_a_function_that_hangs_is_abandoned_with_a_clear_error() -> None:
     with hanging(patience=0.05) as (asked, _release, _calls), pytest.raises(ConnectionFailedError) as caught:
         asked.current()
 
@@ -284,7 +284,7 @@ def test_a_function_that_hangs_is_given_up_with_an_error_that_says_so() -> None:
     assert credentials.PATIENCE < 10.0  # socket.connection.setup.timeout.ms
 
 
-def test_a_later_login_does_not_wait_for_a_function_that_hung() -> None:
+def test_a_later_login_does_not_wait_for_a_function_that_hangs() -> None:
     with hanging(patience=0.05) as (asked, release, calls):
         with pytest.raises(ConnectionFailedError):
             asked.current()
@@ -304,7 +304,7 @@ def test_a_function_that_always_hangs_takes_few_threads() -> None:
         assert "sasl.password has not answered an earlier request for a login yet" in str(caught.value)
 
 
-def test_closing_releases_a_login_that_waits() -> None:
+def test_close_releases_a_waiting_login() -> None:
     with hanging(patience=30.0) as (asked, _release, calls):
         told: list[BaseException] = []
 
@@ -328,7 +328,7 @@ def test_closing_releases_a_login_that_waits() -> None:
 # Secrets
 
 
-def test_a_password_of_a_function_is_shown_as_stars_when_a_broker_echoes_it() -> None:
+def test_a_password_of_a_function_is_masked_if_a_broker_echoes_it() -> None:
     password = "quite-another-Secret-7"
     made = mechanism("PLAIN", {"sasl.username": "alice", "sasl.password": lambda: password})
     first(made)

@@ -56,7 +56,7 @@ def test_an_exchange_ends_without_a_security_layer(layers: bytes) -> None:
 
 
 @pytest.mark.usefixtures("library")
-def test_it_has_everything_that_the_contract_asks_for() -> None:
+def test_the_plugin_has_all_attributes_of_the_contract() -> None:
     made = mechanism("gssapi", SERVICE)
 
     assert isinstance(made, Mechanism)
@@ -73,7 +73,7 @@ def test_it_has_everything_that_the_contract_asks_for() -> None:
         (b"\x01\x00\x00\x00", "could not prove by Kerberos who it is: 'Major (393216)"),
     ],
 )
-def test_an_offer_that_does_not_fit_is_refused(offer: bytes, said: str) -> None:
+def test_an_invalid_security_layer_offer_is_refused(offer: bytes, said: str) -> None:
     message = refusal(authenticated(), offer)
 
     assert said in message
@@ -81,14 +81,14 @@ def test_an_offer_that_does_not_fit_is_refused(offer: bytes, said: str) -> None:
 
 
 @pytest.mark.usefixtures("library")
-def test_a_broker_that_cannot_prove_who_it_is_is_refused() -> None:
+def test_a_broker_that_cannot_prove_its_identity_is_refused() -> None:
     exchange = mechanism("GSSAPI", SERVICE).authenticator("broker-1", 9092)
     exchange.start()
 
     assert "kafka@broker-1 could not prove by Kerberos who it is: 'Major (655360)" in refusal(exchange, b"?")
 
 
-def test_without_a_ticket_the_way_to_one_is_told(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_ticket_is_reported_with_how_to_get_one(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_ticket(_self: Context, token: bytes | None = None) -> bytes:
         raise GSSError("No Kerberos credentials available")
 
@@ -98,7 +98,7 @@ def test_without_a_ticket_the_way_to_one_is_told(library: Any, monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("library")
-def test_a_context_is_for_the_service_on_the_broker_s_host_and_both_sides_prove_themselves() -> None:
+def test_a_context_is_for_the_broker_service_with_mutual_authentication() -> None:
     made = arguments(SERVICE)
 
     assert made["name"] == ("kafka@broker-1", "service")
@@ -134,18 +134,18 @@ def test_a_principal_and_its_keytab_may_be_given(settings: dict[str, str]) -> No
         (SERVICE | {"sasl.login.class": "a.B"}, "Java's classes cannot be loaded here"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_what_helps(settings: dict[str, str], said: str) -> None:
+def test_unusable_settings_are_refused_with_a_remedy(settings: dict[str, str], said: str) -> None:
     assert said in problem("GSSAPI", settings)
 
 
-def test_without_the_library_the_line_that_installs_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gssapi", None)
 
     with pytest.raises(PluginNotFoundError, match=r"try: pip install 'ottla-authenticator-sasl\[gssapi\]'"):
         mechanism("GSSAPI", SERVICE)
 
 
-def test_the_real_library_has_what_is_used() -> None:
+def test_the_real_library_has_the_functions_that_are_used() -> None:
     library = pytest.importorskip("gssapi")
 
     assert issubclass(importlib.import_module("gssapi.exceptions").GSSError, Exception)

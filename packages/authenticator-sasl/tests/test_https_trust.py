@@ -95,14 +95,14 @@ def first(settings: dict[str, Any]) -> bytes:
         made.close()
 
 
-def test_files_name_its_authority_and_our_certificate(server: TokenServer, pki: Pki) -> None:
+def test_the_files_name_the_authority_and_the_client_certificate(server: TokenServer, pki: Pki) -> None:
     certificate, key = pki.client()
     files = {"https.ca.location": str(pki.ca), "https.certificate.location": str(certificate)}
 
     assert b"Bearer abc" in first({URL: server.url(), **files, "https.key.location": str(key)})
 
 
-def test_an_encrypted_key_is_opened_by_its_password(server: TokenServer, pki: Pki) -> None:
+def test_an_encrypted_key_is_opened_with_its_password(server: TokenServer, pki: Pki) -> None:
     certificate, key = pki.client(password="s3cret")
     files = {
         "https.ca.location": str(pki.ca),
@@ -118,7 +118,7 @@ def test_an_encrypted_key_is_opened_by_its_password(server: TokenServer, pki: Pk
         assert "wr0ng" not in said
 
 
-def test_texts_do_what_files_do_and_leave_none_behind(
+def test_texts_work_like_files_and_leave_no_file_behind(
     server: TokenServer, pki: Pki, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     certificate, key = pki.client()
@@ -134,7 +134,7 @@ def test_texts_do_what_files_do_and_leave_none_behind(
     assert os.listdir(pki.folder / "tmp") == []
 
 
-def test_javas_options_of_the_login_module_are_read(server: TokenServer, pki: Pki) -> None:
+def test_options_of_the_java_login_module_are_read(server: TokenServer, pki: Pki) -> None:
     certificate, key = pki.client()
     store = pki.folder / "store.pem"
     store.write_bytes(key.read_bytes() + certificate.read_bytes())
@@ -153,7 +153,7 @@ def test_a_server_of_another_authority_is_refused(server: TokenServer, tmp_path:
         first({URL: server.url(), "https.ca.location": str(tmp_path / "other.pem")})
 
 
-def test_a_renewed_authority_counts_at_the_next_connection(server: TokenServer, pki: Pki) -> None:
+def test_a_renewed_authority_is_used_by_the_next_connection(server: TokenServer, pki: Pki) -> None:
     certificate, key = pki.client()
     trust = HttpsTrust(ca_file=str(pki.ca), certificate_file=str(certificate), key_file=str(key))
     before = len(trust.context().get_ca_certs())
@@ -180,7 +180,7 @@ def test_a_renewed_authority_counts_at_the_next_connection(server: TokenServer, 
         ),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_what_helps(settings: dict[str, str], said: str) -> None:
+def test_unusable_settings_are_refused_with_a_remedy(settings: dict[str, str], said: str) -> None:
     assert said in problem("OAUTHBEARER", CLIENT | {URL: "https://127.0.0.1:1/"} | settings)
 
 
@@ -226,7 +226,7 @@ def through(proxy: HttpProxy, pki: Pki, server: TokenServer) -> bytes:
     return first({URL: server.url(), **files, "https.key.location": str(key)})
 
 
-def test_the_environments_proxy_is_used(server: TokenServer, pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proxy_of_the_environment_is_used(server: TokenServer, pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
     with HttpProxy() as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"http://alice:p%40ss@127.0.0.1:{proxy.port}")
 
@@ -237,14 +237,16 @@ def test_the_environments_proxy_is_used(server: TokenServer, pki: Pki, monkeypat
     assert "Proxy-Authorization" not in server.asked[0].headers
 
 
-def test_a_host_in_no_proxy_is_asked_directly(server: TokenServer, pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_in_no_proxy_is_connected_to_directly(
+    server: TokenServer, pki: Pki, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("NO_PROXY", "example.com,127.0.0.1")
     with HttpProxy() as proxy:
         assert b"Bearer abc" in through(proxy, pki, server)
 
 
-def test_a_proxy_that_refuses_is_told_without_its_words(
+def test_a_refusal_by_a_proxy_is_reported_without_its_text(
     server: TokenServer, pki: Pki, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with HttpProxy("407 foreign-words") as proxy:
@@ -258,7 +260,7 @@ def test_a_proxy_that_refuses_is_told_without_its_words(
 
 
 @pytest.mark.parametrize("written", ["socks5://127.0.0.1:1", "https://127.0.0.1:1", "http://:1", "http://127.0.0.1:x"])
-def test_a_proxy_that_cannot_be_spoken_to_is_told(
+def test_an_unusable_proxy_is_reported(
     written: str, pki: Pki, server: TokenServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ALL_PROXY", written)
@@ -266,14 +268,14 @@ def test_a_proxy_that_cannot_be_spoken_to_is_told(
         through(proxy, pki, server)
 
 
-def test_plain_http_goes_through_its_own_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_http_uses_its_own_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "proxy.example.com:3128")
     assert proxy_for(Address.read("https://idp.example.com/")) is None
 
     assert proxy_for(Address.read("http://idp.example.com/")) == Proxy(host="proxy.example.com", port=3128)
 
 
-def test_a_request_for_plain_http_names_the_whole_url(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plain_http_request_names_the_whole_url(monkeypatch: pytest.MonkeyPatch) -> None:
     with TokenServer(lambda _asked: Answer.of(access_token="abc", expires_in=3600)).serving() as proxy:
         monkeypatch.setenv("HTTP_PROXY", f"http://u:p@127.0.0.1:{proxy.port}")
         monkeypatch.setenv("OTTLA_ALLOWED_URLS", "http://idp.invalid/token?tenant=7")

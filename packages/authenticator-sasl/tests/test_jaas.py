@@ -23,7 +23,7 @@ def problem(written: str) -> str:
     return str(caught.value)
 
 
-def test_the_class_is_known_whatever_package_a_vendor_ships_it_in() -> None:
+def test_the_login_module_is_recognised_in_any_package() -> None:
     assert login_module(f"{PLAIN} required;") == LoginModule(name="PlainLoginModule", options={})
     assert login_module(f"kafkashaded.{PLAIN} required;").name == "PlainLoginModule"
     assert login_module("PlainLoginModule REQUIRED ;").name == "PlainLoginModule"
@@ -50,7 +50,7 @@ def test_the_class_is_known_whatever_package_a_vendor_ships_it_in() -> None:
         pytest.param('username="a" username="b"', {"username": "b"}, id="the last one counts"),
     ],
 )
-def test_options_are_what_java_makes_of_them(written: str, read: dict[str, str]) -> None:
+def test_options_are_parsed_as_by_java(written: str, read: dict[str, str]) -> None:
     assert options(written) == read
 
 
@@ -72,7 +72,7 @@ def test_options_are_what_java_makes_of_them(written: str, read: dict[str, str])
         ("Module required; Module required;", "expected the end at 17, after the semicolon"),
     ],
 )
-def test_what_is_wrong_is_told_by_its_place_and_never_quoted(written: str, said: str) -> None:
+def test_a_syntax_error_is_reported_by_position_and_never_quoted(written: str, said: str) -> None:
     assert said in problem(written)
     assert "secret" not in problem(written)
 
@@ -82,7 +82,7 @@ def test_the_repr_shows_no_options() -> None:
 
 
 @given(st.dictionaries(st.from_regex(r"[a-zA-Z][\w.$-]{0,20}", fullmatch=True), st.text(), max_size=5))
-def test_whatever_is_put_into_quotes_comes_out_again(values: dict[str, str]) -> None:
+def test_a_quoted_value_is_read_back_unchanged(values: dict[str, str]) -> None:
     def quoted(value: str) -> str:
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return '"' + escaped.replace("\n", "\\n").replace("\r", "\\r") + '"'

@@ -28,7 +28,7 @@ def test_a_mechanism_is_found_by_its_name_in_any_case(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_java_s_string_says_the_same_as_the_plain_keys(name: str) -> None:
+def test_the_jaas_config_means_the_same_as_the_plain_keys(name: str) -> None:
     made = mechanism(name, jaas(name, f'username="alice" password="{SECRET}" serviceName="kafka"'))
 
     assert b"alice" in made.authenticator("kafka", 9092).start()
@@ -52,7 +52,7 @@ def test_java_s_string_says_the_same_as_the_plain_keys(name: str) -> None:
         (ALICE | {"sasl.client.callback.handler.class": "x.Y"}, "a plugin of the group ottla.authenticators"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_what_helps(name: str, settings: dict[str, Any], said: str) -> None:
+def test_unusable_settings_are_refused_with_a_remedy(name: str, settings: dict[str, Any], said: str) -> None:
     message = problem(name, settings)
 
     assert said in message
@@ -68,7 +68,7 @@ def test_what_cannot_be_used_is_refused_with_what_helps(name: str, settings: dic
         (f'username="alice" password "{SECRET}"', "expected '='"),
     ],
 )
-def test_java_s_string_is_never_quoted(name: str, options: str, said: str) -> None:
+def test_the_jaas_config_is_never_quoted(name: str, options: str, said: str) -> None:
     message = problem(name, jaas(name, options))
 
     assert said in message
@@ -76,7 +76,7 @@ def test_java_s_string_is_never_quoted(name: str, options: str, said: str) -> No
     assert "alice" not in message
 
 
-def test_both_at_once_are_refused() -> None:
+def test_keys_and_a_jaas_config_together_are_refused() -> None:
     message = problem("PLAIN", ALICE | jaas("PLAIN", f'username="alice" password="{SECRET}"'))
 
     assert "sasl.jaas.config and sasl.username, sasl.password are both given; leave one out" in message
@@ -89,7 +89,7 @@ def test_the_login_module_of_another_mechanism_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_password_and_java_s_string_are_secrets(name: str) -> None:
+def test_the_password_and_the_jaas_config_are_secrets(name: str) -> None:
     keys = Registry().plugin("authenticator", name).config_keys()
 
     assert {key.name for key in keys if key.secret} == {"sasl.password", "sasl.jaas.config"}

@@ -74,14 +74,14 @@ def started(make: Make) -> Authenticator:
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: str(vector.get("extensions")))
-def test_the_first_message_is_java_s_to_the_byte(oauth: Make, vector: dict[str, str]) -> None:
+def test_the_first_message_is_that_of_java_byte_for_byte(oauth: Make, vector: dict[str, str]) -> None:
     extensions = vector.get("extensions", "{}").strip("{}").replace(", ", ",")
     made = oauth({PROVIDER: lambda: vector["token"], "sasl.oauthbearer.extensions": extensions})
 
     assert first(made).hex() == vector["clientFirstHex"]
 
 
-def test_it_has_everything_that_the_contract_asks_for(oauth: Make) -> None:
+def test_the_plugin_has_all_attributes_of_the_contract(oauth: Make) -> None:
     made = oauth({PROVIDER: lambda: "abc"})
 
     assert isinstance(made, Mechanism)
@@ -89,7 +89,7 @@ def test_it_has_everything_that_the_contract_asks_for(oauth: Make) -> None:
     assert made.blocking
 
 
-def test_an_answer_without_words_is_the_broker_s_consent(oauth: Make) -> None:
+def test_an_empty_response_is_the_consent_of_the_broker(oauth: Make) -> None:
     assert started(oauth).challenge(b"") == Step(reply=None, done=True)
 
 
@@ -105,7 +105,7 @@ def test_a_refusal_is_acknowledged_and_then_quoted(oauth: Make) -> None:
 
 
 @pytest.mark.parametrize("written", ["it was %s", '{"token": "%s"}'])
-def test_a_token_that_the_broker_echoes_is_stars(oauth: Make, written: str) -> None:
+def test_a_token_that_the_broker_echoes_is_masked(oauth: Make, written: str) -> None:
     token = jwt(exp=LATER / 1000)
     made = oauth({PROVIDER: lambda: token})
     exchange = made.authenticator("kafka", 9092)
@@ -119,7 +119,7 @@ def test_a_token_that_the_broker_echoes_is_stars(oauth: Make, written: str) -> N
     assert token[:20] not in printable(written % token)  # in the answer to a later request
 
 
-def test_a_refused_token_is_not_shown_again(oauth: Make) -> None:
+def test_a_refused_token_is_not_sent_again(oauth: Make) -> None:
     numbers = iter(range(10))
     made = oauth({PROVIDER: lambda: (f"token-{next(numbers)}", LATER)})
     exchange = made.authenticator("kafka", 9092)
@@ -149,7 +149,7 @@ def numbered(make: Make) -> Mechanism:
 
 @pytest.mark.parametrize("text", [None, "", "no"])
 @pytest.mark.parametrize("code", [ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.UNKNOWN_SERVER_ERROR])
-def test_a_token_that_is_refused_by_a_code_alone_is_not_shown_again(
+def test_a_token_refused_by_an_error_code_alone_is_not_sent_again(
     oauth: Make, code: ErrorCode, text: str | None
 ) -> None:
     made = numbered(oauth)
@@ -162,7 +162,7 @@ def test_a_token_that_is_refused_by_a_code_alone_is_not_shown_again(
     assert b"token-1" in connected(made)[1]
 
 
-def test_a_broker_that_refuses_every_token_has_few_of_them_fetched(oauth: Make) -> None:
+def test_a_broker_that_refuses_every_token_causes_few_fetches(oauth: Make) -> None:
     made = numbered(oauth)
     answer = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED)
     for _ in range(50):
@@ -173,7 +173,7 @@ def test_a_broker_that_refuses_every_token_has_few_of_them_fetched(oauth: Make) 
     assert not any(b"token-%d" % number in sent for number in range(3, 50))
 
 
-def test_a_handshake_that_is_refused_says_nothing_of_the_token(oauth: Make) -> None:
+def test_a_refused_handshake_does_not_count_against_the_token(oauth: Make) -> None:
     made = numbered(oauth)
     connected(made)
     exchange = Exchange(made, host="kafka", port=9092, peer="the broker", versions={17: (0, 1), 36: (0, 2)})
@@ -186,9 +186,7 @@ def test_a_handshake_that_is_refused_says_nothing_of_the_token(oauth: Make) -> N
 
 
 @pytest.mark.parametrize(("bare", "shown"), [(True, b"token-1"), (False, b"token-0")], ids=["before 1.0", "since"])
-def test_a_hang_up_is_a_refusal_of_a_new_token_only_without_saslauthenticate(
-    oauth: Make, bare: bool, shown: bytes
-) -> None:
+def test_a_disconnect_refuses_a_new_token_only_without_saslauthenticate(oauth: Make, bare: bool, shown: bytes) -> None:
     made = numbered(oauth)
     exchange, _sent = connected(made, bare=bare)
     exchange.refused(certain=exchange.bare)
@@ -200,7 +198,7 @@ def test_a_hang_up_is_a_refusal_of_a_new_token_only_without_saslauthenticate(
 @pytest.mark.parametrize(
     "given", ["abc", ("abc", LATER), ("abc", LATER, "alice"), Token("abc", LATER), jwt(exp=LATER / 1000)]
 )
-def test_a_function_plain_or_async_gives_the_token(oauth: Make, kind: str, given: Any) -> None:
+def test_a_function_or_coroutine_gives_the_token(oauth: Make, kind: str, given: Any) -> None:
     async def provide() -> Any:
         return given
 
@@ -210,7 +208,7 @@ def test_a_function_plain_or_async_gives_the_token(oauth: Make, kind: str, given
     assert first(made) == f"n,,\x01auth=Bearer {value}\x01\x01".encode()
 
 
-def test_extensions_of_the_token_go_before_those_of_the_configuration(oauth: Make) -> None:
+def test_extensions_of_the_token_override_the_configuration(oauth: Make) -> None:
     made = oauth(
         {
             PROVIDER: lambda: Token("abc", extensions={"pool": "own"}),
@@ -221,7 +219,7 @@ def test_extensions_of_the_token_go_before_those_of_the_configuration(oauth: Mak
     assert first(made) == b"n,,\x01auth=Bearer abc\x01cluster=lkc-1\x01pool=own\x01\x01"
 
 
-def test_who_the_token_names_is_who_we_are(oauth: Make) -> None:
+def test_the_principal_is_the_subject_of_the_token(oauth: Make) -> None:
     made: Any = oauth({PROVIDER: lambda: jwt(client="alice"), "sasl.oauthbearer.sub.claim.name": "client"})
     assert made.identity is None
     first(made)
@@ -229,7 +227,7 @@ def test_who_the_token_names_is_who_we_are(oauth: Make) -> None:
     assert made.identity == "alice"
 
 
-def test_who_the_token_names_is_printable_and_short(oauth: Make, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_principal_of_the_token_is_printable_and_short(oauth: Make, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     name = "\x1b[2J\u202e" + "a" * 10_000
     made: Any = oauth({PROVIDER: lambda: jwt(sub=name, scope=name, exp=LATER / 1000)})
@@ -248,7 +246,7 @@ def test_who_the_token_names_is_printable_and_short(oauth: Make, caplog: pytest.
     ],
 )
 @pytest.mark.parametrize("kind_of_function", ["plain", "async"])
-def test_what_a_function_raises_is_told_by_its_type_and_place_and_never_quoted(
+def test_an_error_of_a_function_is_reported_by_type_and_never_quoted(
     oauth: Make, raised: Exception, kind: type[Exception], said: str, kind_of_function: str
 ) -> None:
     def provide() -> str:
@@ -264,7 +262,7 @@ def test_what_a_function_raises_is_told_by_its_type_and_place_and_never_quoted(
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
-def test_an_error_of_ours_that_a_function_raises_keeps_its_words(oauth: Make) -> None:
+def test_an_ottla_error_of_a_function_keeps_its_message(oauth: Make) -> None:
     def provide() -> str:
         raise ConnectionFailedError("the vault is sealed")
 
@@ -273,7 +271,7 @@ def test_an_error_of_ours_that_a_function_raises_keeps_its_words(oauth: Make) ->
 
 
 @pytest.mark.rule("security.allowed.files")
-def test_a_file_that_turns_into_a_link_is_not_followed(oauth: Make, tmp_path: Path) -> None:
+def test_a_file_replaced_by_a_link_is_not_followed(oauth: Make, tmp_path: Path) -> None:
     file = tmp_path / "allowed" / "token"
     file.parent.mkdir()
     file.write_text("abc")
@@ -306,7 +304,9 @@ def test_a_file_is_read_for_each_login(oauth: Make, tmp_path: Path) -> None:
         (jwt(exp=1_000_000_000, sub="secret").encode(), "has expired, at 2001-09-09 01:46:40 UTC"),
     ],
 )
-def test_a_file_that_holds_no_good_token_is_told(oauth: Make, tmp_path: Path, content: bytes | None, said: str) -> None:
+def test_a_file_without_a_valid_token_is_reported(
+    oauth: Make, tmp_path: Path, content: bytes | None, said: str
+) -> None:
     file = tmp_path / "token"
     if content is not None:
         file.write_bytes(content)
@@ -341,7 +341,7 @@ def test_a_file_that_holds_no_good_token_is_told(oauth: Make, tmp_path: Path, co
         ),
     ],
 )
-def test_an_identity_server_is_asked_once_for_all_connections(oauth: Make, settings: dict[str, str]) -> None:
+def test_one_token_request_serves_all_connections(oauth: Make, settings: dict[str, str]) -> None:
     with TokenServer(lambda _asked: Answer.of(access_token="abc", expires_in=3600)).serving() as server:
         made: Any = oauth(settings | {URL: server.url()})
 
@@ -368,7 +368,7 @@ def test_a_token_is_renewed_before_it_expires(oauth: Make) -> None:
         assert b"token-0" not in first(made)
 
 
-def test_extensions_may_be_written_in_java_s_string(oauth: Make) -> None:
+def test_extensions_may_be_given_in_the_jaas_config(oauth: Make) -> None:
     made = oauth(
         {PROVIDER: lambda: "abc", "sasl.jaas.config": f'{MODULE} extension_logicalCluster="lkc-1" clientId="unused";'}
     )
@@ -430,14 +430,14 @@ def test_extensions_may_be_written_in_java_s_string(oauth: Make) -> None:
         ({PROVIDER: lambda: "a", "sasl.oauthbearer.header.urlencode": "maybe"}, "it must be true or false"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_what_helps(settings: dict[str, Any], said: str) -> None:
+def test_unusable_settings_are_refused_with_a_remedy(settings: dict[str, Any], said: str) -> None:
     message = problem("OAUTHBEARER", settings)
 
     assert said in message
     assert SECRET not in message
 
 
-def test_secret_and_java_s_string_are_secrets() -> None:
+def test_the_secret_and_the_jaas_config_are_secrets() -> None:
     keys = Registry().plugin("authenticator", "OAUTHBEARER").config_keys()
 
     assert {key.name for key in keys if key.secret} == {

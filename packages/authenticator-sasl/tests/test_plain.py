@@ -12,7 +12,7 @@ def plain(name: str = "alice", password: str = "secret") -> Authenticator:
     return mechanism("PLAIN", {"sasl.username": name, "sasl.password": password}).authenticator("kafka", 9092)
 
 
-def test_it_has_everything_that_the_contract_asks_for() -> None:
+def test_the_plugin_has_all_attributes_of_the_contract() -> None:
     made = mechanism("PLAIN", ALICE)
 
     assert isinstance(made, Mechanism)
@@ -28,16 +28,16 @@ def test_it_has_everything_that_the_contract_asks_for() -> None:
         ("a,b=c", "x" * 5000, b"\0a,b=c\0" + b"x" * 5000),
     ],
 )
-def test_name_and_password_go_out_as_the_bytes_they_are(name: str, password: str, sent: bytes) -> None:
+def test_user_and_password_are_sent_unchanged(name: str, password: str, sent: bytes) -> None:
     assert plain(name, password).start() == sent
 
 
-def test_an_answer_without_words_is_the_broker_s_consent() -> None:
+def test_an_empty_response_is_the_consent_of_the_broker() -> None:
     exchange = plain()
     exchange.start()
 
     assert exchange.challenge(b"") == Step(reply=None, done=True)
 
 
-def test_a_broker_that_wants_to_go_on_talking_is_refused() -> None:
+def test_a_broker_that_continues_the_exchange_is_refused() -> None:
     assert "answered PLAIN with 3 bytes, where it has nothing to say" in refusal(plain(), b"who")

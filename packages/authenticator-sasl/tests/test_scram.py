@@ -54,7 +54,7 @@ def proven(vector: Mapping[str, Any] = RFC_7677) -> Authenticator:
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: f"{vector['mechanism']} {vector['note']}")
-def test_an_exchange_is_java_s_to_the_byte(vector: dict[str, str]) -> None:
+def test_an_exchange_is_that_of_java_byte_for_byte(vector: dict[str, str]) -> None:
     exchange = scram(vector).authenticator("kafka", 9092)
 
     assert exchange.start().decode() == vector["clientFirst"]
@@ -63,7 +63,7 @@ def test_an_exchange_is_java_s_to_the_byte(vector: dict[str, str]) -> None:
     assert exchange.challenge(vector["serverFinal"].encode()) == Step(reply=None, done=True)
 
 
-def test_the_exchange_of_rfc_5802_is_what_it_says() -> None:
+def test_the_example_of_rfc_5802_is_reproduced() -> None:
     rfc_5802 = {
         "mechanism": "SCRAM-SHA-1",
         "username": "user",
@@ -78,19 +78,19 @@ def test_the_exchange_of_rfc_5802_is_what_it_says() -> None:
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: f"{vector['mechanism']} {vector['note']}")
-def test_a_delegation_token_says_that_it_is_one(vector: dict[str, str]) -> None:
+def test_a_delegation_token_is_marked_as_such(vector: dict[str, str]) -> None:
     exchange = scram(vector, token_auth=True).authenticator("kafka", 9092)
 
     assert exchange.start().decode() == vector["clientFirstTokenAuth"]
 
 
 @pytest.mark.parametrize("settings", [{"sasl.scram.tokenauth": "true"}, {"sasl.scram.tokenauth": True}])
-def test_a_delegation_token_is_asked_for_by_a_key(settings: dict[str, Any]) -> None:
+def test_a_delegation_token_is_requested_by_a_key(settings: dict[str, Any]) -> None:
     assert mechanism("SCRAM-SHA-256", ALICE | settings).authenticator("k", 1).start().endswith(b",tokenauth=true")
 
 
 @pytest.mark.parametrize(("option", "ending"), [("true", b",tokenauth=true"), ("false", b"")])
-def test_a_delegation_token_is_asked_for_in_java_s_string(option: str, ending: bytes) -> None:
+def test_a_delegation_token_is_requested_in_the_jaas_config(option: str, ending: bytes) -> None:
     written = f'org.apache.kafka.ScramLoginModule required username="a" password="b" tokenauth="{option}";'
     first = mechanism("SCRAM-SHA-512", {"sasl.jaas.config": written}).authenticator("k", 1).start()
 
@@ -99,7 +99,7 @@ def test_a_delegation_token_is_asked_for_in_java_s_string(option: str, ending: b
     assert "else false" in problem("SCRAM-SHA-512", ALICE | {"sasl.scram.tokenauth": "yes"})
 
 
-def test_extensions_of_the_broker_are_passed_over() -> None:
+def test_extensions_of_the_broker_are_ignored() -> None:
     assert started().challenge(RFC_7677["serverFirst"].encode() + b",x=whatever").reply is not None
 
 
@@ -156,7 +156,7 @@ SALT = RFC_7677["salt"]
         pytest.param(f"r={NONCE},s={'A' * MAX_MESSAGE},i=4096", "bytes are too many", id="too long"),
     ],
 )
-def test_a_first_answer_that_does_not_fit_is_refused(answer: str, said: str) -> None:
+def test_a_first_response_that_does_not_match_is_refused(answer: str, said: str) -> None:
     message = refusal(started(), answer.encode())
 
     assert said in message
@@ -164,7 +164,7 @@ def test_a_first_answer_that_does_not_fit_is_refused(answer: str, said: str) -> 
     assert RFC_7677["password"] not in message
 
 
-def test_an_answer_that_is_no_text_is_refused() -> None:
+def test_a_response_that_is_not_text_is_refused() -> None:
     assert "it is not UTF-8" in refusal(started(), b"r=\xff")
 
 
@@ -187,14 +187,14 @@ def test_a_broker_that_does_not_know_the_password_is_refused(answer: str, said: 
 
 
 @pytest.mark.parametrize("exchange", [started, proven])
-def test_the_broker_s_own_words_are_quoted(exchange: Any) -> None:
+def test_the_error_message_of_the_broker_is_quoted(exchange: Any) -> None:
     message = refusal(exchange(), b"e=unknown-user\n")
 
     assert message == ("the broker refused SCRAM-SHA-256 for user 'user': 'unknown-user\\n'; check sasl.password")
 
 
 @given(st.binary(max_size=200) | st.text().map(str.encode))
-def test_any_bytes_are_answered_or_refused(data: bytes) -> None:
+def test_any_bytes_lead_to_a_response_or_a_refusal(data: bytes) -> None:
     for exchange in (started(), proven()):
         for answer in (data, b"v=" + data, b"r=" + NONCE.encode() + b",s=" + data):
             with contextlib.suppress(AuthenticationError):
@@ -202,7 +202,7 @@ def test_any_bytes_are_answered_or_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("iterations", [4096, 16_384, 500_000])
-def test_the_iterations_of_kafkas_brokers_and_many_more_are_taken(iterations: int) -> None:
+def test_iterations_up_to_far_above_those_of_brokers_are_accepted(iterations: int) -> None:
     final = started().challenge(f"r={RFC_7677['clientNonce']}x,s=QSXCR+Q6sek8bf92,i={iterations}".encode())
 
     assert final.reply is not None
@@ -216,5 +216,5 @@ def test_a_broker_that_asks_for_more_than_a_second_of_work_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_the_hashing_of_scram_is_not_done_by_the_io_thread(name: str) -> None:
+def test_scram_hashing_does_not_run_on_the_io_thread(name: str) -> None:
     assert mechanism(name, ALICE).blocking

@@ -84,7 +84,7 @@ def error_of(asked: TokenEndpoint, kind: type[ConnectionFailedError]) -> str:
     return message
 
 
-def test_it_is_asked_by_the_client_credentials_grant(serve: Serve) -> None:
+def test_the_client_credentials_grant_is_used(serve: Serve) -> None:
     server = serve(GOOD)
 
     assert endpoint(server.url("/realms/x/token?tenant=7")).fetch() == Token("abc", (NOW + 60) * 1000)
@@ -95,7 +95,7 @@ def test_it_is_asked_by_the_client_credentials_grant(serve: Serve) -> None:
     assert asked.headers["Content-Type"] == "application/x-www-form-urlencoded"
 
 
-def test_names_are_url_encoded_only_where_that_is_asked_for(serve: Serve) -> None:
+def test_names_are_url_encoded_only_if_configured(serve: Serve) -> None:
     server = serve(GOOD)
     for urlencoded in (False, True):
         credentials = ClientCredentials(client_id="a:b", secret="ü/", urlencoded=urlencoded)
@@ -118,14 +118,14 @@ def test_names_are_url_encoded_only_where_that_is_asked_for(serve: Serve) -> Non
         ({"access_token": None, "id_token": jwt(exp=NOW + 90)}, NOW + 90),
     ],
 )
-def test_the_earlier_one_of_two_expiries_counts(serve: Serve, fields: dict[str, Any], expires_at: float) -> None:
+def test_the_earlier_of_two_expiry_times_counts(serve: Serve, fields: dict[str, Any], expires_at: float) -> None:
     token = endpoint(serve(Answer.of(**{"access_token": "abc"} | fields)).url()).fetch()
 
     assert token.expires_at_ms == expires_at * 1000
 
 
 @pytest.mark.parametrize("lifetime", [None, -1, "soon", "9" * 400, True, 1e300, [], {}])
-def test_a_lifetime_that_is_none_is_not_known(serve: Serve, lifetime: Any) -> None:
+def test_an_invalid_lifetime_is_unknown(serve: Serve, lifetime: Any) -> None:
     assert endpoint(serve(Answer.of(access_token="abc", expires_in=lifetime)).url()).fetch() == Token("abc")
 
 
@@ -156,7 +156,7 @@ def test_a_lifetime_that_is_none_is_not_known(serve: Serve, lifetime: Any) -> No
         ),
     ],
 )
-def test_an_answer_that_is_no_token_is_told_at_once(serve: Serve, answer: Answer, said: str) -> None:
+def test_a_response_without_a_token_is_an_error_at_once(serve: Serve, answer: Answer, said: str) -> None:
     server = serve(answer)
 
     message = error_of(endpoint(server.url(), retry=Retry(first=0.001, longest=5)), AuthenticationError)
@@ -181,7 +181,7 @@ FOREIGN = "internal-page-of-another-team"
         Answer(status=302, headers={"Location": f"https://{FOREIGN}/"}),
     ],
 )
-def test_no_answer_of_the_server_is_in_an_error(serve: Serve, answer: Answer) -> None:
+def test_no_error_quotes_a_response_of_the_server(serve: Serve, answer: Answer) -> None:
     with pytest.raises(ConnectionFailedError) as caught:
         endpoint(serve(answer).url()).fetch()
 
@@ -192,7 +192,7 @@ def test_no_answer_of_the_server_is_in_an_error(serve: Serve, answer: Answer) ->
 @pytest.mark.parametrize(
     "line", [f"HTTP/1.1 {FOREIGN}", FOREIGN, f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{FOREIGN}"]
 )
-def test_words_that_are_no_http_are_in_no_error(line: str) -> None:
+def test_no_error_quotes_a_response_that_is_not_http(line: str) -> None:
     speak = Speaker(lambda sock: sock.sendall(line.encode() + b"\r\n\r\n"))
     with speak as speaker, pytest.raises(ConnectionFailedError) as caught:
         endpoint(speaker.url, retry=Retry(first=1.0, longest=0.5)).fetch()
@@ -202,20 +202,20 @@ def test_words_that_are_no_http_are_in_no_error(line: str) -> None:
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
-def test_what_may_pass_is_tried_again(serve: Serve, status: int) -> None:
+def test_temporary_errors_are_retried(serve: Serve, status: int) -> None:
     server = serve(Answer.of(status), Answer.of(status), GOOD)
 
     assert endpoint(server.url(), retry=Retry(first=0.001, longest=20)).fetch().value == "abc"
     assert len(server.asked) == 3
 
 
-def test_what_does_not_pass_is_a_connection_that_failed(serve: Serve) -> None:
+def test_permanent_errors_are_connection_errors(serve: Serve) -> None:
     message = error_of(endpoint(serve(Answer.of(503, error="busy")).url()), ConnectionFailedError)
 
     assert "answered 503, error busy" in message
 
 
-def test_a_server_that_is_not_there_is_a_connection_that_failed() -> None:
+def test_an_unreachable_server_is_a_connection_error() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/token"
@@ -223,7 +223,7 @@ def test_a_server_that_is_not_there_is_a_connection_that_failed() -> None:
         assert "cannot be asked for a token: [Errno" in error_of(endpoint(url), ConnectionFailedError)
 
 
-def test_a_server_that_says_nothing_is_left_in_time() -> None:
+def test_a_silent_server_is_abandoned_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(1) as pool:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/token"
         asking = pool.submit(endpoint(url, connect_timeout=60.0, read_timeout=0.05).fetch)
@@ -231,7 +231,7 @@ def test_a_server_that_says_nothing_is_left_in_time() -> None:
         assert "timed out" in str(asking.exception(20))
 
 
-def test_an_answer_that_trickles_in_is_left_in_time(serve: Serve) -> None:
+def test_a_response_that_trickles_in_is_abandoned_in_time(serve: Serve) -> None:
     server = serve(Answer(body=b" " * 100_000, trickle=0.02))
 
     assert "timed out" in error_of(endpoint(server.url(), read_timeout=0.1), ConnectionFailedError)
@@ -249,7 +249,7 @@ DRIPS = {
 
 @pytest.mark.rule("security.identity.deadline")
 @pytest.mark.parametrize(("start", "drip"), DRIPS.values(), ids=DRIPS)
-def test_an_answer_that_drips_is_left_in_time(start: bytes, drip: bytes) -> None:
+def test_a_response_of_single_bytes_is_abandoned_in_time(start: bytes, drip: bytes) -> None:
     with Speaker(dripping(start, drip)) as speaker, ThreadPoolExecutor(1) as pool:
         asking = pool.submit(endpoint(speaker.url, read_timeout=0.2).fetch)
 
@@ -257,7 +257,7 @@ def test_an_answer_that_drips_is_left_in_time(start: bytes, drip: bytes) -> None
 
 
 @pytest.mark.rule("security.identity.deadline")
-def test_a_handshake_that_drips_is_left_in_time() -> None:
+def test_a_handshake_of_single_bytes_is_abandoned_in_time() -> None:
     # The first bytes of a TLS record that never ends.
     with Speaker(dripping(b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc", b"\x00")) as speaker, ThreadPoolExecutor(1) as pool:
         asked = endpoint(speaker.url.replace("http:", "https:"), connect_timeout=0.2)
@@ -293,32 +293,32 @@ def saying(words: bytes) -> Callable[[socket.socket], None]:
     ],
     ids=["103", "102", "without words", "several", "the most"],
 )
-def test_interim_answers_do_not_end_the_exchange(interim: bytes) -> None:
+def test_interim_responses_do_not_end_the_exchange(interim: bytes) -> None:
     with Speaker(saying(interim + FINAL)) as speaker:
         assert endpoint(speaker.url).fetch() == Token("abc", (NOW + 60) * 1000)
 
 
 @pytest.mark.parametrize("interim", [HINTS, b"HTTP/1.1 100 Continue\r\n\r\n"], ids=["103", "100"])
-def test_interim_answers_without_end_are_refused(interim: bytes) -> None:
+def test_endless_interim_responses_are_refused(interim: bytes) -> None:
     with Speaker(saying(interim * (MOST_INTERIM + 1) + FINAL)) as speaker:
         said = error_of(endpoint(speaker.url), ConnectionFailedError)
 
     assert "it sent more than 64 interim answers (1xx), and no final one" in said
 
 
-def test_a_change_of_protocol_is_no_interim_answer() -> None:
+def test_a_protocol_switch_is_not_an_interim_response() -> None:
     with Speaker(saying(b"HTTP/1.1 101 Switching Protocols\r\n\r\n" + FINAL)) as speaker:
         assert "answered 101" in error_of(endpoint(speaker.url), AuthenticationError)
 
 
-def test_interim_answers_count_against_the_size_of_the_answer() -> None:
+def test_interim_responses_count_towards_the_response_size() -> None:
     lines = b"".join(b"X-%d: %s\r\n" % (number, b"x" * 60_000) for number in range(20))
     with Speaker(saying(b"HTTP/1.1 103 Early Hints\r\n" + lines + b"\r\n" + FINAL)) as speaker:
         assert "more than 1048576 bytes" in error_of(endpoint(speaker.url), AuthenticationError)
 
 
 @pytest.mark.rule("security.identity.deadline")
-def test_interim_answers_that_drip_are_left_in_time() -> None:
+def test_slow_interim_responses_are_abandoned_in_time() -> None:
     with Speaker(dripping(b"", b"HTTP/1.1 103 Early Hints\r\n\r\n")) as speaker:
         assert "timed out" in error_of(endpoint(speaker.url, read_timeout=0.3), ConnectionFailedError)
 
@@ -353,7 +353,7 @@ NO_RETRY = Retry(first=20.0, longest=20.0)
 
 @pytest.mark.rule("security.identity.deadline")
 @pytest.mark.parametrize("proxy", [None, "http://proxy.example:3128"], ids=["of the endpoint", "of a proxy"])
-def test_a_name_that_is_not_resolved_is_left_in_time(
+def test_an_unresolved_name_is_abandoned_in_time(
     proxy: str | None, silent_names: NameService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if proxy is not None:
@@ -365,7 +365,7 @@ def test_a_name_that_is_not_resolved_is_left_in_time(
 
 
 @pytest.mark.rule("security.identity.deadline")
-def test_a_later_fetch_does_not_wait_for_a_lookup_that_had_its_time(serve: Serve, silent_names: NameService) -> None:
+def test_a_later_fetch_does_not_wait_for_a_lookup_that_timed_out(serve: Serve, silent_names: NameService) -> None:
     asked = endpoint(serve(GOOD).url(host="idp.example.com"), connect_timeout=0.2, retry=NO_RETRY)
     error_of(asked, ConnectionFailedError)
     first = silent_names.asked.copy()
@@ -388,14 +388,14 @@ def test_lookups_that_hang_take_few_threads(silent_names: NameService) -> None:
     assert sum(each.name == "ottla-token-lookup" for each in threading.enumerate()) == MOST
 
 
-def test_a_name_that_does_not_exist_is_a_connection_that_failed() -> None:
+def test_an_unknown_host_name_is_a_connection_error() -> None:
     said = error_of(endpoint("http://nowhere.invalid/token"), ConnectionFailedError)
 
     assert "cannot be asked for a token: [Errno" in said
 
 
 @pytest.mark.rule("security.identity.deadline")
-def test_a_server_that_reads_nothing_is_left_in_time() -> None:
+def test_a_server_that_reads_nothing_is_abandoned_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(1) as pool:
         credentials = ClientCredentials(client_id="kafka", secret=SECRET, scope="s" * 20_000_000)
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/token"
@@ -414,14 +414,14 @@ def test_all_attempts_share_one_deadline(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("words", [b"SSH-2.0\r\n", b"HTTP/1.1 abc\r\n\r\n", b"", b"\x00" * 100])
-def test_a_server_that_speaks_something_else_is_a_connection_that_failed(words: bytes) -> None:
+def test_a_server_of_another_protocol_is_a_connection_error(words: bytes) -> None:
     with Speaker(lambda sock: sock.sendall(words)) as speaker:
         asked = endpoint(speaker.url, retry=Retry(first=1.0, longest=0.5))
 
         assert "cannot be asked for a token" in error_of(asked, ConnectionFailedError)
 
 
-def test_closing_ends_the_waiting(serve: Serve) -> None:
+def test_close_ends_the_wait(serve: Serve) -> None:
     server = serve(Answer.of(503))
     closing = threading.Event()
     asked = endpoint(server.url(), retry=Retry(first=4.0, longest=100.0), closing=closing)
@@ -440,7 +440,7 @@ def tls(authority: trustme.CA, name: str) -> ssl.SSLContext:
     return context
 
 
-def test_https_is_verified_against_the_system_s_trust_store(
+def test_https_is_verified_against_the_trust_store_of_the_system(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority = trustme.CA()
@@ -453,13 +453,13 @@ def test_https_is_verified_against_the_system_s_trust_store(
     assert "not valid for 'localhost'" in error_of(endpoint(server.url(host="localhost")), TlsHandshakeError)
 
 
-def test_a_server_without_tls_is_told_to_speak_it(serve: Serve) -> None:
+def test_a_server_without_tls_is_reported_as_such(serve: Serve) -> None:
     server = serve(GOOD)
 
     assert "it must speak TLS" in error_of(endpoint(server.url().replace("http:", "https:")), TlsHandshakeError)
 
 
-def test_a_secret_that_would_go_unencrypted_through_a_network_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_secret_sent_unencrypted_over_a_network_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
     endpoint("http://127.0.0.1/token")
     endpoint("https://idp.example.com/token")
     assert caplog.messages == []
@@ -490,7 +490,7 @@ def test_a_secret_that_would_go_unencrypted_through_a_network_is_warned_of(caplo
         ("https://idp/a\r\nHost: secret", "ASCII without blanks"),
     ],
 )
-def test_an_address_that_is_none_is_refused_without_being_quoted(url: str, said: str) -> None:
+def test_an_invalid_url_is_refused_without_being_quoted(url: str, said: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - checked below
         Address.read(url)
 
@@ -499,7 +499,7 @@ def test_an_address_that_is_none_is_refused_without_being_quoted(url: str, said:
 
 
 @given(st.text() | st.text().map("https://".__add__))
-def test_any_address_is_read_or_refused(url: str) -> None:
+def test_any_url_is_parsed_or_refused(url: str) -> None:
     try:
         address = Address.read(url)
     except ValueError:
@@ -508,7 +508,7 @@ def test_any_address_is_read_or_refused(url: str) -> None:
 
 
 @given(st.binary(max_size=300) | st.from_regex(r'\{"(access_token|expires_in|error)": ?.{0,30}\}').map(str.encode))
-def test_any_answer_is_a_token_or_an_error_of_ours(body: bytes) -> None:
+def test_any_response_is_a_token_or_an_ottla_error(body: bytes) -> None:
     asked = endpoint("https://idp/token")
     for status in (200, 302, 401, 503):
         try:
@@ -519,7 +519,7 @@ def test_any_answer_is_a_token_or_an_error_of_ours(body: bytes) -> None:
             assert status == 503
 
 
-def test_no_log_shows_secret_or_token(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_log_line_shows_the_secret_or_a_token(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     asked = endpoint(serve(Answer.of(503), GOOD).url(), retry=Retry(first=0.001, longest=20))
     token = asked.fetch()

@@ -157,18 +157,18 @@ def test_an_expired_token_is_never_given(kept: Maker) -> None:
     assert one.value() == "token-2"
 
 
-def test_a_token_that_does_not_say_when_it_expires_is_asked_for_each_time(kept: Maker) -> None:
+def test_a_token_without_an_expiry_is_fetched_each_time(kept: Maker) -> None:
     one = kept(None)
 
     assert [one.value(), one.value()] == ["token-1", "token-2"]
 
 
-def test_a_token_that_has_expired_already_is_refused(kept: Maker) -> None:
+def test_a_token_that_is_already_expired_is_refused(kept: Maker) -> None:
     with pytest.raises(AuthenticationError, match="the token that the test gave has expired"):
         kept(0.0).value()
 
 
-def test_it_is_renewed_in_the_background_before_it_expires(kept: Maker) -> None:
+def test_the_token_is_renewed_in_the_background_before_it_expires(kept: Maker) -> None:
     one = kept(0.05, AT_ONCE)
     one.value()
     one.clock.now += 0.03
@@ -177,7 +177,7 @@ def test_it_is_renewed_in_the_background_before_it_expires(kept: Maker) -> None:
     wait_until(lambda: one.value() == "token-2")
 
 
-def test_nobody_waits_for_a_renewal_while_the_last_token_is_good(kept: Maker) -> None:
+def test_no_login_waits_for_a_renewal_while_the_token_is_valid(kept: Maker) -> None:
     one = kept(0.05, AT_ONCE)
     one.value()
     one.source.open.clear()
@@ -187,7 +187,7 @@ def test_nobody_waits_for_a_renewal_while_the_last_token_is_good(kept: Maker) ->
     assert one.value() == "token-1"
 
 
-def test_a_renewal_that_fails_is_tried_again_and_told_once(kept: Maker, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_renewal_is_retried_and_logged_once(kept: Maker, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     one = kept(0.05, AT_ONCE)
     one.value()
@@ -210,7 +210,7 @@ def test_a_renewal_that_fails_is_tried_again_and_told_once(kept: Maker, caplog: 
     assert "token-" not in caplog.text
 
 
-def test_an_error_of_the_source_is_the_one_s_who_needs_a_token_now(kept: Maker) -> None:
+def test_a_login_without_a_token_gets_the_error_of_the_source(kept: Maker) -> None:
     one = kept()
     one.source.error = AuthenticationError("no")
 
@@ -220,7 +220,7 @@ def test_an_error_of_the_source_is_the_one_s_who_needs_a_token_now(kept: Maker) 
     assert one.value() == "token-2"
 
 
-def test_a_token_that_the_broker_refused_is_not_given_again(kept: Maker) -> None:
+def test_a_token_that_the_broker_refused_is_not_used_again(kept: Maker) -> None:
     one = kept()
     first = one.keeper.token()
     one.keeper.forget(first)
@@ -243,7 +243,7 @@ def test_a_login_fails_in_time_while_the_source_is_silent(kept: Maker) -> None:
     assert (one.value(), one.source.asked) == ("token-1", 1)
 
 
-def test_a_login_joins_the_fetch_that_is_under_way(kept: Maker) -> None:
+def test_a_login_joins_a_fetch_in_progress(kept: Maker) -> None:
     one = kept()
     one.source.open.clear()
     with ThreadPoolExecutor(3) as pool:
@@ -255,7 +255,7 @@ def test_a_login_joins_the_fetch_that_is_under_way(kept: Maker) -> None:
     assert one.source.asked == 1
 
 
-def test_a_login_does_not_wait_for_a_fetch_that_had_its_time(kept: Maker) -> None:
+def test_a_login_does_not_wait_for_a_fetch_that_timed_out(kept: Maker) -> None:
     one = kept(limit=0.05)
     one.source.dead = threading.Event()
     with ThreadPoolExecutor(1) as pool:
@@ -266,7 +266,7 @@ def test_a_login_does_not_wait_for_a_fetch_that_had_its_time(kept: Maker) -> Non
             one.source.dead.set()
 
 
-def test_a_login_that_waits_leaves_a_fetch_that_had_its_time(kept: Maker) -> None:
+def test_a_waiting_login_abandons_a_fetch_that_timed_out(kept: Maker) -> None:
     one = kept(limit=0.2)
     one.source.dead = threading.Event()
     with ThreadPoolExecutor(4) as pool:
@@ -287,7 +287,7 @@ def test_a_late_result_replaces_no_newer_token(kept: Maker) -> None:
     assert one.value() == "token-1"
 
 
-def test_a_source_that_is_always_silent_gets_few_threads(kept: Maker) -> None:
+def test_a_source_that_never_responds_gets_few_threads(kept: Maker) -> None:
     one = kept(patience=0.02, limit=0.01)
     one.source.open.clear()
     for _ in range(20):
@@ -308,7 +308,7 @@ def test_a_source_that_ends_its_thread_fails_the_login(kept: Maker) -> None:
         one.value()
 
 
-def test_closing_releases_the_logins_that_wait(kept: Maker) -> None:
+def test_close_releases_waiting_logins(kept: Maker) -> None:
     one = kept()
     one.source.open.clear()
     with ThreadPoolExecutor(1) as pool:
@@ -335,7 +335,7 @@ def test_a_refused_token_is_forgotten_while_the_next_one_is_fetched(kept: Maker)
     assert one.value() == "token-2"
 
 
-def test_a_renewal_ends_with_the_producer_while_the_source_hangs(kept: Maker) -> None:
+def test_a_renewal_ends_with_the_producer_even_if_the_source_hangs(kept: Maker) -> None:
     one = kept(0.05, AT_ONCE)
     one.value()
     one.source.open.clear()
@@ -346,7 +346,7 @@ def test_a_renewal_ends_with_the_producer_while_the_source_hangs(kept: Maker) ->
     wait_until(lambda: all(each.name != "ottla-token-refresh" for each in threading.enumerate()), seconds=5)
 
 
-def test_a_renewal_that_had_its_time_is_begun_again(kept: Maker, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_renewal_that_timed_out_is_started_again(kept: Maker, caplog: pytest.LogCaptureFixture) -> None:
     one = kept(0.05, AT_ONCE, limit=0.05)
     one.value()
     one.source.open.clear()
@@ -372,7 +372,7 @@ def test_nothing_is_renewed_after_close(kept: Maker) -> None:
 
 
 @pytest.mark.rule("security.identity.pace")
-def test_lifetimes_of_milliseconds_do_not_set_the_pace_of_fetches(kept: Maker) -> None:
+def test_lifetimes_of_milliseconds_do_not_set_the_rate_of_fetches(kept: Maker) -> None:
     one = kept(0.02, pauses=Pauses())
     for _ in range(3000):  # 30 s with a login in each 10 ms
         with contextlib.suppress(ConnectionFailedError):
@@ -383,7 +383,7 @@ def test_lifetimes_of_milliseconds_do_not_set_the_pace_of_fetches(kept: Maker) -
 
 
 @pytest.mark.rule("security.identity.pace")
-def test_tokens_that_come_expired_do_not_set_the_pace_either(kept: Maker) -> None:
+def test_expired_tokens_of_the_source_do_not_set_the_rate_of_fetches(kept: Maker) -> None:
     one = kept(0.0, pauses=Pauses())
     for _ in range(3000):  # 30 s with a login in each 10 ms
         with pytest.raises(AuthenticationError, match="the token that the test gave has expired"):
@@ -397,7 +397,7 @@ def test_tokens_that_come_expired_do_not_set_the_pace_either(kept: Maker) -> Non
 
 
 @pytest.mark.rule("security.identity.pace")
-def test_renewals_that_bring_expired_tokens_keep_the_pace(kept: Maker, caplog: pytest.LogCaptureFixture) -> None:
+def test_renewals_with_expired_tokens_keep_the_rate_of_fetches(kept: Maker, caplog: pytest.LogCaptureFixture) -> None:
     one = kept(2.2, AT_ONCE, pauses=Pauses())
     one.value()
     one.source.lifetime = -1.0
@@ -445,7 +445,7 @@ def test_short_tokens_are_renewed_in_the_background_no_sooner(kept: Maker) -> No
     wait_until(lambda: one.source.given == 2)
 
 
-def test_short_tokens_are_warned_of_once_in_an_hour(kept: Maker, caplog: pytest.LogCaptureFixture) -> None:
+def test_short_tokens_are_warned_about_once_an_hour(kept: Maker, caplog: pytest.LogCaptureFixture) -> None:
     one = kept(0.02, pauses=Pauses())
     for _ in range(400):
         with contextlib.suppress(ConnectionFailedError):
@@ -459,7 +459,7 @@ def test_short_tokens_are_warned_of_once_in_an_hour(kept: Maker, caplog: pytest.
     )
 
 
-def test_a_token_that_lasts_ends_the_pauses(kept: Maker) -> None:
+def test_a_long_lived_token_ends_the_pauses(kept: Maker) -> None:
     one = kept(0.02, pauses=Pauses())
     one.value()
     one.clock.now += 1
@@ -471,7 +471,7 @@ def test_a_token_that_lasts_ends_the_pauses(kept: Maker) -> None:
 
 
 @pytest.mark.rule("security.identity.pace")
-def test_a_refused_token_is_replaced_at_once_the_next_ones_later(kept: Maker) -> None:
+def test_the_first_refused_token_is_replaced_at_once_and_others_later(kept: Maker) -> None:
     one = kept(pauses=Pauses())
     for _ in range(3000):  # 30 s with a login in each 10 ms, all refused
         one.keeper.forget(one.keeper.token())
@@ -480,7 +480,7 @@ def test_a_refused_token_is_replaced_at_once_the_next_ones_later(kept: Maker) ->
     assert one.source.gaps() == [0, 1, 2, 4, 8, 10]
 
 
-def test_a_token_that_one_broker_refuses_still_serves_the_others(kept: Maker) -> None:
+def test_a_token_that_one_broker_refuses_is_used_for_the_others(kept: Maker) -> None:
     one = kept(pauses=Pauses())
     one.keeper.forget(one.keeper.token())
     second = one.keeper.token()
@@ -499,7 +499,7 @@ def test_refused_tokens_without_an_expiry_do_not_delay_the_next_login(kept: Make
 
 
 @pytest.mark.rule("security.sasl.refused")
-def test_a_refused_token_serves_other_brokers_while_the_source_fails(
+def test_a_refused_token_is_used_for_other_brokers_if_the_source_fails(
     kept: Maker, caplog: pytest.LogCaptureFixture
 ) -> None:
     one = kept(pauses=Pauses())
@@ -526,7 +526,7 @@ def test_a_refused_token_is_used_while_earlier_fetches_hang(kept: Maker) -> None
     assert [one.keeper.token() for _ in range(MOST + 1)] == [token] * (MOST + 1)
 
 
-def test_a_token_that_was_good_for_a_while_is_replaced_at_once(kept: Maker) -> None:
+def test_a_token_accepted_for_a_while_is_replaced_at_once(kept: Maker) -> None:
     one = kept(pauses=Pauses())
     for number in range(1, 20):
         token = one.keeper.token()
@@ -540,7 +540,7 @@ def test_a_token_that_was_good_for_a_while_is_replaced_at_once(kept: Maker) -> N
     assert one.source.gaps()[-2:] == [11, 1], "what was refused long ago does not count"
 
 
-def test_a_login_after_refusals_says_so_once_the_token_has_expired(kept: Maker) -> None:
+def test_a_login_after_refusals_reports_them_once_the_token_expired(kept: Maker) -> None:
     one = kept(7.0, pauses=Pauses(floor=5.0, longest=10.0))
     for wait in (0, 5, 0):
         one.keeper.forget(one.keeper.token())
@@ -552,7 +552,7 @@ def test_a_login_after_refusals_says_so_once_the_token_has_expired(kept: Maker) 
         one.value()
 
 
-def test_a_login_joins_a_renewal_whatever_the_pace(kept: Maker) -> None:
+def test_a_login_joins_a_renewal_at_any_rate(kept: Maker) -> None:
     one = kept(0.02, pauses=Pauses())
     one.value()
     one.source.open.clear()
@@ -565,7 +565,7 @@ def test_a_login_joins_a_renewal_whatever_the_pace(kept: Maker) -> None:
         assert login.result(20) == "token-2"
 
 
-def test_a_broker_that_hangs_up_says_nothing_of_a_new_token(kept: Maker) -> None:
+def test_a_disconnect_does_not_count_against_a_new_token(kept: Maker) -> None:
     one = kept(pauses=Pauses())
     first = one.keeper.token()
     for _ in range(59):
@@ -589,7 +589,7 @@ def test_a_broker_that_hangs_up_says_nothing_of_a_new_token(kept: Maker) -> None
         pytest.param(10.0, 1.0, 8.5, id="short"),
     ],
 )
-def test_a_token_is_due_when_java_says(lifetime: float, chance: float, due: float) -> None:
+def test_a_token_is_due_at_the_same_time_as_in_java(lifetime: float, chance: float, due: float) -> None:
     found = RefreshWindow().due(now=NOW, issued_at=None, expires_at=NOW + lifetime, chance=chance)
 
     assert found - NOW == pytest.approx(due, abs=0.001)
@@ -603,7 +603,7 @@ def test_a_token_is_due_when_java_says(lifetime: float, chance: float, due: floa
         pytest.param(-99, 3600, 2880, id="issued in the future"),
     ],
 )
-def test_an_old_token_is_due_by_the_time_it_was_issued(age: float, left: float, due: float) -> None:
+def test_an_old_token_is_due_relative_to_its_issue_time(age: float, left: float, due: float) -> None:
     found = RefreshWindow().due(now=NOW, issued_at=NOW - age, expires_at=NOW + left, chance=0)
 
     assert found - NOW == pytest.approx(due, abs=0.001)
@@ -620,7 +620,7 @@ def test_a_renewal_is_never_due_in_the_past(
     assert window.due(now=NOW, issued_at=None, expires_at=NOW + lifetime, chance=chance) >= NOW
 
 
-def test_waits_double_up_to_the_longest() -> None:
+def test_waits_double_up_to_a_maximum() -> None:
     retry = Retry(first=0.1, longest=1.0)
 
     assert [retry.wait(failures) for failures in (1, 2, 3, 4, 5, 6, 10_000)] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]

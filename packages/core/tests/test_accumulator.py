@@ -44,7 +44,7 @@ def drain(
 # Ready
 
 
-def test_nothing_queued_is_nothing_ready() -> None:
+def test_no_batch_is_ready_when_none_is_queued() -> None:
     queues = Queues()
 
     assert ready_now(queues) == set()
@@ -73,7 +73,7 @@ def test_a_full_batch_is_ready_at_once() -> None:
 
 
 @pytest.mark.rule("accumulator.ready.flush")
-def test_a_flush_makes_what_is_queued_ready_but_not_what_comes_later() -> None:
+def test_a_flush_makes_queued_batches_ready_but_no_later_ones() -> None:
     queues = Queues(linger=5.0)
     queues.append(partition=0)
 
@@ -84,7 +84,7 @@ def test_a_flush_makes_what_is_queued_ready_but_not_what_comes_later() -> None:
 
 
 @pytest.mark.rule("accumulator.ready.closed")
-def test_closing_makes_everything_ready() -> None:
+def test_close_makes_every_batch_ready() -> None:
     queues = Queues(linger=5.0)
     queues.append()
 
@@ -94,7 +94,7 @@ def test_closing_makes_everything_ready() -> None:
 
 
 @pytest.mark.rule("accumulator.ready.exhausted")
-def test_somebody_who_waits_for_memory_makes_everything_ready() -> None:
+def test_a_waiter_for_memory_makes_every_batch_ready() -> None:
     queues = Queues(linger=5.0, buffer_memory=20_000, max_block=HANG_GUARD)
     queues.append()
     woken = threading.Event()
@@ -112,7 +112,7 @@ def test_somebody_who_waits_for_memory_makes_everything_ready() -> None:
 
 
 @pytest.mark.rule("accumulator.ready.backoff")
-def test_a_batch_in_backoff_is_not_ready_however_full() -> None:
+def test_a_batch_in_backoff_is_not_ready_even_if_full() -> None:
     queues = Queues()
     queues.append()
     queues.clock.advance(1)
@@ -145,7 +145,7 @@ def test_a_muted_partition_is_not_ready_until_it_is_unmuted() -> None:
 
 
 @pytest.mark.rule("accumulator.ready.leaderless")
-def test_a_topic_without_a_leader_is_reported_and_nothing_of_it_is_ready() -> None:
+def test_a_topic_without_a_leader_is_reported_and_not_ready() -> None:
     queues = Queues()
     queues.append()
     queues.clock.advance(1)
@@ -156,7 +156,7 @@ def test_a_topic_without_a_leader_is_reported_and_nothing_of_it_is_ready() -> No
     assert ready.leaderless == {"t"}
 
 
-def test_the_next_expiry_is_a_reason_to_look_again() -> None:
+def test_the_next_expiry_limits_the_next_ready_check() -> None:
     queues = Queues(linger=500.0, delivery_timeout=120.0)
     queues.append()
 
@@ -185,7 +185,7 @@ def test_the_io_thread_is_woken_for_a_new_batch_not_for_each_record() -> None:
 
 
 @pytest.mark.rule("accumulator.append.large")
-def test_a_record_larger_than_a_batch_gets_one_of_its_own() -> None:
+def test_a_record_larger_than_a_batch_gets_its_own_batch() -> None:
     queues = Queues(batch_size=100, growing=False)
     queues.append(bytes(5_000))
     queues.append(b"small")
@@ -194,7 +194,7 @@ def test_a_record_larger_than_a_batch_gets_one_of_its_own() -> None:
 
 
 @pytest.mark.rule("producer.send.refused.memory")
-def test_without_memory_the_append_is_refused_and_nothing_was_queued() -> None:
+def test_without_memory_the_append_is_refused_and_nothing_is_queued() -> None:
     queues = Queues(buffer_memory=10_000, batch_size=9_000)
     queues.append(bytes(9_000), partition=0)
 
@@ -205,7 +205,7 @@ def test_without_memory_the_append_is_refused_and_nothing_was_queued() -> None:
 
 
 @pytest.mark.rule("producer.close.refuses")
-def test_after_closing_an_append_is_refused() -> None:
+def test_an_append_after_close_is_refused() -> None:
     queues = Queues()
     queues.append()
     queues.accumulator.close(ProducerClosedError("closed"))
@@ -228,7 +228,7 @@ def test_a_record_that_the_format_cannot_hold_leaves_no_trace() -> None:
 
 
 @pytest.mark.rule("pool.objects")
-def test_memory_counts_what_the_objects_cost() -> None:
+def test_memory_includes_the_size_of_python_objects() -> None:
     queues = Queues(batch_size=1_000, buffer_memory=100_000)
     for _ in range(100):
         queues.append(b"")
@@ -239,7 +239,7 @@ def test_memory_counts_what_the_objects_cost() -> None:
 
 
 @pytest.mark.rule("pool.sealing")
-def test_sealing_gives_back_what_the_encoded_batch_does_not_need() -> None:
+def test_sealing_returns_memory_that_the_encoded_batch_does_not_need() -> None:
     queues = Queues()
     queues.append(bytes(100))
     queues.clock.advance(1)
@@ -251,7 +251,7 @@ def test_sealing_gives_back_what_the_encoded_batch_does_not_need() -> None:
 
 
 @pytest.mark.rule("pool.bound")
-def test_settling_gives_everything_back() -> None:
+def test_completing_returns_all_memory() -> None:
     queues = Queues()
     queues.append()
 
@@ -262,7 +262,7 @@ def test_settling_gives_everything_back() -> None:
     assert queues.accumulator.incomplete == 0
 
 
-def test_threads_that_append_at_once_lose_nothing() -> None:
+def test_concurrent_appends_lose_nothing() -> None:
     queues = Queues(batch_size=2_000, buffer_memory=50_000_000)
 
     def work() -> None:
@@ -309,7 +309,7 @@ def test_only_ready_partitions_are_drained() -> None:
 
 
 @pytest.mark.rule("accumulator.drain.one")
-def test_one_batch_of_a_partition_leaves_at_a_time() -> None:
+def test_one_batch_of_a_partition_is_drained_at_a_time() -> None:
     queues = Queues(batch_size=1_000)
     for _ in range(4):
         queues.append(bytes(900))
@@ -318,7 +318,7 @@ def test_one_batch_of_a_partition_leaves_at_a_time() -> None:
 
 
 @pytest.mark.rule("accumulator.drain.size")
-def test_a_request_takes_no_more_than_its_size_but_always_one_batch() -> None:
+def test_a_request_keeps_to_its_size_but_takes_at_least_one_batch() -> None:
     queues = Queues(linger=0.0)
     for partition in range(3):
         queues.append(bytes(600), partition=partition)
@@ -329,7 +329,7 @@ def test_a_request_takes_no_more_than_its_size_but_always_one_batch() -> None:
 
 
 @pytest.mark.rule("accumulator.drain.unfit")
-def test_a_batch_that_did_not_fit_leaves_first_in_the_next_round_unchanged() -> None:
+def test_a_batch_that_did_not_fit_is_drained_first_and_unchanged() -> None:
     queues = Queues(linger=0.0)
     first = queues.append(bytes(600), partition=0)
     second = queues.append(bytes(600), partition=1)
@@ -357,7 +357,7 @@ def test_no_partition_starves_when_requests_are_small() -> None:
 
 
 @pytest.mark.rule("accumulator.drain.leader")
-def test_batches_go_to_their_own_brokers_only() -> None:
+def test_batches_are_drained_for_their_leaders_only() -> None:
     queues = Queues(linger=0.0)
     for partition in range(3):
         queues.append(partition=partition)
@@ -372,7 +372,7 @@ def test_batches_go_to_their_own_brokers_only() -> None:
 
 
 @pytest.mark.rule("accumulator.put-back.head", "accumulator.order.retry")
-def test_a_batch_that_was_put_back_leaves_before_those_behind_it() -> None:
+def test_a_requeued_batch_is_drained_before_those_behind_it() -> None:
     queues = Queues(linger=0.0, batch_size=500)
     for number in range(3):
         queues.append(bytes([number]) * 450)
@@ -410,7 +410,7 @@ def test_a_batch_that_cannot_be_encoded_fails_alone() -> None:
 
 
 @pytest.mark.rule("accumulator.expire.queue")
-def test_a_batch_expires_in_the_queue_and_says_so() -> None:
+def test_a_batch_expires_in_the_queue_with_a_clear_error() -> None:
     queues = Queues(delivery_timeout=120.0)
     delivery = queues.append()
     queues.clock.advance(119.9)
@@ -442,7 +442,7 @@ def test_expiry_leaves_younger_batches_alone() -> None:
 
 
 @pytest.mark.rule("accumulator.abort.incomplete", "batch.possibly")
-def test_aborting_fails_queued_and_taken_batches_with_the_cause() -> None:
+def test_abort_fails_queued_and_drained_batches_with_the_cause() -> None:
     queues = Queues(linger=0.0)
     taken = queues.append(partition=0)
     [batch] = drain(queues)
@@ -461,7 +461,7 @@ def test_aborting_fails_queued_and_taken_batches_with_the_cause() -> None:
 
 
 @pytest.mark.rule("producer.flush.moment")
-def test_a_flush_ends_when_everything_of_its_moment_is_accounted_for() -> None:
+def test_a_flush_ends_when_all_records_before_it_are_completed() -> None:
     queues = Queues()
     queues.append()
     flushed = threading.Event()
@@ -496,7 +496,7 @@ def test_a_flush_that_runs_out_of_time_drops_nothing() -> None:
 
 
 @pytest.mark.rule("accumulator.grow")
-def test_a_full_batch_grows_while_it_waits_and_leaves_whole() -> None:
+def test_a_full_batch_grows_while_it_waits_and_is_sent_whole() -> None:
     queues = Queues(linger=5.0, batch_size=1_000)
     for _ in range(40):
         queues.append(bytes(100))
@@ -508,7 +508,7 @@ def test_a_full_batch_grows_while_it_waits_and_leaves_whole() -> None:
 
 
 @pytest.mark.rule("accumulator.grow")
-def test_a_batch_grows_no_further_than_a_request_may_carry() -> None:
+def test_a_batch_grows_no_larger_than_a_request() -> None:
     queues = Queues(linger=5.0, batch_size=1_000, max_request_size=10_000)
     for _ in range(300):
         queues.append(bytes(100))
@@ -520,7 +520,7 @@ def test_a_batch_grows_no_further_than_a_request_may_carry() -> None:
 
 
 @pytest.mark.rule("producer.send.wakes")
-def test_a_batch_that_was_full_once_is_woken_for_once() -> None:
+def test_a_batch_that_becomes_full_wakes_the_io_thread_once() -> None:
     queues = Queues(linger=5.0, batch_size=1_000)
     queues.append(bytes(100))
     woken = queues.wakes

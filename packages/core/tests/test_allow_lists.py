@@ -68,7 +68,7 @@ def test_options_of_others_need_https_allowed_too() -> None:
     )
 
 
-def test_where_a_link_leads_is_said_only_to_who_runs_the_program(tmp_path: Path) -> None:
+def test_the_target_of_a_link_is_reported_only_to_the_operator(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("secret-place")
     with pytest.raises(NotAllowedError, match="secret-place"):
         check_file(str(tmp_path / "link"))
@@ -80,7 +80,7 @@ def test_where_a_link_leads_is_said_only_to_who_runs_the_program(tmp_path: Path)
 
 @pytest.mark.rule("security.allowed.urls")
 @pytest.mark.parametrize("url", [IDP, "HTTPS://IDP.example.com:443/realms/x/token", "http://127.0.0.1:8080/token"])
-def test_what_the_environment_allows_is_allowed(allow_urls: pytest.MonkeyPatch, url: str) -> None:
+def test_urls_allowed_by_the_environment_are_allowed(allow_urls: pytest.MonkeyPatch, url: str) -> None:
     check_url(url)
     with options_of_others():
         check_url(url)
@@ -106,7 +106,7 @@ def test_what_the_environment_allows_is_allowed(allow_urls: pytest.MonkeyPatch, 
         "http://2130706433:8080/token",
     ],
 )
-def test_nothing_but_the_whole_url_is_allowed(allow_urls: pytest.MonkeyPatch, url: str) -> None:
+def test_only_the_whole_url_is_allowed(allow_urls: pytest.MonkeyPatch, url: str) -> None:
     with pytest.raises(NotAllowedError, match="OTTLA_ALLOWED_URLS="):
         check_url(url)
 
@@ -132,7 +132,7 @@ def test_nothing_but_the_whole_url_is_allowed(allow_urls: pytest.MonkeyPatch, ur
         "",
     ],
 )
-def test_what_readers_of_urls_may_understand_differently_is_no_url(url: str) -> None:
+def test_urls_that_parsers_may_read_differently_are_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"it must|its (host|port)"):
         check_url(url)
 
@@ -154,7 +154,7 @@ def test_an_empty_list_allows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         check_url(IDP)
 
 
-def test_the_program_allows_urls_and_files_itself(tmp_path: Path) -> None:
+def test_the_program_itself_may_allow_urls_and_files(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("abc")
     ottla.allow(urls=["http://127.0.0.1:8080/token"], files=[str(tmp_path / "token")])
 
@@ -164,7 +164,7 @@ def test_the_program_allows_urls_and_files_itself(tmp_path: Path) -> None:
         check_url(IDP)
 
 
-def test_what_cannot_be_allowed_is_refused() -> None:
+def test_entries_that_cannot_be_allowed_are_refused() -> None:
     with pytest.raises(ValueError, match="by their absolute paths, not by 'token'"):
         ottla.allow(files=["token"])
     with pytest.raises(ValueError, match="it must be https"):
@@ -184,7 +184,7 @@ PIECES = st.sampled_from(SPELT.split(" "))
 
 @pytest.mark.rule("security.allowed.urls")
 @given(st.lists(PIECES, max_size=8).map("".join) | st.text() | st.text(string.printable).map(IDP.__add__))
-def test_no_spelling_gets_anywhere_but_to_the_allowed_url(url: str) -> None:
+def test_no_spelling_passes_except_that_of_the_allowed_url(url: str) -> None:
     """A URL that is let through is, character by character, the allowed one in its normal form."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(allow_lists.URLS, IDP)
@@ -198,7 +198,7 @@ def test_no_spelling_gets_anywhere_but_to_the_allowed_url(url: str) -> None:
 
 
 @given(st.lists(PIECES, max_size=8).map("".join) | st.text())
-def test_a_normal_url_stays_what_it_is(url: str) -> None:
+def test_a_normal_url_stays_unchanged(url: str) -> None:
     try:
         normal = normal_url(url)
     except ValueError:
@@ -221,7 +221,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "allowed"
 
 
-def test_no_file_is_allowed_and_the_error_says_what_to_set(tmp_path: Path) -> None:
+def test_no_file_is_allowed_by_default_and_the_error_names_the_setting(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("abc")
     with pytest.raises(NotAllowedError) as caught:
@@ -230,12 +230,12 @@ def test_no_file_is_allowed_and_the_error_says_what_to_set(tmp_path: Path) -> No
     assert f"OTTLA_ALLOWED_FILES={path} in the environment, or by ottla.allow(files=[...])" in str(caught.value)
 
 
-def test_a_file_of_an_allowed_folder_is_read(folder: Path) -> None:
+def test_a_file_in_an_allowed_folder_is_read(folder: Path) -> None:
     assert read_file(str(folder / "token"), max_bytes=3) == b"abc"
     assert read_file(f"{folder}/../allowed/./token", max_bytes=3) == b"abc"
 
 
-def test_a_folder_in_the_list_without_its_slash_is_hinted_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listed_folder_without_its_slash_gets_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "token").write_text("abc")
     monkeypatch.setenv(allow_lists.FILES, str(tmp_path))
     hint = f"; the list has the folder {tmp_path}, whose files it would allow as {tmp_path}/"
@@ -250,7 +250,7 @@ def test_a_folder_in_the_list_without_its_slash_is_hinted_at(tmp_path: Path, mon
     check_file(str(tmp_path / "token"))
 
 
-def test_no_hint_names_another_entry_or_where_a_link_leads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_hint_names_another_entry_or_the_target_of_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "listed").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "listed" / "token")
     monkeypatch.setenv(allow_lists.FILES, f"{tmp_path}/listed,{tmp_path}/lis,{tmp_path}/other")
@@ -264,7 +264,7 @@ def test_no_hint_names_another_entry_or_where_a_link_leads(tmp_path: Path, monke
 
 
 @pytest.mark.rule("security.allowed.logins")
-def test_only_others_need_a_login_of_the_process_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_options_of_others_need_process_logins_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(allow_lists.LOGINS, raising=False)
     check_login("kerberos", what="Kerberos' tickets")
     for listed in ("", "aws", "kerberos2"):
@@ -312,7 +312,9 @@ NAMES = st.sampled_from(
 
 @pytest.mark.rule("security.allowed.files")
 @given(st.lists(NAMES, max_size=8))
-def test_whatever_is_read_is_in_the_allowed_folder(tmp_path_factory: pytest.TempPathFactory, names: list[str]) -> None:
+def test_every_file_that_is_read_is_in_the_allowed_folder(
+    tmp_path_factory: pytest.TempPathFactory, names: list[str]
+) -> None:
     root = tmp_path_factory.getbasetemp() / "walks"
     if not root.exists():
         (root / "allowed" / "x").mkdir(parents=True)
@@ -330,7 +332,7 @@ def test_whatever_is_read_is_in_the_allowed_folder(tmp_path_factory: pytest.Temp
     assert content == b"abc"
 
 
-def test_an_allowed_link_may_be_turned_to_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_allowed_link_may_change_its_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As Kubernetes renews what it mounts."""
     for version in ("1", "2"):
         (tmp_path / version).mkdir()
@@ -350,7 +352,9 @@ def test_an_allowed_link_may_be_turned_to_another_file(tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     "path", ["/proc/self/environ", "//proc/self/environ", "/proc/1/environ", "/dev/fd/0", "/sys/kernel/profiling"]
 )
-def test_a_view_into_the_system_is_never_read(monkeypatch: pytest.MonkeyPatch, path: str, tmp_path: Path) -> None:
+def test_files_of_proc_and_similar_views_are_never_read(
+    monkeypatch: pytest.MonkeyPatch, path: str, tmp_path: Path
+) -> None:
     monkeypatch.setenv(allow_lists.FILES, f"/,/proc/,{path}")
     (tmp_path / "link").symlink_to(path)
 
@@ -361,7 +365,7 @@ def test_a_view_into_the_system_is_never_read(monkeypatch: pytest.MonkeyPatch, p
 
 
 @pytest.mark.rule("security.allowed.files")
-def test_what_is_no_regular_file_is_refused_without_waiting(folder: Path) -> None:
+def test_a_special_file_is_refused_without_waiting(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     (folder / "folder").mkdir()
     with socket.socket(socket.AF_UNIX) as bound:
@@ -406,7 +410,7 @@ def test_a_link_that_appears_after_the_check_is_not_followed(folder: Path) -> No
         allow_lists.open_without_links(real)
 
 
-def test_what_is_allowed_in_one_thread_is_allowed_in_all() -> None:
+def test_an_entry_allowed_in_one_thread_is_allowed_in_all() -> None:
     ottla.allow(urls=["http://127.0.0.1:1/"])
     failed: list[Exception] = []
 
@@ -422,7 +426,7 @@ def test_what_is_allowed_in_one_thread_is_allowed_in_all() -> None:
     assert failed == []
 
 
-def test_what_is_no_url_in_the_environment_allows_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_url_in_the_environment_allows_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(allow_lists.URLS, "*,https://,,idp.example.com,https://*/,https://idp.example.com/*")
     for url in (IDP, "https://idp.example.com/"):
         with pytest.raises(NotAllowedError):

@@ -38,19 +38,19 @@ def without(*names: str) -> Registry:
     return Registry([entry for entry in found if entry.name not in names])
 
 
-def test_the_default_partitioner_is_javas(built: list[Engine]) -> None:
+def test_the_default_partitioner_is_that_of_java(built: list[Engine]) -> None:
     built.append(assembly.build(SERVERS, {}))
 
     assert isinstance(built[0].plugins.partitioner, Murmur2Partitioner)
 
 
-def test_another_partitioner_is_a_name_away(built: list[Engine]) -> None:
+def test_another_partitioner_is_chosen_by_name(built: list[Engine]) -> None:
     built.append(assembly.build(SERVERS, {"partitioner_class": "round_robin"}))
 
     assert isinstance(built[0].plugins.partitioner, RoundRobin)
 
 
-def test_without_a_transport_the_error_has_the_line_that_installs_one() -> None:
+def test_without_a_transport_the_error_says_what_to_install() -> None:
     with pytest.raises(PluginNotFoundError, match="pip install ottla-transport-plaintext"):
         assembly.build(SERVERS, {}, registry=without("plaintext"))
 
@@ -60,7 +60,7 @@ def test_tls_without_its_plugin_names_the_plugin_to_install() -> None:
         assembly.build(SERVERS, {"security_protocol": "SSL"}, registry=without("ssl"))
 
 
-def test_a_login_without_its_plugin_names_the_plugin_to_install_and_no_key_of_it(
+def test_a_missing_mechanism_plugin_is_named_and_none_of_its_keys(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     settings = {**SERVERS, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "plain", "sasl.username": "ann"}
@@ -72,13 +72,13 @@ def test_a_login_without_its_plugin_names_the_plugin_to_install_and_no_key_of_it
     assert caplog.text == ""
 
 
-def test_a_mechanism_that_nobody_named_is_javas_default_and_that_is_said() -> None:
+def test_the_default_mechanism_is_that_of_java_and_the_error_says_so() -> None:
     with pytest.raises(PluginNotFoundError, match=r"ottla-authenticator-sasl\[gssapi\].*sasl\.mechanism was left out"):
         assembly.build({**SERVERS, "security.protocol": "SASL_PLAINTEXT"}, {}, registry=without("GSSAPI"))
 
 
 @pytest.mark.parametrize("gone", ["acme", "Acme", "acme-corp", "acme_corp"])
-def test_keys_of_a_plugin_that_is_gone_are_excused_and_others_are_not(gone: str) -> None:
+def test_keys_of_a_missing_plugin_are_accepted_and_others_are_not(gone: str) -> None:
     begin = gone.lower().replace("-", ".").replace("_", ".")
     settings = {**SERVERS, "connection.via": gone, f"{begin}.address": "gateway:1", f"{begin}.token": "secret"}
 
@@ -89,7 +89,7 @@ def test_keys_of_a_plugin_that_is_gone_are_excused_and_others_are_not(gone: str)
     assert f"'{begin}.address'" not in str(caught.value)
 
 
-def test_a_mechanism_is_a_name_away_in_any_case_also_a_strangers(built: list[Engine]) -> None:
+def test_a_mechanism_is_chosen_by_name_in_any_case(built: list[Engine]) -> None:
     settings = {**SERVERS, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "x-Plain", "x.plain.password": "p"}
     third_party = EntryPoint("X-PLAIN", "third_party_mechanism", "ottla.authenticators")
     groups = ("transports", "partitioners", "encoders")
@@ -98,11 +98,11 @@ def test_a_mechanism_is_a_name_away_in_any_case_also_a_strangers(built: list[Eng
     built.append(assembly.build(settings, {}, registry=Registry([third_party, *others])))
 
 
-def test_where_nobody_logs_in_no_mechanism_is_looked_for(built: list[Engine]) -> None:
+def test_without_a_login_no_mechanism_is_loaded(built: list[Engine]) -> None:
     built.append(assembly.build({**SERVERS, "sasl.mechanism": "no-such-one"}, {}))
 
 
-def test_a_missing_plugin_and_a_wrong_value_are_told_together() -> None:
+def test_a_missing_plugin_and_a_wrong_value_are_reported_together() -> None:
     with pytest.raises(ConfigError) as caught:
         assembly.build(SERVERS, {"linger_ms": -1, "compression_type": "brotli"}, registry=without())
 
@@ -115,14 +115,14 @@ def test_a_missing_plugin_and_a_wrong_value_are_told_together() -> None:
     ("key", "kind"),
     [("interceptor_classes", "interceptor"), ("metric_reporters", "reporter")],
 )
-def test_an_onlooker_that_is_not_there_is_missing_like_any_other_plugin(key: str, kind: str) -> None:
+def test_a_missing_interceptor_or_reporter_is_reported_like_a_plugin(key: str, kind: str) -> None:
     with pytest.raises(
         PluginNotFoundError, match=f"no {kind} is named 'mine'; install a package .* group ottla.{kind}s"
     ):
         assembly.build(SERVERS, {key: "mine"})
 
 
-def test_all_onlookers_that_are_missing_are_told_together() -> None:
+def test_all_missing_interceptors_and_reporters_are_reported_together() -> None:
     with pytest.raises(ConfigError) as caught:
         assembly.build(SERVERS, {"interceptor_classes": "one, two", "metric_reporters": ["three"]})
 
@@ -154,7 +154,7 @@ def test_a_configuration_can_be_checked_without_a_producer() -> None:
         check_config(SERVERS, security_protocol="SASL_PLAINTEXT", sasl_mechanism="NO-SUCH-ONE")
 
 
-def test_a_function_may_serialize(built: list[Engine]) -> None:
+def test_a_function_may_be_a_serializer(built: list[Engine]) -> None:
     built.append(assembly.build(SERVERS, {"value_serializer": lambda data: str(data).encode()}))
 
     serializer = built[0].plugins.value_serializer
@@ -162,7 +162,7 @@ def test_a_function_may_serialize(built: list[Engine]) -> None:
     assert serializer.serialize("t", 42, ()) == b"42"
 
 
-def test_a_function_that_gives_no_bytes_is_told_so(built: list[Engine]) -> None:
+def test_a_serializer_function_that_returns_no_bytes_is_reported(built: list[Engine]) -> None:
     built.append(assembly.build(SERVERS, {"value_serializer": str}))
 
     serializer = built[0].plugins.value_serializer
@@ -172,7 +172,7 @@ def test_a_function_that_gives_no_bytes_is_told_so(built: list[Engine]) -> None:
 
 
 @pytest.mark.parametrize("named", ["json", "bytes"])
-def test_json_uses_what_the_encoder_can_do_named_first_or_asked_for_by_a_table(built: list[Engine], named: str) -> None:
+def test_json_uses_an_encoder_by_priority_by_name_or_for_a_table(built: list[Engine], named: str) -> None:
     built.append(assembly.build(SERVERS, {"value_serializer": named, "record_encoder": "native"}))
     built.append(assembly.build(SERVERS, {"value_serializer": named, "record_encoder": "python"}))
     column = pa.array([{"a": 1.5, "b": None}, None])

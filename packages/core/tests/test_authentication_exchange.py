@@ -36,7 +36,7 @@ def think(login: Exchange, move: Move) -> Move:
     return login.computed(move.work())
 
 
-def test_the_moves_of_a_login_are_handshake_token_and_the_end_with_the_session() -> None:
+def test_a_login_consists_of_handshake_token_and_session_end() -> None:
     login = exchange(Plain("ann", "secret"))
 
     named = login.begin()
@@ -52,7 +52,7 @@ def test_the_moves_of_a_login_are_handshake_token_and_the_end_with_the_session()
     assert login.offers == ("X-PLAIN",)
 
 
-def test_before_saslauthenticate_the_moves_are_bare_tokens() -> None:
+def test_without_saslauthenticate_tokens_are_sent_unframed() -> None:
     steps = [lambda _data: Step(reply=b"bye", done=True)]
     login = exchange(Scripted(steps=steps), OLD)
 
@@ -69,7 +69,7 @@ def test_before_saslauthenticate_the_moves_are_bare_tokens() -> None:
     )
 
 
-def test_a_lifetime_below_zero_is_none() -> None:
+def test_a_negative_lifetime_counts_as_none() -> None:
     login = exchange(Plain())
     login.begin()
     think(login, login.answered(agreed()))
@@ -77,7 +77,7 @@ def test_a_lifetime_below_zero_is_none() -> None:
     assert think(login, login.answered(satisfied(-5))) == LoggedIn(session=0.0)
 
 
-def test_no_move_shows_what_it_carries() -> None:
+def test_no_repr_of_a_login_step_shows_its_bytes() -> None:
     login = exchange(Plain("ann", "the ducks fly south"))
     login.begin()
     thinking = login.answered(agreed())
@@ -89,9 +89,7 @@ def test_no_move_shows_what_it_carries() -> None:
 
 
 @given(answers=st.lists(st.binary(max_size=200), min_size=1, max_size=5), old=st.booleans(), honest=st.booleans())
-def test_whatever_a_broker_answers_a_login_ends_or_is_refused_in_words(
-    answers: list[bytes], old: bool, honest: bool
-) -> None:
+def test_any_response_ends_a_login_or_is_a_clear_refusal(answers: list[bytes], old: bool, honest: bool) -> None:
     steps = [lambda _data: Step(reply=b"more", done=False)] * 10
     login = exchange(Scripted(steps=steps), OLD if old else NEW)
     move = login.begin()

@@ -63,11 +63,11 @@ def held(until: threading.Event) -> tuple[Callable[[], Step], threading.Event]:
     return work, begun
 
 
-def test_no_thread_is_made_before_there_is_something_to_compute(helper: AuthWorker) -> None:
+def test_no_thread_is_started_before_the_first_computation(helper: AuthWorker) -> None:
     assert ours() == []
 
 
-def test_the_io_thread_is_woken_when_an_outcome_is_there(helper: AuthWorker, wakes: Wakes) -> None:
+def test_the_io_thread_is_woken_when_a_result_is_ready(helper: AuthWorker, wakes: Wakes) -> None:
     computation = helper.begin(lambda: DONE)
 
     wakes.wait(1)
@@ -75,7 +75,7 @@ def test_the_io_thread_is_woken_when_an_outcome_is_there(helper: AuthWorker, wak
     assert [thread.daemon for thread in ours()] == [True]
 
 
-def test_a_refusal_of_the_mechanism_is_an_outcome(helper: AuthWorker, wakes: Wakes) -> None:
+def test_a_refusal_by_the_mechanism_is_a_result(helper: AuthWorker, wakes: Wakes) -> None:
     refusal = AuthenticationError("no")
 
     def work() -> Step:
@@ -87,7 +87,7 @@ def test_a_refusal_of_the_mechanism_is_an_outcome(helper: AuthWorker, wakes: Wak
     assert computation.outcome is refusal
 
 
-def test_one_thing_is_computed_at_a_time_in_their_order(helper: AuthWorker, wakes: Wakes) -> None:
+def test_computations_run_one_at_a_time_in_order(helper: AuthWorker, wakes: Wakes) -> None:
     may_end = threading.Event()
     work, begun = held(may_end)
     order: list[int] = []
@@ -105,7 +105,7 @@ def test_one_thing_is_computed_at_a_time_in_their_order(helper: AuthWorker, wake
     assert (first.outcome, later.outcome) == (DONE, DONE)
 
 
-def test_what_hangs_is_left_behind_and_the_others_go_on(helper: AuthWorker, wakes: Wakes) -> None:
+def test_a_computation_that_hangs_is_abandoned_and_the_others_run(helper: AuthWorker, wakes: Wakes) -> None:
     may_end = threading.Event()
     work, begun = held(may_end)
     hanging = helper.begin(work)
@@ -119,7 +119,7 @@ def test_what_hangs_is_left_behind_and_the_others_go_on(helper: AuthWorker, wake
     may_end.set()
 
 
-def test_what_waits_is_computed_once_though_its_thread_was_left_behind(helper: AuthWorker, wakes: Wakes) -> None:
+def test_a_waiting_computation_runs_once_after_its_thread_hung(helper: AuthWorker, wakes: Wakes) -> None:
     may_end = threading.Event()
     work, begun = held(may_end)
     counted: list[int] = []
@@ -139,7 +139,7 @@ def test_what_waits_is_computed_once_though_its_thread_was_left_behind(helper: A
     assert len(counted) == 50
 
 
-def test_what_nobody_waits_for_any_more_is_not_computed(helper: AuthWorker, wakes: Wakes) -> None:
+def test_an_abandoned_computation_does_not_run(helper: AuthWorker, wakes: Wakes) -> None:
     may_end = threading.Event()
     work, begun = held(may_end)
     helper.begin(work)
@@ -154,7 +154,7 @@ def test_what_nobody_waits_for_any_more_is_not_computed(helper: AuthWorker, wake
     assert unwanted.outcome is None
 
 
-def test_forgetting_what_is_over_changes_nothing(helper: AuthWorker, wakes: Wakes) -> None:
+def test_forgetting_a_finished_computation_has_no_effect(helper: AuthWorker, wakes: Wakes) -> None:
     over = helper.begin(lambda: DONE)
     wakes.wait(1)
 
@@ -165,7 +165,7 @@ def test_forgetting_what_is_over_changes_nothing(helper: AuthWorker, wakes: Wake
     assert len(ours()) == 1
 
 
-def test_without_a_thread_to_be_had_the_connection_fails(helper: AuthWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_no_thread_can_be_started_the_connection_fails(helper: AuthWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 

@@ -38,7 +38,7 @@ def test_the_largest_count_of_the_causes_decides_the_next_attempt() -> None:
 
 @pytest.mark.rule("accumulator.ready.backoff.grows")
 @given(st.integers(min_value=0, max_value=10_000))
-def test_jitter_is_a_fifth_to_either_side(failures: int) -> None:
+def test_jitter_is_at_most_20_percent_either_way(failures: int) -> None:
     low = Backoff(initial=0.1, maximum=1.0, random=lambda: 0.0).delay(failures)
     middle = Backoff(initial=0.1, maximum=1.0, random=lambda: 0.5).delay(failures)
     high = Backoff(initial=0.1, maximum=1.0, random=lambda: 1.0).delay(failures)
@@ -47,7 +47,7 @@ def test_jitter_is_a_fifth_to_either_side(failures: int) -> None:
     assert abs(high - middle * 1.2) < 1e-9
 
 
-def test_an_application_that_seeds_chance_draws_the_same_numbers_beside_a_producer() -> None:
+def test_a_seeded_program_draws_the_same_numbers_next_to_a_producer() -> None:
     random.seed(7)
     before = random.getstate()
     with simulated(1, 2) as world:

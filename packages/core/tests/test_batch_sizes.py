@@ -44,7 +44,7 @@ def wire_size(batch: ProducerBatch) -> int:
 
 @pytest.mark.rule("accumulator.size.target")
 @given(st.integers(min_value=50, max_value=3_000), st.integers(min_value=500, max_value=20_000))
-def test_a_batch_of_like_records_fills_its_target_and_not_more(value_size: int, target: int) -> None:
+def test_a_batch_of_similar_records_fills_its_target_and_no_more(value_size: int, target: int) -> None:
     sizes = BatchSizes(target=target, max_bytes=1_000_000)
     batch = filled(sizes.comfortable, value_size)
 
@@ -56,7 +56,7 @@ def test_a_batch_of_like_records_fills_its_target_and_not_more(value_size: int, 
 
 @pytest.mark.rule("accumulator.size.target")
 @given(st.lists(st.integers(min_value=0, max_value=2_000), min_size=1), st.integers(min_value=100, max_value=5_000))
-def test_whatever_the_records_are_like_a_batch_fits_into_a_request(values: list[int], most: int) -> None:
+def test_a_batch_of_any_records_fits_in_a_request(values: list[int], most: int) -> None:
     sizes = BatchSizes(target=200, max_bytes=most)
     batch = ProducerBatch(topic="t", partition=0, columns=columns(0), now=0.0)
     for value_size in values:
@@ -74,7 +74,7 @@ def test_a_grown_batch_fills_a_request() -> None:
 
 
 @pytest.mark.rule("accumulator.grow.off")
-def test_without_growth_nothing_is_added_to_what_is_there() -> None:
+def test_without_growth_no_record_is_added_to_a_full_batch() -> None:
     sizes = BatchSizes(target=200, max_bytes=10_000, growing=False)
 
     assert filled(sizes.grown, 100).count == 1
@@ -82,9 +82,7 @@ def test_without_growth_nothing_is_added_to_what_is_there() -> None:
 
 @pytest.mark.rule("accumulator.size.target", "accumulator.grow.off")
 @given(st.lists(st.integers(min_value=0, max_value=2_500), min_size=1, max_size=40), st.booleans())
-def test_whatever_the_records_are_like_a_batch_keeps_to_its_target_or_when_it_grows_to_a_request(
-    values: list[int], growing: bool
-) -> None:
+def test_a_batch_keeps_to_its_target_and_a_grown_one_to_a_request(values: list[int], growing: bool) -> None:
     queues = Queues(batch_size=2_000, max_request_size=5_000, growing=growing, linger=50.0)
     for value_size in values:
         queues.append(bytes(value_size))
@@ -107,7 +105,7 @@ def test_a_topic_that_compresses_well_gets_larger_batches() -> None:
 
 
 @pytest.mark.rule("accumulator.size.ratio")
-def test_however_well_it_compresses_a_batch_stays_within_a_request_before_compression() -> None:
+def test_a_batch_fits_in_a_request_before_compression() -> None:
     sizes = BatchSizes(target=4_000, max_bytes=10_000, ratio=lambda _topic: 0.01)
 
     assert NEARLY * 10_000 < wire_size(filled(sizes.comfortable, 100)) <= 10_000
@@ -115,7 +113,7 @@ def test_however_well_it_compresses_a_batch_stays_within_a_request_before_compre
 
 @pytest.mark.rule("accumulator.split.learns")
 @pytest.mark.parametrize("limit", ["comfortable", "grown"])
-def test_what_the_topic_refused_is_the_limit_from_then_on(limit: str) -> None:
+def test_a_size_that_the_topic_refused_is_the_limit_from_then_on(limit: str) -> None:
     sizes = BatchSizes(target=16_384, max_bytes=1_000_000)
     batch = filled(getattr(sizes, limit), 100, topic=topic_of(most=10_000))
 

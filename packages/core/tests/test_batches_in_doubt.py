@@ -77,7 +77,7 @@ def move_out_of_reach(world: Simulated) -> None:
 
 @pytest.mark.rule("sender.retry.corrects", "batch.possibly")
 @pytest.mark.parametrize("code", IN_DOUBT, ids=name)
-def test_the_next_record_is_written_after_any_code_that_leaves_doubt(code: int) -> None:
+def test_the_next_record_is_written_after_any_ambiguous_error(code: int) -> None:
     with simulated(1, config=ONE_BY_ONE, retries=1) as world:
         world.producer.send("t", b"before")
         world.settle()
@@ -96,7 +96,7 @@ def test_the_next_record_is_written_after_any_code_that_leaves_doubt(code: int) 
 
 @pytest.mark.rule("sender.retry.corrects", "batch.possibly")
 @pytest.mark.parametrize("code", sorted(REFUSED_BEFORE_APPEND - ORDER_REFUSED), ids=name)
-def test_numbers_are_used_again_after_a_code_that_comes_before_the_append(code: ErrorCode) -> None:
+def test_sequences_are_reused_after_an_error_before_the_append(code: ErrorCode) -> None:
     with simulated(1, config=ONE_BY_ONE, retries=1) as world:
         world.producer.send("t", b"before")
         world.settle()
@@ -115,7 +115,7 @@ def test_numbers_are_used_again_after_a_code_that_comes_before_the_append(code: 
 
 @pytest.mark.rule("sender.retry.corrects", "accumulator.expire.sequence")
 @pytest.mark.parametrize("code", MOVED, ids=name)
-def test_a_record_that_expires_behind_a_moved_leader_does_not_swallow_the_next(
+def test_a_record_that_expires_after_a_leader_change_hides_no_other(
     code: ErrorCode, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="ottla")
@@ -141,7 +141,7 @@ def test_a_record_that_expires_behind_a_moved_leader_does_not_swallow_the_next(
 
 @pytest.mark.rule("batch.possibly")
 @pytest.mark.parametrize("acks", ["all", "1"])
-def test_without_numbers_the_doubt_is_told_all_the_same(acks: str) -> None:
+def test_maybe_written_is_reported_without_idempotence_too(acks: str) -> None:
     with simulated(1, enable_idempotence=False, acks=acks, retries=0) as world:
         world.cluster.brokers[1].codes += [AfterAppend(ErrorCode.KAFKA_STORAGE_ERROR)]
         delivery = world.producer.send("t", b"v")
@@ -166,7 +166,7 @@ def test_records_that_a_broker_names_may_be_written_by_an_earlier_try() -> None:
 
 
 @pytest.mark.rule("sender.retry.corrects")
-def test_a_leader_that_moves_and_acknowledges_in_the_end_costs_no_epoch() -> None:
+def test_a_leader_change_with_an_acknowledgement_costs_no_epoch() -> None:
     with simulated(1, 2, config=ONE_BY_ONE) as world:
         for partition in (0, 1):
             world.producer.send("t", b"before", partition=partition)
@@ -184,7 +184,7 @@ def test_a_leader_that_moves_and_acknowledges_in_the_end_costs_no_epoch() -> Non
 
 
 @pytest.mark.rule("accumulator.order.window")
-def test_behind_a_try_after_a_moved_leader_others_leave_at_once() -> None:
+def test_other_batches_follow_a_retry_to_a_new_leader_at_once() -> None:
     with simulated(1, 2, config=ONE_BY_ONE) as world:
         for partition in (0, 1):
             world.producer.send("t", b"before", partition=partition)
@@ -206,7 +206,7 @@ def test_behind_a_try_after_a_moved_leader_others_leave_at_once() -> None:
 
 
 @pytest.mark.rule("sender.answer.sequence", "batch.possibly")
-def test_a_leader_that_lacks_what_comes_before_a_batch_ends_the_doubt_of_it() -> None:
+def test_a_leader_without_the_previous_batch_proves_it_unwritten() -> None:
     with simulated(1, config=ONE_BY_ONE) as world:
         world.producer.send("t", b"before")
         world.settle()
@@ -230,7 +230,7 @@ def test_a_leader_that_lacks_what_comes_before_a_batch_ends_the_doubt_of_it() ->
 
 
 @pytest.mark.rule("batch.possibly")
-def test_parts_of_a_batch_in_doubt_are_in_doubt() -> None:
+def test_parts_of_a_maybe_written_batch_are_maybe_written() -> None:
     with simulated(1, linger_ms=10, enable_idempotence=False, retries=3) as world:
         world.cluster.brokers[1].codes += [
             AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER),
@@ -245,7 +245,7 @@ def test_parts_of_a_batch_in_doubt_are_in_doubt() -> None:
 
 
 @pytest.mark.rule("sender.retry.stamp", "sender.retry.corrects")
-def test_a_written_batch_that_is_split_later_is_not_written_again_in_parts() -> None:
+def test_a_written_batch_that_is_split_later_is_not_written_twice() -> None:
     with simulated(1, linger_ms=10) as world:
         world.producer.send("t", b"before")
         world.settle()
@@ -265,7 +265,7 @@ def test_a_written_batch_that_is_split_later_is_not_written_again_in_parts() -> 
 
 
 @pytest.mark.rule("accumulator.split.order")
-def test_an_unwritten_batch_in_doubt_that_is_split_is_written_in_parts() -> None:
+def test_an_unwritten_batch_that_was_maybe_written_is_split_and_written() -> None:
     with simulated(1, linger_ms=10) as world:
         world.producer.send("t", b"before")
         world.settle()
@@ -316,7 +316,7 @@ EXPIRING = {"delivery.timeout.ms": 20_000, "request.timeout.ms": 5_000, "transac
 @pytest.mark.rule("sender.retry.corrects")
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("code", MOVED, ids=name)
-def test_after_an_abort_in_doubt_the_next_transaction_keeps_its_records(version: int, code: ErrorCode) -> None:
+def test_after_an_abort_of_a_maybe_written_batch_later_records_are_kept(version: int, code: ErrorCode) -> None:
     with simulated(cluster=transactional(version=version), config=EXPIRING) as world:
         doubtful = spoil_a_transaction(world, code)
         world.producer.abort_transaction()
@@ -330,7 +330,7 @@ def test_after_an_abort_in_doubt_the_next_transaction_keeps_its_records(version:
 
 
 @pytest.mark.rule("sender.retry.corrects")
-def test_where_brokers_give_no_epoch_a_doubt_is_aborted_and_then_fatal() -> None:
+def test_without_new_epochs_a_maybe_written_batch_is_fatal_after_abort() -> None:
     with simulated(cluster=transactional(version=0, oldest=True), config=EXPIRING) as world:
         spoil_a_transaction(world, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         world.producer.abort_transaction()
@@ -345,7 +345,7 @@ def test_where_brokers_give_no_epoch_a_doubt_is_aborted_and_then_fatal() -> None
         assert not world.cluster.topics["t"].undecided[0]
 
 
-def test_where_brokers_give_no_epoch_certain_refusals_are_survived() -> None:
+def test_without_new_epochs_certain_refusals_are_survived() -> None:
     with simulated(cluster=transactional(version=0, oldest=True), config=EXPIRING) as world:
         producer = world.producer
         producer.init_transactions()
@@ -363,7 +363,7 @@ def test_where_brokers_give_no_epoch_certain_refusals_are_survived() -> None:
 
 @pytest.mark.rule("sender.retry.corrects")
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_an_abort_that_drops_a_batch_in_doubt_begins_the_next_in_another_epoch(version: int) -> None:
+def test_an_abort_of_a_maybe_written_batch_starts_a_new_epoch(version: int) -> None:
     with simulated(cluster=transactional(version=version), config=EXPIRING) as world:
         producer = world.producer
         producer.init_transactions()
@@ -383,7 +383,7 @@ def test_an_abort_that_drops_a_batch_in_doubt_begins_the_next_in_another_epoch(v
 
 
 @pytest.mark.parametrize("end", ["commit_transaction", "prepare_transaction"])
-def test_a_transaction_with_a_batch_in_doubt_is_neither_committed_nor_prepared(end: str) -> None:
+def test_a_maybe_written_batch_prevents_commit_and_prepare(end: str) -> None:
     with simulated(cluster=transactional(version=2), config={**EXPIRING, "retries": 1}) as world:
         world.producer.init_transactions()
         world.producer.begin_transaction()
@@ -398,7 +398,7 @@ def test_a_transaction_with_a_batch_in_doubt_is_neither_committed_nor_prepared(e
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_who_joined_a_transaction_cannot_leave_it_well_with_a_batch_in_doubt(version: int) -> None:
+def test_leaving_with_a_maybe_written_batch_requires_an_abort(version: int) -> None:
     cluster = transactional(version=version)
     _code, producer_id, epoch = cluster.transactions.initialize("x", None)
     shared = SharedTransaction(transactional_id="x", producer_id=producer_id, epoch=epoch, level=version)
@@ -413,7 +413,7 @@ def test_who_joined_a_transaction_cannot_leave_it_well_with_a_batch_in_doubt(ver
             world.producer.send("t", b"following", partition=0)
 
 
-def test_what_the_io_thread_is_about_to_send_when_it_is_left_behind_is_in_doubt(
+def test_a_batch_that_a_stuck_io_thread_may_send_is_maybe_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     encode = ObjectColumns.encode

@@ -7,11 +7,11 @@ from ottla.sender.before_append import ANSWERED, REFUSED_BEFORE_APPEND, Append
 from ottla.sender.error_actions import ORDER_REFUSED, PRODUCE_ERROR_ACTIONS, ProduceErrorAction
 
 
-def test_every_code_says_when_it_is_answered() -> None:
+def test_every_code_says_when_it_is_returned() -> None:
     assert list(ANSWERED) == list(ErrorCode)
 
 
-def test_only_these_codes_are_certain_to_come_before_the_append() -> None:
+def test_only_these_codes_certainly_come_before_the_append() -> None:
     assert {code.name for code in REFUSED_BEFORE_APPEND} == {
         "MESSAGE_TOO_LARGE",
         "INVALID_TOPIC_EXCEPTION",
@@ -37,14 +37,14 @@ def test_only_these_codes_are_certain_to_come_before_the_append() -> None:
     }
 
 
-def test_a_code_whose_place_is_not_known_is_not_certain() -> None:
+def test_a_code_with_an_unknown_position_is_not_certain() -> None:
     unplaced = {code for code, answered in ANSWERED.items() if "`" not in answered.places}
 
     assert not unplaced & REFUSED_BEFORE_APPEND
     assert {ANSWERED[code].append for code in unplaced} == {Append.UNKNOWN, Append.EITHER}
 
 
-def test_what_counts_as_acknowledged_is_answered_after_the_append() -> None:
+def test_acknowledging_codes_are_returned_after_the_append() -> None:
     acknowledged = {
         code for code, verdict in PRODUCE_ERROR_ACTIONS.items() if verdict is ProduceErrorAction.ACKNOWLEDGED
     }
@@ -52,7 +52,7 @@ def test_what_counts_as_acknowledged_is_answered_after_the_append() -> None:
     assert {ANSWERED[code].append for code in acknowledged} == {Append.AFTER}
 
 
-def test_a_refused_order_and_a_refused_size_are_answered_before_the_append() -> None:
+def test_wrong_sequences_and_sizes_are_refused_before_the_append() -> None:
     too_large = {code for code, verdict in PRODUCE_ERROR_ACTIONS.items() if verdict is ProduceErrorAction.TOO_LARGE}
 
     assert ORDER_REFUSED | too_large <= REFUSED_BEFORE_APPEND

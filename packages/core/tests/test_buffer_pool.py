@@ -47,7 +47,7 @@ class Waiting:
         assert not self._thread.is_alive()
 
 
-def test_what_is_reserved_is_not_free_until_it_is_released() -> None:
+def test_reserved_memory_is_not_free_until_it_is_released() -> None:
     pool = make_pool()
 
     pool.reserve(60, timeout=0)
@@ -67,7 +67,7 @@ def test_a_reservation_that_fits_does_not_wait() -> None:
 
 
 @pytest.mark.rule("pool.timeout")
-def test_without_memory_in_time_the_error_says_how_much_was_asked_and_free() -> None:
+def test_without_memory_in_time_the_error_says_what_was_requested() -> None:
     pool = make_pool()
     pool.reserve(90, timeout=0)
 
@@ -76,7 +76,7 @@ def test_without_memory_in_time_the_error_says_how_much_was_asked_and_free() -> 
 
 
 @pytest.mark.rule("pool.gives-back")
-def test_what_a_waiter_had_collected_goes_back_when_its_time_is_over() -> None:
+def test_memory_collected_by_a_waiter_is_returned_when_it_times_out() -> None:
     pool = make_pool()
     pool.reserve(90, timeout=0)
 
@@ -102,7 +102,7 @@ def test_try_reserve_never_overtakes_a_waiter() -> None:
 
 @pytest.mark.rule("pool.some")
 @pytest.mark.parametrize(("free", "taken"), [(100, 80), (80, 80), (79, 79), (30, 30)])
-def test_who_can_do_with_less_has_what_is_free(free: int, taken: int) -> None:
+def test_a_flexible_reservation_gets_the_free_memory(free: int, taken: int) -> None:
     pool = make_pool()
     pool.reserve(100 - free, timeout=0)
 
@@ -111,7 +111,7 @@ def test_who_can_do_with_less_has_what_is_free(free: int, taken: int) -> None:
 
 
 @pytest.mark.rule("pool.some")
-def test_less_than_the_least_is_nothing() -> None:
+def test_a_flexible_reservation_below_its_minimum_gets_nothing() -> None:
     pool = make_pool()
     pool.reserve(71, timeout=0)
 
@@ -120,7 +120,7 @@ def test_less_than_the_least_is_nothing() -> None:
 
 
 @pytest.mark.rule("pool.some", "pool.overtake")
-def test_who_can_do_with_less_never_overtakes_a_waiter() -> None:
+def test_a_flexible_reservation_never_overtakes_a_waiter() -> None:
     pool = make_pool()
     pool.reserve(100, timeout=0)
     waiter = Waiting(pool, 50)
@@ -133,7 +133,7 @@ def test_who_can_do_with_less_never_overtakes_a_waiter() -> None:
 
 
 @pytest.mark.rule("pool.fair")
-def test_the_longest_waiter_is_served_first_even_when_a_later_one_asks_for_less() -> None:
+def test_the_longest_waiter_is_served_first_even_for_more_memory() -> None:
     pool = make_pool()
     pool.reserve(100, timeout=0)
     served: list[int] = []
@@ -152,7 +152,7 @@ def test_the_longest_waiter_is_served_first_even_when_a_later_one_asks_for_less(
 
 
 @pytest.mark.rule("pool.close")
-def test_closing_refuses_those_who_wait_and_those_who_come() -> None:
+def test_close_refuses_present_and_future_waiters() -> None:
     pool = make_pool()
     pool.reserve(100, timeout=0)
     waiter = Waiting(pool, 1)
@@ -166,7 +166,7 @@ def test_closing_refuses_those_who_wait_and_those_who_come() -> None:
 
 
 @pytest.mark.rule("pool.close")
-def test_what_is_held_may_be_released_after_closing() -> None:
+def test_reserved_memory_may_be_released_after_close() -> None:
     pool = make_pool()
     pool.reserve(100, timeout=0)
     pool.close(ProducerClosedError("closed"))
@@ -177,7 +177,7 @@ def test_what_is_held_may_be_released_after_closing() -> None:
 
 
 @given(st.lists(st.integers(min_value=0, max_value=100), max_size=50))
-def test_the_books_balance_after_any_sequence_of_reservations(sizes: list[int]) -> None:
+def test_memory_adds_up_after_any_sequence_of_reservations(sizes: list[int]) -> None:
     pool = make_pool()
     held = [size for size in sizes if pool.try_reserve(size)]
 
@@ -188,7 +188,7 @@ def test_the_books_balance_after_any_sequence_of_reservations(sizes: list[int]) 
 
 
 @pytest.mark.rule("pool.bound")
-def test_many_threads_never_hold_more_than_there_is() -> None:
+def test_many_threads_never_reserve_more_than_the_total() -> None:
     pool = make_pool(1_000)
     lock = threading.Lock()
     held = 0

@@ -37,7 +37,7 @@ class Returns:
 @pytest.mark.parametrize("encoder", ["python", "native"])
 @pytest.mark.parametrize("partition", [None, 0])
 @pytest.mark.parametrize("lie", [Liar(b"longer"), Liar(b""), LyingView(b"array")])
-def test_values_and_keys_are_what_they_hold_not_what_they_say(lie: Any, partition: int | None, encoder: str) -> None:
+def test_values_and_keys_of_subclasses_are_their_buffer_contents(lie: Any, partition: int | None, encoder: str) -> None:
     truth = bytes(memoryview(lie))
     with simulated(1, record_encoder=encoder) as world:
         for value, key in ((b"before", None), (lie, None), (b"v", lie), (b"behind", b"k")):
@@ -54,7 +54,7 @@ def test_values_and_keys_are_what_they_hold_not_what_they_say(lie: Any, partitio
 
 
 @pytest.mark.parametrize("encoder", ["python", "native"])
-def test_contents_of_headers_are_what_they_hold_not_what_they_say(encoder: str) -> None:
+def test_header_values_of_subclasses_are_their_buffer_contents(encoder: str) -> None:
     headers = [("a", Liar(b"longer")), ("b", None), ("c", Liar(b""))]
     with simulated(1, record_encoder=encoder) as world:
         world.producer.send("t", b"before")
@@ -80,7 +80,7 @@ class LyingName(str):
 
 
 @pytest.mark.parametrize("encoder", ["python", "native"])
-def test_names_of_headers_are_what_they_hold_not_what_they_say(encoder: str) -> None:
+def test_header_names_of_subclasses_are_their_contents(encoder: str) -> None:
     with simulated(1, record_encoder=encoder) as world:
         for _ in range(2):
             world.producer.send("t", b"v", headers=[("a", b"1"), (LyingName("name"), b"2")])
@@ -90,7 +90,7 @@ def test_names_of_headers_are_what_they_hold_not_what_they_say(encoder: str) -> 
 
 
 @pytest.mark.parametrize("made", [Liar(b"longer"), LyingView(b"longer"), memoryview(b"longer")])
-def test_what_a_serializer_makes_is_what_it_holds(made: Any) -> None:
+def test_results_of_serializers_are_their_buffer_contents(made: Any) -> None:
     with simulated(1, plugins={"value_serializer": Returns(made)}) as world:
         world.producer.send("t", object())
         world.settle()
@@ -99,7 +99,7 @@ def test_what_a_serializer_makes_is_what_it_holds(made: Any) -> None:
 
 
 @pytest.mark.parametrize("made", ["text", 7, [1]])
-def test_what_a_serializer_makes_without_bytes_stops_its_record_only(made: Any) -> None:
+def test_a_serializer_result_that_is_not_bytes_fails_its_record_only(made: Any) -> None:
     with simulated(1, plugins={"key_serializer": Returns(made)}) as world:
         world.producer.send("t", b"before")
         with pytest.raises(SerializationError, match="key for topic 't'"):

@@ -75,9 +75,7 @@ def framed(body: bytes) -> bytes:
 
 @pytest.mark.rule("selector.send.partial")
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=6), st.lists(st.integers(0, 9), max_size=300))
-def test_chunks_arrive_whole_and_in_order_whatever_pieces_the_layer_takes(
-    chunks: list[bytes], pieces: list[int]
-) -> None:
+def test_chunks_arrive_in_order_however_the_layer_splits_them(chunks: list[bytes], pieces: list[int]) -> None:
     layer = ScriptedLayer(pieces=pieces)
     channel = make_channel(layer)
     channel.send(chunks)
@@ -92,7 +90,7 @@ def test_chunks_arrive_whole_and_in_order_whatever_pieces_the_layer_takes(
 
 @pytest.mark.rule("selector.receive.whole")
 @given(st.lists(st.binary(max_size=60), min_size=1, max_size=5), st.lists(st.integers(0, 7), max_size=200))
-def test_answers_are_found_whole_whatever_pieces_they_come_in(bodies: list[bytes], pieces: list[int]) -> None:
+def test_responses_are_found_however_they_are_split(bodies: list[bytes], pieces: list[int]) -> None:
     channel = make_channel(ScriptedLayer(b"".join(map(framed, bodies)), pieces=pieces))
     answers: list[bytes] = []
 
@@ -107,7 +105,7 @@ def test_answers_are_found_whole_whatever_pieces_they_come_in(bodies: list[bytes
 
 
 @pytest.mark.rule("selector.receive.one")
-def test_one_read_gives_one_answer_though_more_have_arrived() -> None:
+def test_one_read_returns_one_response_even_if_more_arrived() -> None:
     channel = make_channel(ScriptedLayer(framed(b"first") + framed(b"second")))
 
     assert [content(channel), content(channel), content(channel)] == [b"first", b"second", None]
@@ -115,9 +113,7 @@ def test_one_read_gives_one_answer_though_more_have_arrived() -> None:
 
 @pytest.mark.rule("selector.receive.whole")
 @given(st.lists(st.integers(0, 9_000), min_size=1, max_size=5), st.lists(st.integers(1, 6_000), max_size=50))
-def test_responses_of_any_size_are_found_whole_in_whatever_pieces_they_arrive(
-    sizes: list[int], pieces: list[int]
-) -> None:
+def test_responses_of_any_size_are_found_in_any_pieces(sizes: list[int], pieces: list[int]) -> None:
     bodies = [bytes([number + 1]) * size for number, size in enumerate(sizes)]
     layer = ScriptedLayer(b"".join(map(framed, bodies)), pieces=pieces)
     channel = Channel(layer, peer="broker:9092", max_answer_size=9_000)
@@ -137,7 +133,7 @@ def test_small_responses_that_arrived_together_take_one_read_of_the_layer() -> N
 
 
 @pytest.mark.rule("selector.receive.held")
-def test_bytes_that_were_read_ahead_are_announced_once_a_size_is_among_them() -> None:
+def test_bytes_read_ahead_are_announced_once_they_contain_a_size() -> None:
     layer = ScriptedLayer(framed(b"first") + framed(b"second")[:3])
     channel = make_channel(layer)
     assert not channel.may_read
@@ -154,7 +150,7 @@ def test_bytes_that_were_read_ahead_are_announced_once_a_size_is_among_them() ->
 
 
 @pytest.mark.rule("selector.receive.held", "selector.receive.bounded")
-def test_a_wrong_size_that_was_read_ahead_is_refused_without_more_bytes_from_the_socket() -> None:
+def test_a_wrong_size_that_was_read_ahead_is_refused_at_once() -> None:
     channel = make_channel(ScriptedLayer(framed(b"ok") + (1_001).to_bytes(4, "big")))
     assert content(channel) == b"ok"
 
@@ -178,7 +174,7 @@ def test_a_send_is_complete_only_when_the_layer_has_flushed() -> None:
 
 
 @pytest.mark.rule("selector.interest.write")
-def test_the_socket_is_watched_for_writing_only_while_something_is_to_be_written() -> None:
+def test_the_socket_is_watched_for_writing_only_during_a_send() -> None:
     layer = ScriptedLayer(pieces=[1])
     channel = make_channel(layer)
     assert channel.interest == Interest.READ
@@ -190,14 +186,14 @@ def test_the_socket_is_watched_for_writing_only_while_something_is_to_be_written
     assert channel.interest == Interest.READ
 
 
-def test_a_peer_that_closes_is_named() -> None:
+def test_a_peer_that_closes_is_named_in_the_error() -> None:
     channel = make_channel(ScriptedLayer(closed_by_peer=True))
 
     with pytest.raises(ConnectionFailedError, match="broker:9092 closed the connection"):
         channel.read()
 
 
-def test_a_peer_that_closes_in_the_middle_of_an_answer_is_no_answer() -> None:
+def test_a_response_cut_off_by_a_close_is_not_delivered() -> None:
     channel = make_channel(ScriptedLayer(framed(b"answer")[:-1], closed_by_peer=True))
 
     with pytest.raises(ConnectionFailedError):
@@ -220,7 +216,7 @@ def test_a_large_size_takes_no_memory_before_its_bytes_arrive() -> None:
 
 @pytest.mark.rule("selector.receive.room")
 @pytest.mark.parametrize("size", [(1 << 20) - 1, 1 << 20, (1 << 20) + 1, 1 << 21, 5_000_000])
-def test_a_large_answer_is_put_together_as_its_memory_grows(size: int) -> None:
+def test_the_buffer_of_a_large_response_grows_as_bytes_arrive(size: int) -> None:
     body = bytes(range(256)) * (size // 256) + bytes(size % 256)
     channel = Channel(
         ScriptedLayer(framed(body) + framed(b"next"), pieces=[3, 9, 700_001]), peer="b:1", max_answer_size=size
@@ -233,7 +229,7 @@ def test_a_large_answer_is_put_together_as_its_memory_grows(size: int) -> None:
 
 @pytest.mark.rule("selector.receive.bounded")
 @pytest.mark.parametrize("prefix", [b"\xff\xff\xff\xff", b"\x80\x00\x00\x00", (1_001).to_bytes(4, "big")])
-def test_a_size_that_no_answer_has_is_refused_before_memory_is_taken(prefix: bytes) -> None:
+def test_an_impossible_size_is_refused_before_memory_is_allocated(prefix: bytes) -> None:
     channel = make_channel(ScriptedLayer(prefix + b"rest"))
 
     with pytest.raises(ProtocolMismatchError, match="no Kafka listener"):
@@ -251,7 +247,7 @@ def test_a_size_that_no_answer_has_is_refused_before_memory_is_taken(prefix: byt
         (b"\x15\x02\x03\x00", "no Kafka listener"),
     ],
 )
-def test_a_stranger_is_recognised_by_its_first_bytes_with_what_to_change(first: bytes, told: str) -> None:
+def test_other_protocols_are_recognised_and_the_error_has_a_remedy(first: bytes, told: str) -> None:
     channel = make_channel(ScriptedLayer(first + b"rest"))
 
     with pytest.raises(ProtocolMismatchError, match=told):
@@ -259,7 +255,7 @@ def test_a_stranger_is_recognised_by_its_first_bytes_with_what_to_change(first: 
 
 
 @pytest.mark.rule("selector.receive.bounded")
-def test_a_broker_that_answered_before_may_not_announce_more_than_is_allowed() -> None:
+def test_a_response_above_the_limit_is_refused_after_earlier_responses() -> None:
     channel = make_channel(ScriptedLayer(framed(b"ok") + framed(bytes(1_000)) + (1_001).to_bytes(4, "big")))
     assert content(channel) == b"ok"
     assert content(channel) == bytes(1_000)
@@ -268,7 +264,7 @@ def test_a_broker_that_answered_before_may_not_announce_more_than_is_allowed() -
         channel.read()
 
 
-def test_a_negative_size_is_no_kafka_even_after_an_answer() -> None:
+def test_a_negative_size_is_not_kafka_even_after_a_response() -> None:
     channel = make_channel(ScriptedLayer(framed(b"ok") + b"\xff\xff\xff\xff"))
     assert content(channel) == b"ok"
 
@@ -276,7 +272,7 @@ def test_a_negative_size_is_no_kafka_even_after_an_answer() -> None:
         channel.read()
 
 
-def test_an_empty_answer_is_an_answer() -> None:
+def test_an_empty_response_is_delivered() -> None:
     channel = make_channel(ScriptedLayer(framed(b"")))
 
     assert content(channel) == b""

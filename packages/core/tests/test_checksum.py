@@ -32,18 +32,18 @@ def printed(*missing: str) -> str:
     return ended.stdout.strip()
 
 
-def test_the_package_crc32c_serves_where_nothing_is_compiled() -> None:
+def test_the_crc32c_package_is_used_if_nothing_is_compiled() -> None:
     assert printed("ottla_accel", "ottla_accel.crc32c") == f"{0xE3069283} {0xE3069283} True"
 
 
-def test_the_package_crc32c_is_not_imported_where_ottla_accel_serves() -> None:
+def test_the_crc32c_package_is_not_imported_if_ottla_accel_is_used() -> None:
     pytest.importorskip("ottla_accel.crc32c")
 
     assert printed() == f"{0xE3069283} {0xE3069283} False"
     assert printed("crc32c") == f"{0xE3069283} {0xE3069283} False"  # it may be missing
 
 
-def test_a_compiled_package_that_does_not_load_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiled_package_that_cannot_be_loaded_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(name: str) -> Any:
         raise ImportError(f"{name}: undefined symbol")
 

@@ -54,7 +54,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(ottla, ["doctor", *arguments])
 
 
-def test_when_all_is_well_the_exit_code_is_0_and_it_says_so(broker: str) -> None:
+def test_a_healthy_cluster_gives_exit_code_0_and_a_sentence(broker: str) -> None:
     result = run("--bootstrap-servers", broker, "--topic", "t")
 
     assert result.exit_code == FINE
@@ -62,7 +62,7 @@ def test_when_all_is_well_the_exit_code_is_0_and_it_says_so(broker: str) -> None
     assert all(step.value in result.stdout for step in Step)
 
 
-def test_what_is_wrong_is_said_in_the_last_line_and_by_the_exit_code(server: str) -> None:
+def test_a_failure_is_the_last_line_and_the_exit_code(server: str) -> None:
     result = run("--bootstrap-servers", server)
 
     assert result.exit_code == WRONG
@@ -70,7 +70,7 @@ def test_what_is_wrong_is_said_in_the_last_line_and_by_the_exit_code(server: str
     assert last.startswith(f"{server}: the server closed the connection without an answer; set security.protocol=")
 
 
-def test_every_further_failure_is_told_after_the_first(server: str) -> None:
+def test_every_further_failure_is_reported_after_the_first(server: str) -> None:
     result = run("--bootstrap-servers", f"{server},nowhere.invalid:9092")
 
     *_table, first, second = result.stdout.splitlines()
@@ -78,7 +78,7 @@ def test_every_further_failure_is_told_after_the_first(server: str) -> None:
     assert second.startswith("Also: nowhere.invalid:9092: the name")
 
 
-def test_what_stands_in_brackets_is_shown_as_it_is(broker: str) -> None:
+def test_text_in_brackets_is_printed_unchanged(broker: str) -> None:
     result = run("--bootstrap-servers", broker, "--topic", "[red]t[/t]")
 
     *table, last = result.stdout.splitlines()
@@ -108,7 +108,7 @@ def test_json_of_a_healthy_cluster_has_no_conclusion(broker: str) -> None:
     assert (result.exit_code, document["ok"], document["conclusion"]) == (FINE, True, None)
 
 
-def test_settings_are_read_from_a_file_and_the_command_line_goes_first(broker: str, tmp_path: Path) -> None:
+def test_settings_are_read_from_a_file_and_overridden_by_options(broker: str, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text(f"# ours\nbootstrap.servers={broker}\nacks=1\n")
 
@@ -116,7 +116,7 @@ def test_settings_are_read_from_a_file_and_the_command_line_goes_first(broker: s
     assert run("--command-config", str(file), "--bootstrap-servers", "127.0.0.1:9").exit_code == WRONG
 
 
-def test_a_setting_that_cannot_be_used_is_a_finding(tmp_path: Path) -> None:
+def test_an_invalid_setting_is_a_finding(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("bootstrap.servers=127.0.0.1:9\nlingr.ms=3\n")
     result = run("--command-config", str(file))
@@ -152,14 +152,14 @@ def test_no_secret_is_printed(tmp_path: Path, wrong: str, form: list[str]) -> No
         (["--sned"], "--sned"),
     ],
 )
-def test_wrong_usage_has_an_exit_code_of_its_own(arguments: list[str], told: str) -> None:
+def test_wrong_usage_has_its_own_exit_code(arguments: list[str], told: str) -> None:
     result = run(*arguments)
 
     assert result.exit_code == USAGE
     assert told in result.output
 
 
-def test_a_file_that_is_no_properties_file_is_wrong_usage(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_properties_file_is_wrong_usage(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text(f"ssl.key.password={SECRET}\\u00zz\n")
     result = run("--command-config", str(file))
@@ -169,7 +169,7 @@ def test_a_file_that_is_no_properties_file_is_wrong_usage(tmp_path: Path) -> Non
     assert SECRET not in result.output
 
 
-def test_colours_are_for_terminals(broker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_are_used_only_in_terminals(broker: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = run("--bootstrap-servers", broker).stdout
     monkeypatch.setenv("FORCE_COLOR", "1")
     coloured = run("--bootstrap-servers", broker).stdout
@@ -189,7 +189,7 @@ def test_without_its_libraries_the_command_says_what_to_install(library: str) ->
     assert ended.stderr == f'the command line needs {library}; try: pip install "ottla[cli]"\n'
 
 
-def test_the_module_is_the_command() -> None:
+def test_the_module_runs_the_command() -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "ottla", "doctor", "--bootstrap-servers", "127.0.0.1:9", "--json", "--timeout", "5"],
         capture_output=True,

@@ -177,7 +177,7 @@ def listed() -> dict[tuple[str, str], dict[str, Any]]:
     return {(entry["kind"], entry["name"]): entry for entry in json.loads(result.stdout)["plugins"]}
 
 
-def test_every_installed_plugin_is_listed_with_where_it_comes_from(install: Install) -> None:
+def test_every_installed_plugin_is_listed_with_its_package(install: Install) -> None:
     install(GOOD, module="acme_listed")
 
     entries = listed()
@@ -193,7 +193,7 @@ def test_every_installed_plugin_is_listed_with_where_it_comes_from(install: Inst
     assert entries["transport", "plaintext"]["problem"] is None
 
 
-def test_the_table_says_the_same(install: Install) -> None:
+def test_the_table_has_the_same_content_as_the_json(install: Install) -> None:
     install("1 / 0")
 
     [row] = [line for line in run().stdout.splitlines() if line.startswith("partitioner") and " acme " in line]
@@ -214,7 +214,7 @@ def test_the_table_says_the_same(install: Install) -> None:
         ),
     ],
 )
-def test_one_that_cannot_be_used_says_why_and_disturbs_no_other(install: Install, source: str, told: str) -> None:
+def test_an_unusable_plugin_is_listed_with_the_reason_next_to_others(install: Install, source: str, told: str) -> None:
     install(source)
 
     entries = listed()
@@ -222,14 +222,14 @@ def test_one_that_cannot_be_used_says_why_and_disturbs_no_other(install: Install
     assert entries["partitioner", "murmur2"]["problem"] is None
 
 
-def test_list_is_a_command_of_its_own_too(install: Install) -> None:
+def test_list_is_a_command(install: Install) -> None:
     install(GOOD)
 
     assert run("list").stdout == run().stdout
     assert run("list", "--json").stdout == run("--json").stdout
 
 
-def test_what_a_package_prints_when_it_is_imported_is_no_part_of_the_list(install: Install) -> None:
+def test_output_printed_during_an_import_is_not_part_of_the_list(install: Install) -> None:
     install(f"print('good morning')\n{textwrap.dedent(GOOD)}".replace("return Constant(", "print('hm') or Constant("))
     command = [sys.executable, "-m", "ottla", "plugins", "--json"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
@@ -238,13 +238,15 @@ def test_what_a_package_prints_when_it_is_imported_is_no_part_of_the_list(instal
     assert "good morning" in ended.stderr
 
 
-def test_a_name_that_would_draw_on_the_terminal_is_shown_as_what_it_is(install: Install) -> None:
+def test_control_characters_in_a_name_are_shown_escaped(install: Install) -> None:
     install('raise RuntimeError("\\x1b[2J[bold]gone[/bold]")')
 
     assert "\\x1b[2J[bold]gone[/bold]" in run().stdout
 
 
-def test_whoever_waits_for_a_plugin_learns_for_which(install: Install, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_slow_import_is_reported_with_the_name_of_its_plugin(
+    install: Install, capsys: pytest.CaptureFixture[str]
+) -> None:
     install(GOOD)
     [info] = [info for info in Registry().installed("partitioner") if info.name == "acme"]
     told, deadline = "", time.monotonic() + 30
@@ -255,7 +257,7 @@ def test_whoever_waits_for_a_plugin_learns_for_which(install: Install, capsys: p
     assert told == f"still waiting for the {info}; Ctrl-C ends it\n"
 
 
-def test_two_of_one_name_are_both_told_of(install: Install) -> None:
+def test_two_plugins_of_one_name_are_both_reported(install: Install) -> None:
     install(GOOD)
     install(GOOD, dist="rival", name="ACME")
 
@@ -264,20 +266,20 @@ def test_two_of_one_name_are_both_told_of(install: Install) -> None:
     assert "uninstall all but one" in entries["partitioner", "ACME"]["problem"]
 
 
-def test_one_that_wants_settings_is_fine(install: Install) -> None:
+def test_a_plugin_that_requires_settings_is_listed_as_usable(install: Install) -> None:
     install(GOOD.replace("default=0", "default=-1"))
 
     assert listed()["partitioner", "acme"]["problem"] is None
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_of_any_kind_that_cannot_be_imported_is_told(install: Install, kind: KindName) -> None:
+def test_an_import_error_of_any_kind_of_plugin_is_reported(install: Install, kind: KindName) -> None:
     install("1 / 0", group=KINDS[kind].group)
 
     assert "cannot be imported: ZeroDivisionError" in str(listed()[kind, "acme"]["problem"])
 
 
-def test_a_group_that_is_misspelt_is_noted(install: Install) -> None:
+def test_a_misspelt_entry_point_group_is_noted(install: Install) -> None:
     install(GOOD, group="ottla.partitioner")
 
     note = "acme: nothing asks for 'acme' in the group 'ottla.partitioner'; did you mean 'ottla.partitioners'?"
@@ -285,23 +287,21 @@ def test_a_group_that_is_misspelt_is_noted(install: Install) -> None:
     assert json.loads(run("--json").stdout)["notes"] == [note]
 
 
-def test_a_good_plugin_is_checked_as_it_is_installed(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_correct_installed_plugin_passes_the_check(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
     install(GOOD)
 
     assert run("check", "partitioner:acme", "--config", "acme.constant=2").exit_code == FINE
     assert "passed" in capfd.readouterr().out
 
 
-def test_a_broken_promise_is_named_and_told_by_the_exit_code(
-    install: Install, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_broken_promise_is_named_and_sets_the_exit_code(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
     install(OUT_OF_RANGE)
 
     assert run("check", "ACME").exit_code == BROKEN
     assert "partition" in capfd.readouterr().out
 
 
-def test_a_plugin_that_cannot_be_made_is_not_checked(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_plugin_that_cannot_be_created_is_not_checked(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
     install(GOOD)
     result = run("check", "acme", "-c", "acme.constant=-1", "-c", f"acme.password={SECRET}")
 
@@ -311,7 +311,7 @@ def test_a_plugin_that_cannot_be_made_is_not_checked(install: Install, capfd: py
     assert capfd.readouterr().out == ""
 
 
-def test_whatever_of_ours_a_plugin_raises_is_told_in_a_sentence(install: Install) -> None:
+def test_an_ottla_error_of_a_plugin_is_reported_as_a_sentence(install: Install) -> None:
     unreachable = "from ottla.errors import ConnectionFailedError; raise ConnectionFailedError('no broker is there')"
     install(GOOD.replace("if config[", f"{unreachable}\n        if config["))
     result = run("check", "acme")
@@ -319,14 +319,14 @@ def test_whatever_of_ours_a_plugin_raises_is_told_in_a_sentence(install: Install
     assert (result.exit_code, result.output) == (BROKEN, "no broker is there\n")
 
 
-def test_a_setting_that_is_misspelt_is_refused(install: Install) -> None:
+def test_a_misspelt_setting_is_refused(install: Install) -> None:
     install(GOOD)
     result = run("check", "acme", "--config", "acme.constnt=1")
 
     assert (result.exit_code, "did you mean 'acme.constant'?" in result.output) == (BROKEN, True)
 
 
-def test_settings_come_from_a_file_too_and_the_command_line_goes_first(
+def test_settings_also_come_from_a_file_and_options_override_it(
     install: Install, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     install(GOOD)
@@ -339,7 +339,7 @@ def test_settings_come_from_a_file_too_and_the_command_line_goes_first(
     assert SECRET not in result.output + "".join(capfd.readouterr())
 
 
-def test_a_plugin_brings_what_its_suite_needs(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_plugin_supplies_the_fixtures_of_its_suite(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
     install(ITS_OWN_SUITE, module="acme_own_suite", name="")
     install(f'{textwrap.dedent(GOOD)}\nottla_conformance = "acme_own_suite:Own"\n')
 
@@ -347,7 +347,7 @@ def test_a_plugin_brings_what_its_suite_needs(install: Install, capfd: pytest.Ca
     assert "test_the_setting_has_arrived PASSED" in capfd.readouterr().out
 
 
-def test_the_other_end_knows_what_was_given(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_suite_gets_the_settings_that_were_given(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
     install(SETTLES, module="acme_settles", name="")
     install(f'{textwrap.dedent(GOOD)}\nottla_conformance = "acme_settles:Own"\n')
 
@@ -355,7 +355,7 @@ def test_the_other_end_knows_what_was_given(install: Install, capfd: pytest.Capt
     assert "test_both_ways_are_known PASSED" in capfd.readouterr().out
 
 
-def test_secrets_that_were_given_are_looked_for(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+def test_secrets_that_were_given_are_searched_for(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
     install(TALKATIVE, group="ottla.authenticators", name="ACME")
 
     assert run("check", "ACME").exit_code == FINE
@@ -365,7 +365,7 @@ def test_secrets_that_were_given_are_looked_for(install: Install, capfd: pytest.
     assert SECRET not in told
 
 
-def test_several_are_checked_at_once_and_each_is_told_by_its_name(
+def test_several_plugins_are_checked_at_once_and_reported_by_name(
     install: Install, capfd: pytest.CaptureFixture[str]
 ) -> None:
     install(GOOD)
@@ -379,7 +379,7 @@ def test_several_are_checked_at_once_and_each_is_told_by_its_name(
     assert "test_2_serializer_string.py::" not in told
 
 
-def test_one_that_cannot_be_made_stops_no_other(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_plugin_that_cannot_be_created_stops_no_other(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
     install(GOOD)
     result = run("check", "acme", "string", "-c", "acme.constant=-1")
 
@@ -398,7 +398,7 @@ def test_one_that_cannot_be_made_stops_no_other(install: Install, capfd: pytest.
         ("acme_no_suite:Unsettled", "its suite has no settings for the check: KeyError"),
     ],
 )
-def test_a_suite_that_is_none_is_told(install: Install, stated: str, told: str, request: pytest.FixtureRequest) -> None:
+def test_an_invalid_suite_is_reported(install: Install, stated: str, told: str, request: pytest.FixtureRequest) -> None:
     install(ITS_OWN_SUITE, module="acme_no_suite", name="")
     install(f"{textwrap.dedent(GOOD)}\nottla_conformance = {stated!r}\n")
     result = run("check", "acme")
@@ -407,7 +407,7 @@ def test_a_suite_that_is_none_is_told(install: Install, stated: str, told: str, 
     assert told in result.output
 
 
-def test_a_transport_that_talks_first_must_say_how_its_peer_answers(install: Install) -> None:
+def test_a_transport_that_sends_first_must_describe_its_peer(install: Install) -> None:
     install(TALKS_FIRST, group="ottla.transports")
     result = run("check", "acme")
 
@@ -415,7 +415,9 @@ def test_a_transport_that_talks_first_must_say_how_its_peer_answers(install: Ins
     assert "to be checked it must state ottla_conformance" in result.output
 
 
-def test_a_transport_that_cannot_open_is_told_by_its_suite(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_transport_that_cannot_open_is_reported_by_its_suite(
+    install: Install, capfd: pytest.CaptureFixture[str]
+) -> None:
     install(NEVER_OPENS, group="ottla.transports")
 
     assert run("check", "acme").exit_code == BROKEN
@@ -433,7 +435,7 @@ def test_a_transport_that_cannot_open_is_told_by_its_suite(install: Install, cap
         (["--json", "check", "gzip"], "--json is for the list"),
     ],
 )
-def test_wrong_usage_has_an_exit_code_of_its_own(arguments: list[str], told: str) -> None:
+def test_wrong_usage_has_its_own_exit_code(arguments: list[str], told: str) -> None:
     result = run(*arguments)
 
     assert result.exit_code == USAGE
@@ -441,7 +443,7 @@ def test_wrong_usage_has_an_exit_code_of_its_own(arguments: list[str], told: str
     assert SECRET not in result.output
 
 
-def test_a_name_of_two_kinds_needs_its_kind(install: Install) -> None:
+def test_a_name_of_two_kinds_requires_its_kind(install: Install) -> None:
     install(GOOD, name="gzip")
     result = run("check", "gzip")
 
@@ -450,7 +452,7 @@ def test_a_name_of_two_kinds_needs_its_kind(install: Install) -> None:
 
 
 @pytest.mark.parametrize("name", ["of:acme", "OF:Acme", "partitioner:of:acme"])
-def test_a_name_may_have_a_colon(install: Install, name: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_name_may_contain_a_colon(install: Install, name: str, capfd: pytest.CaptureFixture[str]) -> None:
     install(GOOD, name="of:acme")
 
     assert run("check", name).exit_code == FINE

@@ -44,7 +44,7 @@ def announced(folder: Path) -> str:
     return str(info.parent)
 
 
-def test_each_kind_passes_its_tests_and_its_suite_as_it_was_written(
+def test_each_generated_plugin_passes_its_tests_and_its_suite(
     written: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sites = [announced(folder) for folder in written]
@@ -66,7 +66,7 @@ def test_each_kind_passes_its_tests_and_its_suite_as_it_was_written(
 
 @pytest.mark.parametrize("name", ["x", LONGEST, "UPPER"])
 @pytest.mark.parametrize("kind", WRITTEN)
-def test_any_name_makes_python_and_no_place_is_left_open(tmp_path: Path, kind: str, name: str) -> None:
+def test_any_name_gives_valid_python_without_placeholders(tmp_path: Path, kind: str, name: str) -> None:
     name = name[:20] if kind == "authenticator" else name
     folder = tmp_path / "new"
     assert new(kind, name, "--directory", str(folder)).exit_code == FINE
@@ -80,7 +80,7 @@ def test_any_name_makes_python_and_no_place_is_left_open(tmp_path: Path, kind: s
             assert not any(f"@{word}@" in file.read_text() for word in ("NAME", "KEY", "CLASS", "MODULE", "KIND"))
 
 
-def test_the_package_is_named_after_kind_and_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_package_is_named_after_its_kind_and_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = new("partitioner", "by_Region")
 
@@ -99,7 +99,7 @@ def test_a_mechanism_is_named_in_upper_case(tmp_path: Path) -> None:
     assert list(project["entry-points"]["ottla.authenticators"]) == ["X-TOKEN"]
 
 
-def test_nothing_is_ever_overwritten(tmp_path: Path) -> None:
+def test_no_existing_file_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("mine")
     result = new("transport", "acme", "--directory", str(tmp_path))
 
@@ -109,7 +109,7 @@ def test_nothing_is_ever_overwritten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "2fast", "a b", "a--b", "a-", "../a", "é", LONGEST + "w"])
-def test_a_name_that_no_package_could_have_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_name_that_no_package_can_have_is_refused(tmp_path: Path, name: str) -> None:
     result = new("transport", name, "--directory", str(tmp_path))
 
     assert result.exit_code == USAGE
@@ -117,7 +117,7 @@ def test_a_name_that_no_package_could_have_is_refused(tmp_path: Path, name: str)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_name_that_is_taken_here_is_refused(tmp_path: Path) -> None:
+def test_a_name_that_is_already_installed_is_refused(tmp_path: Path) -> None:
     result = new("compressor", "GZIP", "--directory", str(tmp_path))
 
     assert result.exit_code == USAGE
@@ -134,7 +134,7 @@ def test_only_kinds_with_a_template_are_offered(tmp_path: Path) -> None:
     assert "no template for an encoder; begin with ottla.recordbatch.objects" in told
 
 
-def test_a_template_of_a_kind_that_has_none_says_which_have_one() -> None:
+def test_a_kind_without_a_template_is_refused_with_those_that_have_one() -> None:
     with pytest.raises(
         ValueError, match=f"no template for an encoder; the kinds that have one are {', '.join(WRITTEN)}"
     ):

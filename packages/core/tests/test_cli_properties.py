@@ -33,10 +33,10 @@ from ottla.cli.properties import read_properties
         ),
     ],
 )
-def test_a_file_is_read_as_java_reads_it(content: bytes, entries: dict[str, str]) -> None:
+def test_a_properties_file_is_read_as_by_java(content: bytes, entries: dict[str, str]) -> None:
     assert read_properties(content) == entries
 
 
-def test_a_broken_escape_is_told_by_its_line_and_without_the_value() -> None:
+def test_a_broken_escape_is_reported_by_line_and_without_the_value() -> None:
     with pytest.raises(ValueError, match=r"^line 3 has a \\u without four hexadecimal digits$"):
         read_properties(b"a=1\n# c\nssl.key.password=secr\\u12xt\nb=2")

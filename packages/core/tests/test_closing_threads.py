@@ -34,7 +34,7 @@ def begun(world: Simulated, call: Callable[[], object]) -> Future[object]:
 
 
 @pytest.mark.rule("producer.close.refuses")
-def test_a_send_that_waits_for_its_topic_is_refused_when_the_producer_closes() -> None:
+def test_a_send_that_waits_for_its_topic_is_refused_on_close() -> None:
     with simulated(1, max_block_ms=30_000) as world:
         waiting = begun(world, lambda: world.producer.send("unknown", b"v"))
 
@@ -44,7 +44,7 @@ def test_a_send_that_waits_for_its_topic_is_refused_when_the_producer_closes() -
 
 
 @pytest.mark.rule("producer.close.refuses")
-def test_a_send_that_waits_for_memory_is_refused_when_the_producer_closes() -> None:
+def test_a_send_that_waits_for_memory_is_refused_on_close() -> None:
     with simulated(1, max_block_ms=30_000, buffer_memory=20_000) as world:
         world.producer.send("t", bytes(12_000))
         waiting = begun(world, lambda: world.producer.send("t", bytes(12_000)))
@@ -55,7 +55,7 @@ def test_a_send_that_waits_for_memory_is_refused_when_the_producer_closes() -> N
 
 
 @pytest.mark.rule("producer.close.refuses")
-def test_a_batch_that_was_open_takes_no_record_after_closing() -> None:
+def test_an_open_batch_takes_no_record_after_close() -> None:
     queues = Queues()
     batch = queues.append()._batch
     assert batch.append(*RECORD) is not None

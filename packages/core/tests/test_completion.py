@@ -62,7 +62,7 @@ class Books:
         return report.acknowledged
 
 
-def test_what_one_answer_settles_has_its_outcome_at_once_and_is_accounted_for_together() -> None:
+def test_batches_of_a_response_complete_at_once_and_are_counted_together() -> None:
     books = Books()
     batches = [books.batch() for _ in range(5)]
     seen: list[tuple[int, int]] = []
@@ -80,7 +80,7 @@ def test_what_one_answer_settles_has_its_outcome_at_once_and_is_accounted_for_to
 
 
 @pytest.mark.parametrize("outcome", [Acknowledged(base_offset=0), failed()], ids=["acknowledged", "failed"])
-def test_a_callback_may_use_the_memory_of_what_ended_before_its_record(outcome: Acknowledged | Failed) -> None:
+def test_a_callback_may_use_the_memory_of_batches_completed_before_it(outcome: Acknowledged | Failed) -> None:
     books, seen = Books(), list[tuple[int, int]]()
 
     def look(*_told: object) -> None:
@@ -93,7 +93,7 @@ def test_a_callback_may_use_the_memory_of_what_ended_before_its_record(outcome: 
     assert (books.held, dict(books.backlog.incomplete)) == (0, {})
 
 
-def test_a_batch_that_has_its_outcome_is_not_counted_again() -> None:
+def test_a_completed_batch_is_not_counted_again() -> None:
     books = Books()
     one, other = books.batch(), books.batch()
     assert books.settlement.complete(one, Acknowledged(base_offset=7))
@@ -105,7 +105,7 @@ def test_a_batch_that_has_its_outcome_is_not_counted_again() -> None:
     assert (books.held, books.acknowledged()) == (0, 2)
 
 
-def test_what_was_acknowledged_before_something_breaks_is_accounted_for() -> None:
+def test_batches_acknowledged_before_an_error_are_counted() -> None:
     books = Books()
     first, second = books.batch(), books.batch()
 

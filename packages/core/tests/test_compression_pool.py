@@ -47,7 +47,7 @@ def contents(given: Sequence[Sealed]) -> list[bytes]:
 # Between being cut and being queued
 
 
-def test_pieces_come_in_their_order_however_long_each_takes() -> None:
+def test_compressed_pieces_are_returned_in_order() -> None:
     late = threading.Event()
 
     def seal(columns: Columns) -> Section:
@@ -67,7 +67,7 @@ def test_pieces_come_in_their_order_however_long_each_takes() -> None:
     assert ahead.close() == []
 
 
-def test_no_more_pieces_are_under_way_than_one_for_each_thread_and_another_one() -> None:
+def test_at_most_one_piece_more_than_threads_is_in_progress() -> None:
     ahead = Ahead(plain, threads=3)
     put = 0
     for number in range(40):
@@ -80,7 +80,7 @@ def test_no_more_pieces_are_under_way_than_one_for_each_thread_and_another_one()
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_a_single_piece_is_compressed_by_who_asks_for_it(count: int) -> None:
+def test_a_single_piece_is_compressed_by_the_calling_thread(count: int) -> None:
     by: list[str] = []
 
     def seal(columns: Columns) -> Section:
@@ -94,7 +94,7 @@ def test_a_single_piece_is_compressed_by_who_asks_for_it(count: int) -> None:
     assert by == [threading.current_thread().name]
 
 
-def test_without_a_codec_a_piece_goes_on_as_it_is_at_once() -> None:
+def test_without_a_codec_a_piece_is_returned_at_once_unchanged() -> None:
     ahead = Ahead(None, threads=4)
 
     [given] = ahead.put(piece(0))
@@ -102,7 +102,7 @@ def test_without_a_codec_a_piece_goes_on_as_it_is_at_once() -> None:
     assert (given.section, given.error, len(given.piece.columns.encode(2).chunks)) == (None, None, 1)
 
 
-def test_a_piece_that_the_codec_cannot_take_says_why_and_the_others_go_on() -> None:
+def test_a_piece_that_the_codec_refuses_fails_alone_with_the_reason() -> None:
     def seal(columns: Columns) -> Section:
         section = plain(columns)
         if section.chunks == [b"1"]:
@@ -117,7 +117,7 @@ def test_a_piece_that_the_codec_cannot_take_says_why_and_the_others_go_on() -> N
     assert [str(sealed.error) for sealed in given] == ["None", "no ones", "None"]
 
 
-def test_closing_ends_the_threads_and_gives_what_nobody_took() -> None:
+def test_close_ends_the_threads_and_returns_the_remaining_pieces() -> None:
     before = threading.active_count()
     ahead = Ahead(plain, threads=2)
     taken = [sealed for number in range(4) for sealed in ahead.put(piece(number))]
@@ -129,7 +129,7 @@ def test_closing_ends_the_threads_and_gives_what_nobody_took() -> None:
     assert ahead.close() == []
 
 
-def test_at_the_interpreters_end_where_no_thread_begins_any_more_the_caller_compresses() -> None:
+def test_at_interpreter_exit_the_calling_thread_compresses() -> None:
     ahead = Ahead(plain, threads=1)
     list(ahead.put(piece(0)))
     list(ahead.put(piece(1)))
@@ -140,9 +140,7 @@ def test_at_the_interpreters_end_where_no_thread_begins_any_more_the_caller_comp
 
 
 @pytest.mark.parametrize("begun", [0, 1])
-def test_where_the_system_gives_no_more_threads_nothing_is_lost_or_done_twice(
-    monkeypatch: pytest.MonkeyPatch, begun: int
-) -> None:
+def test_if_no_thread_can_start_every_piece_is_compressed_once(monkeypatch: pytest.MonkeyPatch, begun: int) -> None:
     start, started = threading.Thread.start, list[threading.Thread]()
 
     def refuse(thread: threading.Thread) -> None:
@@ -161,7 +159,7 @@ def test_where_the_system_gives_no_more_threads_nothing_is_lost_or_done_twice(
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit])
-def test_a_piece_whose_wait_is_interrupted_is_among_those_that_nobody_took(interruption: type[BaseException]) -> None:
+def test_a_piece_whose_wait_is_interrupted_is_returned_by_close(interruption: type[BaseException]) -> None:
     def seal(columns: Columns) -> Section:
         section = plain(columns)
         if section.chunks == [b"1"]:
@@ -238,7 +236,7 @@ def arrived(world: Simulated, *partitions: int) -> list[list[int]]:
     return [[int((value or b"")[:4]) for value in world.log(partition)] for partition in partitions]
 
 
-def test_the_callers_helpers_compress_and_the_io_thread_does_not(encoder: str) -> None:
+def test_pool_threads_compress_and_the_io_thread_does_not(encoder: str) -> None:
     codec = Doubling()
     with simulated(1, plugins={"compressor": codec}, record_encoder=encoder, batch_growth_enable="false") as world:
         delivery = world.producer.send_table("t", numbered(2_000))
@@ -261,7 +259,7 @@ def test_rows_arrive_in_the_order_of_their_partitions(encoder: str) -> None:
         assert found == [sorted(each) for each in found]
 
 
-def test_rows_that_a_codec_cannot_take_fail_and_the_others_arrive(encoder: str) -> None:
+def test_rows_that_a_codec_refuses_fail_and_the_others_arrive(encoder: str) -> None:
     codec = Doubling(lambda plain: b"  77" in plain)
     options: dict[str, Any] = {"batch_size": 2_000, "batch_growth_enable": "false", "record_encoder": encoder}
     with simulated(1, plugins={"compressor": codec}, **options) as world:
@@ -278,7 +276,7 @@ def test_rows_that_a_codec_cannot_take_fail_and_the_others_arrive(encoder: str) 
         assert [piece.batch.partition for piece in delivery._pieces if piece.batch.outcome is None] != []
 
 
-def test_without_memory_what_was_compressed_and_not_queued_fails(encoder: str) -> None:
+def test_without_memory_compressed_rows_that_are_not_queued_fail(encoder: str) -> None:
     options: dict[str, Any] = {"record_encoder": encoder, "batch_size": 1_000, "buffer_memory": 50_000}
     with simulated(1, plugins={"compressor": Doubling()}, max_block_ms=0, **options) as world:
         with pytest.raises(BufferExhaustedError) as caught:
@@ -294,7 +292,7 @@ def test_without_memory_what_was_compressed_and_not_queued_fails(encoder: str) -
         assert not [each for each in threading.enumerate() if each.name.startswith("ottla-table")]
 
 
-def test_a_row_that_a_codec_makes_larger_than_all_memory_is_sent(encoder: str) -> None:
+def test_a_row_that_compression_makes_larger_than_all_memory_is_sent(encoder: str) -> None:
     with simulated(
         1, plugins={"compressor": Doubling()}, record_encoder=encoder, buffer_memory=50_000, max_block_ms=0
     ) as world:
@@ -305,7 +303,7 @@ def test_a_row_that_a_codec_makes_larger_than_all_memory_is_sent(encoder: str) -
         assert world.pool.free == world.pool.capacity
 
 
-def test_a_stream_that_fails_leaves_what_is_being_compressed_queued() -> None:
+def test_rows_read_before_a_stream_fails_are_still_queued() -> None:
     schema = pa.schema([("value", pa.binary())])
 
     def stream() -> Any:
@@ -323,7 +321,7 @@ def test_a_stream_that_fails_leaves_what_is_being_compressed_queued() -> None:
         assert delivery.failed_rows() == {}
 
 
-def test_a_table_that_was_compressed_for_todays_brokers_reaches_one_of_old(encoder: str) -> None:
+def test_a_compressed_table_is_converted_for_an_older_broker(encoder: str) -> None:
     options: dict[str, Any] = {"plugins": {"compressor": Doubling()}, "record_encoder": encoder}
     with simulated(1, cluster=of_old(), **options) as world:
         delivery = world.producer.send_table("t", numbered(300))
@@ -335,7 +333,7 @@ def test_a_table_that_was_compressed_for_todays_brokers_reaches_one_of_old(encod
         assert arrived(world, 0) == [list(range(300))]
 
 
-def test_a_row_is_found_although_chunks_are_compressed_at_once(encoder: str) -> None:
+def test_a_row_is_found_when_chunks_are_compressed_concurrently(encoder: str) -> None:
     """The refused rows of a chunk may be reported before the batches of the previous one."""
     rows = [number for number in range(600) if number % 200 != 7]
     table = numbered(600, at=[-1 if number % 200 == 7 else number for number in range(600)])
@@ -351,7 +349,7 @@ def test_a_row_is_found_although_chunks_are_compressed_at_once(encoder: str) -> 
             assert (metadata.offset, metadata.timestamp_ms) == (rows.index(row), row)
 
 
-def test_a_compressed_batch_that_is_too_large_is_split_and_its_rows_are_told_apart(encoder: str) -> None:
+def test_a_compressed_batch_that_is_too_large_is_split_by_rows(encoder: str) -> None:
     with simulated(1, plugins={"compressor": Doubling()}, record_encoder=encoder) as world:
         world.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
         delivery = world.producer.send_table("t", numbered(200))

@@ -54,13 +54,13 @@ def codec(request: pytest.FixtureRequest) -> str:
 @pytest.mark.parametrize("name", PLUGINS)
 @given(st.lists(st.binary(max_size=300) | st.builds(bytes, st.integers(0, 100_000)), max_size=5))
 @settings(deadline=None, max_examples=40)
-def test_what_is_packed_is_unpacked(name: str, chunks: list[bytes]) -> None:
+def test_compressed_data_is_decompressed(name: str, chunks: list[bytes]) -> None:
     packed = compressor(name).compress(chunks, level=None)
 
     assert b"".join(chunks) == compressor(name).decompress(packed, limit=LIMIT)
 
 
-def test_chunks_of_any_buffer_type_are_one_text(codec: str) -> None:
+def test_chunks_of_any_buffer_type_are_compressed_as_one_text(codec: str) -> None:
     chunks: list[Buffer] = [b"one", bytearray(b"two"), memoryview(b"three")]
 
     packed = compressor(codec).compress(chunks, level=None)
@@ -70,11 +70,11 @@ def test_chunks_of_any_buffer_type_are_one_text(codec: str) -> None:
         assert bytes(chunk) == compressor(codec).decompress(compressor(codec).compress([chunk], level=None), limit=5)
 
 
-def test_each_codec_has_kafkas_id(codec: str) -> None:
+def test_each_codec_has_the_id_of_kafka(codec: str) -> None:
     assert CODEC_IDS[codec] == compressor(codec).codec_id
 
 
-def test_exactly_the_limit_is_unpacked_and_one_byte_more_is_not(codec: str) -> None:
+def test_decompression_stops_after_exactly_the_limit(codec: str) -> None:
     packed = compressor(codec).compress([bytes(70_000)], level=None)
 
     assert len(compressor(codec).decompress(packed, limit=70_000)) == 70_000
@@ -99,7 +99,7 @@ def test_data_cut_anywhere_is_refused(codec: str) -> None:
 @pytest.mark.parametrize("name", PLUGINS)
 @given(noise=st.binary(max_size=200), front=st.integers(0, 20))
 @settings(deadline=None)
-def test_noise_is_unpacked_or_refused(name: str, noise: bytes, front: int) -> None:
+def test_random_bytes_are_decompressed_or_refused(name: str, noise: bytes, front: int) -> None:
     real = compressor(name).compress([b"some text, some text"], level=None)
     for hostile in (noise, real[:front] + noise):
         try:
@@ -108,7 +108,7 @@ def test_noise_is_unpacked_or_refused(name: str, noise: bytes, front: int) -> No
             continue
 
 
-def test_flipped_bits_are_unpacked_or_refused(codec: str) -> None:
+def test_flipped_bits_are_decompressed_or_refused(codec: str) -> None:
     packed = compressor(codec).compress([b"some text, some text" * 20], level=None)
     for position in range(len(packed)):
         for bit in range(8):
@@ -135,7 +135,7 @@ def bomb(codec: str) -> bytes:
     return bytes.fromhex("28b52ffd0070") + block * 8192 + b"\1\0\0"
 
 
-def test_a_bomb_fails_at_the_limit_without_much_memory(codec: str) -> None:
+def test_a_decompression_bomb_is_stopped_at_the_limit_in_little_memory(codec: str) -> None:
     packed = bomb(codec)
     tracemalloc.start()
     try:
@@ -148,7 +148,7 @@ def test_a_bomb_fails_at_the_limit_without_much_memory(codec: str) -> None:
     assert peak < (4 if codec == "gzip" else 40) * MB  # only zlib can stop at a limit
 
 
-def test_a_declared_size_is_not_believed() -> None:
+def test_a_declared_size_is_not_trusted() -> None:
     snappy, zstd, framed = compressor("snappy"), compressor("zstd"), compressor("lz4")
     huge = bytes.fromhex("28b52ffda0") + (1 << 31).to_bytes(4, "little")[:4] + b"\1\0\0"
     with pytest.raises(ProtocolError, match="cannot unpack to"):
@@ -183,7 +183,7 @@ def test_a_codec_may_be_used_by_many_threads_at_once(codec: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "low", "high"), [("gzip", 1, 9), ("lz4", 1, 17), ("zstd", -50, 19)])
-def test_the_configured_level_counts_unless_the_call_says_another(name: str, low: int, high: int) -> None:
+def test_the_configured_level_is_used_unless_the_call_names_another(name: str, low: int, high: int) -> None:
     dice = random.Random(1)
     text = [bytes(dice.choices(b"abcdefgh", [8, 7, 6, 5, 4, 3, 2, 1], k=60_000))]
     key = f"compression.{name}.level"
@@ -201,7 +201,7 @@ def test_the_configured_level_counts_unless_the_call_says_another(name: str, low
         ("zstd", 3, (-131072, 0, 22, "-5"), (-131073, 23)),
     ],
 )
-def test_levels_are_javas(name: str, default: int, good: tuple[Any, ...], bad: tuple[Any, ...]) -> None:
+def test_levels_are_those_of_java(name: str, default: int, good: tuple[Any, ...], bad: tuple[Any, ...]) -> None:
     [key] = config_keys(name)
 
     assert f"compression.{name}.level" == key.name
@@ -215,19 +215,19 @@ def test_levels_are_javas(name: str, default: int, good: tuple[Any, ...], bad: t
 @pytest.mark.parametrize(
     ("name", "told"), [("gzip", "from 1 to 9, or -1:"), ("lz4", "from 1 to 17:"), ("zstd", "from -131072 to 22:")]
 )
-def test_what_a_level_means_has_its_range(name: str, told: str) -> None:
+def test_the_description_of_a_level_has_its_range(name: str, told: str) -> None:
     [key] = config_keys(name)
 
     assert told in key.meaning
 
 
-def test_that_the_default_of_lz4_makes_the_largest_is_told() -> None:
+def test_the_description_of_the_lz4_level_says_that_it_compresses_least() -> None:
     [key] = config_keys("lz4")
 
     assert f"{key.default} is the fast compressor, which makes the largest" in key.meaning
 
 
-def test_lz4_frames_are_what_java_reads() -> None:
+def test_lz4_frames_can_be_read_by_java() -> None:
     info = lz4.frame.get_frame_info(compressor("lz4").compress([bytes(200_000)], level=None))
 
     assert not info["block_linked"]
@@ -245,7 +245,7 @@ def test_the_default_of_lz4_is_the_fast_compressor() -> None:
     assert sizes[9] == max(sizes.values()) > sizes[1]
 
 
-def test_snappy_has_xerials_framing() -> None:
+def test_snappy_has_the_framing_of_xerial() -> None:
     packed = compressor("snappy").compress([bytes(40_000)], level=None)
 
     assert bytes.fromhex("82534e415050590000000001000000 01".replace(" ", "")) == packed[:16]
@@ -254,7 +254,7 @@ def test_snappy_has_xerials_framing() -> None:
     assert 24 + first + second == len(packed)
 
 
-def test_a_lone_raw_block_of_snappy_is_read_too() -> None:
+def test_a_single_raw_block_of_snappy_is_read_too() -> None:
     framed = compressor("snappy").compress([b"text"], level=None)
 
     assert compressor("snappy").decompress(framed[20:], limit=4) == b"text"

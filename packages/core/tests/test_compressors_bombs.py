@@ -95,7 +95,7 @@ def zstd_that_claims_a_terabyte() -> bytes:
         ("zstd", zstd_that_claims_a_terabyte, 1 << 41, "malformed zstd data"),
     ],
 )
-def test_a_bomb_takes_little_memory_until_it_is_stopped(
+def test_a_decompression_bomb_takes_little_memory_until_it_is_stopped(
     codec: str, bomb: Callable[[], bytes], limit: int, said: str, tmp_path: Path
 ) -> None:
     packed = tmp_path / "bomb"

@@ -30,7 +30,7 @@ texts = pytest.mark.parametrize("text", TEXTS, ids=len)
 
 
 @texts
-def test_other_libraries_read_ours(text: bytes) -> None:
+def test_other_libraries_read_our_compressed_data(text: bytes) -> None:
     assert text == gzip.decompress(Gzip(-1).compress([text]))
     assert text == lz4.frame.decompress(Lz4(lz4.frame, 9).compress([text]))
     assert text == zstandard.ZstdDecompressor().decompress(Zstd(zstandard, 3).compress([text]))
@@ -44,7 +44,7 @@ def test_other_libraries_read_ours(text: bytes) -> None:
 
 @pytest.mark.parametrize("level", range(1, 18))
 @texts
-def test_lz4_frames_have_independent_blocks_of_64_kb_and_no_sizes_or_checksums(text: bytes, level: int) -> None:
+def test_lz4_frames_have_independent_64_kb_blocks_without_checksums(text: bytes, level: int) -> None:
     packed = Lz4(lz4.frame, level).compress([text])
 
     magic, flags, block_size = struct.unpack_from("<IBB", packed)
@@ -69,7 +69,7 @@ def test_snappy_blocks_hold_at_most_32_kb(text: bytes) -> None:
 @pytest.mark.parametrize("store_size", [True, False])
 @pytest.mark.parametrize("block_linked", [True, False])
 @pytest.mark.parametrize("block_size", [4, 5, 6, 7])
-def test_lz4_frames_of_other_writers_are_read(
+def test_lz4_frames_of_other_libraries_are_read(
     block_size: int, block_linked: bool, store_size: bool, content_checksum: bool
 ) -> None:
     for text in TEXTS:
@@ -86,13 +86,13 @@ def test_lz4_frames_of_other_writers_are_read(
 
 @pytest.mark.parametrize("level", [-5, 1, 12])
 @texts
-def test_zstd_frames_that_do_not_state_their_size_are_read(text: bytes, level: int) -> None:
+def test_zstd_frames_without_a_content_size_are_read(text: bytes, level: int) -> None:
     stream = zstandard.ZstdCompressor(level=level, write_checksum=True).compressobj()
 
     assert text == Zstd(zstandard, 3).decompress(stream.compress(text) + stream.flush(), limit=LIMIT)
 
 
-def test_the_largest_window_of_zstd_is_read_and_a_larger_one_refused() -> None:
+def test_the_largest_zstd_window_is_read_and_a_larger_one_is_refused() -> None:
     codec = Zstd(zstandard, 3)
     largest, larger = (zstandard.ZstdCompressionParameters(window_log=log) for log in (27, 28))
 
@@ -106,7 +106,7 @@ def test_the_largest_window_of_zstd_is_read_and_a_larger_one_refused() -> None:
 
 
 @texts
-def test_snappy_is_read_as_a_lone_raw_block_and_in_blocks_of_any_size(text: bytes) -> None:
+def test_snappy_is_read_as_one_raw_block_and_in_blocks_of_any_size(text: bytes) -> None:
     codec = Snappy(cramjam)
     framed = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
     for start in range(0, len(text), 50_000):
@@ -130,7 +130,7 @@ def test_a_missing_library_names_an_extra_that_exists(plugin: ModuleType, monkey
 
 
 @pytest.mark.parametrize("codec", ["lz4", "snappy", "zstd"])
-def test_a_missing_library_is_told_before_a_producer_is_there(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported_before_a_producer_exists(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for library in ("lz4", "lz4.frame", "cramjam", "zstandard"):
         monkeypatch.setitem(sys.modules, library, None)
 

@@ -46,7 +46,7 @@ MANY: Final = 5_000
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['codec']}-{case['case']}")
-def test_what_java_reads_is_read_and_what_it_refuses_is_refused(case: dict[str, Any]) -> None:
+def test_data_is_read_or_refused_as_by_java(case: dict[str, Any]) -> None:
     codec, packed = CODECS[case["codec"]], bytes.fromhex(case["hex"])
     refused = case["java"] is None or (case["codec"], case["case"]) in DAMAGE_THAT_JAVA_PASSES_OVER
 
@@ -58,12 +58,12 @@ def test_what_java_reads_is_read_and_what_it_refuses_is_refused(case: dict[str, 
         assert plain.hex() == case["java"]
 
 
-def test_every_exception_to_javas_reading_is_a_case() -> None:
+def test_every_difference_from_java_in_reading_is_a_test_case() -> None:
     assert {(case["codec"], case["case"]) for case in CASES if case["java"] is not None} > DAMAGE_THAT_JAVA_PASSES_OVER
 
 
 @pytest.mark.parametrize("name", ["gzip", "snappy", "zstd"])
-def test_the_limit_holds_for_all_streams_together(name: str) -> None:
+def test_the_limit_applies_to_all_streams_together(name: str) -> None:
     codec = CODECS[name]
     packed = codec.compress([bytes(40_000)], level=None) * 3
 
@@ -74,7 +74,7 @@ def test_the_limit_holds_for_all_streams_together(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["gzip", "snappy", "zstd"])
 @pytest.mark.parametrize("text", [b"", b"text"])
-def test_thousands_of_streams_are_read_in_a_row(name: str, text: bytes) -> None:
+def test_thousands_of_concatenated_streams_are_read(name: str, text: bytes) -> None:
     codec = CODECS[name]
     packed = codec.compress([text], level=None)
 
@@ -99,7 +99,7 @@ def zstd_of_size(text: bytes, size: int) -> bytes:
 @pytest.mark.parametrize(
     ("name", "of_size", "given_at_once"), [("gzip", gzip_of_size, 16 * 1024), ("zstd", zstd_of_size, 512)]
 )
-def test_a_stream_may_end_where_the_input_given_at_once_ends(
+def test_a_stream_may_end_at_the_end_of_an_input_chunk(
     name: str, of_size: Callable[[bytes, int], bytes], given_at_once: int, beyond: int
 ) -> None:
     first = of_size(b"first ", given_at_once + beyond)

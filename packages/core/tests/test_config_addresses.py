@@ -48,7 +48,7 @@ def test_servers_are_a_list_or_a_string_with_commas(written: object, addresses: 
         (9092, "9092 is not a string"),
     ],
 )
-def test_an_entry_that_is_wrong_is_named_with_a_remedy(entry: object, reason: str) -> None:
+def test_a_wrong_entry_is_named_with_a_remedy(entry: object, reason: str) -> None:
     [problem] = problems(["good:9092", entry])
 
     assert problem.startswith("bootstrap.servers: ")
@@ -56,7 +56,7 @@ def test_an_entry_that_is_wrong_is_named_with_a_remedy(entry: object, reason: st
 
 
 @pytest.mark.parametrize("scheme", ["http", "https", "tcp", "kafka"])
-def test_a_scheme_that_is_no_security_protocol_is_not_taken_for_one(scheme: str) -> None:
+def test_a_scheme_that_is_not_a_security_protocol_is_refused_as_such(scheme: str) -> None:
     [problem] = problems(f"{scheme}://kafka:9092")
 
     assert problem.endswith("has a scheme; write only host:port")

@@ -33,7 +33,7 @@ def finish_refused(draft: ConfigDraft, installed: Iterable[str] = ()) -> tuple[s
     return caught.value.problems
 
 
-def test_problems_of_the_core_of_plugins_and_of_spelling_come_in_one_error() -> None:
+def test_problems_of_core_plugins_and_spelling_are_one_error() -> None:
     draft = ConfigDraft.read({"linger.ms": "soon", "proxy.port": "80", "lingr.ms": 5})
     draft.claim([key("proxy.port", type=port_above_80)], plugin="transport 'socks'")
 
@@ -45,7 +45,7 @@ def test_problems_of_the_core_of_plugins_and_of_spelling_come_in_one_error() -> 
     )
 
 
-def test_the_draft_shows_which_plugins_are_wanted_even_with_a_problem_elsewhere() -> None:
+def test_the_draft_shows_the_chosen_plugins_despite_other_problems() -> None:
     draft = ConfigDraft.read({"compression.type": "zstd", "linger.ms": "soon", "acks": 5})
 
     assert draft.config.batching.compression_type == "zstd"
@@ -77,7 +77,9 @@ def test_keys_of_plugins_are_kept_as_they_were_written() -> None:
         ({"batch.size": None}, 16384),
     ],
 )
-def test_a_plugin_may_read_a_key_of_the_core_as_the_core_goes_by_it(settings: dict[str, object], expected: int) -> None:
+def test_a_plugin_may_read_a_key_of_the_core_with_its_effective_value(
+    settings: dict[str, object], expected: int
+) -> None:
     draft = ConfigDraft.read({**SERVERS, **settings})
 
     assert {"batch.size": expected} == draft.claim([key("batch.size")], plugin="murmur2")
@@ -99,7 +101,7 @@ def test_two_plugins_that_read_the_same_wrong_key_report_it_once() -> None:
     assert len(finish_refused(draft)) == 1
 
 
-def test_what_a_type_should_not_raise_is_told_without_its_words() -> None:
+def test_an_unexpected_error_of_a_type_is_reported_without_its_text() -> None:
     draft = ConfigDraft.read({**SERVERS, "acme.port": "80"})
     draft.claim([key("acme.port", type={}.__getitem__)], plugin="transport 'acme'")
 
@@ -110,7 +112,7 @@ def test_what_a_type_should_not_raise_is_told_without_its_words() -> None:
     assert "transport 'acme'" in problem
 
 
-def test_what_one_plugin_calls_secret_another_one_does_not_show() -> None:
+def test_a_secret_of_one_plugin_is_not_shown_by_another() -> None:
     draft = ConfigDraft.read({**SERVERS, "acme.port": "hunter2"})
     draft.claim([key("acme.port", type=str, secret=True)], plugin="transport 'acme'")
     draft.claim([key("acme.port", type=int)], plugin="partitioner 'acme'")
@@ -119,7 +121,7 @@ def test_what_one_plugin_calls_secret_another_one_does_not_show() -> None:
     assert problem.startswith("acme.port=[hidden]: not accepted by partitioner 'acme'")
 
 
-def test_a_problem_found_by_somebody_else_is_raised_with_the_others() -> None:
+def test_a_problem_reported_by_a_caller_is_raised_with_the_others() -> None:
     draft = ConfigDraft.read({**SERVERS, "acks": 7})
     draft.object_to("the moon is full")
 
@@ -127,11 +129,11 @@ def test_a_problem_found_by_somebody_else_is_raised_with_the_others() -> None:
     assert len(draft.problems) == 2
 
 
-def test_a_problem_alone_is_enough_to_refuse_and_none_is_enough_to_finish() -> None:
+def test_a_draft_without_problems_is_accepted() -> None:
     assert isinstance(ConfigDraft.read(SERVERS).finish(), ProducerConfig)
 
 
-def test_keys_of_java_that_nothing_here_uses_are_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_unused_java_keys_cause_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     settings = {
         **SERVERS,
         "ssl.truststore.location": "x",
@@ -146,7 +148,7 @@ def test_keys_of_java_that_nothing_here_uses_are_one_warning(caplog: pytest.LogC
     assert record.getMessage().endswith(": compression.zstd.level, metrics.recording.level, ssl.truststore.location")
 
 
-def test_keys_of_another_installed_plugin_are_in_the_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_keys_of_an_unchosen_installed_plugin_are_in_the_warning(caplog: pytest.LogCaptureFixture) -> None:
     ConfigDraft.read({**SERVERS, "proxy.port": 1}).finish(installed_keys=lambda: ["proxy.port"])
 
     assert "proxy.port" in caplog.text
@@ -160,7 +162,7 @@ def test_a_key_that_a_chosen_plugin_claims_is_not_in_the_warning(caplog: pytest.
     assert caplog.text == ""
 
 
-def test_other_plugins_are_asked_only_when_a_key_is_left_over() -> None:
+def test_other_plugins_are_loaded_only_for_an_unclaimed_key() -> None:
     def never() -> Iterable[str]:
         raise AssertionError
 
@@ -189,20 +191,20 @@ def test_an_unknown_key_is_refused_with_the_nearest_match(written: str, meant: s
 
 
 @pytest.mark.parametrize("value", [1, None])
-def test_an_unknown_key_like_no_other_is_refused_even_without_a_value(value: object) -> None:
+def test_an_unknown_key_without_a_near_match_is_refused(value: object) -> None:
     [problem] = finish_refused(ConfigDraft.read({**SERVERS, "xyzzy": value}))
 
     assert problem == "'xyzzy' is not a known key; neither Kafka nor an installed plugin has it"
 
 
-def test_a_key_that_is_no_string_is_refused() -> None:
+def test_a_key_that_is_not_a_string_is_refused() -> None:
     [problem] = finish_refused(ConfigDraft.read({**SERVERS, b"linger.ms": 5}))  # type: ignore[dict-item]
 
     assert problem.startswith("b'linger.ms' is not a key")
 
 
 @pytest.mark.parametrize("settings", ["kafka:9092", ["kafka:9092"], 9092])
-def test_what_is_no_mapping_is_told_beside_the_other_problems(settings: object) -> None:
+def test_settings_that_are_not_a_mapping_are_one_of_the_problems(settings: object) -> None:
     problems = finish_refused(ConfigDraft.read(settings, {"linger_ms": "soon"}))  # type: ignore[arg-type]
 
     assert problems[0].startswith(f"the settings are of the type {type(settings).__name__}; give a mapping")
@@ -223,7 +225,7 @@ def test_a_key_given_in_both_spellings_is_refused() -> None:
     assert finish_refused(draft) == ("linger.ms is given twice, as 'linger.ms' and as linger_ms=...; leave one out",)
 
 
-def test_none_in_one_spelling_leaves_the_other() -> None:
+def test_none_in_one_spelling_does_not_hide_the_other() -> None:
     assert ConfigDraft.read({**SERVERS, "linger.ms": 9}, {"linger_ms": None}).finish().batching.linger == 0.009
     assert ConfigDraft.read({**SERVERS, "linger.ms": None}, {"linger_ms": 9}).finish().batching.linger == 0.009
 
@@ -261,18 +263,18 @@ def test_claimed_values_are_a_read_only_mapping() -> None:
     assert not hasattr(claimed, "__setitem__")
 
 
-def test_before_a_plugin_says_what_is_secret_everything_unclaimed_is() -> None:
+def test_unclaimed_values_are_secret_until_a_plugin_claims_them() -> None:
     assert "hunter2" not in repr(ConfigDraft.read({**SERVERS, "proxy.pin": "hunter2"}).config)
 
 
-def test_what_is_no_secret_is_shown() -> None:
+def test_non_secret_values_are_shown() -> None:
     draft = ConfigDraft.read({**SERVERS, "keyspace.size": 5, "ssl.keystore.location": "here"})
     claimed = draft.claim([key("keyspace.size"), key("ssl.keystore.location", type=str)], plugin="x")
 
     assert repr(claimed) == "{'keyspace.size': 5, 'ssl.keystore.location': 'here'}"
 
 
-def test_every_key_of_javas_producer_is_known_by_name() -> None:
+def test_every_key_of_the_java_producer_is_known_by_name() -> None:
     assert len(JAVA_KEYS) == 113
     own = {"batch.growth.enable", "connection.via", "io.handoff.enable", "record.encoder"}
     of_librdkafka = {"receive.message.max.bytes"}

@@ -61,32 +61,32 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # What is resolved
 
 
-def test_a_variable_of_the_environment(folder: Path) -> None:
+def test_an_environment_variable_is_resolved(folder: Path) -> None:
     assert client_id("${env:OTTLA_TEST_NAME}") == "from-env"
 
 
-def test_a_property_of_a_file(folder: Path) -> None:
+def test_a_property_of_a_file_is_resolved(folder: Path) -> None:
     assert client_id(f"${{file:{folder}/kafka.properties:name}}") == "from-file"
     assert client_id(f"${{file:{folder}/kafka.properties:odd}}") == "é é"
 
 
-def test_a_file_of_a_directory(folder: Path) -> None:
+def test_a_file_of_a_directory_is_resolved(folder: Path) -> None:
     assert client_id(f"${{directory:{folder}:name}}") == "from-directory"
 
 
-def test_several_references_and_text_around_them(folder: Path) -> None:
+def test_several_references_with_text_around_them_are_resolved(folder: Path) -> None:
     written = f"a-${{env:OTTLA_TEST_NAME}}-${{directory:{folder}:name}}-${{env:OTTLA_TEST_NAME}}-z"
 
     assert client_id(written) == "a-from-env-from-directory-from-env-z"
 
 
-def test_a_value_is_not_searched_for_references_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resolved_value_is_not_resolved_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTTLA_TEST_NAME", "${env:HOME}")
 
     assert client_id("${env:OTTLA_TEST_NAME}") == "${env:HOME}"
 
 
-def test_keywords_may_hold_references(folder: Path) -> None:
+def test_keywords_may_contain_references(folder: Path) -> None:
     draft = read_draft(BASE, {"config_providers": "env", "client_id": "${env:OTTLA_TEST_NAME}"}, registry=Registry())
 
     assert draft.config.connection.client_id == "from-env"
@@ -115,7 +115,7 @@ def test_a_key_of_a_plugin_is_resolved(folder: Path) -> None:
         ("env", "file"),
     ],
 )
-def test_a_provider_may_have_any_name_and_javas_class(folder: Path, alias: str, written: str) -> None:
+def test_a_provider_may_have_any_name_and_a_java_class(folder: Path, alias: str, written: str) -> None:
     settings = {
         "config.providers": alias,
         f"config.providers.{alias}.class": written,
@@ -125,7 +125,7 @@ def test_a_provider_may_have_any_name_and_javas_class(folder: Path, alias: str, 
     assert resolved(settings).connection.client_id == "from-file"
 
 
-def test_javas_other_providers_are_known_by_their_classes(folder: Path) -> None:
+def test_other_java_providers_are_recognised_by_their_classes(folder: Path) -> None:
     settings = {
         "config.providers": "e,d",
         "config.providers.e.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
@@ -143,13 +143,13 @@ def test_nothing_is_resolved_without_config_providers(folder: Path) -> None:
     assert resolved({"client.id": "${env:OTTLA_TEST_NAME}"}).connection.client_id == "${env:OTTLA_TEST_NAME}"
 
 
-def test_references_to_what_is_not_named_stay_as_they_are(folder: Path) -> None:
+def test_references_to_unnamed_providers_stay_unchanged(folder: Path) -> None:
     settings = {"config.providers": "file", "client.id": "${env:OTTLA_TEST_NAME}"}
 
     assert resolved(settings).connection.client_id == "${env:OTTLA_TEST_NAME}"
 
 
-def test_the_callers_settings_keep_their_references(folder: Path) -> None:
+def test_the_settings_of_the_caller_keep_their_references(folder: Path) -> None:
     settings = {**BASE, "config.providers": "env", "client.id": "${env:OTTLA_TEST_NAME}"}
     before = dict(settings)
     with Producer(settings):
@@ -176,7 +176,7 @@ def test_the_callers_settings_keep_their_references(folder: Path) -> None:
         ("${directory:FOLDER:..}", "'..' is not the name of a file in"),
     ],
 )
-def test_a_reference_without_a_value_is_refused_and_never_sent_as_it_is(folder: Path, written: str, said: str) -> None:
+def test_a_reference_without_a_value_is_refused_and_never_sent(folder: Path, written: str, said: str) -> None:
     told = problems({"config.providers": "env,file,directory", "client.id": written.replace("FOLDER", str(folder))})
 
     assert said in told
@@ -196,7 +196,7 @@ def test_a_reference_without_a_value_is_refused_and_never_sent_as_it_is(folder: 
         ({"config.providers": "file", "config.providers.file.param.allowed.paths": "/no/such"}, "does not exist"),
     ],
 )
-def test_a_provider_that_cannot_be_had_is_refused_with_what_helps(settings: Mapping[str, Any], said: str) -> None:
+def test_an_unusable_provider_is_refused_with_a_remedy(settings: Mapping[str, Any], said: str) -> None:
     assert said in problems(settings)
 
 
@@ -248,7 +248,7 @@ def test_a_pipe_is_refused_without_waiting(folder: Path) -> None:
 # Who decides
 
 
-def test_the_operator_decides_which_providers_there_are(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_operator_decides_which_providers_are_allowed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"config.providers": "env", "client.id": "${env:OTTLA_TEST_NAME}"}
     monkeypatch.setenv("OTTLA_ALLOWED_CONFIG_PROVIDERS", "file, directory")
     told = problems(settings)
@@ -258,7 +258,7 @@ def test_the_operator_decides_which_providers_there_are(folder: Path, monkeypatc
     assert resolved(settings).connection.client_id == "from-env"
 
 
-def test_an_alias_is_no_way_around_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_alias_does_not_bypass_the_allowed_providers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTTLA_ALLOWED_CONFIG_PROVIDERS", "file")
     told = problems({"config.providers": "file", "config.providers.file.class": "env", "client.id": "${file:PATH}"})
 
@@ -266,7 +266,7 @@ def test_an_alias_is_no_way_around_the_operator(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("provider", ["env", "file", "directory"])
-def test_options_of_others_resolve_nothing_unless_it_was_allowed(folder: Path, provider: str) -> None:
+def test_options_of_others_resolve_nothing_unless_allowed(folder: Path, provider: str) -> None:
     with allow_lists.options_of_others():
         told = problems({"config.providers": provider, "client.id": "${env:PATH}"})
 
@@ -285,9 +285,7 @@ def test_options_of_others_read_allowed_files_only(folder: Path, monkeypatch: py
     assert name == "from-file"
 
 
-def test_whether_a_file_exists_is_not_said_of_one_that_may_not_be_read(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_existence_of_a_forbidden_file_is_not_revealed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTTLA_ALLOWED_CONFIG_PROVIDERS", "directory")
     (folder / "there").write_text("x")
     (folder / "allowed").mkdir()
@@ -304,7 +302,7 @@ def test_whether_a_file_exists_is_not_said_of_one_that_may_not_be_read(
     assert told[2].replace("there", "gone") == told[3]
 
 
-def test_a_link_that_appears_after_a_path_was_judged_is_not_followed(
+def test_a_link_that_appears_after_the_path_check_is_not_followed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "secret").write_text("name=stolen")
@@ -365,7 +363,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[str, Colle
     return install
 
 
-def test_a_plugin_is_asked_once_for_all_keys_of_a_path(installed: Any) -> None:
+def test_a_plugin_is_called_once_for_all_keys_of_a_path(installed: Any) -> None:
     vault = installed(lambda path, keys: {key: f"{path}-{key}" for key in keys})
     config = resolved(
         {
@@ -388,13 +386,13 @@ def test_a_plugin_is_asked_once_for_all_keys_of_a_path(installed: Any) -> None:
         (lambda path, keys: [][0], "its provider raised IndexError"),
     ],
 )
-def test_a_plugin_that_gives_no_value_is_told_of(installed: Any, give: Any, said: str) -> None:
+def test_a_plugin_without_a_value_is_reported(installed: Any, give: Any, said: str) -> None:
     installed(give)
 
     assert said in problems({"config.providers": "vault", "client.id": "${vault:a:key}"})
 
 
-def test_words_of_a_plugins_error_are_not_quoted_unless_they_are_ours(installed: Any) -> None:
+def test_the_text_of_a_plugin_error_is_quoted_only_for_ottla_errors(installed: Any) -> None:
     def fail(path: str, keys: Collection[str]) -> Mapping[str, str]:
         raise OttlaError("the vault is sealed") if path == "ours" else ValueError(SECRET)
 
@@ -429,7 +427,7 @@ def key(name: str, *, rotates: bool) -> ConfigKey:
     return ConfigKey(name=name, type=lambda raw: raw, default=None, meaning="", secret=True, rotates=rotates)
 
 
-def test_a_key_that_rotates_is_given_a_function_that_reads_again(folder: Path) -> None:
+def test_a_rotating_key_gets_a_function_that_reads_it_again(folder: Path) -> None:
     written = f"${{file:{folder}/kafka.properties:password}}"
     settings = {**BASE, "config.providers": "file", "a.b": f"x-{written}", "c.d": written}
     draft = read_draft(settings, registry=Registry())

@@ -20,17 +20,17 @@ def problems(**keywords: object) -> tuple[str, ...]:
     return caught.value.problems
 
 
-def test_a_delivery_timeout_too_short_for_one_try_is_refused_naming_all_three() -> None:
+def test_a_delivery_timeout_too_short_for_one_attempt_is_refused() -> None:
     [problem] = problems(delivery_timeout_ms=1000, request_timeout_ms=1000, linger_ms=1)
 
     assert "delivery.timeout.ms=1000 is below linger.ms=1 + request.timeout.ms=1000" in problem
 
 
-def test_a_delivery_timeout_of_just_one_try_is_fine() -> None:
+def test_a_delivery_timeout_of_exactly_one_attempt_is_accepted() -> None:
     assert config(delivery_timeout_ms=1001, request_timeout_ms=1000, linger_ms=1).delivery.delivery_timeout == 1.001
 
 
-def test_a_delivery_timeout_left_out_follows_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_default_delivery_timeout_is_raised_with_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="ottla.config"):
         read = config(request_timeout_ms=200_000)
 
@@ -39,7 +39,7 @@ def test_a_delivery_timeout_left_out_follows_with_one_line(caplog: pytest.LogCap
     assert line.startswith("delivery.timeout.ms is 200005 instead of 120000, because")
 
 
-def test_for_ever_may_be_written_for_both_timeouts() -> None:
+def test_both_timeouts_may_be_infinite() -> None:
     forever = 2**31 - 1
 
     assert forever / 1000 == (config(delivery_timeout_ms=forever, request_timeout_ms=forever).delivery.delivery_timeout)
@@ -55,7 +55,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("low", "high"), PAIRS)
-def test_two_values_that_contradict_each_other_are_refused_naming_both(low: str, high: str) -> None:
+def test_two_contradicting_values_are_refused_and_both_named(low: str, high: str) -> None:
     settings = {"batch_size": 1, "max_request_size": 1, low: 101, high: 100}
     [problem] = problems(**settings)
 
@@ -67,33 +67,33 @@ def test_equal_values_do_not_contradict_each_other(low: str, high: str) -> None:
     config(**{"batch_size": 1, "max_request_size": 1, low: 100, high: 100})
 
 
-def test_a_maximum_left_out_follows_a_larger_minimum() -> None:
+def test_a_default_maximum_is_raised_to_a_larger_minimum() -> None:
     assert config(reconnect_backoff_ms=5000).connection.reconnect_backoff_max == 5.0
 
 
-def test_a_minimum_left_out_follows_a_smaller_maximum() -> None:
+def test_a_default_minimum_is_lowered_to_a_smaller_maximum() -> None:
     assert config(retry_backoff_max_ms=20).delivery.retry_backoff == 0.02
 
 
-def test_sizes_left_out_follow_a_smaller_memory() -> None:
+def test_default_sizes_are_lowered_to_a_smaller_memory() -> None:
     batching = config(buffer_memory=1000).batching
 
     assert (batching.batch_size, batching.max_request_size) == (1000, 1000)
 
 
-def test_memory_is_never_raised_unasked() -> None:
+def test_memory_is_never_raised_automatically() -> None:
     [problem] = problems(max_request_size=50_000_000)
 
     assert "max.request.size=50000000 is above buffer.memory=33554432" in problem
 
 
-def test_a_value_wrong_by_itself_starts_no_contradiction() -> None:
+def test_an_invalid_value_starts_no_contradiction() -> None:
     [problem] = problems(request_timeout_ms="x", delivery_timeout_ms=10)
 
     assert problem.startswith("request.timeout.ms: 'x'")
 
 
-def test_nothing_is_logged_of_a_configuration_that_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_line_is_logged_for_a_refused_configuration(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="ottla.config"):
         problems(request_timeout_ms=200_000, acks=9)
 

@@ -61,11 +61,11 @@ DEFAULTS = [
 
 
 @pytest.mark.parametrize(("field", "expected"), DEFAULTS)
-def test_defaults_are_those_of_javas_producer_in_seconds(field: str, expected: object) -> None:
+def test_defaults_are_those_of_the_java_producer_in_seconds(field: str, expected: object) -> None:
     assert expected == operator.attrgetter(field)(config())
 
 
-def test_sections_made_by_hand_have_the_same_defaults() -> None:
+def test_sections_constructed_directly_have_the_same_defaults() -> None:
     made, read = ProducerConfig(), config()
 
     assert (made.batching, made.delivery, made.metadata) == (read.batching, read.delivery, read.metadata)
@@ -98,12 +98,14 @@ WRITTEN: list[tuple[str, Any, str, Any]] = [
 ]
 
 
-def test_the_send_buffer_is_left_to_the_system_where_java_makes_it_small() -> None:
+def test_the_send_buffer_defaults_to_that_of_the_system() -> None:
     assert config().connection.send_buffer_bytes == -1
 
 
 @pytest.mark.parametrize(("key", "written", "field", "expected"), WRITTEN)
-def test_a_value_is_taken_as_python_or_as_javas_string(key: str, written: object, field: str, expected: object) -> None:
+def test_a_value_is_accepted_as_python_type_or_java_string(
+    key: str, written: object, field: str, expected: object
+) -> None:
     read = ConfigDraft.read({**SERVERS, key: written}).finish()
 
     assert expected == operator.attrgetter(field)(read)
@@ -135,7 +137,7 @@ def test_a_value_is_taken_as_python_or_as_javas_string(key: str, written: object
         ("value.serializer", 7, "7 is not the name of a serializer plugin, or a function"),
     ],
 )
-def test_a_wrong_value_is_refused_with_key_value_and_what_is_allowed(key: str, written: object, reason: str) -> None:
+def test_a_wrong_value_is_refused_with_key_value_and_allowed_values(key: str, written: object, reason: str) -> None:
     problem = refusal({key: written})
 
     assert problem.startswith(f"{key}: ")
@@ -155,7 +157,7 @@ def test_a_long_value_is_cut_in_errors() -> None:
         ("SASL_SSL", "ssl", True),
     ],
 )
-def test_the_security_protocol_picks_a_transport_and_whether_to_authenticate(
+def test_the_security_protocol_selects_a_transport_and_authentication(
     protocol: str, transport: str, sasl: bool
 ) -> None:
     picked = config(security_protocol=protocol).connection.security_protocol
@@ -173,16 +175,16 @@ def test_the_security_protocol_picks_a_transport_and_whether_to_authenticate(
         ("Avro", "avro"),
     ],
 )
-def test_javas_serializers_have_counterparts(name: str, plugin: str) -> None:
+def test_java_serializers_have_counterparts(name: str, plugin: str) -> None:
     assert plugin == config(value_serializer=name).serialization.value_serializer
 
 
-def test_a_function_may_serialize() -> None:
+def test_a_function_may_be_a_serializer() -> None:
     assert str.encode is config(key_serializer=str.encode).serialization.key_serializer
 
 
 @pytest.mark.parametrize("name", ["org.apache.kafka.clients.producer.RoundRobinPartitioner", "RoundRobin"])
-def test_javas_round_robin_partitioner_has_a_counterpart(name: str) -> None:
+def test_the_java_round_robin_partitioner_has_a_counterpart(name: str) -> None:
     assert config(partitioner_class=name).partitioning.partitioner == "round_robin"
 
 
@@ -206,7 +208,7 @@ def test_javas_round_robin_partitioner_has_a_counterpart(name: str) -> None:
         ),
     ],
 )
-def test_other_classes_are_refused_with_a_remedy(key: str, name: object, remedy: str) -> None:
+def test_other_java_classes_are_refused_with_a_remedy(key: str, name: object, remedy: str) -> None:
     assert remedy in refusal({key: name})
 
 
@@ -225,7 +227,7 @@ def test_other_classes_are_refused_with_a_remedy(key: str, name: object, remedy:
         ("metrics.sample.window.ms", -1, "-1 is not"),
     ],
 )
-def test_onlookers_that_cannot_be_had_are_refused_with_a_remedy(key: str, written: object, remedy: str) -> None:
+def test_unusable_interceptors_and_reporters_are_refused_with_a_remedy(key: str, written: object, remedy: str) -> None:
     problem = refusal({key: written})
 
     assert problem.startswith(f"{key}: ")
@@ -236,17 +238,17 @@ def test_onlookers_that_cannot_be_had_are_refused_with_a_remedy(key: str, writte
     ("key", "written"),
     [("interceptor.classes", ""), ("metric.reporters", []), ("auto.include.jmx.reporter", "false")],
 )
-def test_saying_no_to_onlookers_is_fine(key: str, written: object) -> None:
+def test_interceptors_and_reporters_may_be_switched_off(key: str, written: object) -> None:
     observation = ConfigDraft.read({**SERVERS, key: written}).finish().observation
 
     assert (observation.interceptors, observation.reporters) == ((), ())
 
 
-def test_onlookers_keep_their_order_and_lose_their_case() -> None:
+def test_interceptors_and_reporters_keep_their_order_in_any_case() -> None:
     observation = ConfigDraft.read({**SERVERS, "interceptor.classes": "Mask, audit"}).config.observation
 
     assert observation.interceptors == ("mask", "audit")
 
 
-def test_nonsense_for_what_this_version_lacks_is_told_as_such() -> None:
+def test_an_invalid_value_of_an_unsupported_key_is_reported_as_such() -> None:
     assert refusal({"enable.idempotence": "maybe"}) == "enable.idempotence: 'maybe' is not one of true, false"

@@ -96,7 +96,7 @@ def raising(error: BaseException) -> Callable[[], bytes]:
 
 
 @pytest.mark.rule("security.sasl.once")
-def test_a_connection_is_ready_when_both_sides_are_satisfied_and_asks_for_versions_once() -> None:
+def test_a_connection_is_ready_after_both_logins_and_one_apiversions() -> None:
     machine = secured()
 
     learn(machine)
@@ -107,7 +107,7 @@ def test_a_connection_is_ready_when_both_sides_are_satisfied_and_asks_for_versio
     delivered(machine, b"one", b"two")
 
 
-def test_a_mechanism_is_told_the_name_and_port_that_it_logs_in_at() -> None:
+def test_a_mechanism_gets_the_host_and_port_of_its_broker() -> None:
     mechanism = Scripted(first=lambda: f"\0ann\0{SECRET}".encode())
     machine = secured(mechanism)
 
@@ -116,7 +116,7 @@ def test_a_mechanism_is_told_the_name_and_port_that_it_logs_in_at() -> None:
     assert ("seed", 9092) in mechanism.asked
 
 
-def test_a_mechanism_may_take_as_many_turns_as_it_wants() -> None:
+def test_a_mechanism_may_take_any_number_of_steps() -> None:
     heard: list[bytes] = []
 
     def reply(data: bytes) -> Step:
@@ -136,7 +136,7 @@ def test_a_mechanism_may_take_as_many_turns_as_it_wants() -> None:
     assert heard[:3] == [b"your turn after hello", b"your turn after turn 1", b"your turn after turn 2"]
 
 
-def test_a_mechanism_that_is_done_with_its_last_word_is_not_asked_again() -> None:
+def test_a_mechanism_that_finished_is_not_called_again() -> None:
     def verify(session: Session, token: bytes) -> SaslAuthenticateResponse:
         session.user = "ann" if token == b"bye" else None
         return SaslAuthenticateResponse(auth_bytes=b"more")
@@ -147,7 +147,7 @@ def test_a_mechanism_that_is_done_with_its_last_word_is_not_asked_again() -> Non
 
 
 @pytest.mark.rule("security.sasl.v0")
-def test_a_broker_without_saslauthenticate_gets_bare_tokens() -> None:
+def test_a_broker_without_saslauthenticate_gets_unframed_tokens() -> None:
     machine = secured()
     del machine.cluster.brokers[1].versions[SASL_AUTHENTICATE.key]
 
@@ -158,7 +158,7 @@ def test_a_broker_without_saslauthenticate_gets_bare_tokens() -> None:
 
 
 @pytest.mark.rule("security.sasl.v0")
-def test_the_last_word_of_a_bare_login_needs_no_answer() -> None:
+def test_the_last_unframed_token_needs_no_response() -> None:
     def verify(session: Session, token: bytes) -> SaslAuthenticateResponse | None:
         if token == b"bye":
             session.user = "ann"
@@ -174,7 +174,7 @@ def test_the_last_word_of_a_bare_login_needs_no_answer() -> None:
     delivered(machine, b"one")
 
 
-def test_a_broker_that_hangs_up_on_the_last_bare_word_is_tried_less_often_and_told_once(
+def test_a_disconnect_after_the_last_unframed_token_backs_off(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def verify(_session: Session, token: bytes) -> SaslAuthenticateResponse | None:
@@ -193,7 +193,7 @@ def test_a_broker_that_hangs_up_on_the_last_bare_word_is_tried_less_often_and_to
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_every_version_of_saslauthenticate_will_do(version: int) -> None:
+def test_every_version_of_saslauthenticate_is_supported(version: int) -> None:
     machine = secured(login={"lifetime": 60.0})
     machine.cluster.brokers[1].versions[SASL_AUTHENTICATE.key] = (0, version)
 
@@ -206,7 +206,7 @@ def test_every_version_of_saslauthenticate_will_do(version: int) -> None:
 
 
 @pytest.mark.rule("security.sasl.offers")
-def test_a_mechanism_that_the_broker_lacks_is_told_with_those_that_it_has() -> None:
+def test_an_unsupported_mechanism_is_reported_with_those_of_the_broker() -> None:
     machine = secured(login={"mechanisms": ["SCRAM-SHA-512", "PLAIN"]})
 
     error = refusal(machine)
@@ -215,7 +215,7 @@ def test_a_mechanism_that_the_broker_lacks_is_told_with_those_that_it_has() -> N
     assert "X-PLAIN; set sasl.mechanism to one that it offers: SCRAM-SHA-512, PLAIN" in str(error)
 
 
-def test_a_wrong_password_is_told_in_the_brokers_own_words_with_the_user_and_without_the_password() -> None:
+def test_a_wrong_password_error_has_broker_message_and_user_only() -> None:
     error = refusal(secured(_Named(password="not it")))
 
     assert isinstance(error, AuthenticationError)
@@ -225,20 +225,20 @@ def test_a_wrong_password_is_told_in_the_brokers_own_words_with_the_user_and_wit
     assert "not it" not in repr(error)
 
 
-def test_a_listener_without_a_login_is_told_as_such() -> None:
+def test_a_listener_without_sasl_is_reported_as_such() -> None:
     assert "takes no login on this listener; set security.protocol" in str(
         refusal(secured(login={"handshake_code": ErrorCode.ILLEGAL_SASL_STATE}))
     )
 
 
-def test_a_broker_that_knows_no_handshake_is_told_as_such() -> None:
+def test_a_broker_without_saslhandshake_is_reported_as_such() -> None:
     machine = secured()
     del machine.cluster.brokers[1].versions[SASL_HANDSHAKE.key]
 
     assert isinstance(refusal(machine), AuthenticationError)
 
 
-def test_versions_of_the_handshake_that_we_do_not_share_are_told() -> None:
+def test_unsupported_versions_of_saslhandshake_are_reported() -> None:
     machine = secured()
     machine.cluster.brokers[1].versions[SASL_HANDSHAKE.key] = (7, 9)
 
@@ -246,7 +246,7 @@ def test_versions_of_the_handshake_that_we_do_not_share_are_told() -> None:
 
 
 @pytest.mark.rule("security.sasl.bounds")
-def test_words_of_a_broker_are_quoted_in_one_line_and_within_bounds() -> None:
+def test_the_message_of_a_broker_is_quoted_as_one_short_line() -> None:
     told = "no\n\x1b[31m" + "x" * 5000
     answer = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=told)
 
@@ -256,7 +256,7 @@ def test_words_of_a_broker_are_quoted_in_one_line_and_within_bounds() -> None:
     assert len(said) < 600
 
 
-def test_any_other_code_is_a_refusal_too() -> None:
+def test_any_other_error_code_is_a_refusal_too() -> None:
     answer = SaslAuthenticateResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=None)
 
     assert "UNSUPPORTED_VERSION (35)" in str(refusal(secured(login={"verify": lambda _session, _token: answer})))
@@ -271,7 +271,7 @@ def test_any_other_code_is_a_refusal_too() -> None:
         (Scripted(first=lambda: bytes(600_000)), "is too long: 600000 bytes of ours"),
     ],
 )
-def test_what_goes_wrong_in_a_mechanism_is_told_without_its_own_words(mechanism: Scripted, said: str) -> None:
+def test_an_error_of_a_mechanism_is_reported_without_its_text(mechanism: Scripted, said: str) -> None:
     error = refusal(secured(mechanism))
 
     assert isinstance(error, AuthenticationError)
@@ -287,7 +287,7 @@ def test_what_goes_wrong_in_a_mechanism_is_told_without_its_own_words(mechanism:
         (lambda _data: 1 // 0, "failed: ZeroDivisionError"),
     ],
 )
-def test_a_mechanism_that_answers_wrongly_is_told_so(step: Callable[[bytes], Step], said: str) -> None:
+def test_a_wrong_result_of_a_mechanism_is_reported(step: Callable[[bytes], Step], said: str) -> None:
     more = SaslAuthenticateResponse(auth_bytes=b"more")
     machine = secured(Scripted(steps=[step]), login={"verify": lambda _session, _token: more})
 
@@ -295,7 +295,7 @@ def test_a_mechanism_that_answers_wrongly_is_told_so(step: Callable[[bytes], Ste
 
 
 @pytest.mark.rule("security.sasl.bounds")
-def test_a_login_that_never_ends_is_ended() -> None:
+def test_an_endless_login_is_ended() -> None:
     steps = [lambda _data: Step(reply=b"more", done=False)] * 1000
     more = SaslAuthenticateResponse(auth_bytes=b"more")
     machine = secured(Scripted(steps=steps), login={"verify": lambda _session, _token: more})
@@ -305,7 +305,7 @@ def test_a_login_that_never_ends_is_ended() -> None:
 
 @pytest.mark.rule("security.sasl.bounds")
 @pytest.mark.parametrize("wrapped", [True, False])
-def test_a_message_of_the_broker_is_bounded(wrapped: bool) -> None:
+def test_the_size_of_a_login_message_is_bounded(wrapped: bool) -> None:
     huge = SaslAuthenticateResponse(auth_bytes=bytes(600_000))
     machine = secured(login={"verify": lambda _session, _token: huge})
     if not wrapped:
@@ -314,7 +314,7 @@ def test_a_message_of_the_broker_is_bounded(wrapped: bool) -> None:
     assert "is too long: 600000 bytes of bootstrap server at seed:9092" in str(refusal(machine))
 
 
-def test_an_answer_that_cannot_be_read_is_an_outage_and_no_refusal() -> None:
+def test_an_unreadable_response_is_an_outage_and_not_a_refusal() -> None:
     machine = secured()
     broker = machine.cluster.brokers[1]
     converse = broker.converse
@@ -332,7 +332,7 @@ def test_an_answer_that_cannot_be_read_is_an_outage_and_no_refusal() -> None:
 
 
 @pytest.mark.parametrize("wrapped", [True, False])
-def test_an_answer_that_comes_before_its_request_is_written_ends_the_connection(wrapped: bool) -> None:
+def test_a_response_before_its_request_is_written_ends_the_connection(wrapped: bool) -> None:
     machine = secured()
     if not wrapped:
         del machine.cluster.brokers[1].versions[SASL_AUTHENTICATE.key]
@@ -366,7 +366,7 @@ def hang_up(machine: Machine) -> None:
 
 
 @pytest.mark.rule("security.sasl.wordless")
-def test_an_old_broker_that_hangs_up_in_a_login_may_mean_wrong_credentials() -> None:
+def test_an_old_broker_that_closes_in_a_login_may_mean_bad_credentials() -> None:
     machine = secured(Plain(password="wrong"))
     del machine.cluster.brokers[1].versions[SASL_AUTHENTICATE.key]
 
@@ -378,7 +378,7 @@ def test_an_old_broker_that_hangs_up_in_a_login_may_mean_wrong_credentials() -> 
 
 
 @pytest.mark.rule("security.sasl.wordless")
-def test_a_newer_broker_that_hangs_up_in_a_login_is_an_outage_for_it_has_words_for_a_refusal() -> None:
+def test_a_newer_broker_that_closes_in_a_login_is_an_outage() -> None:
     machine = secured()
     hang_up(machine)
 
@@ -420,7 +420,7 @@ class _KeptExchange:
 
 
 @pytest.mark.rule("security.sasl.refused")
-def test_a_mechanism_hears_of_a_refusal_by_a_code_alone() -> None:
+def test_a_mechanism_is_notified_of_a_refusal_by_an_error_code() -> None:
     answer = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED)
     mechanism = Keeping()
 
@@ -429,7 +429,7 @@ def test_a_mechanism_hears_of_a_refusal_by_a_code_alone() -> None:
 
 
 @pytest.mark.rule("security.sasl.refused")
-def test_a_mechanism_hears_of_a_hang_up_in_its_login() -> None:
+def test_a_mechanism_is_notified_of_a_disconnect_in_its_login() -> None:
     def verify(_session: Session, _token: bytes) -> SaslAuthenticateResponse | None:
         raise HangUpError("no word")
 
@@ -446,7 +446,7 @@ def test_a_mechanism_hears_of_a_hang_up_in_its_login() -> None:
 
 
 @pytest.mark.rule("security.sasl.refused")
-def test_a_hang_up_of_an_old_broker_is_its_refusal() -> None:
+def test_a_disconnect_by_an_old_broker_is_its_refusal() -> None:
     mechanism = Keeping()
     mechanism.password = "wrong"
     machine = secured(mechanism)
@@ -456,14 +456,14 @@ def test_a_hang_up_of_an_old_broker_is_its_refusal() -> None:
     assert set(mechanism.refusals) == {True}
 
 
-def test_a_mechanism_that_was_not_shown_to_the_broker_hears_nothing() -> None:
+def test_a_mechanism_whose_token_was_not_sent_is_not_notified() -> None:
     mechanism = Keeping()
 
     refusal(secured(mechanism, login={"handshake_code": ErrorCode.ILLEGAL_SASL_STATE}))
     assert mechanism.refusals == []
 
 
-def test_a_mechanism_that_fails_to_take_a_refusal_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_of_a_mechanism_in_its_notification_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
     answer = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED)
     error = refusal(secured(Keeping(ValueError(SECRET)), login={"verify": lambda _session, _token: answer}))
 
@@ -473,7 +473,7 @@ def test_a_mechanism_that_fails_to_take_a_refusal_stops_nothing(caplog: pytest.L
 
 
 @pytest.mark.rule("security.sasl.setup")
-def test_the_setup_timeout_runs_until_the_login_is_done() -> None:
+def test_the_setup_timeout_includes_the_login() -> None:
     machine = secured(login={"silent": True}, setup_timeout=10.0)
     machine.metadata.use("t", machine.clock())
     while machine.metadata.last_error is None:
@@ -484,7 +484,7 @@ def test_the_setup_timeout_runs_until_the_login_is_done() -> None:
     assert "socket.connection.setup.timeout.ms (logging in)" in str(machine.metadata.last_error)
 
 
-def test_a_refusal_that_comes_together_with_the_end_of_the_connection_is_what_is_told() -> None:
+def test_a_refusal_followed_by_a_disconnect_is_reported_as_a_refusal() -> None:
     machine = secured(Plain(password="wrong"))
     poll = machine.network.poll
     ended = threading.Event()
@@ -508,7 +508,7 @@ def test_a_refusal_that_comes_together_with_the_end_of_the_connection_is_what_is
 
 
 @pytest.mark.rule("security.sasl.blocking")
-def test_a_mechanism_that_may_block_computes_elsewhere_while_nothing_else_waits() -> None:
+def test_a_blocking_mechanism_runs_elsewhere_without_delaying_others() -> None:
     helper = HelperOfTheTest()
     machine = secured(attrs.evolve(Plain(), blocking=True), helper=helper)
     machine.metadata.use("t", machine.clock())
@@ -525,7 +525,7 @@ def test_a_mechanism_that_may_block_computes_elsewhere_while_nothing_else_waits(
 
 
 @pytest.mark.rule("security.sasl.setup")
-def test_a_mechanism_that_takes_too_long_is_told_and_what_it_computes_is_forgotten() -> None:
+def test_a_mechanism_that_times_out_is_reported_and_its_result_dropped() -> None:
     helper = HelperOfTheTest()
     machine = secured(attrs.evolve(Plain(), blocking=True), helper=helper, setup_timeout=10.0)
     machine.metadata.use("t", machine.clock())
@@ -536,7 +536,7 @@ def test_a_mechanism_that_takes_too_long_is_told_and_what_it_computes_is_forgott
     assert helper.forgotten == helper.thoughts[:1]
 
 
-def test_the_end_of_the_client_ends_helper_and_mechanism() -> None:
+def test_closing_the_client_ends_worker_and_mechanism() -> None:
     helper = HelperOfTheTest()
     mechanism = Scripted()
     machine = secured(mechanism, helper=helper)
@@ -547,7 +547,7 @@ def test_the_end_of_the_client_ends_helper_and_mechanism() -> None:
     assert mechanism.closed == 1
 
 
-def test_a_mechanism_that_fails_to_close_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_of_a_mechanism_in_close_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
     mechanism = Scripted()
     mechanism.steps = ()
 
@@ -576,7 +576,7 @@ class _Closing(Plain):
 
 
 @pytest.mark.rule("security.refusal.first")
-def test_before_any_broker_has_accepted_us_a_refusal_is_raised_at_once_as_what_it_is() -> None:
+def test_a_refusal_before_the_first_accepted_login_is_raised_at_once() -> None:
     machine = secured(Plain(password="wrong"))
 
     assert isinstance(refusal(machine, 0.5), AuthenticationError)
@@ -584,7 +584,7 @@ def test_before_any_broker_has_accepted_us_a_refusal_is_raised_at_once_as_what_i
 
 
 @pytest.mark.rule("security.refusal.first")
-def test_a_certificate_that_is_refused_is_raised_at_once_too() -> None:
+def test_a_refused_certificate_is_raised_at_once_too() -> None:
     machine = secured()
     machine.network.untrusted["seed"] = HostnameMismatchError("the certificate is for others")
 
@@ -599,7 +599,7 @@ def several_seeds(machine: Machine, *names: str) -> None:
 
 
 @pytest.mark.rule("security.refusal.others")
-def test_one_server_that_refuses_us_ends_nothing_while_another_one_may_accept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_by_one_server_is_not_raised_while_another_may_accept(monkeypatch: pytest.MonkeyPatch) -> None:
     def as_they_come(population: Sequence[object], _k: int) -> list[object]:
         return list(population)  # the one that refuses comes first
 
@@ -618,7 +618,7 @@ def test_one_server_that_refuses_us_ends_nothing_while_another_one_may_accept(mo
 
 
 @pytest.mark.rule("security.refusal.others")
-def test_a_refusal_counts_when_no_other_server_is_left_to_try() -> None:
+def test_a_refusal_is_raised_when_no_other_server_remains() -> None:
     machine = secured()
     several_seeds(machine, "seed", "other")
     machine.network.untrusted["seed"] = HostnameMismatchError("the certificate is for others")
@@ -628,7 +628,7 @@ def test_a_refusal_counts_when_no_other_server_is_left_to_try() -> None:
 
 
 @pytest.mark.rule("security.refusal.advertised")
-def test_brokers_that_refuse_us_where_the_bootstrap_server_does_not_fail_what_is_queued() -> None:
+def test_refusals_by_all_known_brokers_fail_queued_records() -> None:
     machine = secured()
     machine.network.untrusted["broker-1"] = HostnameMismatchError("the certificate is for others")
     learn(machine)
@@ -645,7 +645,7 @@ def test_brokers_that_refuse_us_where_the_bootstrap_server_does_not_fail_what_is
 
 
 @pytest.mark.rule("security.refusal.later")
-def test_later_a_refusal_is_ridden_out_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_later_refusal_is_retried_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     machine = secured()
     learn(machine)
     delivered(machine, b"one")
@@ -666,7 +666,7 @@ def test_later_a_refusal_is_ridden_out_and_logged_once(caplog: pytest.LogCapture
     assert delivery.exception() is None
 
 
-def test_a_refusal_is_logged_also_in_the_middle_of_another_outage(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refusal_is_logged_also_during_another_outage(caplog: pytest.LogCaptureFixture) -> None:
     machine = secured()
     learn(machine)
     delivered(machine, b"one")
@@ -684,7 +684,7 @@ def test_a_refusal_is_logged_also_in_the_middle_of_another_outage(caplog: pytest
 
 
 @pytest.mark.rule("security.refusal.later")
-def test_a_record_that_waited_for_a_broker_that_refuses_us_in_vain_has_the_refusal_as_its_cause() -> None:
+def test_a_record_that_expires_at_a_refusing_broker_has_that_cause() -> None:
     machine = secured(delivery_timeout=30.0)
     learn(machine)
     delivered(machine, b"one")
@@ -703,7 +703,7 @@ def test_a_record_that_waited_for_a_broker_that_refuses_us_in_vain_has_the_refus
 
 
 @pytest.mark.rule("security.refusal.later")
-def test_a_later_refusal_fails_nothing_that_waits() -> None:
+def test_a_later_refusal_fails_no_waiting_record() -> None:
     machine = secured()
     learn(machine)
     delivered(machine, b"one")
@@ -720,7 +720,7 @@ def test_a_later_refusal_fails_nothing_that_waits() -> None:
 
 
 @pytest.mark.rule("selector.close.delayed")
-def test_a_broker_that_refuses_us_is_tried_less_and_less_often() -> None:
+def test_a_broker_that_refuses_the_login_is_retried_less_and_less_often() -> None:
     machine = secured()
     learn(machine)
     delivered(machine, b"one")
@@ -738,7 +738,7 @@ def test_a_broker_that_refuses_us_is_tried_less_and_less_often() -> None:
 
 
 @pytest.mark.rule("security.session.renewed")
-def test_a_session_is_renewed_on_the_same_connection_when_a_request_comes_late_in_it() -> None:
+def test_a_session_is_renewed_on_its_connection_by_a_late_request() -> None:
     machine = secured(login={"lifetime": 60.0})
     learn(machine)
     delivered(machine, b"one")
@@ -756,7 +756,7 @@ def test_a_session_is_renewed_on_the_same_connection_when_a_request_comes_late_i
 
 
 @pytest.mark.rule("security.session.renewed")
-def test_a_session_that_nobody_uses_is_left_alone() -> None:
+def test_an_unused_session_is_not_renewed() -> None:
     machine = secured(login={"lifetime": 60.0})
     learn(machine)
     delivered(machine, b"one")
@@ -768,7 +768,7 @@ def test_a_session_that_nobody_uses_is_left_alone() -> None:
 
 
 @pytest.mark.rule("security.session.lossless")
-def test_renewing_under_load_loses_nothing_and_connects_no_further_time() -> None:
+def test_renewals_under_load_lose_nothing_and_open_no_connection() -> None:
     machine = secured(login={"lifetime": 12.0}, linger=0.0)
     learn(machine)
     delivered(machine, b"first")
@@ -822,7 +822,7 @@ def answer_all(machine: Machine, held: Held) -> None:
 
 
 @pytest.mark.rule("security.session.order")
-def test_answers_to_what_was_asked_before_are_taken_in_their_order_while_a_session_is_renewed() -> None:
+def test_earlier_responses_are_read_in_order_during_a_renewal() -> None:
     machine = secured(login={"lifetime": 60.0})
     learn(machine)
     delivered(machine, b"one")
@@ -836,7 +836,7 @@ def test_answers_to_what_was_asked_before_are_taken_in_their_order_while_a_sessi
     assert machine.log() == [b"one", b"early", b"late"]
 
 
-def test_a_broker_without_lifetimes_is_asked_once() -> None:
+def test_a_broker_without_session_lifetimes_is_logged_in_to_once() -> None:
     machine = secured(login={"lifetime": 60.0})
     machine.cluster.brokers[1].versions[SASL_AUTHENTICATE.key] = (0, 0)
     learn(machine)
@@ -846,7 +846,7 @@ def test_a_broker_without_lifetimes_is_asked_once() -> None:
 
 
 @pytest.mark.rule("security.session.renewed")
-def test_a_session_is_renewed_between_85_and_95_percent_of_its_time_by_chance() -> None:
+def test_a_session_is_renewed_at_85_to_95_percent_of_its_lifetime() -> None:
     authentication = Authentication(Plain(), worker=HelperOfTheTest())
 
     drawn = [authentication.renewal_after(1000.0) for _ in range(1000)]
@@ -858,7 +858,7 @@ def test_a_session_is_renewed_between_85_and_95_percent_of_its_time_by_chance() 
 
 
 @pytest.mark.rule("security.session.short")
-def test_records_of_short_sessions_arrive_once_and_in_order_on_new_connections() -> None:
+def test_records_of_short_sessions_arrive_once_and_in_order() -> None:
     machine = secured(login={"lifetime": 3.0}, linger=0.0)
     learn(machine)
     delivered(machine, b"first")
@@ -878,7 +878,7 @@ def test_records_of_short_sessions_arrive_once_and_in_order_on_new_connections()
 
 @pytest.mark.rule("security.session.short")
 @pytest.mark.parametrize("lifetime", [0.001, 0.5, 5.0, 9.999])
-def test_sessions_of_a_millisecond_make_no_loop_of_logins(lifetime: float) -> None:
+def test_sessions_of_a_millisecond_cause_no_login_loop(lifetime: float) -> None:
     machine = secured(login={"lifetime": lifetime}, linger=0.0)
     machine.cluster.brokers[1].converse = _endless_sessions(machine)  # type: ignore[assignment,method-assign]
     learn(machine)
@@ -913,7 +913,7 @@ def test_a_long_session_ends_the_backoff_of_short_ones() -> None:
 
 
 @pytest.mark.rule("security.session.short")
-def test_a_short_session_waits_for_its_unconfirmed_records(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_short_session_ends_after_its_unconfirmed_records(caplog: pytest.LogCaptureFixture) -> None:
     machine = secured(login={"lifetime": 2.0}, linger=0.0, acks=0)
     learn(machine)
     for number in range(200):
@@ -927,7 +927,7 @@ def test_a_short_session_waits_for_its_unconfirmed_records(caplog: pytest.LogCap
 
 
 @pytest.mark.rule("security.session.short")
-def test_a_short_session_is_not_left_before_every_answer() -> None:
+def test_a_short_session_ends_after_every_response() -> None:
     machine = secured(login={"lifetime": 5.0})
     learn(machine)
     delivered(machine, b"one")
@@ -942,7 +942,7 @@ def test_a_short_session_is_not_left_before_every_answer() -> None:
     assert machine.network.connects == connects + 1
 
 
-def test_short_sessions_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_short_sessions_are_warned_about_once(caplog: pytest.LogCaptureFixture) -> None:
     machine = secured(login={"lifetime": 2.0}, linger=0.0)
     learn(machine)
     for _ in range(20):
@@ -955,7 +955,7 @@ def test_short_sessions_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> 
     assert "connections.max.reauth.ms" in lines[0]
 
 
-def test_a_lifetime_of_next_to_nothing_leaves_time_for_requests() -> None:
+def test_a_tiny_session_lifetime_allows_requests() -> None:
     machine = secured(login={"lifetime": 0.001})
     login = login_of(machine)
     machine.cluster.brokers[1].converse = _endless_sessions(machine)  # type: ignore[assignment,method-assign]
@@ -978,7 +978,7 @@ def _endless_sessions(machine: Machine) -> Callable[[Session, bytes, float], byt
 
 
 @pytest.mark.rule("security.session.failed")
-def test_another_user_in_the_same_connection_is_refused_and_told_and_the_next_connection_is_his() -> None:
+def test_another_user_on_the_same_connection_is_refused() -> None:
     mechanism = Plain()
     machine = secured(mechanism, login={"lifetime": 60.0})
     learn(machine)
@@ -995,7 +995,7 @@ def test_another_user_in_the_same_connection_is_refused_and_told_and_the_next_co
 
 
 @pytest.mark.rule("security.session.failed")
-def test_a_broker_that_hangs_up_while_a_session_is_renewed_has_ended_it() -> None:
+def test_a_broker_that_disconnects_during_a_renewal_ended_the_session() -> None:
     machine = secured(login={"lifetime": 60.0})
     learn(machine)
     delivered(machine, b"one")
@@ -1015,7 +1015,7 @@ def test_a_broker_that_hangs_up_while_a_session_is_renewed_has_ended_it() -> Non
 
 
 @pytest.mark.rule("security.session.failed")
-def test_a_connection_that_the_broker_ends_after_its_session_says_so() -> None:
+def test_a_connection_ended_with_its_session_is_reported_as_such() -> None:
     machine = secured(login={"lifetime": 60.0})
     learn(machine)
     delivered(machine, b"one")
@@ -1043,7 +1043,7 @@ def test_a_renewal_that_takes_too_long_ends_the_connection() -> None:
 
 
 @pytest.mark.rule("security.session.setup")
-def test_a_renewal_does_not_cut_off_the_requests_before_it() -> None:
+def test_a_renewal_does_not_cut_off_requests_before_it() -> None:
     machine, early, late = renewing_behind_a_slow_request()
     connects = machine.network.connects
     pass_time(machine, 12.0)  # the set-up time-out is 10 s; a request may take 30 s
@@ -1058,7 +1058,7 @@ def test_a_renewal_does_not_cut_off_the_requests_before_it() -> None:
 
 @pytest.mark.rule("security.session.setup", "network.throttle.time-out")
 @pytest.mark.parametrize("throttle_ms", [0, 7_000])
-def test_a_renewal_has_its_time_from_the_last_answer_before_it(throttle_ms: int) -> None:
+def test_a_renewal_times_out_relative_to_the_last_earlier_response(throttle_ms: int) -> None:
     machine, early, _late = renewing_behind_a_slow_request(throttle_ms)
     login_of(machine).silent = True
     pass_time(machine, 12.0)
@@ -1074,7 +1074,7 @@ def test_a_renewal_has_its_time_from_the_last_answer_before_it(throttle_ms: int)
 
 
 @pytest.mark.rule("security.sasl.setup", "network.throttle.time-out")
-def test_throttle_time_does_not_count_against_the_time_for_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_throttle_time_does_not_count_towards_the_login_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = secured(setup_timeout=10.0)
     broker = machine.cluster.brokers[1]
     answer = broker._api_versions
@@ -1103,7 +1103,7 @@ def renewing_behind_a_slow_request(throttle_ms: int = 0) -> tuple[Machine, Deliv
     return machine, early, late
 
 
-def test_a_request_that_is_not_answered_while_a_session_is_renewed_is_told_as_such() -> None:
+def test_a_request_timeout_during_a_renewal_is_reported_as_such() -> None:
     machine = secured(login={"lifetime": 60.0}, request_timeout=3.0, setup_timeout=10.0)
     learn(machine)
     delivered(machine, b"one")
@@ -1120,7 +1120,7 @@ def test_a_request_that_is_not_answered_while_a_session_is_renewed_is_told_as_su
     assert "did not answer a Produce request within request.timeout.ms" in str(failure)
 
 
-def test_the_answer_to_a_renewal_confirms_what_was_sent_before_without_wanting_one() -> None:
+def test_the_response_to_a_renewal_confirms_earlier_acks_0_records() -> None:
     machine = secured(login={"lifetime": 60.0}, acks=0)
     learn(machine)
     delivered(machine, b"one")
@@ -1137,7 +1137,7 @@ def test_the_answer_to_a_renewal_confirms_what_was_sent_before_without_wanting_o
     assert connection.doing == "logging in again"
 
 
-def test_a_broker_that_no_longer_offers_the_mechanism_is_told_at_the_renewal() -> None:
+def test_a_mechanism_withdrawn_by_the_broker_is_reported_at_a_renewal() -> None:
     machine = secured(login={"lifetime": 60.0})
     learn(machine)
     delivered(machine, b"one")
@@ -1150,7 +1150,7 @@ def test_a_broker_that_no_longer_offers_the_mechanism_is_told_at_the_renewal() -
 
 
 @pytest.mark.rule("security.sasl.once")
-def test_the_versions_are_asked_for_once_a_connection_and_not_at_a_renewal() -> None:
+def test_apiversions_is_sent_once_per_connection_and_not_at_a_renewal() -> None:
     machine = secured(login={"lifetime": 60.0})
     learn(machine)
     delivered(machine, b"one")
@@ -1171,7 +1171,7 @@ def counts(machine: Machine) -> tuple[int, int, int, int]:
 
 
 @pytest.mark.rule("producer.metrics")
-def test_logins_renewals_and_refusals_are_counted_each_for_itself() -> None:
+def test_logins_renewals_and_refusals_are_counted_separately() -> None:
     machine = secured(login={"lifetime": 60.0})
     learn(machine)
     delivered(machine, b"one")

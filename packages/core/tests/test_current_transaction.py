@@ -21,7 +21,7 @@ def of_version(version: int) -> CurrentTransaction:
 
 
 @pytest.mark.parametrize(("version", "uses_v2"), [(0, False), (1, False), (2, True), (3, True)])
-def test_a_transaction_uses_the_version_that_the_cluster_has_when_it_begins(version: int, uses_v2: bool) -> None:
+def test_a_transaction_uses_the_version_of_the_cluster_at_its_beginning(version: int, uses_v2: bool) -> None:
     transaction = of_version(version)
 
     assert (transaction.version, transaction.uses_v2) == (version, uses_v2)
@@ -52,14 +52,14 @@ def test_in_version_2_the_end_has_to_assign_the_next_epoch(version: int, assigne
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_records_that_may_still_be_written_keep_the_epoch_from_further_use(version: int) -> None:
+def test_maybe_written_records_prevent_further_use_of_the_epoch(version: int) -> None:
     ended = of_version(version).start().end(next_epoch_assigned=version == 2)
 
     assert not ended.complete(uncertain=True).begin(version).can_start
     assert ended.complete(uncertain=False).begin(version).can_start
 
 
-def test_a_coordinator_that_may_have_the_transaction_keeps_the_epoch_from_further_use() -> None:
+def test_a_transaction_maybe_known_to_a_coordinator_blocks_its_epoch() -> None:
     lost = of_version(1).lose_response()
 
     assert not lost.complete(uncertain=False).begin(1).can_start
@@ -114,7 +114,7 @@ POSSIBLE = {
 
 
 @pytest.mark.parametrize("before", State, ids=lambda state: state.name)
-def test_a_state_is_followed_only_by_those_that_a_call_or_a_response_leads_to(before: State) -> None:
+def test_a_state_is_followed_only_by_states_of_a_call_or_response(before: State) -> None:
     for _, after in itertools.product([before], State):
         state = TransactionState(transactional_id="x", client_id="c", sequences=Sequences(transactional=True))
         state.state = before

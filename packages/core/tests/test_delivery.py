@@ -29,7 +29,7 @@ def error_of(batch: ProducerBatch, text: str = "refused") -> DeliveryError:
 
 
 @pytest.mark.rule("batch.collects")
-def test_each_record_has_its_own_place_size_and_timestamp() -> None:
+def test_each_record_has_its_own_offset_size_and_timestamp() -> None:
     batch, deliveries = batch_of(3)
     batch.columns.encode(2)
 
@@ -41,7 +41,7 @@ def test_each_record_has_its_own_place_size_and_timestamp() -> None:
 
 
 @pytest.mark.rule("producer.record.timestamp")
-def test_the_brokers_time_replaces_the_records_own_when_the_topic_says_so() -> None:
+def test_the_log_append_time_replaces_the_timestamp_of_the_record() -> None:
     batch, deliveries = batch_of(1)
 
     batch.complete_and_call_back(Acknowledged(base_offset=0, log_append_time_ms=5_000))
@@ -49,7 +49,7 @@ def test_the_brokers_time_replaces_the_records_own_when_the_topic_says_so() -> N
     assert deliveries[0].result().timestamp_ms == 5_000
 
 
-def test_without_an_offset_from_the_broker_every_offset_is_unknown() -> None:
+def test_without_a_base_offset_every_offset_is_unknown() -> None:
     batch, deliveries = batch_of(2)
 
     batch.complete_and_call_back(Acknowledged(base_offset=-1))
@@ -58,7 +58,7 @@ def test_without_an_offset_from_the_broker_every_offset_is_unknown() -> None:
 
 
 @pytest.mark.rule("batch.once")
-def test_the_first_outcome_stays() -> None:
+def test_the_first_outcome_is_final() -> None:
     batch, deliveries = batch_of(1)
 
     assert batch.complete_and_call_back(Acknowledged(base_offset=5))
@@ -88,7 +88,7 @@ def test_records_that_the_broker_names_have_their_own_error() -> None:
     ]
 
 
-def test_waiting_for_too_long_is_a_timeout_that_names_the_record() -> None:
+def test_a_wait_that_times_out_raises_an_error_that_names_the_record() -> None:
     _batch, deliveries = batch_of(1)
 
     with pytest.raises(TimeoutError, match="topic 't', partition 7 is still pending"):
@@ -109,7 +109,7 @@ def test_a_waiting_thread_is_woken_by_the_outcome() -> None:
 
 
 @pytest.mark.rule("producer.callback.waits")
-def test_waiting_on_the_io_thread_is_refused_instead_of_never_ending() -> None:
+def test_waiting_on_the_io_thread_is_refused() -> None:
     _batch, deliveries = batch_of(1)
     io_threads.enter()
     try:
@@ -119,7 +119,7 @@ def test_waiting_on_the_io_thread_is_refused_instead_of_never_ending() -> None:
         io_threads.leave()
 
 
-def test_an_outcome_that_is_there_may_be_read_on_the_io_thread() -> None:
+def test_an_existing_outcome_may_be_read_on_the_io_thread() -> None:
     batch, deliveries = batch_of(1)
     batch.complete_and_call_back(Acknowledged(base_offset=3))
     io_threads.enter()
@@ -144,7 +144,7 @@ def test_a_callback_added_before_or_after_the_outcome_runs_once() -> None:
 
 
 @pytest.mark.rule("producer.callback.once")
-def test_on_delivery_gets_the_metadata_or_the_error_and_never_both() -> None:
+def test_the_delivery_of_a_callback_has_either_metadata_or_an_error() -> None:
     calls: list[tuple[RecordMetadata | None, OttlaError | None]] = []
     outcomes = []
     for outcome in ("good", "bad"):
@@ -160,7 +160,7 @@ def test_on_delivery_gets_the_metadata_or_the_error_and_never_both() -> None:
 
 @pytest.mark.rule("producer.report.retrieved")
 @pytest.mark.parametrize("look", ["result", "exception", "callback"])
-def test_every_way_of_looking_at_a_failure_counts(look: str) -> None:
+def test_every_way_of_reading_a_failure_counts_as_retrieved(look: str) -> None:
     batch, deliveries = batch_of(2)
     if look == "callback":
         deliveries[0].add_done_callback(lambda _delivery: None)
@@ -174,7 +174,7 @@ def test_every_way_of_looking_at_a_failure_counts(look: str) -> None:
     assert batch.unretrieved_errors() == 1
 
 
-def test_done_and_repr_say_where_a_record_stands() -> None:
+def test_done_and_repr_show_the_state_of_a_record() -> None:
     batch, deliveries = batch_of(1)
     assert not deliveries[0].done()
     assert repr(deliveries[0]) == "<Delivery for topic 't', partition 7: pending>"

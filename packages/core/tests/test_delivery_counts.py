@@ -27,7 +27,7 @@ def failed(*, perhaps: bool = False, text: str = "refused") -> Failed:
 
 
 @pytest.mark.rule("producer.report.pending")
-def test_a_report_counts_by_topic_and_says_what_is_pending() -> None:
+def test_a_report_counts_by_topic_and_has_the_pending_records() -> None:
     books = DeliveryCounts()
     books.add([batch_of(3, "a", Acknowledged(base_offset=0))])
     books.add([batch_of(2, "b", failed(perhaps=True))])
@@ -47,7 +47,7 @@ def test_a_report_counts_by_topic_and_says_what_is_pending() -> None:
 
 
 @pytest.mark.rule("producer.report.since")
-def test_an_account_is_closed_once() -> None:
+def test_a_failure_is_in_one_report_only() -> None:
     books = DeliveryCounts()
     books.add([batch_of(1, outcome=failed())])
     books.take_report([])
@@ -58,7 +58,7 @@ def test_an_account_is_closed_once() -> None:
 
 
 @pytest.mark.rule("producer.report.retrieved")
-def test_a_look_between_failure_and_report_still_counts() -> None:
+def test_an_error_retrieved_before_the_report_is_not_unretrieved() -> None:
     books = DeliveryCounts()
     batch = batch_of(2, outcome=failed())
     books.add([batch])
@@ -67,7 +67,7 @@ def test_a_look_between_failure_and_report_still_counts() -> None:
     assert books.take_report([])[1] == 1
 
 
-def test_the_cause_is_that_of_the_first_failure_nobody_looked_at() -> None:
+def test_the_cause_is_the_first_error_that_was_not_retrieved() -> None:
     books = DeliveryCounts()
     seen = batch_of(1, outcome=failed(text="seen"))
     seen.mark_error_retrieved(0)
@@ -77,7 +77,7 @@ def test_the_cause_is_that_of_the_first_failure_nobody_looked_at() -> None:
     assert str(books.take_report([])[2]) == "first"
 
 
-def test_endless_failures_take_no_endless_memory_and_none_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_failures_take_bounded_memory_and_all_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery_counts, "REMEMBERED_FAILURES", 10)
     books = DeliveryCounts()
     for _ in range(100):

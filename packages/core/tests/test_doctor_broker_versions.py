@@ -20,23 +20,25 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize(("version", "answer"), ANSWERS.items())
-def test_a_real_brokers_answer_tells_its_version(version: str, answer: tuple[int | None, ...]) -> None:
+def test_the_apiversions_response_of_a_real_broker_gives_its_version(
+    version: str, answer: tuple[int | None, ...]
+) -> None:
     keys = (PRODUCE, FETCH, LIST_OFFSETS, METADATA, CREATE_TOPICS, INIT_PRODUCER_ID)
     offered = {key: (0, highest) for key, highest in zip(keys, answer, strict=True) if highest is not None}
 
     assert release(offered) == f"about Kafka {version}"
 
 
-def test_of_the_newest_brokers_it_is_said_that_they_may_be_newer() -> None:
+def test_the_newest_version_is_reported_as_possibly_newer() -> None:
     assert release({0: (0, 13), 1: (4, 18), 2: (1, 11)}) == f"Kafka {MARKS[0].release} or newer"
 
 
-def test_a_broker_that_offers_next_to_nothing_is_no_riddle() -> None:
+def test_a_broker_with_few_or_no_requests_is_described() -> None:
     assert release({0: (0, 1)}) == "a broker older than Kafka 0.10"
     assert release({}) == "a broker that names no request"
 
 
-def test_releases_are_listed_from_the_newest_down() -> None:
+def test_releases_are_listed_newest_first() -> None:
     releases = [tuple(int(part) for part in mark.release.split(".")) for mark in MARKS]
 
     assert releases == sorted(set(releases), reverse=True)

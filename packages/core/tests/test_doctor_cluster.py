@@ -62,7 +62,7 @@ def the(examination: Examination, step: Step) -> Finding:
     return finding
 
 
-def test_a_broker_that_does_all_right_is_called_healthy() -> None:
+def test_a_correct_broker_is_reported_as_healthy() -> None:
     examination = examined(ScriptedBroker(metadata=cluster(topics=[topic(1, 1, 1)])))
 
     assert examination.healthy
@@ -72,7 +72,7 @@ def test_a_broker_that_does_all_right_is_called_healthy() -> None:
     assert the(examination, Step.RECORD).said == "no test record was asked for"
 
 
-def test_tls_and_login_are_not_used_in_the_clear() -> None:
+def test_steps_of_tls_and_login_are_skipped_for_plaintext() -> None:
     examination = examined(ScriptedBroker(metadata=cluster(topics=[topic(1)])))
 
     for step in (Step.TLS, Step.SASL):
@@ -80,14 +80,14 @@ def test_tls_and_login_are_not_used_in_the_clear() -> None:
         assert the(examination, step).said == "not used with security.protocol=PLAINTEXT"
 
 
-def test_a_broker_that_lacks_our_newest_question_is_asked_an_older_one() -> None:
+def test_an_older_apiversions_is_used_if_the_newest_is_unsupported() -> None:
     broker = ScriptedBroker(metadata=cluster(topics=[topic(1)]), refuses_versions_above=0)
 
     assert examined(broker).healthy
     assert [version for key, version, _body in broker.asked if key == API_VERSIONS.key][:2] == [4, 0]
 
 
-def test_the_question_for_a_topic_forbids_to_create_it_and_asks_for_our_rights() -> None:
+def test_the_metadata_request_forbids_auto_creation_and_asks_for_rights() -> None:
     broker = ScriptedBroker(metadata=cluster(topics=[topic(1)]))
     examined(broker)
 
@@ -99,7 +99,7 @@ def test_the_question_for_a_topic_forbids_to_create_it_and_asks_for_our_rights()
 
 
 @pytest.mark.parametrize("newest", [0, 1, 3])
-def test_a_broker_that_would_create_what_is_asked_for_is_asked_for_all_topics(newest: int) -> None:
+def test_a_broker_that_would_create_the_topic_is_asked_for_all_topics(newest: int) -> None:
     broker = ScriptedBroker(
         versions={**NEWEST, METADATA.key: (0, newest)}, metadata=cluster(topics=[topic(1, name="other"), topic(1)])
     )
@@ -110,7 +110,7 @@ def test_a_broker_that_would_create_what_is_asked_for_is_asked_for_all_topics(ne
     assert (version, asked.topics) == (newest, None if newest else [])
 
 
-def test_without_a_topic_none_is_asked_for() -> None:
+def test_without_a_topic_none_is_requested() -> None:
     broker = ScriptedBroker(metadata=cluster())
     examination = examined(broker, topic=None)
 
@@ -134,7 +134,7 @@ def test_without_a_topic_none_is_asked_for() -> None:
         (topic(1, name="other"), "does not exist", "create 't'"),
     ],
 )
-def test_a_topic_that_takes_no_records_is_told_with_the_reason(
+def test_a_topic_that_takes_no_records_is_reported_with_the_reason(
     answer: MetadataResponseTopic, said: str, remedy: str
 ) -> None:
     examination = examined(ScriptedBroker(metadata=cluster(topics=[answer])), send=True)
@@ -147,13 +147,13 @@ def test_a_topic_that_takes_no_records_is_told_with_the_reason(
     assert examination.failures == [finding]
 
 
-def test_a_broker_too_old_to_tell_rights_is_believed() -> None:
+def test_missing_authorized_operations_of_an_old_broker_are_accepted() -> None:
     broker = ScriptedBroker(versions={**NEWEST, METADATA.key: (0, 7)}, metadata=cluster(topics=[topic(1)]))
 
     assert examined(broker).healthy
 
 
-def test_an_advertised_name_that_nobody_knows_is_named_with_the_setting() -> None:
+def test_an_unresolvable_advertised_name_is_reported_with_the_setting() -> None:
     examination = examined(ScriptedBroker(metadata=cluster(NOBODY, topics=[topic(1, 2)])), send=True)
 
     assert examination.cause is not None
@@ -163,7 +163,7 @@ def test_an_advertised_name_that_nobody_knows_is_named_with_the_setting() -> Non
     assert len(examination.failures) == 1
 
 
-def test_a_broker_out_of_reach_does_not_keep_the_record_from_a_topic_that_it_does_not_lead() -> None:
+def test_an_unreachable_broker_does_not_prevent_the_test_record() -> None:
     examination = examined(ScriptedBroker(metadata=cluster(NOBODY, topics=[topic(1)])))
 
     assert the(examination, Step.TOPIC).verdict is Verdict.OK
@@ -171,7 +171,7 @@ def test_a_broker_out_of_reach_does_not_keep_the_record_from_a_topic_that_it_doe
 
 
 @pytest.mark.parametrize("port", [-1, 0, 70_000])
-def test_an_advertised_port_that_is_none_is_told(port: int) -> None:
+def test_an_invalid_advertised_port_is_reported(port: int) -> None:
     wrong = MetadataResponseBroker(node_id=2, host="127.0.0.1", port=port)
     examination = examined(ScriptedBroker(metadata=cluster(wrong)), topic=None)
 
@@ -179,7 +179,7 @@ def test_an_advertised_port_that_is_none_is_told(port: int) -> None:
     assert "that is no port" in examination.cause.said
 
 
-def test_the_doctor_uses_the_first_of_two_brokers_with_one_id_as_the_producer_does() -> None:
+def test_the_doctor_uses_the_first_of_two_brokers_with_the_same_id() -> None:
     second = MetadataResponseBroker(node_id=1, host="nowhere.invalid", port=9092)
     negative = MetadataResponseBroker(node_id=-1, host="nowhere.invalid", port=9092)
     examination = examined(ScriptedBroker(metadata=cluster(second, negative, topics=[topic(1)])))
@@ -189,7 +189,7 @@ def test_the_doctor_uses_the_first_of_two_brokers_with_one_id_as_the_producer_do
     assert "nowhere.invalid" not in str(examination.findings)
 
 
-def test_an_advertised_address_that_refuses_is_told() -> None:
+def test_an_advertised_address_that_refuses_connections_is_reported() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         wrong = MetadataResponseBroker(node_id=2, host="127.0.0.1", port=taken.getsockname()[1])
@@ -199,7 +199,7 @@ def test_an_advertised_address_that_refuses_is_told() -> None:
     assert "does not work from here: nothing listens there" in examination.cause.said
 
 
-def test_an_advertised_address_where_something_else_answers_is_told() -> None:
+def test_an_advertised_address_of_another_service_is_reported() -> None:
     with serving(lambda peer: peer.sendall(b"HTTP/1.1 400 Bad Request\r\n")) as (host, port):
         wrong = MetadataResponseBroker(node_id=2, host=host, port=port)
         examination = examined(ScriptedBroker(metadata=cluster(wrong)), topic=None)
@@ -226,7 +226,9 @@ def test_an_advertised_address_where_something_else_answers_is_told() -> None:
         ),
     ],
 )
-def test_a_broker_that_tells_nothing_of_its_cluster_says_why(broker: ScriptedBroker, said: str, remedy: str) -> None:
+def test_a_broker_without_cluster_metadata_is_reported_with_the_reason(
+    broker: ScriptedBroker, said: str, remedy: str
+) -> None:
     examination = examined(broker)
 
     finding = the(examination, Step.METADATA)
@@ -235,7 +237,7 @@ def test_a_broker_that_tells_nothing_of_its_cluster_says_why(broker: ScriptedBro
     assert the(examination, Step.ADVERTISED).verdict is Verdict.SKIPPED
 
 
-def test_one_bootstrap_server_that_serves_is_enough_to_go_on_with() -> None:
+def test_one_working_bootstrap_server_is_enough_to_continue() -> None:
     with (
         serving(ScriptedBroker()) as (host, mute),
         serving(ScriptedBroker(metadata=cluster(topics=[topic(1)]))) as (_host, port),

@@ -35,17 +35,17 @@ def test_the_first_failure_is_the_cause() -> None:
     assert cause_of(ok(Step.NAMES), first, ok(Step.TCP), failed(Step.TCP, "second")) is first
 
 
-def test_a_step_that_nothing_passed_comes_before_one_that_something_passed() -> None:
+def test_a_step_that_failed_everywhere_comes_before_a_partial_failure() -> None:
     stopping = failed(Step.ADVERTISED)
 
     assert cause_of(failed(Step.TCP), ok(Step.TCP), stopping, failed(Step.TOPIC)) is stopping
 
 
-def test_the_sentence_names_the_subject_what_is_wrong_and_what_to_change() -> None:
+def test_the_sentence_names_subject_problem_and_remedy() -> None:
     assert failed(Step.TCP, "kafka:9092").sentence == "kafka:9092: it is broken; mend it."
 
 
-def test_the_sentence_of_a_finding_without_subject_or_remedy_has_no_holes() -> None:
+def test_the_sentence_without_subject_or_remedy_is_complete() -> None:
     assert Finding.failed(Step.CONFIGURATION, "", Trouble("it is broken.", "")).sentence == "it is broken."
 
 
@@ -58,9 +58,9 @@ def test_the_sentence_of_a_finding_without_subject_or_remedy_has_no_holes() -> N
         ("two\n  lines", Trouble("two lines", "else")),
     ],
 )
-def test_an_errors_remedy_is_what_follows_its_first_semicolon(told: str, trouble: Trouble) -> None:
+def test_the_remedy_of_an_error_is_the_text_after_its_first_semicolon(told: str, trouble: Trouble) -> None:
     assert Trouble.of_error(OSError(told), remedy="else") == trouble
 
 
-def test_an_error_without_words_is_told_by_its_kind() -> None:
+def test_an_error_without_a_message_is_reported_by_its_class() -> None:
     assert Trouble.of_error(BrokenPipeError(), remedy="else") == Trouble("BrokenPipeError", "else")

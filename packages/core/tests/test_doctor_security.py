@@ -46,7 +46,7 @@ def the(examination: Examination, step: Step) -> Finding:
     return finding
 
 
-def test_a_login_is_told_with_mechanism_offers_and_the_end_of_the_session() -> None:
+def test_a_login_is_reported_with_mechanism_offers_and_session_end() -> None:
     examination = examined(SimulatedLogin(users=ANN, lifetime=90.0, mechanisms=["X-PLAIN", "SCRAM-SHA-256"]))
 
     finding = the(examination, Step.SASL)
@@ -60,9 +60,7 @@ def test_a_login_is_told_with_mechanism_offers_and_the_end_of_the_session() -> N
 
 
 @pytest.mark.parametrize("server", [None, "127.0.0.1:9"])
-def test_the_mechanism_is_closed_when_the_examination_is_over(
-    server: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_mechanism_is_closed_after_the_examination(server: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     mechanism = Scripted(first=lambda: f"\0ann\0{SECRET}".encode())
     make = hookimpl(lambda config: mechanism)
     make.__name__ = "ottla_authenticator"
@@ -74,13 +72,13 @@ def test_the_mechanism_is_closed_when_the_examination_is_over(
     assert mechanism.closed == 1
 
 
-def test_the_plugin_of_the_login_is_named_with_the_transport() -> None:
+def test_the_plugin_of_the_login_is_reported_with_the_transport() -> None:
     examination = examined(SimulatedLogin(users=ANN))
 
     assert "authenticator X-PLAIN of" in the(examination, Step.CONFIGURATION).said
 
 
-def test_a_refused_login_is_the_cause_in_the_brokers_words_and_ends_the_examination() -> None:
+def test_a_refused_login_is_the_cause_and_ends_the_examination() -> None:
     examination = examined(SimulatedLogin(users=ANN), password="wrong as can be")
 
     assert examination.cause is not None
@@ -91,14 +89,14 @@ def test_a_refused_login_is_the_cause_in_the_brokers_words_and_ends_the_examinat
     assert "wrong as can be" not in str(attrs.asdict(examination))
 
 
-def test_a_mechanism_that_the_broker_lacks_is_told_with_what_it_offers() -> None:
+def test_an_unsupported_mechanism_is_reported_with_those_of_the_broker() -> None:
     examination = examined(SimulatedLogin(users=ANN, mechanisms=["PLAIN"]))
 
     assert examination.cause is not None
     assert "set sasl.mechanism to one that it offers: PLAIN" in examination.cause.sentence
 
 
-def test_a_listener_without_logins_is_told_as_such() -> None:
+def test_a_listener_without_sasl_is_reported_as_such() -> None:
     examination = examined(SimulatedLogin(users=ANN, handshake_code=ErrorCode.ILLEGAL_SASL_STATE))
 
     assert "takes no login on this listener" in the(examination, Step.SASL).said
@@ -109,19 +107,19 @@ def of_old(broker: SocketBroker) -> None:
     del broker.broker.versions[SASL_AUTHENTICATE.key]
 
 
-def test_an_old_broker_is_logged_in_to_by_bare_tokens() -> None:
+def test_an_old_broker_gets_unframed_tokens() -> None:
     finding = the(examined(SimulatedLogin(users=ANN), of_old), Step.SASL)
 
     assert finding.said.endswith("the session has no end")
 
 
-def test_an_old_broker_that_hangs_up_may_mean_wrong_credentials() -> None:
+def test_an_old_broker_that_closes_in_a_login_may_mean_bad_credentials() -> None:
     finding = the(examined(SimulatedLogin(users=ANN), of_old, password="wrong"), Step.SASL)
 
     assert "credentials may be wrong" in finding.said
 
 
-def test_a_broker_that_says_nothing_in_a_login_is_told_as_such() -> None:
+def test_a_broker_that_is_silent_in_a_login_is_reported_as_such() -> None:
     broker = SocketBroker.secured(SimulatedLogin(users=ANN, silent=True))
     with broker.serving() as servers:
         examination = examine(dict(settings(servers)), timeout=2.1)
@@ -131,7 +129,7 @@ def test_a_broker_that_says_nothing_in_a_login_is_told_as_such() -> None:
     )
 
 
-def test_a_broker_that_hangs_up_in_a_login_is_told_as_such() -> None:
+def test_a_broker_that_closes_in_a_login_is_reported_as_such() -> None:
     def hang_up(_session: Session, _token: bytes) -> SaslAuthenticateResponse:
         raise HangUpError("without a word")
 
@@ -161,7 +159,7 @@ def shaken(make: Callable[[socket.socket], PlaintextLayer]) -> Greeted:
         return found
 
 
-def test_what_a_transport_tells_of_its_handshake_is_shown_in_its_order() -> None:
+def test_handshake_details_of_a_transport_are_shown_in_order() -> None:
     [finding] = tls(SecurityProtocol.SSL, [shaken(Telling)])
 
     assert finding.verdict is Verdict.OK
@@ -169,7 +167,7 @@ def test_what_a_transport_tells_of_its_handshake_is_shown_in_its_order() -> None
     assert finding.seconds > 0
 
 
-def test_what_a_transport_warns_of_is_a_warning() -> None:
+def test_a_warning_of_a_transport_is_a_warning() -> None:
     found = attrs.evolve(shaken(Telling), details=(("warning", "expires in 3 days"),))
 
     [finding] = tls(SecurityProtocol.SASL_SSL, [found])
@@ -178,13 +176,13 @@ def test_what_a_transport_warns_of_is_a_warning() -> None:
     assert finding.said == "warning: expires in 3 days"
 
 
-def test_a_transport_that_tells_nothing_is_not_held_against_it() -> None:
+def test_a_transport_without_details_is_accepted() -> None:
     [finding] = tls(SecurityProtocol.SSL, [shaken(PlaintextLayer)])
 
     assert finding.verdict is Verdict.SKIPPED
 
 
-def test_without_a_handshake_there_is_nothing_to_tell() -> None:
+def test_without_a_handshake_there_are_no_details() -> None:
     found = shaken(Telling)
     failed = NoHandshake(endpoint=found.endpoint, trouble=Trouble("refused", "look"), seconds=0.0)
 
@@ -200,7 +198,7 @@ class RefusedLate(PlaintextLayer):
         raise ClientCertificateRequiredError("kafka-1 wants a certificate from us; set ssl.keystore.location")
 
 
-def test_a_refusal_that_is_heard_after_the_handshake_keeps_its_words() -> None:
+def test_a_refusal_after_the_handshake_keeps_its_message() -> None:
     with serving(ScriptedBroker()) as address:
         found = greeting(address, OneTransport(RefusedLate), bounds())
 

@@ -87,7 +87,7 @@ def greeting(address: tuple[str, int], transport: OneTransport, within: Bounds) 
     return found
 
 
-def test_a_handshake_and_answers_in_small_pieces_are_waited_for() -> None:
+def test_a_handshake_and_responses_in_small_pieces_are_waited_for() -> None:
     broker = ScriptedBroker()
 
     def conduct(peer: socket.socket) -> None:
@@ -102,7 +102,7 @@ def test_a_handshake_and_answers_in_small_pieces_are_waited_for() -> None:
     assert found.versions[0] == (0, 13)
 
 
-def test_a_layer_that_may_always_read_is_asked_again_only_after_its_socket() -> None:
+def test_a_layer_that_is_always_readable_is_polled_after_its_socket() -> None:
     class Eager(PlaintextLayer):
         reads = 0
 
@@ -124,7 +124,7 @@ def test_a_layer_that_may_always_read_is_asked_again_only_after_its_socket() -> 
     assert Eager.reads == 2  # before the wait, and after
 
 
-def test_a_handshake_that_does_not_end_is_given_up() -> None:
+def test_an_endless_handshake_is_abandoned() -> None:
     with serving(lambda peer: peer.sendall(BROKER_SAYS[:2])) as address:
         found = greeting(address, OneTransport(Layer), bounds(1.2))
 
@@ -140,7 +140,7 @@ def test_a_handshake_that_does_not_end_is_given_up() -> None:
         (ZeroDivisionError("oops"), "the transport failed: ZeroDivisionError('oops')", "plugin's authors"),
     ],
 )
-def test_what_a_transport_raises_is_a_finding(error: Exception, said: str, remedy: str) -> None:
+def test_an_error_of_a_transport_is_a_finding(error: Exception, said: str, remedy: str) -> None:
     with serving(ScriptedBroker()) as address:
         found = greeting(address, OneTransport(raising(error)), bounds())
 
@@ -149,7 +149,7 @@ def test_what_a_transport_raises_is_a_finding(error: Exception, said: str, remed
     assert remedy in found.trouble.remedy
 
 
-def test_a_transport_that_blocks_is_left_alone_when_the_time_is_over() -> None:
+def test_a_transport_that_blocks_is_abandoned_after_the_timeout() -> None:
     released = threading.Event()
 
     def make(sock: socket.socket) -> TransportLayer:
@@ -164,7 +164,7 @@ def test_a_transport_that_blocks_is_left_alone_when_the_time_is_over() -> None:
     assert found.trouble.said == "the transport did not return in time"
 
 
-def test_a_transports_own_targets_come_before_any_name_server() -> None:
+def test_targets_of_a_transport_take_precedence_over_dns() -> None:
     target = Target(socket.AF_UNIX, "/nowhere/relay.sock")
     transport = OneTransport(PlaintextLayer, [target])
     [found] = look_up(
@@ -196,7 +196,7 @@ def hanging_resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("hanging_resolver")
-def test_a_name_server_that_hangs_keeps_neither_us_nor_other_names() -> None:
+def test_a_dns_server_that_hangs_delays_neither_the_end_nor_other_names() -> None:
     slow, local = Server("slow.invalid", 9092), Server("localhost", 9092)
     late, found = look_up(
         [slow, local], transport=OneTransport(PlaintextLayer), canonical=False, setting="s", bounds=bounds(0.6)
@@ -207,7 +207,7 @@ def test_a_name_server_that_hangs_keeps_neither_us_nor_other_names() -> None:
     assert "could not be looked up within 0.1 s" in late.trouble.said
 
 
-def test_no_thread_outlives_a_look_up_that_was_answered() -> None:
+def test_no_thread_outlives_a_finished_lookup() -> None:
     before = set(threading.enumerate())
     look_up(
         [Server("localhost", 9092)],
@@ -223,7 +223,7 @@ def test_no_thread_outlives_a_look_up_that_was_answered() -> None:
     assert not any(thread.is_alive() for thread in begun)
 
 
-def test_canonical_names_are_looked_up_when_the_configuration_says_so() -> None:
+def test_canonical_names_are_looked_up_if_configured() -> None:
     [found] = look_up(
         [Server("127.0.0.1", 9092)],
         transport=OneTransport(PlaintextLayer),

@@ -49,7 +49,7 @@ def refused_port() -> Iterator[int]:
         (hangs_up, "closed the connection without an answer", "set security.protocol=SSL or SASL_SSL"),
     ],
 )
-def test_a_stranger_is_recognised_by_what_it_says(conduct: Conduct, said: str, remedy: str) -> None:
+def test_another_protocol_is_recognised_by_its_first_bytes(conduct: Conduct, said: str, remedy: str) -> None:
     with serving(conduct) as (host, port):
         examination = examine({"bootstrap.servers": f"{host}:{port}"}, timeout=PATIENT)
 
@@ -60,7 +60,7 @@ def test_a_stranger_is_recognised_by_what_it_says(conduct: Conduct, said: str, r
     assert finding.sentence.startswith(f"{host}:{port}: ")
 
 
-def test_a_silent_server_is_given_up_after_its_share_of_the_time() -> None:
+def test_a_silent_server_is_abandoned_after_its_share_of_the_timeout() -> None:
     started = time.monotonic()
     with serving(stays_silent) as (host, port):
         examination = examine({"bootstrap.servers": f"{host}:{port}"}, timeout=IMPATIENT)
@@ -81,7 +81,7 @@ def test_many_silent_servers_take_no_longer_than_one() -> None:
     assert sum("silent for 0.2 s" in finding.said for finding in of(examination, Step.API_VERSIONS)) == 20
 
 
-def test_a_refused_connection_is_no_silence_and_what_comes_after_it_is_skipped() -> None:
+def test_a_refused_connection_is_a_failure_and_later_steps_are_skipped() -> None:
     with refused_port() as port:
         examination = examine({"bootstrap.servers": f"127.0.0.1:{port}"}, topic="t", send=True, timeout=PATIENT)
 
@@ -95,7 +95,7 @@ def test_a_refused_connection_is_no_silence_and_what_comes_after_it_is_skipped()
     assert examination.failures == [finding]
 
 
-def test_an_address_that_drops_everything_is_no_refusal() -> None:
+def test_an_address_that_drops_packets_is_not_reported_as_refusing() -> None:
     with socket.socket() as full:  # no connection is accepted, and the queue is full: further ones hang
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -112,7 +112,7 @@ def test_an_address_that_drops_everything_is_no_refusal() -> None:
     assert "firewalls" in finding.remedy
 
 
-def test_a_name_that_does_not_exist_is_told_with_the_setting() -> None:
+def test_an_unknown_host_name_is_reported_with_the_setting() -> None:
     examination = examine({"bootstrap.servers": "nowhere.invalid:9092"}, timeout=PATIENT)
 
     [finding] = of(examination, Step.NAMES)
@@ -122,7 +122,7 @@ def test_a_name_that_does_not_exist_is_told_with_the_setting() -> None:
     assert verdicts(examination)[Step.TCP] == {Verdict.SKIPPED}
 
 
-def test_an_address_that_fails_beside_one_that_works_is_a_warning_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_address_next_to_a_working_one_is_only_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     def both(host: str, port: int, *, flags: int = 0, **_asked: object) -> list[object]:
         if flags & socket.AI_NUMERICHOST:
             raise socket.gaierror(socket.EAI_NONAME, "not in digits")
@@ -140,7 +140,7 @@ def test_an_address_that_fails_beside_one_that_works_is_a_warning_only(monkeypat
     assert [finding.step for finding in examination.failures] == [Step.API_VERSIONS]
 
 
-def test_an_address_in_digits_needs_no_name_server_and_ipv6_is_shown_in_brackets() -> None:
+def test_a_numeric_address_needs_no_dns_and_ipv6_is_shown_in_brackets() -> None:
     with refused_port() as port:
         examination = examine({"bootstrap.servers": f"[::1]:{port}"}, timeout=PATIENT)
 
@@ -151,7 +151,7 @@ def test_an_address_in_digits_needs_no_name_server_and_ipv6_is_shown_in_brackets
     assert connection.verdict is Verdict.FAILED
 
 
-def test_without_a_usable_configuration_nothing_is_tried() -> None:
+def test_without_a_valid_configuration_no_connection_is_made() -> None:
     examination = examine({"bootstrap.servers": "127.0.0.1:9", "lingr.ms": 1, "acks": "two"}, timeout=PATIENT)
 
     assert [finding.verdict for finding in of(examination, Step.CONFIGURATION)] == [Verdict.FAILED] * 2

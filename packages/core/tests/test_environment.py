@@ -65,7 +65,7 @@ def uses(path: Path) -> Iterator[str]:
             yield names[node.id]
 
 
-def test_only_the_environment_makes_locks_threads_times_and_random_numbers() -> None:
+def test_only_the_environment_makes_locks_threads_and_random_numbers() -> None:
     found = {
         str(path.relative_to(ROOT)): sorted(set(uses(path)) - HARMLESS)
         for room in CONVERTED

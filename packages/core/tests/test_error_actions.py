@@ -15,7 +15,7 @@ JAVAS: Final[list[dict[str, Any]]] = json.loads((Path(__file__).parent / "vector
 """The class of each code in Kafka's `Errors` of 4.3.0."""
 
 
-def test_the_table_is_total() -> None:
+def test_every_code_has_an_action() -> None:
     assert set(PRODUCE_ERROR_ACTIONS) == set(ErrorCode)
 
 
@@ -39,12 +39,12 @@ def test_the_table_is_total() -> None:
         (ErrorCode.UNKNOWN_SERVER_ERROR, ProduceErrorAction.FAIL),
     ],
 )
-def test_a_code_gets_its_verdict(code: ErrorCode, verdict: ProduceErrorAction) -> None:
+def test_a_code_has_its_action(code: ErrorCode, verdict: ProduceErrorAction) -> None:
     assert PRODUCE_ERROR_ACTIONS[code] is verdict
 
 
 @pytest.mark.parametrize("java", JAVAS, ids=lambda java: java["name"])
-def test_but_for_three_codes_retrying_and_refreshing_follow_what_java_says_of_the_error(java: dict[str, Any]) -> None:
+def test_except_for_three_codes_actions_follow_the_java_classification(java: dict[str, Any]) -> None:
     verdict = PRODUCE_ERROR_ACTIONS[error_code(java["code"])]
 
     if java["name"] in ("NONE", "DUPLICATE_SEQUENCE_NUMBER", "MESSAGE_TOO_LARGE"):
@@ -55,7 +55,7 @@ def test_but_for_three_codes_retrying_and_refreshing_follow_what_java_says_of_th
         assert verdict is (ProduceErrorAction.RETRY if java["retriable"] else ProduceErrorAction.FAIL)
 
 
-def test_a_number_that_nobody_knows_counts_as_an_unknown_server_error() -> None:
+def test_an_unknown_code_counts_as_an_unknown_server_error() -> None:
     assert error_code(31_999) is ErrorCode.UNKNOWN_SERVER_ERROR
 
 

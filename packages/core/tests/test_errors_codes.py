@@ -14,7 +14,7 @@ JAVAS: Final[list[dict[str, Any]]] = json.loads((Path(__file__).parent / "vector
 
 
 @pytest.mark.parametrize("java", JAVAS, ids=lambda java: java["name"])
-def test_a_code_is_called_and_judged_as_in_java(java: dict[str, Any]) -> None:
+def test_a_code_has_the_name_and_flags_of_java(java: dict[str, Any]) -> None:
     ours = error_code(java["code"])
 
     assert (ours.value, ours.name) == (java["code"], java["name"])
@@ -22,11 +22,11 @@ def test_a_code_is_called_and_judged_as_in_java(java: dict[str, Any]) -> None:
     assert ours.stale_metadata is java["invalid_metadata"]
 
 
-def test_there_are_no_others() -> None:
+def test_there_are_no_other_codes() -> None:
     assert sorted(code.value for code in ErrorCode) == sorted(java["code"] for java in JAVAS)
 
 
-def test_every_code_says_what_it_means_in_a_sentence() -> None:
+def test_every_code_has_a_meaning_in_a_sentence() -> None:
     for code in ErrorCode:
         assert code.meaning[0].isupper(), code.name
         assert code.meaning.endswith("."), code.name

@@ -44,7 +44,7 @@ NEVER_ONE: Final = (
         (11, "failed attempt", "11 failed attempts"),
     ],
 )
-def test_a_noun_has_its_plural_ending_unless_there_is_just_one(number: int, noun: str, text: str) -> None:
+def test_a_noun_has_a_plural_ending_unless_the_count_is_one(number: int, noun: str, text: str) -> None:
     assert counted(number, noun) == text
 
 
@@ -82,6 +82,6 @@ def test_no_text_has_a_plural_for_one_thing(package: str) -> None:
 @pytest.mark.parametrize(
     "line", ['"%d record(s) failed"', '"%s: %d more failed attempts: %s"', 'f"{n} rows were dropped"', 'f"{n} call(s)"']
 )
-def test_such_a_plural_is_found_in_each_form(line: str) -> None:
+def test_a_wrong_plural_is_detected_in_each_form(line: str) -> None:
     assert wrong(line)
     assert not wrong("f\"{counted(n, 'row')} of the table\"")

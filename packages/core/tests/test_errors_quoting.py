@@ -40,12 +40,12 @@ from ottla.errors.quoting import LONGEST, STARS
         ("", ""),
     ],
 )
-def test_what_a_terminal_would_obey_or_hide_is_spelt_out(text: str | bytes, shown: str) -> None:
+def test_control_and_invisible_characters_are_escaped(text: str | bytes, shown: str) -> None:
     assert shown == printable(text)
 
 
 @given(st.text() | st.binary())
-def test_whatever_is_given_becomes_one_printable_bounded_line(text: str | bytes) -> None:
+def test_any_text_becomes_one_printable_bounded_line(text: str | bytes) -> None:
     shown = printable(text)
     assert shown.isprintable()
     assert len(shown) <= LONGEST
@@ -59,11 +59,11 @@ def test_a_long_text_is_cut_with_its_escapes_counted(text: str | bytes) -> None:
     assert shown.endswith("...")
 
 
-def test_a_text_of_just_three_hundred_characters_is_whole() -> None:
+def test_a_text_of_exactly_300_characters_is_whole() -> None:
     assert printable("x" * 300) == "x" * 300
 
 
-def test_quotation_marks_are_chosen_by_what_the_text_has() -> None:
+def test_quotation_marks_are_chosen_by_the_content_of_the_text() -> None:
     assert quoted("it is") == "'it is'"
     assert quoted("it's") == '"it\'s"'
 
@@ -87,7 +87,7 @@ SECRET = "hunter2/SECRET+ä"
         base64.urlsafe_b64encode(b"\0use\0" + SECRET.encode()).decode(),
     ],
 )
-def test_an_echoed_secret_is_stars_in_each_form(echo: str) -> None:
+def test_an_echoed_secret_is_masked_in_each_form(echo: str) -> None:
     shown = printable(f"wrong: {echo}!", secrets=(SECRET,))
     assert "***" in shown
     for length in range(8, len(echo)):
@@ -116,27 +116,27 @@ AWKWARD = 'hunter2/"SECRET"\\<ä😀>'
         base64.encodebytes(b"x" * 50 + AWKWARD.encode()).decode(),
     ],
 )
-def test_a_secret_that_is_echoed_with_escapes_is_not_shown(echo: str) -> None:
+def test_a_secret_echoed_with_escapes_is_masked(echo: str) -> None:
     shown = printable(f"wrong: {echo}!", secrets=(AWKWARD,))
     assert "***" in shown
     assert not any(form in shown for form in ("SECRET", echo[:20], echo[-20:]))
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16-le", "utf-16-be"])
-def test_a_secret_in_another_encoding_is_not_shown(encoding: str) -> None:
+def test_a_secret_in_another_encoding_is_masked(encoding: str) -> None:
     assert printable("no pässword".encode(encoding), secrets=("pässword",)) == "***"
 
 
-def test_escapes_of_anything_else_are_shown_as_they_came() -> None:
+def test_other_escapes_are_shown_unchanged() -> None:
     text = '{"a": "\\u00e4\\n", "b": "100%25 &amp; more"}'
     assert printable(text, secrets=(AWKWARD,)) == text
 
 
-def test_an_escaped_secret_at_the_end_of_what_is_shown_is_not_cut_in_two() -> None:
+def test_an_escaped_secret_at_the_truncation_point_is_masked_whole() -> None:
     assert printable("x" * 290 + "".join(f"%{byte:02x}" for byte in b"opensesame"), secrets=("opensesame",)) == "***"
 
 
-def test_a_secret_is_stars_everywhere_while_its_holder_lives() -> None:
+def test_a_secret_is_masked_everywhere_while_its_owner_lives() -> None:
     kept = Secrets("opensesame")
     assert quoted("it was opensesame") == "'it was ***'"
     assert "opensesame" not in repr(kept)
@@ -145,35 +145,35 @@ def test_a_secret_is_stars_everywhere_while_its_holder_lives() -> None:
     assert quoted("it was opensesame") == "'it was opensesame'"
 
 
-def test_a_secret_within_a_longer_one_leaves_no_rest() -> None:
+def test_a_secret_inside_a_longer_one_leaves_no_remainder() -> None:
     assert printable("opensesame42 opensesame", secrets=("opensesame", "opensesame42")) == "*** ***"
 
 
-def test_a_secret_at_the_end_of_what_is_shown_is_not_cut_in_two() -> None:
+def test_a_secret_at_the_truncation_point_is_masked_whole() -> None:
     shown = printable("x" * 295 + "opensesame", secrets=("opensesame",))
     assert shown == "x" * 295 + "***"
     assert printable("opensesame" * 100_000, secrets=("opensesame",)).strip("*.") == ""
 
 
-def test_a_secret_at_the_end_of_what_is_read_is_not_cut_in_two() -> None:
+def test_a_secret_at_the_end_of_the_input_is_masked_whole() -> None:
     long_secret = "s3cr3t-" * 200
     assert "s3cr3t" not in printable(" " * 10 + long_secret * 60, secrets=(long_secret,))
 
 
-def test_a_sentence_of_ours_with_a_word_that_is_a_password_stays_whole() -> None:
+def test_an_ottla_message_that_contains_a_password_stays_whole() -> None:
     kept = Secrets("wrong")
     assert printable("the credentials may be wrong", hide=False) == "the credentials may be wrong"
     assert printable("\x1b", hide=False) == "\\x1b"
     del kept
 
 
-def test_an_empty_secret_hides_nothing() -> None:
+def test_an_empty_secret_masks_nothing() -> None:
     kept = Secrets("", b"")
     assert printable("a text", secrets=("",)) == "a text"
     assert repr(kept) == "Secrets()"
 
 
-def test_secrets_that_are_gone_are_shown_and_run_nothing_when_they_go() -> None:
+def test_secrets_of_dead_owners_are_shown_and_no_code_runs() -> None:
     secrets = Secrets("hunter2-the-second")
     [reference] = weakref.getweakrefs(secrets)
     assert reference.__callback__ is None  # where a Ctrl-C would be swallowed

@@ -68,9 +68,7 @@ def hoards(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("read", "said"), [(overruns, "IndexError"), (loops, "steps for"), (hoards, "bytes of memory for")]
 )
-def test_a_reader_that_does_harm_is_found_and_found_again_with_its_seed(
-    read: Callable[[bytes], object], said: str
-) -> None:
+def test_a_harmful_reader_is_found_again_with_its_seed(read: Callable[[bytes], object], said: str) -> None:
     found = []
     for _ in range(2):
         with pytest.raises(AssertionError, match=rf"a careless reader: .*{said}.*OTTLA_FUZZ_SEED=7") as caught:
@@ -80,7 +78,7 @@ def test_a_reader_that_does_harm_is_found_and_found_again_with_its_seed(
     assert found[0] == found[1]
 
 
-def test_refusals_are_counted_by_their_words_and_not_by_their_numbers() -> None:
+def test_refusals_are_counted_by_text_without_numbers() -> None:
     numbers = iter(range(100))
 
     def refuse(_data: bytes) -> None:
@@ -92,7 +90,7 @@ def test_refusals_are_counted_by_their_words_and_not_by_their_numbers() -> None:
     assert outcome.read == 0
 
 
-def test_what_is_put_right_has_the_length_and_the_checksum_that_java_gives_it() -> None:
+def test_a_repaired_batch_has_the_length_and_checksum_of_java() -> None:
     for batch in genuine_batches():
         spoiled_outside = batch[:8] + b"\xff" * 4 + batch[12:]
         at = CHECKSUM_AT[batch[16]]

@@ -29,8 +29,8 @@ WORDS: Final = re.compile(
 """Words that docstrings, comments, messages and documents do without: plainer ones say the same."""
 ALLOWED: Final = re.compile(r"--beside|`tell\(\.\.\.\)`|\{[^{}]*\}")
 """Text in which such a word is a name of something else; names in a text's braces are code."""
-WORDS_ARE_NAMED_IN: Final = ("test_glossary.py", "test_logging_page.py", "LICENSE", "glossary.md", "rules.md")
-"""Files with a list of such words; the names of tests in docs/rules.md are those of their functions."""
+WORDS_ARE_NAMED_IN: Final = ("test_glossary.py", "test_test_names.py", "test_logging_page.py", "LICENSE", "glossary.md")
+"""Files with a list of such words."""
 NOT_YET_MENDED: Final = re.compile(r"ottla/accumulator/sequences\.py|ottla_accel")
 MODULES: Final = (
     "ottla.errors",
@@ -95,7 +95,7 @@ def test_names_that_the_glossary_replaces_are_used_nowhere() -> None:
     assert not used
 
 
-def test_documents_call_things_by_the_names_of_the_glossary() -> None:
+def test_documents_use_the_names_of_the_glossary() -> None:
     replaced = replaced_names()
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("packages/*/README.md")]
     used = {
@@ -159,7 +159,7 @@ def test_no_exception_has_the_name_of_a_builtin(module: str) -> None:
     assert not [cls.__name__ for cls in found if hasattr(builtins, cls.__name__)]
 
 
-def test_the_page_of_errors_has_a_row_for_every_exception() -> None:
+def test_the_error_page_has_a_row_for_every_exception() -> None:
     rows = re.findall(r"(?m)^\| `(?:\w+\.)*(\w+)` \|", ERRORS.read_text(encoding="utf-8"))
     ours = importlib.import_module("ottla.errors")
 

@@ -40,7 +40,7 @@ ILLEGAL = [
 
 
 @pytest.mark.parametrize("host", ILLEGAL)
-def test_a_name_that_no_host_can_have_is_refused(host: str) -> None:
+def test_an_impossible_host_name_is_refused(host: str) -> None:
     assert illegal(host)
 
 
@@ -57,11 +57,11 @@ def test_a_name_that_no_host_can_have_is_refused(host: str) -> None:
         "例え",
     ],
 )
-def test_names_and_addresses_of_hosts_are_taken(host: str) -> None:
+def test_valid_host_names_and_addresses_are_accepted(host: str) -> None:
     assert illegal(host) is None
 
 
-def test_the_reason_shows_a_character_that_cannot_be_seen() -> None:
+def test_the_reason_shows_an_invisible_character() -> None:
     assert illegal("kafka\0") == r"no host's name has the character '\x00'"
     assert illegal("kafka\u202e") == r"no host's name has the character '\u202e'"
 
@@ -69,7 +69,7 @@ def test_the_reason_shows_a_character_that_cannot_be_seen() -> None:
 @pytest.mark.parametrize(
     "server", ["localhost\0:9092", "localhost\0.example.com:9092", "[fe80::1%a\0b]:9092", "a\x1b:1"]
 )
-def test_the_configuration_refuses_a_host_with_a_character_that_none_has(server: str) -> None:
+def test_the_configuration_refuses_a_host_with_an_invalid_character(server: str) -> None:
     with pytest.raises(ConfigError, match=r"bootstrap\.servers: .*has no valid host: no host's name has") as caught:
         ConfigDraft.read({"bootstrap.servers": [server]}).finish()
 
@@ -91,7 +91,7 @@ class Proxy:
 
 
 @pytest.mark.parametrize("host", ILLEGAL)
-def test_no_resolver_and_no_proxy_gets_such_a_host(host: str) -> None:
+def test_no_resolver_and_no_proxy_gets_an_invalid_host(host: str) -> None:
     proxy = Proxy()
     selector = make_selector(transport=proxy)
     with contextlib.closing(Shutdown(selector)), pytest.raises(NameResolutionError) as caught:
@@ -109,7 +109,7 @@ class Talkative(Proxy):
         raise ValueError("no way to " + 1_000 * "\x1b[2J")
 
 
-def test_what_a_transport_says_of_a_host_is_printable_and_bounded() -> None:
+def test_host_text_of_a_transport_is_printable_and_bounded() -> None:
     selector = make_selector(transport=Talkative())
     with contextlib.closing(Shutdown(selector)), pytest.raises(NameResolutionError) as caught:
         selector.resolve("kafka", 9092)
@@ -119,7 +119,7 @@ def test_what_a_transport_says_of_a_host_is_printable_and_bounded() -> None:
     assert len(str(caught.value)) < 400
 
 
-def test_a_name_servers_answer_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dns_response_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getnameinfo", lambda *_arguments: ("kafka\x1b[2J.example.com", "9092"))
     answered = threading.Event()
     resolver = Resolver(answered.set)
@@ -131,7 +131,7 @@ def test_a_name_servers_answer_is_checked_too(monkeypatch: pytest.MonkeyPatch) -
     assert str(caught.value).isprintable()
 
 
-def test_a_broker_that_advertises_such_a_host_counts_as_unreachable(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broker_that_advertises_an_invalid_host_is_unreachable(caplog: pytest.LogCaptureFixture) -> None:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1)
     broker = SocketBroker(cluster.brokers[1])
@@ -149,7 +149,7 @@ def test_a_broker_that_advertises_such_a_host_counts_as_unreachable(caplog: pyte
     assert "Traceback" not in caplog.text
 
 
-def test_the_doctor_names_such_a_host_and_asks_no_proxy_for_it() -> None:
+def test_the_doctor_reports_an_invalid_host_and_sends_it_to_no_proxy() -> None:
     proxy = Proxy()
     [found] = look_up(
         [Server("kafka\0", 9092)],

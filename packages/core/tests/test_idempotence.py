@@ -58,12 +58,12 @@ def asked(world: Simulated, name: str) -> int:
 # When it is on
 
 
-def test_it_is_on_unless_something_is_said() -> None:
+def test_idempotence_is_on_by_default() -> None:
     assert ConfigDraft.read(SERVERS).finish().transactions.idempotence is Idempotence.WISHED
 
 
 @pytest.mark.parametrize(("key", "value"), [("acks", 1), ("acks", 0), ("retries", 0)])
-def test_a_setting_that_rules_it_out_turns_it_off_with_one_line(
+def test_a_conflicting_setting_turns_it_off_with_one_log_line(
     key: str, value: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="ottla.config"):
@@ -74,14 +74,14 @@ def test_a_setting_that_rules_it_out_turns_it_off_with_one_line(
     assert line.startswith(f"enable.idempotence is false, because of {key}={value}")
 
 
-def test_saying_what_it_needs_anyway_keeps_it_on() -> None:
+def test_required_settings_that_are_set_explicitly_keep_it_on() -> None:
     config = ConfigDraft.read({**SERVERS, "acks": "all", "retries": 3, "max.in.flight.requests.per.connection": 5})
 
     assert config.finish().transactions.idempotence is Idempotence.WISHED
 
 
 @pytest.mark.parametrize("asking", [{"enable.idempotence": True}, {"transactional.id": "orders"}])
-def test_asking_for_it_against_other_settings_is_one_error_that_names_all(asking: dict[str, object]) -> None:
+def test_explicit_idempotence_with_conflicts_is_one_error_naming_all(asking: dict[str, object]) -> None:
     against = {"acks": 1, "retries": 0, "max.in.flight.requests.per.connection": 6}
     with pytest.raises(ConfigError) as caught:
         ConfigDraft.read({**SERVERS, **against, **asking}).finish()
@@ -90,7 +90,7 @@ def test_asking_for_it_against_other_settings_is_one_error_that_names_all(asking
     assert all(name in problem for name in [*asking, "acks=1", "retries=0", "max.in.flight.requests.per.connection=6"])
 
 
-def test_more_in_flight_than_keep_their_order_takes_saying_no() -> None:
+def test_more_than_five_in_flight_requires_switching_it_off() -> None:
     many = {**SERVERS, "max.in.flight.requests.per.connection": 6}
     with pytest.raises(ConfigError, match=r"max\.in\.flight.*at most 5.*enable\.idempotence=false"):
         ConfigDraft.read(many).finish()
@@ -98,12 +98,12 @@ def test_more_in_flight_than_keep_their_order_takes_saying_no() -> None:
     assert ConfigDraft.read({**many, "enable.idempotence": False}).finish().delivery.max_in_flight == 6
 
 
-def test_a_transactional_id_without_it_is_refused() -> None:
+def test_a_transactional_id_without_idempotence_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"transactional\.id needs enable\.idempotence=true"):
         ConfigDraft.read({**SERVERS, "transactional.id": "x", "enable.idempotence": False}).finish()
 
 
-def test_two_phases_need_an_id_and_have_no_time_out() -> None:
+def test_two_phase_commit_requires_an_id_and_has_no_timeout() -> None:
     two_phase = {**SERVERS, "transaction.two.phase.commit.enable": True}
     with pytest.raises(ConfigError, match=r"needs a transactional\.id"):
         ConfigDraft.read(two_phase).finish()
@@ -120,7 +120,7 @@ def old_cluster() -> SimulatedCluster:
     return cluster
 
 
-def test_old_brokers_turn_it_off_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_old_brokers_turn_it_off_with_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="ottla"), simulated(cluster=old_cluster()) as world:
         delivery = world.producer.send("t", b"v")
         world.settle()
@@ -130,7 +130,7 @@ def test_old_brokers_turn_it_off_with_one_line(caplog: pytest.LogCaptureFixture)
     assert stamps(world) == []
 
 
-def test_old_brokers_fail_who_insists() -> None:
+def test_old_brokers_fail_explicit_idempotence() -> None:
     with simulated(cluster=old_cluster(), enable_idempotence=True) as world:
         delivery = world.producer.send("t", b"v")
         world.settle()
@@ -144,7 +144,7 @@ def test_old_brokers_fail_who_insists() -> None:
 # Ids
 
 
-def test_an_id_is_asked_for_once_and_before_the_first_record() -> None:
+def test_a_producer_id_is_requested_once_before_the_first_record() -> None:
     with simulated(1, 1) as world:
         for partition in (0, 1, 0, 1):
             world.producer.send("t", b"v", partition=partition)
@@ -154,7 +154,7 @@ def test_an_id_is_asked_for_once_and_before_the_first_record() -> None:
         assert stamps(world, 0) == stamps(world, 1) == [(0, 0, 0), (0, 1, 1)]
 
 
-def test_a_refused_id_fails_what_is_queued_and_is_asked_for_again_with_what_comes() -> None:
+def test_a_refused_producer_id_fails_the_queue_and_is_requested_again() -> None:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1)
     codes = cluster.brokers[1].errand_codes
@@ -172,7 +172,7 @@ def test_a_refused_id_fails_what_is_queued_and_is_asked_for_again_with_what_come
         assert second.result().offset == 0
 
 
-def test_an_id_that_cannot_be_had_for_now_is_asked_for_again() -> None:
+def test_a_temporarily_unavailable_producer_id_is_requested_again() -> None:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1)
     codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR]
@@ -185,7 +185,7 @@ def test_an_id_that_cannot_be_had_for_now_is_asked_for_again() -> None:
         assert asked(world, "InitProducerId") == 3
 
 
-def test_a_record_that_expires_without_an_id_tells_why_there_was_none() -> None:
+def test_a_record_that_expires_without_a_producer_id_says_why() -> None:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1)
     cluster.brokers[1].errand_codes["InitProducerId"] = deque([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 1_000)
@@ -199,7 +199,7 @@ def test_a_record_that_expires_without_an_id_tells_why_there_was_none() -> None:
         assert error.__cause__.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-def test_used_up_epochs_bring_a_new_id() -> None:
+def test_exhausted_epochs_lead_to_a_new_producer_id() -> None:
     with simulated(1, config=ONE_BY_ONE) as world:
         owner = numbers(world).owner
         assert owner is not None
@@ -221,7 +221,7 @@ def test_used_up_epochs_bring_a_new_id() -> None:
 
 
 @pytest.mark.rule("accumulator.drain.stamp")
-def test_a_repeated_batch_has_the_numbers_it_had_and_is_written_once() -> None:
+def test_a_repeated_batch_keeps_its_sequence_and_is_written_once() -> None:
     with simulated(1, config=ONE_BY_ONE) as world:
         world.cluster.brokers[1].codes.append(None)  # written, and never answered
         delivery = world.producer.send("t", b"v")
@@ -236,7 +236,7 @@ def test_a_repeated_batch_has_the_numbers_it_had_and_is_written_once() -> None:
 
 @pytest.mark.rule("accumulator.put-back.sequence")
 @pytest.mark.parametrize("refused", range(1, 5))
-def test_whichever_of_five_in_flight_is_refused_the_order_stays(refused: int) -> None:
+def test_a_refusal_of_any_of_five_in_flight_keeps_the_order(refused: int) -> None:
     with simulated(1, config=ONE_BY_ONE) as world:
         world.producer.send("t", b"first")
         world.settle()
@@ -249,7 +249,7 @@ def test_whichever_of_five_in_flight_is_refused_the_order_stays(refused: int) ->
         assert {epoch for epoch, _, _ in stamps(world)} == {0}
 
 
-def test_the_first_batch_travels_alone_for_a_broker_without_state_takes_any_number() -> None:
+def test_the_first_batch_of_a_producer_is_sent_alone() -> None:
     with simulated(1, config=ONE_BY_ONE) as world:
         world.cluster.brokers[1].codes.append(ErrorCode.NOT_ENOUGH_REPLICAS)
         world.network.holding = True
@@ -264,7 +264,7 @@ def test_the_first_batch_travels_alone_for_a_broker_without_state_takes_any_numb
 
 
 @pytest.mark.rule("accumulator.order.sequence")
-def test_while_one_is_tried_again_nothing_behind_it_leaves() -> None:
+def test_no_later_batch_is_sent_while_a_batch_is_retried() -> None:
     with simulated(1, config=ONE_BY_ONE) as world:
         world.producer.send("t", b"first")
         world.settle()
@@ -281,7 +281,7 @@ def test_while_one_is_tried_again_nothing_behind_it_leaves() -> None:
 
 
 @pytest.mark.rule("accumulator.order.window")
-def test_behind_one_that_may_be_written_already_no_new_one_leaves_while_it_is_tried_again() -> None:
+def test_no_new_batch_is_sent_while_a_maybe_written_one_is_retried() -> None:
     with simulated(1, config={**ONE_BY_ONE, "request.timeout.ms": 5_000}) as world:
         world.producer.send("t", b"first")
         world.settle()
@@ -305,7 +305,7 @@ def test_behind_one_that_may_be_written_already_no_new_one_leaves_while_it_is_tr
 
 
 @pytest.mark.rule("accumulator.order.window")
-def test_behind_one_whose_answer_hangs_no_more_leave_than_a_broker_remembers() -> None:
+def test_at_most_five_batches_follow_an_unacknowledged_one() -> None:
     with simulated(1, 2, config={**ONE_BY_ONE, "request.timeout.ms": 30_000}) as world:
         world.producer.send("t", b"first", partition=0)
         world.settle()
@@ -328,7 +328,7 @@ def test_behind_one_whose_answer_hangs_no_more_leave_than_a_broker_remembers() -
         assert {epoch for epoch, _, _ in stamps(world)} == {0}
 
 
-def test_a_duplicate_is_a_success() -> None:
+def test_a_duplicate_counts_as_acknowledged() -> None:
     with simulated(1, config=ONE_BY_ONE) as world:
         world.cluster.brokers[1].codes.append(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
         delivery = world.producer.send("t", b"v")
@@ -337,7 +337,7 @@ def test_a_duplicate_is_a_success() -> None:
         assert delivery.result().offset == -1
 
 
-def test_numbers_go_round() -> None:
+def test_sequences_wrap_around() -> None:
     with simulated(1, config=ONE_BY_ONE) as world:
         world.producer.send("t", b"0")
         world.settle()
@@ -353,7 +353,7 @@ def test_numbers_go_round() -> None:
         assert stamps(world)[-3:] == [(0, SEQUENCES - 1, SEQUENCES - 1), (0, 0, 0), (0, 1, 1)]
 
 
-def test_the_parts_of_a_batch_that_is_too_large_share_its_numbers() -> None:
+def test_parts_of_a_batch_that_is_too_large_share_its_sequences() -> None:
     with simulated(1, linger_ms=10, batch_size=1000) as world:
         world.producer.send("t", b"first")
         world.settle()
@@ -372,7 +372,7 @@ def test_the_parts_of_a_batch_that_is_too_large_share_its_numbers() -> None:
 
 @pytest.mark.rule("sender.answer.sequence")
 @pytest.mark.parametrize("code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])
-def test_a_leader_that_lost_what_it_had_gets_everything_in_another_epoch(code: ErrorCode) -> None:
+def test_a_leader_that_lost_its_log_gets_everything_in_a_new_epoch(code: ErrorCode) -> None:
     with simulated(1, config=ONE_BY_ONE) as world:
         world.producer.send("t", b"first")
         world.settle()
@@ -387,7 +387,7 @@ def test_a_leader_that_lost_what_it_had_gets_everything_in_another_epoch(code: E
 
 
 @pytest.mark.rule("sender.retry.corrects")
-def test_the_numbers_of_what_a_broker_refused_for_good_are_used_again() -> None:
+def test_sequences_of_a_refused_batch_are_reused() -> None:
     with simulated(1, config=ONE_BY_ONE) as world:
         world.producer.send("t", b"first")
         world.settle()
@@ -402,7 +402,7 @@ def test_the_numbers_of_what_a_broker_refused_for_good_are_used_again() -> None:
         assert stamps(world) == [(0, 0, 0), (0, 1, 1)]
 
 
-def test_what_was_under_way_behind_a_refused_batch_arrives_in_its_order() -> None:
+def test_batches_in_flight_after_a_refused_one_arrive_in_order() -> None:
     with simulated(1, config=ONE_BY_ONE) as world:
         world.producer.send("t", b"first")
         world.settle()
@@ -433,7 +433,7 @@ EXPIRING = {**ONE_BY_ONE, "delivery.timeout.ms": 2_000, "request.timeout.ms": 1_
 
 
 @pytest.mark.rule("accumulator.expire.sequence")
-def test_a_gap_that_nobody_can_see_into_is_left_behind_by_another_epoch() -> None:
+def test_a_gap_of_unknown_state_is_skipped_by_a_new_epoch() -> None:
     with simulated(1, config=EXPIRING) as world:
         error = lost_and_expired(world, written=False)
         delivery = world.producer.send("t", b"next")
@@ -446,7 +446,7 @@ def test_a_gap_that_nobody_can_see_into_is_left_behind_by_another_epoch() -> Non
 
 
 @pytest.mark.rule("sender.retry.stamp")
-def test_behind_a_gap_what_may_be_written_is_given_up_and_not_numbered_anew() -> None:
+def test_maybe_written_batches_after_a_gap_fail_and_are_not_renumbered() -> None:
     with simulated(1, config=ONE_BY_ONE) as world:
         world.producer.send("t", b"first")
         world.settle()
@@ -469,7 +469,7 @@ def test_behind_a_gap_what_may_be_written_is_given_up_and_not_numbered_anew() ->
 
 
 @pytest.mark.rule("sender.retry.stamp")
-def test_behind_a_gap_what_was_only_ever_refused_is_numbered_anew() -> None:
+def test_refused_batches_after_a_gap_are_renumbered() -> None:
     with simulated(1, config=ONE_BY_ONE) as world:
         world.producer.send("t", b"first")
         world.settle()
@@ -488,7 +488,7 @@ def give_up(world: Simulated, delivery: Delivery) -> None:
     world.accumulator.complete(delivery._batch, Failed(error=error))
 
 
-def test_an_answer_that_comes_after_the_end_closes_the_gap() -> None:
+def test_a_response_after_the_timeout_closes_the_gap() -> None:
     with simulated(1, config=ONE_BY_ONE) as world:
         world.producer.send("t", b"first")
         world.settle()
@@ -503,7 +503,7 @@ def test_an_answer_that_comes_after_the_end_closes_the_gap() -> None:
         assert stamps(world) == [(0, 0, 0), (0, 1, 1), (0, 2, 2)]
 
 
-def test_a_topic_too_old_for_numbers_says_what_to_set() -> None:
+def test_a_topic_format_without_sequences_is_reported_with_the_setting() -> None:
     with simulated(1) as world:
         world.cluster.brokers[1].codes.append(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
         delivery = world.producer.send("t", b"value")

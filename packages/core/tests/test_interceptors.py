@@ -92,7 +92,7 @@ def settle(world: Simulated) -> list[bytes | None]:
 
 
 @pytest.mark.rule("producer.send.interceptors")
-def test_each_sees_what_the_one_before_has_made_before_anything_is_serialized() -> None:
+def test_interceptors_run_in_order_before_serialization() -> None:
     first, second = Onlooker("1"), Onlooker("2")
     with world_with(first, second) as world:
         world.producer.send("t", "value", b"key", headers=[("trace", b"x")], partition=0)
@@ -103,7 +103,7 @@ def test_each_sees_what_the_one_before_has_made_before_anything_is_serialized() 
 
 
 @pytest.mark.rule("producer.send.interceptors")
-def test_headers_that_can_be_read_once_are_seen_by_all_and_sent() -> None:
+def test_one_shot_header_iterators_are_seen_by_all_and_sent() -> None:
     first, second = Onlooker("1"), Onlooker("2")
     with world_with(first, second) as world:
         world.producer.send("t", "a", headers=iter([("trace", b"x")]), partition=0)
@@ -116,7 +116,7 @@ def test_headers_that_can_be_read_once_are_seen_by_all_and_sent() -> None:
 
 
 @pytest.mark.rule("producer.send.interceptors")
-def test_one_that_fails_is_told_of_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_interceptor_that_raises_is_logged_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
     first, last = Onlooker("1"), Onlooker("3")
     with world_with(first, Failing(), last) as world:
         world.producer.send("t", "value", partition=0)
@@ -129,7 +129,7 @@ def test_one_that_fails_is_told_of_and_skipped(caplog: pytest.LogCaptureFixture)
 
 
 @pytest.mark.parametrize("made", [None, ("key", "value"), ["key", "value", ()], ("key", "value", None)])
-def test_one_that_returns_anything_else_is_skipped(made: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_interceptor_with_a_wrong_result_is_skipped(made: Any, caplog: pytest.LogCaptureFixture) -> None:
     class Odd(Onlooker):
         def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
             return made
@@ -144,7 +144,7 @@ def test_one_that_returns_anything_else_is_skipped(made: Any, caplog: pytest.Log
 
 
 @pytest.mark.rule("producer.send.interceptors")
-def test_a_fault_of_every_record_is_one_line_in_a_while_with_a_count(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_for_every_record_is_a_throttled_log_line_with_a_count(caplog: pytest.LogCaptureFixture) -> None:
     with world_with(Failing()) as world:
         for _ in range(1_000):
             world.producer.send("t", "value", partition=0)
@@ -161,7 +161,7 @@ def test_a_fault_of_every_record_is_one_line_in_a_while_with_a_count(caplog: pyt
 
 
 @pytest.mark.rule("producer.send.interceptors.outcomes")
-def test_outcomes_come_in_order_before_the_callback_of_who_sent() -> None:
+def test_outcomes_come_in_order_before_the_callback_of_the_sender() -> None:
     order: list[str] = []
     first, second = Onlooker("1", order), Onlooker("2", order)
     with world_with(first, second) as world:
@@ -180,7 +180,7 @@ def test_outcomes_come_in_order_before_the_callback_of_who_sent() -> None:
 
 
 @pytest.mark.rule("producer.send.interceptors.outcomes")
-def test_a_record_that_is_given_up_is_told_with_its_partition_and_error() -> None:
+def test_an_expired_record_is_reported_with_its_partition_and_error() -> None:
     onlooker, called = Onlooker(), list[Any]()
     with world_with(onlooker) as world:
         world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -204,7 +204,7 @@ def test_a_record_that_is_given_up_is_told_with_its_partition_and_error() -> Non
         ({"value": "x", "topic": "no topic"}, InvalidRecordError),
     ],
 )
-def test_a_record_that_send_refuses_is_told_on_the_spot_and_raised(
+def test_a_record_that_send_refuses_is_reported_at_once_and_raised(
     record: dict[str, Any], refused: type[Exception]
 ) -> None:
     onlooker = Onlooker()
@@ -218,7 +218,7 @@ def test_a_record_that_send_refuses_is_told_on_the_spot_and_raised(
 
 
 @pytest.mark.rule("producer.send.interceptors.outcomes")
-def test_being_told_is_no_look_at_a_failure() -> None:
+def test_an_interceptor_that_gets_an_error_does_not_retrieve_it() -> None:
     with world_with(Onlooker()) as world:
         world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         world.producer.send("t", "value", partition=0)
@@ -226,7 +226,7 @@ def test_being_told_is_no_look_at_a_failure() -> None:
             world.producer.close()
 
 
-def test_a_callback_beside_interceptors_is_a_look() -> None:
+def test_a_callback_next_to_interceptors_retrieves_the_error() -> None:
     with world_with(Onlooker()) as world:
         world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         world.producer.send("t", "value", partition=0, on_delivery=lambda _delivery: None)
@@ -234,7 +234,7 @@ def test_a_callback_beside_interceptors_is_a_look() -> None:
         assert world.producer.close().failed == 1
 
 
-def test_every_record_is_told_once_also_when_its_batch_is_split() -> None:
+def test_every_record_is_reported_once_even_if_its_batch_is_split() -> None:
     onlooker = Onlooker()
     with world_with(onlooker) as world:
         world.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
@@ -245,7 +245,7 @@ def test_every_record_is_told_once_also_when_its_batch_is_split() -> None:
     assert [metadata.offset for metadata, _error in onlooker.told] == list(range(20))
 
 
-def test_what_is_pending_at_the_end_is_told_before_close() -> None:
+def test_pending_records_are_reported_before_close_returns() -> None:
     onlooker = Onlooker()
     with world_with(onlooker, linger_ms=60_000) as world:
         world.producer.send("t", "value", partition=0)
@@ -260,7 +260,7 @@ def test_what_is_pending_at_the_end_is_told_before_close() -> None:
 # Producers
 
 
-def test_without_interceptors_send_is_what_it_was() -> None:
+def test_without_interceptors_send_is_unchanged() -> None:
     with simulated(1) as world:
         assert "send" not in vars(world.producer)
         assert world.producer._engine.interception is None
@@ -280,7 +280,7 @@ def test_a_table_is_refused_before_a_row_is_queued() -> None:
     assert not onlooker.told
 
 
-def test_a_producer_s_own_send_goes_on_behind_the_interceptors() -> None:
+def test_an_overridden_send_runs_after_the_interceptors() -> None:
     class Doubling(MockProducer):
         def send(self, topic: str, value: Any = None, *arguments: Any, **options: Any) -> Any:
             return super().send(topic, value * 2, *arguments, **options)
@@ -291,7 +291,7 @@ def test_a_producer_s_own_send_goes_on_behind_the_interceptors() -> None:
     assert [record.value for record in producer.history] == [b"value!value!"]
 
 
-def test_a_mock_producer_has_them_too() -> None:
+def test_a_mock_producer_supports_interceptors() -> None:
     onlooker = Onlooker("!")
     producer = with_onlooker(MockProducer, onlooker)
     producer.auto_complete = False
@@ -319,7 +319,7 @@ def with_onlooker(kind: type[MockProducer], onlooker: Onlooker) -> Any:
         return kind()
 
 
-def test_a_producer_that_is_dropped_is_not_kept_by_its_own_send() -> None:
+def test_a_dropped_producer_is_not_kept_alive_by_its_send() -> None:
     onlooker = Onlooker()
     world = Simulated(1, plugins={"interceptors": {"onlooker": onlooker}, **TEXT})
     send, gone = world.producer.send, weakref.ref(world.producer)
@@ -336,7 +336,7 @@ def test_a_producer_that_is_dropped_is_not_kept_by_its_own_send() -> None:
         send("t", "value")
 
 
-def test_interceptors_of_two_producers_know_nothing_of_each_other() -> None:
+def test_interceptors_of_two_producers_are_independent() -> None:
     one, other = Onlooker("1"), Onlooker("2")
     with world_with(one) as first, world_with(other) as second:
         first.producer.send("t", "a", partition=0)
@@ -345,7 +345,7 @@ def test_interceptors_of_two_producers_know_nothing_of_each_other() -> None:
         assert settle(second) == [b"b2"]
 
 
-def test_many_threads_send_through_them() -> None:
+def test_many_threads_send_through_interceptors() -> None:
     onlooker = Onlooker("!")
     producer: Producer = with_onlooker(MockProducer, onlooker)
     threads = [threading.Thread(target=lambda: [producer.send("t", "v") for _ in range(200)]) for _ in range(6)]

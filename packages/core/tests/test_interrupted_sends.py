@@ -22,7 +22,7 @@ def ctrl_c() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def test_ctrl_c_while_keys_find_their_partitions_takes_effect_behind_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_while_partitions_are_chosen_takes_effect_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     with simulated(1, 1, 1, config={"linger.ms": 1_000}) as world:
         deliveries = [world.producer.send("t", b"v", b"%d" % number) for number in range(30)]
         carry = KeyPartitioner._carry_memory
@@ -42,7 +42,7 @@ def test_ctrl_c_while_keys_find_their_partitions_takes_effect_behind_them(monkey
         assert world.pool.free == world.pool.capacity
 
 
-def test_what_breaks_off_the_dealing_fails_its_records_and_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_while_partitions_are_chosen_fails_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
     def leave(*_arguments: Any) -> list[int]:
         raise SystemExit(3)
 
@@ -58,7 +58,7 @@ def test_what_breaks_off_the_dealing_fails_its_records_and_is_not_swallowed(monk
         assert world.pool.free == world.pool.capacity
 
 
-def test_ctrl_c_behind_a_new_batch_gives_its_memory_back_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_after_a_new_batch_returns_its_memory_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with simulated(1) as world:
         appender = world.accumulator.appender
 
@@ -75,7 +75,7 @@ def test_ctrl_c_behind_a_new_batch_gives_its_memory_back_once(monkeypatch: pytes
         assert world.pool.free == world.pool.capacity
 
 
-def test_a_record_that_needs_all_memory_never_has_more_given_out_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_needs_all_memory_never_overdraws_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     with simulated(1, config={"buffer.memory": 2_000, "max.block.ms": 0, "linger.ms": 0}) as world:
         delivery = world.producer.send("t", bytes(1_916), b"k1")
         world.accumulator.flush(timeout=0)

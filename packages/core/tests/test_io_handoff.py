@@ -80,7 +80,7 @@ def _resting(world: Simulated) -> Iterator[IoThread]:
 # A round does the same on every thread
 
 
-def test_who_waits_moves_the_record_and_has_its_outcome() -> None:
+def test_a_waiting_thread_sends_the_record_and_gets_its_outcome() -> None:
     with simulated(0) as world, _resting(world) as io_thread:
         delivery = world.producer.send("t", b"value")
 
@@ -89,7 +89,7 @@ def test_who_waits_moves_the_record_and_has_its_outcome() -> None:
     assert world.log() == [b"value"]
 
 
-def test_a_record_that_meets_a_new_leader_is_tried_again_by_who_waits() -> None:
+def test_a_waiting_thread_retries_a_record_at_a_new_leader() -> None:
     with simulated(0, 1) as world, _resting(world):
         world.cluster.topics["t"].leaders[0] = 1
         delivery = world.producer.send("t", b"value", partition=0)
@@ -98,7 +98,7 @@ def test_a_record_that_meets_a_new_leader_is_tried_again_by_who_waits() -> None:
     assert world.log() == [b"value"]
 
 
-def test_a_record_that_no_broker_takes_expires_while_its_thread_waits() -> None:
+def test_a_record_expires_while_its_thread_waits() -> None:
     with simulated(0) as world, _resting(world):
         world.cluster.topics["t"].leaders[0] = -1
         sent_at = world.clock()
@@ -109,7 +109,7 @@ def test_a_record_that_no_broker_takes_expires_while_its_thread_waits() -> None:
         assert world.clock() - sent_at == pytest.approx(DELIVERY_SECONDS, abs=1.0)
 
 
-def test_a_key_that_has_to_find_its_partition_is_dealt_by_who_waits() -> None:
+def test_a_waiting_thread_chooses_the_partition_of_a_key() -> None:
     with simulated(0, 0, 0) as world, _resting(world) as io_thread:
         delivery = world.producer.send("t", b"value", b"key")
 
@@ -120,7 +120,7 @@ def test_a_key_that_has_to_find_its_partition_is_dealt_by_who_waits() -> None:
 # Who is at the helm
 
 
-def test_who_sends_leaves_the_io_thread_alone_as_long_as_records_are_alone_and_awaited() -> None:
+def test_awaited_single_records_do_not_wake_the_io_thread() -> None:
     with simulated(0) as world, _resting(world):
         calls: list[bool] = []
         for _ in range(3):
@@ -131,7 +131,7 @@ def test_who_sends_leaves_the_io_thread_alone_as_long_as_records_are_alone_and_a
     assert calls == [False] * 3
 
 
-def test_another_record_before_the_first_was_asked_for_calls_the_io_thread() -> None:
+def test_a_second_record_before_the_first_wait_wakes_the_io_thread() -> None:
     with simulated(0, 0) as world, _resting(world) as io_thread:
         world.producer.send("t", b"one", partition=0)
         world.producer.send("t", b"two", partition=1)
@@ -139,7 +139,7 @@ def test_another_record_before_the_first_was_asked_for_calls_the_io_thread() -> 
         _until(lambda: not io_thread.resting)
 
 
-def test_a_flush_calls_the_io_thread() -> None:
+def test_a_flush_wakes_the_io_thread() -> None:
     with simulated(0) as world, _resting(world) as io_thread:
         world.producer.send("t", b"value")
         world.accumulator.seal_open_batches()
@@ -147,12 +147,12 @@ def test_a_flush_calls_the_io_thread() -> None:
         _until(lambda: not io_thread.resting)
 
 
-def test_only_who_leads_may_put_off_what_the_io_thread_is_to_do() -> None:
+def test_only_the_polling_thread_may_defer_work_to_the_io_thread() -> None:
     with simulated(0) as world, _resting(world):
         assert not world.thread._io_handoff.defer(lambda: None)
 
 
-def test_what_was_put_off_is_done_in_order_by_the_io_thread_as_it_comes_back() -> None:
+def test_deferred_work_is_done_in_order_when_the_io_thread_resumes() -> None:
     with simulated(0) as world:
         told: list[tuple[str, int]] = []
         with _resting(world) as io_thread:
@@ -167,7 +167,7 @@ def test_what_was_put_off_is_done_in_order_by_the_io_thread_as_it_comes_back() -
         assert world.accumulator.incomplete == 0
 
 
-def test_an_error_in_a_round_is_raised_where_the_io_thread_comes_back() -> None:
+def test_an_error_in_a_round_is_raised_when_the_io_thread_resumes() -> None:
     with simulated(0) as world:
         with _resting(world) as io_thread:
             run_once = world.sender.run_once
@@ -206,7 +206,7 @@ def test_a_second_thread_that_waits_runs_no_round_and_calls_the_io_thread() -> N
         _until(lambda: not io_thread.resting)
 
 
-def test_nobody_leads_when_the_io_thread_is_at_the_helm() -> None:
+def test_no_thread_polls_while_the_io_thread_does() -> None:
     with simulated(0) as world:
         batch = world.producer.send("t", b"value")._batch
 
@@ -217,7 +217,7 @@ def test_nobody_leads_when_the_io_thread_is_at_the_helm() -> None:
         assert isinstance(batch.outcome, Acknowledged)
 
 
-def test_a_thread_that_is_deep_in_calls_leaves_the_round_to_the_io_thread() -> None:
+def test_a_thread_with_a_deep_stack_leaves_the_round_to_the_io_thread() -> None:
     def deep(calls: int, call: Callable[[], object]) -> None:
         if calls:
             deep(calls - 1, call)
@@ -232,7 +232,7 @@ def test_a_thread_that_is_deep_in_calls_leaves_the_round_to_the_io_thread() -> N
         _until(lambda: not io_thread.resting)
 
 
-def test_the_io_thread_does_not_rest_while_a_request_is_under_way() -> None:
+def test_the_io_thread_does_not_yield_while_a_request_is_in_flight() -> None:
     with simulated(0) as world:
         own = _handoff(world)
         own._awaited_in_a_row = AWAITED_IN_A_ROW

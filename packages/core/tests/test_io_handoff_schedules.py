@@ -221,7 +221,7 @@ def test_a_thread_that_cannot_run_rounds_leaves_them_to_the_io_thread(monkeypatc
         assert model.schedule.now < HOUR, f"seed {seed}"
 
 
-def test_a_round_that_fails_on_any_thread_is_the_io_threads_and_costs_no_record() -> None:
+def test_a_round_that_fails_on_any_thread_costs_no_record() -> None:
     for seed in SEEDS:
         model = Model(seed)
 

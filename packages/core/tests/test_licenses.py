@@ -41,11 +41,11 @@ def require(tree: Path, *names: str) -> None:
     )
 
 
-def test_the_page_lists_what_is_installed_and_all_of_it_is_allowed() -> None:
+def test_the_page_lists_installed_packages_and_all_are_allowed() -> None:
     assert run(ROOT, "--check") == (0, "")
 
 
-def test_a_page_tells_packages_from_tests(tree: Path) -> None:
+def test_the_page_separates_dependencies_of_packages_and_of_tests(tree: Path) -> None:
     packages, tests = (tree / PAGE).read_text().split("## Imported by packages")[1].split("## Imported by tests only")
 
     assert "| pluggy | MIT |" in packages
@@ -59,7 +59,7 @@ def test_a_dependency_that_the_page_lacks_is_found(tree: Path) -> None:
     assert run(tree, "--check") == (1, "docs/licenses.md lacks attrs: run python tools/licenses.py\n")
 
 
-def test_a_license_that_is_fit_for_tests_only_is_refused_in_a_package(tree: Path) -> None:
+def test_a_license_for_tests_only_is_refused_in_a_package(tree: Path) -> None:
     require(tree, "hypothesis")
 
     code, printed = run(tree)
@@ -68,7 +68,7 @@ def test_a_license_that_is_fit_for_tests_only_is_refused_in_a_package(tree: Path
     assert "hypothesis: its license MPL-2.0 is not allowed here\n" in printed
 
 
-def test_crc32c_is_the_exception(tree: Path) -> None:
+def test_crc32c_is_the_only_exception(tree: Path) -> None:
     require(tree, "crc32c")
 
     assert run(tree) == (0, "")
@@ -84,7 +84,7 @@ def test_a_dependency_of_unknown_license_is_refused(tree: Path) -> None:
     assert "not-installed-anywhere: no license in its metadata" in printed
 
 
-def test_a_dependency_that_nothing_requires_any_more_is_found(tree: Path) -> None:
+def test_a_dependency_that_nothing_requires_is_found(tree: Path) -> None:
     require(tree, "attrs")
     run(tree)
     require(tree, "pluggy")

@@ -34,7 +34,7 @@ def test_a_dropped_producer_waits_for_no_lock(producer: Producer) -> None:
     assert engine.io_thread.join(HANG_GUARD)
 
 
-def test_a_producer_whose_thread_cannot_start_is_not_one_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_producer_whose_thread_cannot_start_is_not_closed_at_exit(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -47,7 +47,7 @@ def test_a_producer_whose_thread_cannot_start_is_not_one_to_end(monkeypatch: pyt
     assert lifecycle._open == before
 
 
-def test_one_that_cannot_be_closed_at_the_program_s_end_is_in_nobody_s_way(
+def test_a_producer_that_cannot_be_closed_at_exit_stops_no_other(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Producer(bootstrap_servers="127.0.0.1:1") as broken, Producer(bootstrap_servers="127.0.0.1:1") as other:
@@ -63,7 +63,7 @@ def test_one_that_cannot_be_closed_at_the_program_s_end_is_in_nobody_s_way(
 
 
 @pytest.mark.parametrize("timeout", [-5.0, float("inf")])
-def test_a_time_out_may_be_any_number(timeout: float) -> None:
+def test_a_timeout_may_be_any_number(timeout: float) -> None:
     producer = Producer(bootstrap_servers="127.0.0.1:1", max_block_ms=0)
 
     assert producer.flush(timeout).pending == 0

@@ -85,11 +85,11 @@ def on_the_page() -> list[Line]:
     return found
 
 
-def test_every_line_of_the_log_is_on_its_page() -> None:
+def test_every_log_line_is_on_the_logging_page() -> None:
     assert in_the_source() == sorted(on_the_page())
 
 
-def test_every_log_line_has_a_format_string_that_can_be_looked_up() -> None:
+def test_every_log_line_has_a_literal_format_string() -> None:
     """No level or format is known only when it is logged."""
     for module, tree in sources():
         for method, line in calls(tree):

@@ -44,7 +44,7 @@ def helpers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("ottla-login-")]
 
 
-def test_records_are_delivered_by_who_has_logged_in() -> None:
+def test_records_are_delivered_after_a_login() -> None:
     broker = SocketBroker.secured(SimulatedLogin(users=ANN))
     with broker.serving() as servers, Producer(settings(servers)) as producer:
         deliveries = [producer.send("t", b"%d" % number) for number in range(100)]
@@ -55,7 +55,7 @@ def test_records_are_delivered_by_who_has_logged_in() -> None:
 
 
 @pytest.mark.rule("security.sasl.blocking")
-def test_a_mechanism_that_blocks_ends_the_wait_of_the_io_thread_when_it_is_done(mechanisms: list[Mechanism]) -> None:
+def test_a_blocking_mechanism_wakes_the_io_thread_when_it_is_done(mechanisms: list[Mechanism]) -> None:
     computed_by: list[threading.Thread] = []
 
     def first() -> bytes:
@@ -78,7 +78,7 @@ def test_a_mechanism_that_blocks_ends_the_wait_of_the_io_thread_when_it_is_done(
 
 
 @pytest.mark.rule("security.refusal.first", "security.sasl.secret")
-def test_a_wrong_password_is_raised_by_send_as_what_it_is() -> None:
+def test_a_wrong_password_is_raised_by_send_as_authentication_error() -> None:
     broker = SocketBroker.secured(SimulatedLogin(users=ANN))
     with (
         broker.serving() as servers,
@@ -90,7 +90,7 @@ def test_a_wrong_password_is_raised_by_send_as_what_it_is() -> None:
     assert "wrong as can be" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_a_mechanism_that_the_broker_lacks_is_raised_with_what_it_offers() -> None:
+def test_an_unsupported_mechanism_is_raised_with_those_of_the_broker() -> None:
     broker = SocketBroker.secured(SimulatedLogin(users=ANN, mechanisms=["PLAIN", "GSSAPI"]))
     with (
         broker.serving() as servers,
@@ -100,7 +100,7 @@ def test_a_mechanism_that_the_broker_lacks_is_raised_with_what_it_offers() -> No
         producer.send("t", b"one")
 
 
-def test_several_who_wait_are_all_told() -> None:
+def test_several_waiting_threads_all_get_the_error() -> None:
     broker = SocketBroker.secured(SimulatedLogin(users=ANN))
     told: list[OttlaError] = []
 
@@ -121,7 +121,7 @@ def test_several_who_wait_are_all_told() -> None:
 
 
 @pytest.mark.rule("security.session.lossless")
-def test_sessions_end_and_begin_again_under_load_on_the_same_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_are_renewed_under_load_on_the_same_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "SHORT_SESSION", 1.0)  # so that two seconds are a long one
     broker = SocketBroker.secured(SimulatedLogin(users=ANN, lifetime=2.0))
     values = [b"%d" % number for number in range(20_000)]
@@ -142,7 +142,7 @@ def test_sessions_end_and_begin_again_under_load_on_the_same_connections(monkeyp
 
 
 @pytest.mark.rule("security.session.short")
-def test_a_broker_whose_sessions_last_a_millisecond_is_asked_seldom() -> None:
+def test_sessions_of_a_millisecond_cause_few_logins() -> None:
     broker = SocketBroker.secured(SimulatedLogin(users=ANN, lifetime=0.001))
     login = broker.broker.login
     assert login is not None
@@ -166,7 +166,7 @@ def test_a_broker_whose_sessions_last_a_millisecond_is_asked_seldom() -> None:
 
 
 @pytest.mark.rule("security.sasl.secret")
-def test_no_log_line_and_no_repr_holds_the_password(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_log_line_and_no_repr_shows_the_password(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     broker = SocketBroker.secured(SimulatedLogin(users=ANN, lifetime=0.2))
     with broker.serving() as servers, Producer(settings(servers)) as producer:
@@ -187,7 +187,7 @@ def test_no_log_line_and_no_repr_holds_the_password(caplog: pytest.LogCaptureFix
 @pytest.mark.parametrize(
     "others", [{"linger.ms": -1}, {"no.such.key": 1}, {"metrics.recording.level": 3}, {"x.plain.passwort": SECRET}]
 )
-def test_no_refused_or_unused_key_shows_a_secret_one(
+def test_no_error_about_a_refused_or_unused_key_shows_a_secret_value(
     others: dict[str, object], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -200,7 +200,7 @@ def test_no_refused_or_unused_key_shows_a_secret_one(
     assert SECRET not in told + caplog.text
 
 
-def test_a_hook_that_fails_with_the_password_in_its_words_is_told_without_it(
+def test_an_error_that_contains_the_password_is_reported_without_it(
     mechanisms: list[Mechanism], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @hookimpl

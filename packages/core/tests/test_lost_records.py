@@ -49,7 +49,7 @@ def settle(world: Simulated) -> None:
 
 @pytest.mark.rule("producer.log.lost")
 @pytest.mark.parametrize("record", [{"partition": 1}, {}, {"key": b"k"}], ids=["partition", "sticky", "key"])
-def test_a_record_that_nobody_waits_for_is_logged_as_lost_at_once(
+def test_a_failed_record_without_a_reader_is_logged_as_lost_at_once(
     world: Simulated, record: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     refuse(world)
@@ -63,7 +63,7 @@ def test_a_record_that_nobody_waits_for_is_logged_as_lost_at_once(
 
 
 @pytest.mark.rule("producer.log.lost")
-def test_a_record_that_expires_unnoticed_is_logged_as_lost(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_record_that_expires_unread_is_logged_as_lost(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
     world.cluster.brokers[1].up = False
     world.network.cut(1)
     world.producer.send("t", b"a")
@@ -75,7 +75,7 @@ def test_a_record_that_expires_unnoticed_is_logged_as_lost(world: Simulated, cap
 
 
 @pytest.mark.rule("producer.log.lost")
-def test_a_delivery_that_is_dropped_unread_is_logged_then(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_dropped_delivery_with_an_unread_error_is_logged(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
     refuse(world)
     delivery = world.producer.send("t", b"a")
     settle(world)
@@ -114,9 +114,7 @@ def test_a_record_with_a_callback_is_not_lost(world: Simulated, caplog: pytest.L
 
 
 @pytest.mark.rule("producer.log.lost")
-def test_of_a_batch_only_the_records_that_were_not_read_are_lost(
-    world: Simulated, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_only_the_unread_records_of_a_batch_are_lost(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
     refuse(world)
     deliveries = [world.producer.send("t", b"a", partition=0) for _ in range(5)]
     settle(world)
@@ -132,7 +130,7 @@ def test_of_a_batch_only_the_records_that_were_not_read_are_lost(
 
 
 @pytest.mark.rule("producer.log.lost")
-def test_what_flush_reports_is_not_logged_as_lost(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_reported_by_flush_are_not_logged_as_lost(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
     refuse(world)
     world.producer.send("t", b"a")
     with world.producer._accumulator.lost.reporting():  # a flush waits on another thread
@@ -145,7 +143,7 @@ def test_what_flush_reports_is_not_logged_as_lost(world: Simulated, caplog: pyte
 
 
 @pytest.mark.rule("producer.log.lost")
-def test_what_close_reports_is_not_logged_as_lost(caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_reported_by_close_are_not_logged_as_lost(caplog: pytest.LogCaptureFixture) -> None:
     world = Simulated(1)
     refuse(world)
     world.producer.send("t", b"a")
@@ -157,9 +155,7 @@ def test_what_close_reports_is_not_logged_as_lost(caplog: pytest.LogCaptureFixtu
 
 
 @pytest.mark.rule("producer.log.lost")
-def test_a_delivery_that_outlives_its_report_is_dropped_in_silence(
-    world: Simulated, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_delivery_dropped_after_its_report_is_not_logged(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
     refuse(world)
     delivery = world.producer.send("t", b"a")
     settle(world)
@@ -189,7 +185,7 @@ def test_the_rows_of_a_table_whose_result_is_dropped_are_lost(
 
 
 @pytest.mark.rule("producer.log.lost")
-def test_thousands_of_lost_records_make_a_handful_of_lines(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
+def test_thousands_of_lost_records_cause_a_handful_of_lines(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2_000):
         refuse(world)
         world.producer.send("t", b"a", partition=0)
@@ -281,7 +277,7 @@ def drop(records: LostRecords, topic: str) -> None:
 
 
 @pytest.mark.rule("producer.log.lost")
-def test_losses_after_a_long_calm_are_logged_as_soon_as_the_first_ones_were() -> None:
+def test_losses_after_a_calm_period_are_logged_as_early_as_the_first() -> None:
     records = LostRecords(wake=lambda: None)
     now = 0.0
 
@@ -305,7 +301,7 @@ def test_losses_after_a_long_calm_are_logged_as_soon_as_the_first_ones_were() ->
 
 
 @pytest.mark.unmeasured
-def test_what_a_finalizer_drops_at_any_step_of_a_write_is_logged_in_the_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_loss_found_during_a_write_is_logged_in_the_end(caplog: pytest.LogCaptureFixture) -> None:
     for step in range(1, 1_000):
         caplog.clear()
         records = LostRecords(wake=lambda: None)

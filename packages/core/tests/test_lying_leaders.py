@@ -55,7 +55,7 @@ def endpoint(node: int) -> NodeEndpoint:
 
 
 @pytest.mark.rule("metadata.hint.two")
-def test_brokers_that_name_each_other_for_ever_are_asked_after_the_backoff() -> None:
+def test_brokers_that_name_each_other_forever_are_retried_after_backoff() -> None:
     cluster = lying_cluster(map(endpoint, itertools.cycle([2, 1])), 1, 2)
     machine = Machine(cluster, delivery_timeout=10.0)
     delivery = machine.send(b"a")
@@ -67,7 +67,7 @@ def test_brokers_that_name_each_other_for_ever_are_asked_after_the_backoff() -> 
 
 
 @pytest.mark.rule("metadata.hint.two")
-def test_a_record_gets_through_once_brokers_tell_the_truth_again() -> None:
+def test_a_record_is_sent_once_brokers_name_the_right_leader() -> None:
     cluster = lying_cluster(map(endpoint, [2, 1, 2, 1, 2, 1]), 1, 2)
     machine = Machine(cluster)
     delivery = machine.send(b"a")
@@ -80,7 +80,7 @@ def test_a_record_gets_through_once_brokers_tell_the_truth_again() -> None:
 
 
 @pytest.mark.rule("sender.answer.hint")
-def test_two_moves_in_a_row_are_followed_at_once() -> None:
+def test_two_leader_changes_in_a_row_are_followed_at_once() -> None:
     cluster = lying_cluster(map(endpoint, [2, 3]), 1, 2, 3)
     machine = Machine(cluster)
     cluster.topics["t"].leaders[0] = 1
@@ -91,7 +91,7 @@ def test_two_moves_in_a_row_are_followed_at_once() -> None:
 
 
 @pytest.mark.rule("metadata.hint.unlisted")
-def test_brokers_that_answers_make_up_cost_one_connection_each_second() -> None:
+def test_brokers_invented_in_responses_cost_one_connection_per_second() -> None:
     """Sockets: 130 connections in three seconds before, none of which was closed."""
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1)
@@ -110,7 +110,7 @@ def test_brokers_that_answers_make_up_cost_one_connection_each_second() -> None:
 
 
 @pytest.mark.rule("selector.receive.bounded")
-def test_an_answer_above_receive_message_max_bytes_fails_with_the_key() -> None:
+def test_a_response_above_receive_message_max_bytes_names_the_setting() -> None:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", *[1] * 200)
     with SocketBroker(cluster.brokers[1]).serving() as servers:

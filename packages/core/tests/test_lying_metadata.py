@@ -78,7 +78,7 @@ def told(caplog: pytest.LogCaptureFixture, *words: str) -> list[str]:
 
 
 @pytest.mark.rule("network.metadata.ids")
-def test_brokers_with_negative_ids_are_left_out_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_brokers_with_negative_ids_are_ignored_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="ottla")
     cluster, machine = lying_machine(lambda: [listed(-1, "seed\n"), listed(-(2**31))])
     delivery = machine.send(b"a")
@@ -98,7 +98,7 @@ def test_brokers_with_negative_ids_are_left_out_with_one_warning(caplog: pytest.
 
 
 @pytest.mark.rule("network.metadata.ids")
-def test_of_two_brokers_with_one_id_the_first_one_counts(caplog: pytest.LogCaptureFixture) -> None:
+def test_of_two_brokers_with_the_same_id_the_first_is_used(caplog: pytest.LogCaptureFixture) -> None:
     _cluster, machine = lying_machine(lambda: [listed(1), listed(1, "third")])
     delivery = machine.send(b"a")
     machine.settle()
@@ -110,7 +110,7 @@ def test_of_two_brokers_with_one_id_the_first_one_counts(caplog: pytest.LogCaptu
 
 
 @pytest.mark.rule("network.metadata.ids")
-def test_a_broker_that_is_listed_twice_alike_is_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broker_that_is_listed_twice_alike_is_used_once(caplog: pytest.LogCaptureFixture) -> None:
     _cluster, machine = lying_machine(lambda: [listed(1, "broker-1")])
     machine.send(b"a")
     machine.settle()
@@ -119,7 +119,7 @@ def test_a_broker_that_is_listed_twice_alike_is_one(caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.rule("network.metadata.empty")
-def test_an_answer_with_negative_ids_only_is_backed_off_from(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_response_with_only_negative_ids_is_retried_after_the_backoff(caplog: pytest.LogCaptureFixture) -> None:
     cluster, machine = lying_machine(lambda: [listed(-1), listed(-2)], only_lies=True)
 
     machine.run(20.0)
@@ -132,7 +132,7 @@ def test_an_answer_with_negative_ids_only_is_backed_off_from(caplog: pytest.LogC
 
 @pytest.mark.rule("metadata.again.paced")
 @pytest.mark.parametrize("numbers", [itertools.repeat(1), itertools.count(1)], ids=["one", "ever_others"])
-def test_brokers_without_an_address_cost_one_connection_each_second(
+def test_brokers_without_an_address_cost_one_connection_per_second(
     numbers: itertools.count[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     _cluster, machine = lying_machine(lambda: [listed(next(numbers), "")], only_lies=True)
@@ -158,7 +158,7 @@ def test_a_broker_that_gets_an_address_again_is_used_within_seconds() -> None:
 
 
 @pytest.mark.rule("network.metadata.ids")
-def test_the_words_for_brokers_that_are_left_out_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warnings_about_ignored_brokers_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 20,000 hosts of 5,000 control characters they took eight seconds, on the I/O thread."""
     quoted = Mock(side_effect=str)
     monkeypatch.setattr(metadata_messages, "printable", quoted)
@@ -171,7 +171,7 @@ def test_the_words_for_brokers_that_are_left_out_are_few(monkeypatch: pytest.Mon
 
 
 @pytest.mark.rule("network.metadata.ids")
-def test_brokers_that_are_made_up_slow_no_round_down() -> None:
+def test_invented_brokers_slow_down_no_round() -> None:
     """After 2,000 of them a record took 22 times as long: each round checked a connection to every one."""
     _cluster, machine = lying_machine(lambda: [listed(number) for number in range(2, 500)])
     machine.send(b"a")
@@ -184,7 +184,7 @@ def test_brokers_that_are_made_up_slow_no_round_down() -> None:
 
 
 @pytest.mark.rule("metadata.log")
-def test_brokers_that_are_made_up_by_the_hundred_are_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_hundreds_of_invented_brokers_are_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="ottla")
     numbers = itertools.count(2)
     _cluster, machine = lying_machine(lambda: [listed(next(numbers)) for _ in range(100)])
@@ -208,7 +208,7 @@ def logins_in_a_minute(cluster: SimulatedCluster) -> tuple[int, int]:
 
 @pytest.mark.rule("metadata.backoff.moves")
 @pytest.mark.parametrize("where", ["other_ids", "other_ports"])
-def test_brokers_that_move_in_each_answer_do_not_set_the_pace_of_logins(where: str) -> None:
+def test_brokers_that_move_in_each_response_do_not_set_the_login_rate(where: str) -> None:
     """It was ten logins in a second."""
     numbers = itertools.count(1)
 
@@ -240,7 +240,7 @@ class RestlessCluster(SimulatedCluster):
 
 
 @pytest.mark.rule("metadata.again.asked")
-def test_a_broker_that_always_asks_to_begin_again_does_not_set_the_pace_of_logins(
+def test_endless_rebootstrap_responses_do_not_set_the_login_rate(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It was ten logins in a second, and five warnings."""
@@ -253,7 +253,7 @@ def test_a_broker_that_always_asks_to_begin_again_does_not_set_the_pace_of_login
 
 
 @pytest.mark.rule("metadata.again.asked")
-def test_a_broker_that_asks_to_begin_again_after_a_rest_is_warned_of_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_rebootstrap_response_after_a_pause_is_logged_again(caplog: pytest.LogCaptureFixture) -> None:
     cluster = RestlessCluster()
     cluster.brokers[1] = SimulatedBroker(cluster=cluster, id=1)
     cluster.create("t", -1)
@@ -267,7 +267,7 @@ def test_a_broker_that_asks_to_begin_again_after_a_rest_is_warned_of_again(caplo
 
 
 @pytest.mark.rule("network.metadata.ids")
-def test_of_two_leaders_with_one_id_the_first_one_counts() -> None:
+def test_of_two_leaders_with_the_same_id_the_first_is_used() -> None:
     hint = LeaderIdAndEpoch(leader_id=2, leader_epoch=7)
     refusal = PartitionProduceResponse(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=hint)
     answer = ProduceResponse(
@@ -300,7 +300,7 @@ def test_a_leader_with_a_negative_id_is_no_leader() -> None:
 
 
 @pytest.mark.rule("sender.coordinator.negative")
-def test_a_coordinator_with_a_negative_id_is_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_coordinator_with_a_negative_id_is_requested_again(caplog: pytest.LogCaptureFixture) -> None:
     world = Simulated(1, config={"transactional.id": "tx"})
     world.cluster.coordinator = -1
     world.network.later(5.0, lambda: setattr(world.cluster, "coordinator", 1))
@@ -313,7 +313,7 @@ def test_a_coordinator_with_a_negative_id_is_asked_for_again(caplog: pytest.LogC
 
 
 @pytest.mark.rule("sender.coordinator.negative")
-def test_who_asks_without_a_producer_is_told_of_such_a_coordinator() -> None:
+def test_the_admin_client_reports_a_coordinator_with_a_negative_id() -> None:
     cluster = SimulatedCluster.of(1)
     cluster.coordinator = -1
     leftover = Leftover(transactional_id="tx", producer_id=1, epoch=0, started_ms=0, timeout_ms=1, partitions=())

@@ -53,7 +53,7 @@ def in_another_thread(work: Callable[[], object], *, until: Callable[[], bool]) 
 
 
 @pytest.mark.rule("accumulator.many.share")
-def test_each_partition_has_an_open_batch_before_memory_runs_out() -> None:
+def test_each_partition_has_an_open_batch_before_memory_is_exhausted() -> None:
     queues = known(Queues(buffer_memory=1_000_000, batch_size=16_384))
 
     for _ in range(2):
@@ -65,7 +65,7 @@ def test_each_partition_has_an_open_batch_before_memory_runs_out() -> None:
 
 
 @pytest.mark.rule("accumulator.many.share")
-def test_with_few_partitions_a_batch_has_its_size_at_once() -> None:
+def test_with_few_partitions_a_batch_reserves_its_size_at_once() -> None:
     queues = Queues(buffer_memory=1_000_000, batch_size=16_384)
 
     queues.append(partition=3)
@@ -74,7 +74,7 @@ def test_with_few_partitions_a_batch_has_its_size_at_once() -> None:
 
 
 @pytest.mark.rule("accumulator.many.share")
-def test_partitions_of_all_topics_share() -> None:
+def test_partitions_of_all_topics_share_the_memory() -> None:
     queues = Queues(buffer_memory=1_000_000, batch_size=16_384)
     for topic in range(10):
         queues.append(topic=f"t{topic}", partition=99)
@@ -86,7 +86,7 @@ def test_partitions_of_all_topics_share() -> None:
 
 
 @pytest.mark.rule("accumulator.many.share")
-def test_a_batch_that_began_small_grows_to_its_size() -> None:
+def test_a_small_batch_grows_to_its_size() -> None:
     queues = Queues(buffer_memory=10_000_000, batch_size=16_384, growing=False)
     queues.append(partition=MANY - 1)
 
@@ -100,7 +100,7 @@ def test_a_batch_that_began_small_grows_to_its_size() -> None:
 
 
 @pytest.mark.rule("accumulator.many.short")
-def test_when_memory_is_short_a_batch_takes_what_there_is() -> None:
+def test_when_memory_is_short_a_batch_reserves_the_free_memory() -> None:
     queues = Queues(buffer_memory=20_000, batch_size=16_384)
     queues.append(bytes(7_900), partition=1)
     queues.append(bytes(5_000), partition=0)
@@ -112,7 +112,7 @@ def test_when_memory_is_short_a_batch_takes_what_there_is() -> None:
 
 
 @pytest.mark.rule("accumulator.many.short")
-def test_the_last_memory_is_not_given_out_record_by_record() -> None:
+def test_the_last_memory_is_not_reserved_record_by_record() -> None:
     queues = Queues(buffer_memory=60_000, batch_size=16_384)
     queues.append(bytes(30_000), partition=1)
     batch = queues.append(bytes(16_200), partition=0)._batch
@@ -128,7 +128,7 @@ def test_the_last_memory_is_not_given_out_record_by_record() -> None:
 
 
 @pytest.mark.rule("accumulator.many.short")
-def test_a_batch_that_holds_enough_for_its_record_takes_it_though_no_memory_is_left() -> None:
+def test_a_batch_with_space_takes_a_record_without_free_memory() -> None:
     queues = Queues(buffer_memory=40_000, batch_size=16_384)
     batch = queues.append(bytes(16_200), partition=0)._batch
     queues.append(bytes(14_500), partition=1)
@@ -143,7 +143,7 @@ def test_a_batch_that_holds_enough_for_its_record_takes_it_though_no_memory_is_l
 
 
 @pytest.mark.rule("accumulator.many.short")
-def test_while_one_waits_for_memory_the_batch_takes_what_it_has_room_for() -> None:
+def test_a_batch_takes_small_records_while_a_large_one_waits() -> None:
     queues = Queues(buffer_memory=20_000, batch_size=16_384, max_block=HANG_GUARD)
     first = queues.append(bytes(12_500), partition=1)
     batch = queues.append(bytes(1_000), partition=0)._batch
@@ -160,7 +160,7 @@ def test_while_one_waits_for_memory_the_batch_takes_what_it_has_room_for() -> No
 
 
 @pytest.mark.rule("accumulator.many.short")
-def test_a_batch_whose_record_is_refused_for_want_of_memory_leaves_at_once() -> None:
+def test_a_batch_whose_record_is_refused_without_memory_is_sent_at_once() -> None:
     queues = Queues(buffer_memory=20_000, batch_size=16_384, linger=600.0)
     queues.append(bytes(8_000), partition=0)
     queues.append(bytes(9_000), partition=1)
@@ -173,7 +173,7 @@ def test_a_batch_whose_record_is_refused_for_want_of_memory_leaves_at_once() -> 
 
 
 @pytest.mark.rule("accumulator.many.short")
-def test_whoever_waited_for_memory_brings_it_to_the_open_batch() -> None:
+def test_memory_of_a_blocked_append_is_added_to_the_open_batch() -> None:
     queues = Queues(buffer_memory=20_000, batch_size=16_384, max_block=HANG_GUARD)
     first = queues.append(bytes(9_000), partition=1)
     queues.append(bytes(8_000), partition=0)
@@ -190,7 +190,7 @@ def test_whoever_waited_for_memory_brings_it_to_the_open_batch() -> None:
 
 
 @pytest.mark.rule("accumulator.many.short", "accumulator.balance")
-def test_a_record_that_waited_and_cannot_be_held_leaves_its_memory_counted_once() -> None:
+def test_memory_of_a_refused_blocked_append_is_counted_once() -> None:
     queues = Queues(buffer_memory=20_000, batch_size=16_384, max_block=HANG_GUARD)
     first = queues.append(bytes(9_000), partition=1)
     second = queues.append(bytes(8_000), partition=0)
@@ -212,7 +212,7 @@ def test_a_record_that_waited_and_cannot_be_held_leaves_its_memory_counted_once(
 
 
 @pytest.mark.rule("accumulator.many.short", "pool.bound")
-def test_a_batch_that_got_less_than_it_asked_for_uses_no_more_than_it_holds() -> None:
+def test_a_batch_that_reserved_less_than_it_asked_uses_no_more() -> None:
     queues = Queues(buffer_memory=20_000, batch_size=16_384)
     queues.append(bytes(12_500), partition=1)
     batch = queues.append(bytes(4_000), partition=0)._batch
@@ -225,7 +225,7 @@ def test_a_batch_that_got_less_than_it_asked_for_uses_no_more_than_it_holds() ->
 
 
 @pytest.mark.rule("accumulator.many.short", "accumulator.balance")
-def test_memory_that_others_use_up_first_is_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_other_records_take_first_is_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     queues = Queues(buffer_memory=20_000, batch_size=16_384, max_block=HANG_GUARD)
     first = queues.append(bytes(12_500), partition=1)
     batch = queues.append(bytes(1_000), partition=0)._batch
@@ -264,7 +264,7 @@ def test_memory_that_others_use_up_first_is_waited_for_again(monkeypatch: pytest
 
 
 @pytest.mark.rule("accumulator.many.growing")
-def test_a_request_takes_few_of_the_batches_that_would_still_grow() -> None:
+def test_a_request_takes_few_of_the_batches_that_can_grow() -> None:
     queues = known(Queues())
     for partition in range(MANY):
         queues.append(partition=partition)
@@ -279,7 +279,7 @@ def test_a_request_takes_few_of_the_batches_that_would_still_grow() -> None:
 
 
 @pytest.mark.rule("accumulator.many.growing", "accumulator.drain.turns")
-def test_all_of_them_have_their_turn() -> None:
+def test_all_growing_batches_are_drained_in_turn() -> None:
     queues = known(Queues())
     for partition in range(MANY):
         queues.append(partition=partition)
@@ -291,7 +291,7 @@ def test_all_of_them_have_their_turn() -> None:
 
 
 @pytest.mark.rule("accumulator.many.growing")
-def test_what_cannot_grow_is_not_kept_back() -> None:
+def test_batches_that_cannot_grow_are_not_held_back() -> None:
     queues = known(Queues())
     for partition in range(MANY):
         queues.append(partition=partition)
@@ -326,7 +326,7 @@ def machine(**options: Any) -> Machine:
 
 
 @pytest.mark.rule("accumulator.many.looks", "accumulator.ready.linger")
-def test_what_was_not_looked_at_leaves_when_it_has_lingered_though_nothing_is_answered() -> None:
+def test_skipped_batches_are_sent_after_linger_without_any_response() -> None:
     made = machine(linger=0.1)
     made.send(b"warm")
     made.settle()
@@ -346,7 +346,7 @@ def test_what_was_not_looked_at_leaves_when_it_has_lingered_though_nothing_is_an
 
 
 @pytest.mark.rule("accumulator.many.looks")
-def test_while_no_broker_can_take_more_nobody_looks_again_and_again() -> None:
+def test_no_round_is_run_while_no_broker_can_take_a_request() -> None:
     made = machine(max_in_flight=2)
     made.network.holding = True
     for _ in range(3):
@@ -365,7 +365,7 @@ def test_while_no_broker_can_take_more_nobody_looks_again_and_again() -> None:
 
 
 @pytest.mark.rule("accumulator.many.looks", "accumulator.expire.queue")
-def test_a_backlog_that_never_ends_is_no_reason_to_look_for_what_has_expired_all_the_time() -> None:
+def test_a_permanent_backlog_does_not_cause_constant_expiry_checks() -> None:
     made = machine(delivery_timeout=2.0, linger=0.005, max_in_flight=1, max_request_size=10_000)
     sent = idle = 0
     end = made.clock() + 4.0
@@ -385,7 +385,7 @@ def test_a_backlog_that_never_ends_is_no_reason_to_look_for_what_has_expired_all
 
 
 @pytest.mark.rule("accumulator.many.looks")
-def test_a_broker_without_anything_has_all_queues_looked_at() -> None:
+def test_for_a_broker_without_requests_all_queues_are_checked() -> None:
     queues = known(Queues(linger=0.0))
     cluster = cluster_of(*[1] * 500, 2)
     for partition in range(501):
@@ -395,7 +395,7 @@ def test_a_broker_without_anything_has_all_queues_looked_at() -> None:
 
 
 @pytest.mark.rule("accumulator.many.looks", "accumulator.expire.queue")
-def test_a_batch_that_comes_back_expires_in_its_own_time() -> None:
+def test_a_requeued_batch_expires_at_its_own_time() -> None:
     """The queues are not searched for expired batches before the oldest one can have expired."""
     queues = Queues(delivery_timeout=120.0)
     old = queues.append(partition=0)
@@ -414,7 +414,7 @@ def test_a_batch_that_comes_back_expires_in_its_own_time() -> None:
 
 
 @pytest.mark.rule("accumulator.many.looks", "accumulator.expire.queue")
-def test_a_batch_that_was_not_looked_at_expires_in_its_time() -> None:
+def test_a_skipped_batch_expires_on_time() -> None:
     queues = Queues(linger=0.0, delivery_timeout=120.0)
     queues.append(partition=0)
     drain(queues)
@@ -435,7 +435,7 @@ def test_a_batch_that_was_not_looked_at_expires_in_its_time() -> None:
 
 
 @pytest.mark.rule("accumulator.many.looks", "accumulator.drain.transaction")
-def test_all_partitions_that_are_to_join_a_transaction_are_asked_for_at_once() -> None:
+def test_all_partitions_are_added_to_a_transaction_in_one_request() -> None:
     sequences = Sequences(transactional=True)
     sequences.owner = ProducerId(id=1, epoch=0)
     sequences.members.add(("t", 0))

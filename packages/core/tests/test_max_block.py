@@ -69,7 +69,7 @@ def send_sealed(world: Simulated) -> object:
 @pytest.mark.rule("pool.timeout")
 @pytest.mark.parametrize("call", [send, send_with_key, send_to_new_partition, send_table, send_sealed])
 @pytest.mark.parametrize("encoder", ["python", "native"])
-def test_time_waited_for_metadata_is_not_waited_again_for_memory(
+def test_time_spent_on_metadata_is_not_available_for_memory(
     monkeypatch: pytest.MonkeyPatch, call: Callable[[Simulated], object], encoder: str
 ) -> None:
     if encoder == "native":

@@ -52,7 +52,7 @@ def led_by(*leaders: int, epoch: int = 0, name: str = "t", topic_id: bytes = b"\
 
 
 @pytest.mark.rule("metadata.bootstrap")
-def test_before_anything_is_known_the_bootstrap_servers_are_the_brokers() -> None:
+def test_before_the_first_response_the_bootstrap_servers_are_the_brokers() -> None:
     world = World()
 
     assert [str(broker) for broker in world.metadata.cluster.brokers.values()] == ["bootstrap server at seed:9092"]
@@ -60,7 +60,7 @@ def test_before_anything_is_known_the_bootstrap_servers_are_the_brokers() -> Non
 
 
 @pytest.mark.rule("metadata.age")
-def test_after_an_answer_it_is_due_again_when_its_age_is_reached() -> None:
+def test_after_a_response_metadata_is_due_at_its_maximum_age() -> None:
     world = World(max_age=300.0)
     world.metadata.use("t", world.clock())
 
@@ -80,7 +80,7 @@ def test_a_request_for_an_update_is_due_after_the_backoff() -> None:
 
 
 @pytest.mark.rule("metadata.new")
-def test_a_new_topic_is_asked_for_at_once() -> None:
+def test_a_new_topic_is_requested_at_once() -> None:
     world = World()
     world.answer()
 
@@ -91,7 +91,7 @@ def test_a_new_topic_is_asked_for_at_once() -> None:
 
 
 @pytest.mark.rule("metadata.wanted")
-def test_what_becomes_wanted_while_a_request_is_under_way_needs_another() -> None:
+def test_a_topic_added_during_a_request_needs_another_request() -> None:
     world = World()
     world.metadata.begin(world.clock())
     world.metadata.use("late", world.clock())
@@ -113,7 +113,7 @@ def test_failures_in_a_row_back_off_further_and_further() -> None:
 
 
 @pytest.mark.rule("metadata.leaderless")
-def test_a_partition_without_a_leader_is_asked_for_again() -> None:
+def test_metadata_is_requested_for_a_partition_without_a_leader() -> None:
     world = World()
     world.metadata.use("t", world.clock())
 
@@ -125,7 +125,7 @@ def test_a_partition_without_a_leader_is_asked_for_again() -> None:
 
 
 @pytest.mark.rule("metadata.leaderless")
-def test_a_leader_whose_broker_is_not_known_counts_as_none() -> None:
+def test_an_unknown_broker_does_not_count_as_leader() -> None:
     world = World()
     world.metadata.use("t", world.clock())
 
@@ -143,7 +143,7 @@ def test_an_older_leader_epoch_never_replaces_a_newer_one() -> None:
 
 
 @pytest.mark.rule("metadata.id")
-def test_a_topic_made_anew_starts_from_its_own_epochs() -> None:
+def test_a_recreated_topic_starts_with_its_own_epochs() -> None:
     world = World()
     world.metadata.use("t", world.clock())
     world.answer(led_by(2, epoch=5))
@@ -154,7 +154,7 @@ def test_a_topic_made_anew_starts_from_its_own_epochs() -> None:
 
 
 @pytest.mark.rule("metadata.idle")
-def test_topics_that_nobody_uses_are_dropped() -> None:
+def test_unused_topics_are_dropped() -> None:
     world = World(max_idle=60.0)
     world.metadata.use("old", 0.0)
     world.answer(led_by(1, name="old"))
@@ -199,7 +199,7 @@ def test_a_waiter_wakes_the_io_thread_and_gets_the_topic_when_it_comes() -> None
 
 @pytest.mark.rule("metadata.topic-error")
 @pytest.mark.rule("producer.send.refused.topic")
-def test_a_topic_that_stays_unknown_is_refused_with_the_brokers_reason() -> None:
+def test_a_topic_that_stays_unknown_is_refused_with_the_broker_error() -> None:
     world = World()
     world.metadata.use("t", world.clock())
     world.answer(Topic(name="t", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -212,7 +212,7 @@ def test_a_topic_that_stays_unknown_is_refused_with_the_brokers_reason() -> None
 
 @pytest.mark.rule("metadata.topic-error")
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
-def test_a_refusal_that_waiting_cannot_change_is_raised_at_once(code: ErrorCode) -> None:
+def test_a_permanent_error_is_raised_at_once(code: ErrorCode) -> None:
     world = World()
     world.metadata.use("t", world.clock())
     world.answer(Topic(name="t", error=code))
@@ -225,7 +225,7 @@ def test_a_refusal_that_waiting_cannot_change_is_raised_at_once(code: ErrorCode)
 
 
 @pytest.mark.rule("producer.send.refused.partition")
-def test_a_partition_that_does_not_exist_is_refused_with_how_many_do() -> None:
+def test_a_missing_partition_is_refused_with_the_number_of_partitions() -> None:
     world = World()
     world.metadata.use("t", world.clock())
     world.answer(led_by(1, 2))
@@ -235,7 +235,7 @@ def test_a_partition_that_does_not_exist_is_refused_with_how_many_do() -> None:
 
 
 @pytest.mark.rule("metadata.wait.cause")
-def test_a_wait_in_vain_tells_the_last_network_error() -> None:
+def test_a_wait_that_times_out_reports_the_last_network_error() -> None:
     world = World()
     error = ConnectionFailedError("could not connect to seed:9092: ECONNREFUSED")
     world.metadata.note(error)
@@ -250,7 +250,7 @@ def test_a_wait_in_vain_tells_the_last_network_error() -> None:
 
 @pytest.mark.rule("metadata.wait")
 @pytest.mark.rule("producer.close.refuses")
-def test_closing_ends_every_wait() -> None:
+def test_close_ends_every_wait() -> None:
     world = World()
     world.metadata.close(ProducerClosedError("closed"))
 
@@ -259,7 +259,7 @@ def test_closing_ends_every_wait() -> None:
 
 
 @pytest.mark.rule("metadata.partial")
-def test_a_new_topic_alone_is_asked_for_alone_and_makes_the_others_no_younger() -> None:
+def test_a_new_topic_is_requested_alone_and_refreshes_no_other() -> None:
     world = World(max_age=300.0)
     world.metadata.use("old", world.clock())
     world.answer(led_by(1, name="old"))
@@ -275,7 +275,7 @@ def test_a_new_topic_alone_is_asked_for_alone_and_makes_the_others_no_younger() 
 
 
 @pytest.mark.rule("metadata.partial")
-def test_when_more_is_wanted_than_a_new_topic_all_are_asked_for() -> None:
+def test_more_than_a_new_topic_is_requested_with_all_topics() -> None:
     world = World()
     world.metadata.use("old", world.clock())
     world.answer(led_by(1, name="old"))
@@ -288,7 +288,7 @@ def test_when_more_is_wanted_than_a_new_topic_all_are_asked_for() -> None:
 
 
 @pytest.mark.rule("metadata.again.keeps")
-def test_beginning_again_forgets_the_brokers_and_keeps_the_topics() -> None:
+def test_rebootstrapping_forgets_the_brokers_and_keeps_the_topics() -> None:
     world = World()
     world.metadata.use("t", world.clock())
     world.answer(led_by(1))
@@ -303,7 +303,7 @@ def test_beginning_again_forgets_the_brokers_and_keeps_the_topics() -> None:
 
 
 @pytest.mark.rule("metadata.hint")
-def test_what_a_broker_says_of_a_leader_counts_when_its_term_is_newer() -> None:
+def test_a_leader_from_a_produce_response_needs_a_newer_epoch() -> None:
     world = World()
     world.metadata.use("t", world.clock())
     world.answer(led_by(1, 1, epoch=5))
@@ -331,7 +331,7 @@ def hinted_world(*leaders: int) -> World:
 
 
 @pytest.mark.rule("metadata.hint.unlisted")
-def test_metadata_is_asked_for_a_broker_that_only_an_answer_names() -> None:
+def test_metadata_is_requested_for_a_broker_known_from_a_response_only() -> None:
     world = hinted_world(1)
     assert world.due_in > 0
 
@@ -342,7 +342,7 @@ def test_metadata_is_asked_for_a_broker_that_only_an_answer_names() -> None:
 
 
 @pytest.mark.rule("metadata.hint.unlisted")
-def test_until_metadata_has_it_no_other_broker_of_an_answer_is_taken() -> None:
+def test_a_second_broker_from_a_response_is_ignored_until_metadata_has_it() -> None:
     world = hinted_world(1, 1, 1)
     world.metadata.move_leader("t", 0, THREE, 6, world.clock())
 
@@ -356,7 +356,7 @@ def test_until_metadata_has_it_no_other_broker_of_an_answer_is_taken() -> None:
 
 
 @pytest.mark.rule("metadata.hint.unlisted")
-def test_a_broker_that_metadata_gets_late_stays_for_a_second() -> None:
+def test_a_broker_that_metadata_gets_late_is_kept_for_a_second() -> None:
     world = hinted_world(1)
     world.metadata.move_leader("t", 0, THREE, 6, world.clock())
     world.clock.advance(0.9)
@@ -369,7 +369,7 @@ def test_a_broker_that_metadata_gets_late_stays_for_a_second() -> None:
 
 
 @pytest.mark.rule("metadata.hint.unlisted")
-def test_a_broker_that_metadata_never_gets_is_dropped_and_its_partition_led_again() -> None:
+def test_a_broker_that_metadata_never_gets_is_dropped_again() -> None:
     world = hinted_world(1)
     world.metadata.move_leader("t", 0, THREE, 2**31 - 1, world.clock())
     world.clock.advance(1.0)
@@ -381,7 +381,7 @@ def test_a_broker_that_metadata_never_gets_is_dropped_and_its_partition_led_agai
 
 
 @pytest.mark.rule("metadata.hint.unlisted")
-def test_after_each_broker_that_metadata_never_gets_the_wait_for_the_next_grows() -> None:
+def test_each_broker_that_metadata_never_gets_lengthens_the_next_wait() -> None:
     world = hinted_world(*[1] * 20)
     waits: list[float] = []
     for partition in range(5):
@@ -396,7 +396,7 @@ def test_after_each_broker_that_metadata_never_gets_the_wait_for_the_next_grows(
 
 
 @pytest.mark.rule("metadata.hint.two")
-def test_after_two_leaders_in_a_row_metadata_is_asked_for_in_place_of_a_third() -> None:
+def test_after_two_leader_hints_metadata_is_requested_instead_of_a_third() -> None:
     world = hinted_world(1, 1)
     assert world.metadata.move_leader("t", 0, BROKERS[2], 6, world.clock())
     assert world.metadata.move_leader("t", 0, BROKERS[1], 7, world.clock())
@@ -410,7 +410,7 @@ def test_after_two_leaders_in_a_row_metadata_is_asked_for_in_place_of_a_third() 
 
 
 @pytest.mark.rule("metadata.hint.two")
-def test_hints_are_counted_for_topics_in_use_only() -> None:
+def test_hints_are_counted_for_used_topics_only() -> None:
     world = World(max_idle=5.0)
     world.metadata.use("t", world.clock())
     world.answer(led_by(1, epoch=5))
@@ -423,7 +423,7 @@ def test_hints_are_counted_for_topics_in_use_only() -> None:
 
 
 @pytest.mark.rule("metadata.reported")
-def test_every_change_of_the_cluster_is_told() -> None:
+def test_every_change_of_the_cluster_is_reported_to_listeners() -> None:
     world = World()
     told: list[Cluster] = []
     world.metadata.on_change = lambda: told.append(world.metadata.cluster)
@@ -437,7 +437,7 @@ def test_every_change_of_the_cluster_is_told() -> None:
 
 
 @pytest.mark.rule("metadata.again.trigger")
-def test_how_long_metadata_was_asked_for_in_vain_counts_from_the_first_request() -> None:
+def test_seconds_without_an_update_start_with_the_first_request() -> None:
     world = World()
     world.answer()
     assert world.metadata.seconds_without_update(world.clock()) == 0.0
@@ -452,7 +452,7 @@ def test_how_long_metadata_was_asked_for_in_vain_counts_from_the_first_request()
 
 
 @pytest.mark.rule("metadata.backoff.repeats")
-def test_answers_that_tell_nothing_new_are_asked_for_less_and_less_often() -> None:
+def test_responses_without_news_are_followed_by_longer_and_longer_waits() -> None:
     world = World()
     missing = Topic(name="t", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     world.metadata.use("t", world.clock())
@@ -475,7 +475,7 @@ def ask_in_a_row(world: World, topic: Topic, *, times: int) -> float:
 
 
 @pytest.mark.rule("metadata.backoff.repeats")
-def test_after_news_or_a_rest_metadata_is_asked_for_quickly_again() -> None:
+def test_after_news_or_a_pause_metadata_is_requested_quickly_again() -> None:
     world = World()
     world.metadata.use("t", world.clock())
     assert ask_in_a_row(world, led_by(1), times=7) == 1.0
@@ -487,7 +487,7 @@ def test_after_news_or_a_rest_metadata_is_asked_for_quickly_again() -> None:
 
 
 @pytest.mark.rule("metadata.backoff.moves")
-def test_after_brokers_have_rested_metadata_is_asked_for_quickly_again() -> None:
+def test_after_a_quiet_period_metadata_is_requested_quickly_again() -> None:
     world = World()
     world.metadata.use("t", world.clock())
 
@@ -506,7 +506,7 @@ def test_after_brokers_have_rested_metadata_is_asked_for_quickly_again() -> None
 
 
 @pytest.mark.rule("metadata.topic-error")
-def test_one_topics_error_takes_nothing_from_another() -> None:
+def test_an_error_of_one_topic_does_not_affect_another() -> None:
     world = World()
     world.metadata.use("good", world.clock())
     world.metadata.use("bad", world.clock())
@@ -530,7 +530,7 @@ def test_each_partition_keeps_its_own_newest_leader() -> None:
 
 
 @pytest.mark.rule("metadata.idle")
-def test_a_topic_that_is_used_is_never_idle() -> None:
+def test_a_used_topic_is_never_idle() -> None:
     world = World(max_idle=60.0)
     for _ in range(5):
         world.metadata.use("t", world.clock())
@@ -539,7 +539,7 @@ def test_a_topic_that_is_used_is_never_idle() -> None:
 
 
 @pytest.mark.rule("metadata.new")
-def test_a_topic_that_is_in_use_already_is_not_new() -> None:
+def test_a_topic_that_is_already_in_use_is_not_new() -> None:
     world = World()
     world.metadata.use("t", world.clock())
     world.answer(led_by(1))

@@ -48,14 +48,14 @@ def read(world: Simulated, name: MetricName) -> float:
 
 
 @pytest.mark.rule("producer.metrics")
-def test_every_metric_of_java_is_there_or_has_a_reason_not_to_be() -> None:
+def test_every_java_metric_exists_or_has_a_documented_reason() -> None:
     ours = {(metric.group, metric.name) for metric in METRICS}
 
     assert ours | MISSING.keys() >= JAVA
     assert not ours & MISSING.keys()
 
 
-def test_no_name_is_made_up_and_none_comes_twice() -> None:
+def test_no_metric_name_is_unknown_to_java_or_duplicate() -> None:
     names = [(metric.group, metric.name) for metric in METRICS]
 
     assert set(names) <= JAVA
@@ -63,7 +63,7 @@ def test_no_name_is_made_up_and_none_comes_twice() -> None:
     assert set(MISSING) <= JAVA
 
 
-def test_every_metric_is_read_from_something_that_is_counted() -> None:
+def test_every_metric_is_computed_from_a_counter() -> None:
     scopes = {PRODUCER: ProducerCounters, NODE: NodeCounters, TOPIC: TopicCounters}
     sources = {group: {field.name for field in attrs.fields(scope)} for group, scope in scopes.items()}
     summed = sources[NODE] | sources[TOPIC]
@@ -90,7 +90,7 @@ def test_a_snapshot_has_exactly_the_metrics_that_are_described() -> None:
     assert all(type(value) is float for value in snapshot.values())
 
 
-def test_descriptions_say_which_figures_only_grow() -> None:
+def test_descriptions_say_which_metrics_only_grow() -> None:
     with simulated(1) as world:
         described = {(each.group, each.name): each for each in world.producer._engine.metric_values.describe()}
 
@@ -106,7 +106,7 @@ def test_descriptions_say_which_figures_only_grow() -> None:
     }
 
 
-def test_a_name_says_what_it_is_of() -> None:
+def test_str_of_a_metric_name_shows_group_name_and_tags() -> None:
     name = MetricName(TOPIC, "byte-rate", (("client-id", "me"), ("topic", "orders")))
 
     assert str(name) == "producer-topic-metrics:byte-rate{client-id=me,topic=orders}"
@@ -117,7 +117,7 @@ def test_a_name_says_what_it_is_of() -> None:
 
 
 @pytest.mark.rule("producer.metrics")
-def test_records_batches_and_bytes_are_those_that_left() -> None:
+def test_sent_records_batches_and_bytes_are_counted() -> None:
     with simulated(1, 1, client_id="me") as world:
         for number in range(40):
             world.producer.send("t", b"x" * 500, partition=number % 2)
@@ -131,7 +131,7 @@ def test_records_batches_and_bytes_are_those_that_left() -> None:
         assert of_producer(world, "record-error-total") == of_producer(world, "record-retry-total") == 0
 
 
-def test_compression_is_told_as_what_is_left_of_a_batch() -> None:
+def test_the_compression_rate_is_the_remaining_fraction_of_a_batch() -> None:
     with MockProducer(client_id="me", compression_type="gzip") as producer:
         producer.send("t", b"x" * 5_000)
         metrics = producer.metrics()
@@ -141,7 +141,7 @@ def test_compression_is_told_as_what_is_left_of_a_batch() -> None:
     assert 0 < rate < 0.1
 
 
-def test_requests_and_answers_add_up_over_the_nodes() -> None:
+def test_requests_and_responses_of_nodes_add_up() -> None:
     with simulated(1, 2, 3, client_id="me") as world:
         for partition in (0, 1, 2, 0):
             world.producer.send("t", b"value", partition=partition)
@@ -154,7 +154,7 @@ def test_requests_and_answers_add_up_over_the_nodes() -> None:
         assert of_producer(world, "requests-in-flight") == 0
 
 
-def test_a_request_that_is_not_answered_yet_is_in_flight() -> None:
+def test_a_request_without_a_response_is_in_flight() -> None:
     with simulated(1, client_id="me") as world:
         world.cluster.brokers[1].codes.append(None)
         world.producer.send("t", b"value")
@@ -175,7 +175,7 @@ def test_a_retry_counts_its_records_and_sends_them_again() -> None:
         assert of_producer(world, "record-send-total") == of_topic(world, "record-send-total") == 6
 
 
-def test_a_record_that_is_given_up_is_an_error_and_one_that_send_refuses_is_none() -> None:
+def test_an_expired_record_is_an_error_and_one_that_send_refuses_is_not() -> None:
     with simulated(1, client_id="me") as world:
         world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         delivery = world.producer.send("t", b"value")
@@ -199,7 +199,7 @@ def test_a_batch_that_is_too_large_is_a_split() -> None:
         assert of_producer(world, "record-error-total") == 0
 
 
-def test_time_in_the_queue_and_on_the_way_is_told_in_milliseconds() -> None:
+def test_queue_time_and_request_latency_are_in_milliseconds() -> None:
     with simulated(1, client_id="me", linger_ms=250) as world:
         world.producer.send("t", b"value")
         world.settle()
@@ -209,7 +209,7 @@ def test_time_in_the_queue_and_on_the_way_is_told_in_milliseconds() -> None:
         assert of_producer(world, "request-latency-max") == of_node(world, "request-latency-max") >= 0
 
 
-def test_connections_are_counted_when_they_come_and_when_they_go() -> None:
+def test_connections_are_counted_when_they_open_and_close() -> None:
     with simulated(1, 2, client_id="me") as world:
         for partition in (0, 1):
             world.producer.send("t", b"value", partition=partition)
@@ -223,7 +223,7 @@ def test_connections_are_counted_when_they_come_and_when_they_go() -> None:
 
 
 @pytest.mark.rule("pool.metrics")
-def test_memory_is_told_of_while_it_is_held_and_while_somebody_waits_for_it() -> None:
+def test_memory_and_its_waiters_are_reported_while_they_last() -> None:
     with simulated(1, client_id="me", buffer_memory=10_000, max_block_ms=5_000, linger_ms=60_000) as world:
         assert of_producer(world, "buffer-total-bytes") == of_producer(world, "buffer-available-bytes") == 10_000
         world.producer.send("t", bytes(9_000))
@@ -240,7 +240,7 @@ def test_memory_is_told_of_while_it_is_held_and_while_somebody_waits_for_it() ->
 
 
 @pytest.mark.rule("pool.metrics")
-def test_a_wait_for_memory_counts_its_time_and_one_in_vain_its_record() -> None:
+def test_a_wait_for_memory_counts_its_time_and_its_exhausted_records() -> None:
     from ottla.accumulator.buffer_pool import BufferPool
     from ottla.errors import BufferExhaustedError
     from ottla_testkit.manual_clock import ManualClock
@@ -256,7 +256,7 @@ def test_a_wait_for_memory_counts_its_time_and_one_in_vain_its_record() -> None:
     assert counters.producer.memory_waits.count == 2
 
 
-def test_the_cluster_s_age_is_told_once_it_is_known() -> None:
+def test_the_age_of_metadata_is_reported_once_it_is_known() -> None:
     with simulated(1, client_id="me", know=False) as world:
         assert math.isnan(of_producer(world, "metadata-age"))
         world.know("t")
@@ -266,7 +266,7 @@ def test_the_cluster_s_age_is_told_once_it_is_known() -> None:
         assert of_producer(world, "metadata-age") == before + 10.0
 
 
-def test_time_in_flush_is_told() -> None:
+def test_time_in_flush_is_reported() -> None:
     with simulated(1, client_id="me", retry_backoff_ms=2_000, retry_backoff_max_ms=2_000) as world:
         world.cluster.brokers[1].codes.append(ErrorCode.REQUEST_TIMED_OUT)
         world.producer.send("t", b"value")
@@ -275,7 +275,7 @@ def test_time_in_flush_is_told() -> None:
         assert 1.5e9 < of_producer(world, "flush-time-ns-total") < 3e9
 
 
-def test_time_in_the_wait_for_a_topic_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_in_the_wait_for_metadata_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with simulated(1, client_id="me", max_block_ms=3_000) as world:
         monkeypatch.setattr(world.metadata._changed, "wait", world.clock.advance)  # time passes, and nothing comes
         with pytest.raises(TopicUnavailableError):
@@ -284,7 +284,7 @@ def test_time_in_the_wait_for_a_topic_is_told(monkeypatch: pytest.MonkeyPatch) -
         assert of_producer(world, "metadata-wait-time-ns-total") == 3e9
 
 
-def test_time_in_transactions_is_told() -> None:
+def test_time_in_transactions_is_reported() -> None:
     with simulated(1, client_id="me", transactional_id="x") as world:
         world.producer.init_transactions()
         with world.producer.transaction():
@@ -295,7 +295,7 @@ def test_time_in_transactions_is_told() -> None:
         assert of_producer(world, "txn-abort-time-ns-total") == 0
 
 
-def test_throttling_is_told_in_milliseconds() -> None:
+def test_throttle_time_is_reported_in_milliseconds() -> None:
     with simulated(1, client_id="me") as world:
         world.cluster.brokers[1].throttle_ms = 70
         world.producer.send("t", b"value")
@@ -308,7 +308,7 @@ def test_throttling_is_told_in_milliseconds() -> None:
 
 
 @pytest.mark.rule("producer.metrics")
-def test_figures_can_be_had_after_close() -> None:
+def test_metrics_can_be_read_after_close() -> None:
     with simulated(1, client_id="me") as world:
         world.producer.send("t", b"value")
         world.producer.close()
@@ -316,7 +316,7 @@ def test_figures_can_be_had_after_close() -> None:
         assert of_producer(world, "record-send-total") == 1
 
 
-def test_a_snapshot_stays_what_it_was() -> None:
+def test_a_snapshot_does_not_change() -> None:
     with simulated(1, client_id="me") as world:
         before = world.producer.metrics()
         kept = dict(before)
@@ -357,7 +357,7 @@ def test_many_threads_read_while_topics_and_windows_come_and_go() -> None:
         assert total == 3_000
 
 
-def test_names_in_the_page_are_those_of_the_code() -> None:
+def test_names_on_the_page_are_those_of_the_code() -> None:
     page = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
 
     assert {name for _group, name in JAVA} >= set(re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)) > set()

@@ -39,7 +39,7 @@ class Counted:
 
 
 @pytest.mark.rule("producer.metrics.windows")
-def test_a_rate_of_the_first_seconds_is_taken_over_a_window_and_these() -> None:
+def test_a_rate_in_the_first_seconds_is_over_a_window_and_these() -> None:
     counted = Counted()
     counted.batch(600)
     counted.clock.advance(10.0)
@@ -48,7 +48,7 @@ def test_a_rate_of_the_first_seconds_is_taken_over_a_window_and_these() -> None:
 
 
 @pytest.mark.rule("producer.metrics.windows")
-def test_a_rate_is_of_the_open_window_and_the_one_before() -> None:
+def test_a_rate_covers_the_open_window_and_the_one_before() -> None:
     counted = Counted()
     counted.batch(100)
     counted.batch(200, after=WINDOW)
@@ -73,7 +73,7 @@ def test_a_total_never_shrinks_and_an_old_rate_is_zero() -> None:
 
 
 @pytest.mark.rule("producer.metrics.windows")
-def test_the_largest_is_forgotten_with_its_window() -> None:
+def test_the_maximum_is_forgotten_with_its_window() -> None:
     counted = Counted()
     counted.batch(900)
     counted.batch(100, after=WINDOW)
@@ -86,7 +86,7 @@ def test_the_largest_is_forgotten_with_its_window() -> None:
     assert counted.of_producer("batch-size-avg") == 150
 
 
-def test_an_average_and_a_maximum_of_nothing_are_nan() -> None:
+def test_an_average_and_a_maximum_without_events_are_nan() -> None:
     counted = Counted()
 
     assert math.isnan(counted.of_producer("batch-size-avg"))
@@ -94,7 +94,7 @@ def test_an_average_and_a_maximum_of_nothing_are_nan() -> None:
     assert math.isnan(counted.of_producer("record-size-avg"))
 
 
-def test_what_is_old_is_no_average_any_more() -> None:
+def test_old_events_are_not_in_the_average() -> None:
     counted = Counted()
     counted.batch(900)
     counted.clock.advance(2 * WINDOW)
@@ -103,7 +103,7 @@ def test_what_is_old_is_no_average_any_more() -> None:
     assert math.isnan(counted.of_producer("batch-size-max"))
 
 
-def test_after_a_long_silence_only_what_is_new_counts() -> None:
+def test_after_a_long_silence_only_new_events_count() -> None:
     counted = Counted()
     counted.batch(900)
     counted.batch(100, after=1_000_000.0)
@@ -113,7 +113,7 @@ def test_after_a_long_silence_only_what_is_new_counts() -> None:
     assert counted.of_producer("batch-size-max") == 100
 
 
-def test_a_topic_that_comes_late_has_nothing_before() -> None:
+def test_a_late_topic_has_no_earlier_events() -> None:
     counted = Counted()
     counted.clock.advance(WINDOW)
     counted.batch(60)
@@ -123,7 +123,7 @@ def test_a_topic_that_comes_late_has_nothing_before() -> None:
 
 
 @pytest.mark.parametrize("samples", [1, 2, 3, 7])
-def test_any_number_of_windows_agrees_with_a_list_of_all_that_was_counted(samples: int) -> None:
+def test_any_number_of_windows_agrees_with_a_list_of_all_events(samples: int) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -148,7 +148,7 @@ def test_any_number_of_windows_agrees_with_a_list_of_all_that_was_counted(sample
         assert counted.of_topic("byte-total") == sum(size for _at, size in events)
 
 
-def test_a_window_of_no_time_at_all_does_no_harm() -> None:
+def test_a_window_of_no_time_is_harmless() -> None:
     counted = Counted(window=0.0)
     counted.batch(100)
 
@@ -166,7 +166,7 @@ def test_time_in_a_block_counts_also_when_it_raises() -> None:
     assert span.total == 3.0
 
 
-def test_a_tally_keeps_no_more_than_it_is_told() -> None:
+def test_a_counter_keeps_no_more_windows_than_requested() -> None:
     counter = Counter()
     for number in range(100):
         counter.add(number)

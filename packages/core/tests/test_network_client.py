@@ -62,7 +62,7 @@ def make_ready(machine: Machine, node: int = 1) -> None:
 
 
 @pytest.mark.rule("network.version.first", "network.metadata.due")
-def test_the_first_thing_asked_is_the_versions_then_metadata() -> None:
+def test_the_first_requests_are_apiversions_and_metadata() -> None:
     machine = machine_of(1)
 
     rounds(machine)
@@ -73,7 +73,7 @@ def test_the_first_thing_asked_is_the_versions_then_metadata() -> None:
 
 
 @pytest.mark.rule("network.version.fallback")
-def test_a_broker_that_lacks_our_newest_apiversions_is_asked_again_with_version_0() -> None:
+def test_a_broker_without_our_newest_apiversions_gets_version_0() -> None:
     machine = machine_of(1)
     machine.cluster.brokers[1].versions[API_VERSIONS.key] = (0, 2)
 
@@ -109,14 +109,14 @@ def test_apiversions_falls_back_to_the_highest_version_the_broker_names() -> Non
         bytes.fromhex("0023 00000001 0012 0000 ffff"),
     ],
 )
-def test_apiversions_falls_back_to_0_when_a_refusal_names_no_other_version(refusal: bytes) -> None:
+def test_apiversions_falls_back_to_0_if_the_refusal_names_no_version(refusal: bytes) -> None:
     offer = offered_versions(4, memoryview(refusal))
 
     assert offer.ask_again_with == 0
 
 
 @pytest.mark.rule("network.version.highest")
-def test_the_highest_version_that_both_know_is_used() -> None:
+def test_the_highest_version_supported_by_both_is_used() -> None:
     machine = machine_of(1)
     machine.cluster.brokers[1].versions[METADATA.key] = (0, 7)
 
@@ -178,7 +178,7 @@ def test_a_second_request_waits_until_the_first_is_written() -> None:
 
 
 @pytest.mark.rule("network.flight.timeout")
-def test_a_request_that_is_not_answered_in_time_closes_the_connection_and_fails_all_of_it() -> None:
+def test_a_request_timeout_closes_the_connection_and_fails_its_requests() -> None:
     machine = machine_of(1, request_timeout=3.0)
     make_ready(machine)
     machine.cluster.brokers[1].silent = True
@@ -196,7 +196,7 @@ def test_a_request_that_is_not_answered_in_time_closes_the_connection_and_fails_
 
 
 @pytest.mark.rule("network.flight.fifo")
-def test_answers_are_completed_in_the_order_of_the_requests() -> None:
+def test_responses_complete_in_the_order_of_the_requests() -> None:
     machine = machine_of(1)
     make_ready(machine)
     order: list[int] = []
@@ -240,7 +240,7 @@ def test_a_completion_that_raises_stops_no_other_and_fails_the_round() -> None:
 
 
 @pytest.mark.rule("network.flight.fifo")
-def test_an_answer_to_another_request_closes_the_connection() -> None:
+def test_a_response_to_another_request_closes_the_connection() -> None:
     machine = machine_of(1)
     make_ready(machine)
     broker = machine.cluster.brokers[1]
@@ -259,7 +259,7 @@ def test_an_answer_to_another_request_closes_the_connection() -> None:
     assert "unreadable" in str(completions[0].error)
 
 
-def test_bytes_behind_an_answer_are_left_alone() -> None:
+def test_bytes_after_a_response_are_ignored() -> None:
     machine = machine_of(1)
     make_ready(machine)
     broker = machine.cluster.brokers[1]
@@ -273,7 +273,7 @@ def test_bytes_behind_an_answer_are_left_alone() -> None:
 
 
 @pytest.mark.rule("network.connect.reset")
-def test_a_broker_that_fails_right_after_every_connect_is_tried_less_and_less_often() -> None:
+def test_a_broker_that_fails_after_every_connect_is_retried_less_often() -> None:
     machine = machine_of(1)
     broker = machine.cluster.brokers[1]
     answer = SimulatedBroker.answer
@@ -290,7 +290,7 @@ def test_a_broker_that_fails_right_after_every_connect_is_tried_less_and_less_of
 
 
 @pytest.mark.rule("network.flight.fifo")
-def test_garbage_for_an_answer_closes_the_connection() -> None:
+def test_an_invalid_response_closes_the_connection() -> None:
     machine = machine_of(1)
     make_ready(machine)
     broker = machine.cluster.brokers[1]
@@ -303,7 +303,7 @@ def test_garbage_for_an_answer_closes_the_connection() -> None:
 
 
 @pytest.mark.rule("network.connect.backoff")
-def test_a_broker_that_is_down_is_tried_again_with_growing_pauses() -> None:
+def test_a_broker_that_is_down_is_retried_with_growing_pauses() -> None:
     machine = machine_of(1)
     machine.cluster.brokers[1].up = False
     tries: list[float] = []
@@ -323,7 +323,7 @@ def test_a_broker_that_is_down_is_tried_again_with_growing_pauses() -> None:
 
 
 @pytest.mark.rule("network.lost.log")
-def test_an_outage_is_logged_once_not_once_a_try(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outage_is_logged_once_and_not_for_each_attempt(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_of(1)
     machine.cluster.brokers[1].up = False
 
@@ -334,7 +334,7 @@ def test_an_outage_is_logged_once_not_once_a_try(caplog: pytest.LogCaptureFixtur
 
 
 @pytest.mark.rule("network.connect.setup")
-def test_a_black_hole_ends_with_the_setup_timeout() -> None:
+def test_a_connect_without_a_response_ends_with_the_setup_timeout() -> None:
     machine = machine_of(1, setup_timeout=10.0)
     machine.network.black_holes.add("seed")
     while machine.metadata.last_error is None:
@@ -345,7 +345,7 @@ def test_a_black_hole_ends_with_the_setup_timeout() -> None:
 
 
 @pytest.mark.rule("network.connect.resolves")
-def test_a_name_without_an_address_is_tried_again_and_remembered() -> None:
+def test_a_name_without_an_address_is_retried_and_reported() -> None:
     machine = machine_of(1)
     machine.network.unresolvable.add("seed")
     rounds(machine, 5)
@@ -359,7 +359,7 @@ def test_a_name_without_an_address_is_tried_again_and_remembered() -> None:
 
 
 @pytest.mark.rule("network.poll.returns")
-def test_a_client_with_nothing_to_do_sleeps_until_its_metadata_is_old() -> None:
+def test_an_idle_client_sleeps_until_its_metadata_is_old() -> None:
     machine = machine_of(1)
     make_ready(machine)
     rounds(machine)
@@ -371,7 +371,7 @@ def test_a_client_with_nothing_to_do_sleeps_until_its_metadata_is_old() -> None:
 
 
 @pytest.mark.rule("network.shutdown")
-def test_shutting_down_completes_what_is_in_flight() -> None:
+def test_shutdown_completes_requests_in_flight() -> None:
     machine = machine_of(1)
     make_ready(machine)
     machine.cluster.brokers[1].silent = True
@@ -383,7 +383,7 @@ def test_shutting_down_completes_what_is_in_flight() -> None:
 
 
 @pytest.mark.rule("network.connect.resolves")
-def test_a_name_that_takes_long_keeps_nothing_else_waiting() -> None:
+def test_a_slow_name_lookup_delays_nothing_else() -> None:
     machine = machine_of(1, 2)
     make_ready(machine)
     machine.network.slow_names.add("broker-2")
@@ -398,7 +398,7 @@ def test_a_name_that_takes_long_keeps_nothing_else_waiting() -> None:
 
 
 @pytest.mark.rule("network.connect.setup")
-def test_a_name_that_is_never_answered_ends_with_the_setup_timeout() -> None:
+def test_an_endless_name_lookup_ends_with_the_setup_timeout() -> None:
     machine = machine_of(1, setup_timeout=10.0)
     machine.network.slow_names.add("seed")
 
@@ -424,7 +424,7 @@ def send_unanswered(machine: Machine) -> None:
 
 
 @pytest.mark.rule("network.acks-0")
-def test_what_nobody_answers_is_confirmed_by_the_answer_to_a_later_question() -> None:
+def test_acks_0_records_are_confirmed_by_a_later_response() -> None:
     machine = machine_of(1)
     make_ready(machine)
     assert not machine.client.flush_unacknowledged(machine.clock())
@@ -440,7 +440,7 @@ def test_what_nobody_answers_is_confirmed_by_the_answer_to_a_later_question() ->
 
 
 @pytest.mark.rule("network.acks-0")
-def test_an_answer_to_an_ordinary_request_confirms_as_well() -> None:
+def test_a_response_to_an_ordinary_request_confirms_as_well() -> None:
     machine = machine_of(1)
     make_ready(machine)
     send_unanswered(machine)
@@ -451,7 +451,7 @@ def test_an_answer_to_an_ordinary_request_confirms_as_well() -> None:
 
 
 @pytest.mark.rule("network.acks-0")
-def test_an_answer_to_an_earlier_question_confirms_nothing() -> None:
+def test_a_response_to_an_earlier_request_confirms_nothing() -> None:
     machine = machine_of(1)
     make_ready(machine)
     ask(machine)
@@ -462,7 +462,7 @@ def test_an_answer_to_an_earlier_question_confirms_nothing() -> None:
 
 
 @pytest.mark.rule("network.acks-0")
-def test_a_connection_that_is_lost_before_it_confirmed_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_connection_lost_before_it_confirmed_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_of(1)
     make_ready(machine)
     send_unanswered(machine)
@@ -478,7 +478,7 @@ def test_a_connection_that_is_lost_before_it_confirmed_is_told_of(caplog: pytest
 
 
 @pytest.mark.rule("metadata.again.lost")
-def test_when_no_known_broker_is_left_the_bootstrap_servers_are_asked_again() -> None:
+def test_when_no_known_broker_remains_the_client_rebootstraps() -> None:
     machine = machine_of(1, 2)
     make_ready(machine)
     machine.cluster.brokers[1].up = machine.cluster.brokers[2].up = False
@@ -492,7 +492,7 @@ def test_when_no_known_broker_is_left_the_bootstrap_servers_are_asked_again() ->
 
 
 @pytest.mark.rule("metadata.again.lost")
-def test_one_broker_that_is_left_is_reason_enough_to_stay() -> None:
+def test_one_remaining_broker_prevents_a_rebootstrap() -> None:
     machine = machine_of(1, 2)
     make_ready(machine)
     machine.cluster.brokers[1].up = False
@@ -505,7 +505,7 @@ def test_one_broker_that_is_left_is_reason_enough_to_stay() -> None:
 
 
 @pytest.mark.rule("metadata.again.off")
-def test_without_the_strategy_the_known_brokers_are_tried_for_ever() -> None:
+def test_without_rebootstrap_the_known_brokers_are_retried_forever() -> None:
     machine = Machine(SimulatedCluster.of(1), rebootstraps=False)
     make_ready(machine)
     machine.cluster.brokers[1].up = False
@@ -519,7 +519,7 @@ def test_without_the_strategy_the_known_brokers_are_tried_for_ever() -> None:
 
 
 @pytest.mark.rule("metadata.again.trigger")
-def test_metadata_that_does_not_come_for_long_leads_back_to_the_bootstrap_servers() -> None:
+def test_without_metadata_for_long_the_client_rebootstraps() -> None:
     machine = Machine(SimulatedCluster.of(1), rebootstrap_trigger=60.0)
     make_ready(machine)
     machine.cluster.metadata_code = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -533,7 +533,7 @@ def test_metadata_that_does_not_come_for_long_leads_back_to_the_bootstrap_server
 
 
 @pytest.mark.rule("metadata.again.asked")
-def test_a_broker_may_ask_to_begin_again() -> None:
+def test_a_broker_may_request_a_rebootstrap() -> None:
     machine = machine_of(1)
     make_ready(machine)
     machine.cluster.metadata_code = ErrorCode.REBOOTSTRAP_REQUIRED
@@ -548,7 +548,7 @@ def test_a_broker_may_ask_to_begin_again() -> None:
 
 
 @pytest.mark.rule("metadata.again.asked")
-def test_who_begins_again_waits_for_no_answer_of_the_brokers_before() -> None:
+def test_a_rebootstrap_fails_requests_to_earlier_brokers() -> None:
     machine = machine_of(1, 2)
     make_ready(machine, 2)
     make_ready(machine, 1)
@@ -563,7 +563,7 @@ def test_who_begins_again_waits_for_no_answer_of_the_brokers_before() -> None:
 
 
 @pytest.mark.rule("network.gone.answers")
-def test_a_broker_that_has_moved_is_not_waited_for_at_its_old_address() -> None:
+def test_a_broker_that_moved_is_not_waited_for_at_its_old_address() -> None:
     machine = machine_of(1, 2)
     make_ready(machine, 2)
     make_ready(machine, 1)
@@ -582,7 +582,7 @@ def test_a_broker_that_has_moved_is_not_waited_for_at_its_old_address() -> None:
 
 @pytest.mark.rule("network.refused")
 @pytest.mark.parametrize("what", ["other_protocol", "unresolvable"])
-def test_before_any_broker_accepted_us_a_refusal_by_all_is_told_at_once(what: str) -> None:
+def test_a_refusal_by_all_before_any_success_is_raised_at_once(what: str) -> None:
     machine = machine_of(1)
     getattr(machine.network, what).add("seed")
     rounds(machine, 5)
@@ -595,7 +595,7 @@ def test_before_any_broker_accepted_us_a_refusal_by_all_is_told_at_once(what: st
 
 
 @pytest.mark.rule("network.refused")
-def test_a_server_that_accepts_us_after_all_gives_hope_again() -> None:
+def test_a_server_that_accepts_after_all_clears_the_fatal_error() -> None:
     machine = machine_of(1)
     machine.cluster.create("t", 1)
     machine.network.other_protocol.add("seed")
@@ -608,7 +608,7 @@ def test_a_server_that_accepts_us_after_all_gives_hope_again() -> None:
 
 
 @pytest.mark.rule("network.refused")
-def test_once_a_broker_has_accepted_us_a_stranger_is_only_an_outage() -> None:
+def test_after_the_first_success_another_protocol_is_only_an_outage() -> None:
     machine = machine_of(1)
     make_ready(machine)
     machine.network.cut(1)
@@ -623,7 +623,7 @@ def test_once_a_broker_has_accepted_us_a_stranger_is_only_an_outage() -> None:
 
 
 @pytest.mark.rule("network.lost.wordless")
-def test_a_peer_that_hangs_up_on_our_first_words_is_told_with_a_guess(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disconnect_before_any_response_suggests_tls_or_sasl(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_of(1)
     machine.cluster.brokers[1].silent = True
     rounds(machine, 3)

@@ -50,7 +50,7 @@ def ends(machine: Machine, seconds: float) -> list[list[int]]:
 
 
 @pytest.mark.rule("network.idle.oldest", "network.idle.due")
-def test_connections_are_retired_on_time_though_nothing_else_happens() -> None:
+def test_idle_connections_are_closed_on_time_without_other_events() -> None:
     machine = machine_with_topic(1, 2, 3, max_idle=60.0)
     used_at = {}
     for broker in (2, 1, 3):
@@ -71,7 +71,7 @@ def test_connections_are_retired_on_time_though_nothing_else_happens() -> None:
 
 
 @pytest.mark.rule("network.idle.due")
-def test_all_connections_that_are_idle_for_too_long_are_retired_in_one_poll() -> None:
+def test_all_idle_connections_are_closed_in_one_poll() -> None:
     machine = machine_with_topic(1, 2, 3, max_idle=60.0)
     for partition in (2, 0, 1):
         deliver(machine, partition)
@@ -82,7 +82,7 @@ def test_all_connections_that_are_idle_for_too_long_are_retired_in_one_poll() ->
 
 
 @pytest.mark.rule("network.idle.served")
-def test_a_connection_that_is_served_in_this_very_poll_is_not_idle() -> None:
+def test_a_connection_used_in_the_same_poll_is_not_idle() -> None:
     machine = machine_with_topic(1, max_idle=60.0)
     machine.network.held.add(1)
     delivery = machine.send(b"value")
@@ -99,7 +99,7 @@ def test_a_connection_that_is_served_in_this_very_poll_is_not_idle() -> None:
 
 
 @pytest.mark.rule("network.idle.served")
-def test_a_connection_with_a_request_under_way_is_not_idle() -> None:
+def test_a_connection_with_a_request_in_flight_is_not_idle() -> None:
     machine = machine_with_topic(1, max_idle=5.0, request_timeout=30.0)
     machine.network.held.add(1)
     delivery = machine.send(b"slow")
@@ -114,7 +114,7 @@ def test_a_connection_with_a_request_under_way_is_not_idle() -> None:
 
 
 @pytest.mark.rule("network.idle.served")
-def test_a_connection_that_records_are_written_to_with_acks_0_is_not_idle() -> None:
+def test_a_connection_used_with_acks_0_is_not_idle() -> None:
     machine = machine_with_topic(1, acks=0, max_idle=60.0)
     connects = machine.network.connects
     for _ in range(4):
@@ -126,7 +126,7 @@ def test_a_connection_that_records_are_written_to_with_acks_0_is_not_idle() -> N
 
 
 @pytest.mark.rule("network.idle.oldest")
-def test_a_retired_connection_is_made_again_at_once_when_it_is_needed() -> None:
+def test_a_closed_idle_connection_is_opened_again_at_once_when_needed() -> None:
     machine = machine_with_topic(1, max_idle=60.0)
     until(machine, machine.clock() + 61.0)
     needed_at = machine.clock()
@@ -137,7 +137,7 @@ def test_a_retired_connection_is_made_again_at_once_when_it_is_needed() -> None:
 
 
 @pytest.mark.rule("network.idle.off")
-def test_without_a_limit_no_connection_is_retired() -> None:
+def test_without_a_limit_no_idle_connection_is_closed() -> None:
     with simulated(1, config={"connections.max.idle.ms": -1, "metadata.max.age.ms": 10**9}) as world:
         world.producer.send("t", b"value")
         world.settle()
@@ -159,7 +159,7 @@ def test_the_configuration_says_when_a_connection_is_idle() -> None:
 
 
 @pytest.mark.rule("network.idle.quiet")
-def test_retiring_a_connection_is_logged_at_debug(caplog: pytest.LogCaptureFixture) -> None:
+def test_closing_an_idle_connection_is_logged_at_debug(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     machine = machine_with_topic(1, max_idle=60.0)
     caplog.clear()
@@ -177,7 +177,7 @@ def loud(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.rule("network.idle.quiet")
-def test_brokers_that_end_idle_connections_are_no_outage(caplog: pytest.LogCaptureFixture) -> None:
+def test_brokers_that_close_idle_connections_are_no_outage(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1, 2, 3)
     caplog.set_level(logging.DEBUG)
     caplog.clear()
@@ -194,7 +194,7 @@ def test_brokers_that_end_idle_connections_are_no_outage(caplog: pytest.LogCaptu
 
 
 @pytest.mark.rule("network.idle.quiet")
-def test_a_broker_that_ends_connections_again_and_again_is_logged_seldom(
+def test_a_broker_that_keeps_closing_connections_is_logged_seldom(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -211,7 +211,7 @@ def test_a_broker_that_ends_connections_again_and_again_is_logged_seldom(
 
 
 @pytest.mark.rule("network.idle.quiet")
-def test_an_end_with_a_request_under_way_is_a_failure(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disconnect_with_a_request_in_flight_is_a_failure(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1)
     machine.network.held.add(1)
     machine.send(b"value")
@@ -225,7 +225,7 @@ def test_an_end_with_a_request_under_way_is_a_failure(caplog: pytest.LogCaptureF
 
 
 @pytest.mark.rule("network.idle.quiet")
-def test_a_connection_that_never_carried_a_request_may_end_quietly_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_connection_that_never_carried_a_request_may_close_quietly(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1)
     machine.cluster.brokers[2] = SimulatedBroker(cluster=machine.cluster, id=2)
     machine.metadata.request_update()
@@ -242,7 +242,7 @@ def test_a_connection_that_never_carried_a_request_may_end_quietly_too(caplog: p
 
 
 @pytest.mark.rule("network.idle.quiet")
-def test_a_security_alert_is_a_failure_though_nothing_was_under_way(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_security_alert_on_an_idle_connection_is_a_failure(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1)
     caplog.clear()
     machine.network.retire(1, TlsHandshakeError("the broker does not trust us any more"))
@@ -252,7 +252,7 @@ def test_a_security_alert_is_a_failure_though_nothing_was_under_way(caplog: pyte
 
 
 @pytest.mark.rule("network.idle.quiet")
-def test_a_broker_that_greets_and_hangs_up_is_failing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broker_that_closes_after_apiversions_is_failing(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1, 2, 2)
     machine.network.cut(1)
     until(machine, machine.clock() + 1.0)
@@ -267,7 +267,7 @@ def test_a_broker_that_greets_and_hangs_up_is_failing(caplog: pytest.LogCaptureF
 
 
 @pytest.mark.rule("network.idle.quiet")
-def test_the_first_failure_after_a_quiet_end_is_logged_as_the_first(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_first_failure_after_a_quiet_close_is_logged_as_the_first(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1, 2)
     caplog.clear()
     machine.network.refusing |= {"broker-1"}
@@ -280,7 +280,7 @@ def test_the_first_failure_after_a_quiet_end_is_logged_as_the_first(caplog: pyte
 
 
 @pytest.mark.rule("network.idle.quiet")
-def test_a_quiet_end_asks_for_metadata_and_connects_again_after_the_backoff() -> None:
+def test_a_quiet_close_requests_metadata_and_reconnects_after_backoff() -> None:
     machine = machine_with_topic(1, 2)
     machine.network.cut(1)
     machine.client.poll(0.0, machine.clock())
@@ -290,7 +290,7 @@ def test_a_quiet_end_asks_for_metadata_and_connects_again_after_the_backoff() ->
 
 
 @pytest.mark.rule("network.idle.quiet")
-def test_an_answer_that_nothing_asked_for_is_no_quiet_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unsolicited_response_is_not_a_quiet_close(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1)
     caplog.clear()
     machine.network.link(1).answer(b"\0\0\0\1")
@@ -303,7 +303,7 @@ def test_an_answer_that_nothing_asked_for_is_no_quiet_end(caplog: pytest.LogCapt
 
 
 @pytest.mark.rule("network.acks-0")
-def test_retiring_a_connection_with_acks_0_is_not_told_as_a_loss(caplog: pytest.LogCaptureFixture) -> None:
+def test_closing_an_idle_acks_0_connection_is_not_logged_as_a_loss(caplog: pytest.LogCaptureFixture) -> None:
     config = {"acks": 0, "connections.max.idle.ms": 700, "metadata.max.age.ms": 10**6}
     with simulated(1, config=config) as world:
         world.producer.send("t", b"value")
@@ -317,7 +317,7 @@ def test_retiring_a_connection_with_acks_0_is_not_told_as_a_loss(caplog: pytest.
 
 
 @pytest.mark.rule("network.acks-0")
-def test_close_with_acks_0_waits_for_the_answer_to_a_last_question() -> None:
+def test_close_with_acks_0_waits_for_the_response_to_a_last_request() -> None:
     with simulated(1, config={"acks": 0}) as world:
         world.producer.send("t", b"value")
         world.settle()
@@ -333,7 +333,7 @@ def test_close_with_acks_0_waits_for_the_answer_to_a_last_question() -> None:
 
 @pytest.mark.rule("network.acks-0")
 @pytest.mark.parametrize(("seconds", "warned"), [(29.0, True), (31.0, False)])
-def test_what_was_written_may_be_lost_for_as_long_as_a_request_may_take(
+def test_acks_0_records_may_be_lost_for_as_long_as_a_request_may_take(
     seconds: float, warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     machine = machine_with_topic(1, acks=0, request_timeout=30.0)
@@ -347,7 +347,7 @@ def test_what_was_written_may_be_lost_for_as_long_as_a_request_may_take(
 
 
 @pytest.mark.rule("network.acks-0", "network.lost.wordless")
-def test_nobody_is_sent_to_look_for_a_login_after_records_were_written(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_login_is_suggested_after_records_were_written(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(2, acks=0)
     for _ in range(100):
         deliver(machine, 0)
@@ -359,7 +359,7 @@ def test_nobody_is_sent_to_look_for_a_login_after_records_were_written(caplog: p
 
 
 @pytest.mark.rule("network.lost.wordless")
-def test_a_listener_that_hangs_up_on_the_first_request_may_want_a_login(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disconnect_after_the_first_request_suggests_a_login(caplog: pytest.LogCaptureFixture) -> None:
     machine = Machine(SimulatedCluster.of(1))
     broker = machine.cluster.brokers[1]
     while not machine.client._connections.accepted:
@@ -374,7 +374,7 @@ def test_a_listener_that_hangs_up_on_the_first_request_may_want_a_login(caplog: 
 
 
 @pytest.mark.rule("network.lost.wordless")
-def test_a_login_is_not_suggested_when_no_request_was_under_way(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_login_is_suggested_without_a_request_in_flight(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1, 2)
     machine.network.cut(1)
     until(machine, machine.clock() + 1.0)

@@ -112,7 +112,7 @@ class Tries:
 
 
 @pytest.mark.rule("network.ready.connects")
-def test_asking_for_a_broker_begins_one_connection_and_only_after_its_backoff() -> None:
+def test_ready_starts_one_connection_and_only_after_its_backoff() -> None:
     machine = ready(machine_of(1, 2))
     tries = Tries(machine)
     for _ in range(3):
@@ -131,12 +131,12 @@ def test_asking_for_a_broker_begins_one_connection_and_only_after_its_backoff() 
 
 
 @pytest.mark.rule("network.ready.all")
-def test_a_broker_that_is_not_in_the_cluster_is_never_ready() -> None:
+def test_a_broker_outside_of_the_cluster_is_never_ready() -> None:
     assert not ready(machine_of(1)).client.ready(9, 0.0)
 
 
 @pytest.mark.rule("network.flight.bug")
-def test_a_request_to_a_broker_that_is_not_ready_is_an_error_of_ours() -> None:
+def test_a_request_to_a_broker_that_is_not_ready_is_a_programming_error() -> None:
     machine = ready(machine_of(1))
     machine.network.takes.append(0)
     ask(machine)  # and it is not written
@@ -146,7 +146,7 @@ def test_a_request_to_a_broker_that_is_not_ready_is_an_error_of_ours() -> None:
 
 
 @pytest.mark.rule("network.throttle")
-def test_a_throttled_broker_is_not_ready_before_its_time_and_a_shorter_one_takes_nothing_off() -> None:
+def test_a_throttled_broker_is_not_ready_and_throttle_times_never_shrink() -> None:
     machine = ready(machine_of(1))
     machine.cluster.create("t", 1)
     connection = machine.client._connections[1]
@@ -184,7 +184,7 @@ def produce_nothing(machine: Machine) -> list[Completion]:
 
 
 @pytest.mark.rule("network.connect.addresses")
-def test_each_try_takes_the_next_address_and_the_name_is_asked_again_after_the_last() -> None:
+def test_each_attempt_takes_the_next_address_and_then_resolves_again() -> None:
     machine = machine_of(1)
     machine.network.refusing.add("seed")
     asked: list[str] = []
@@ -202,7 +202,7 @@ def test_each_try_takes_the_next_address_and_the_name_is_asked_again_after_the_l
 
 
 @pytest.mark.rule("network.connect.addresses", "network.connect.reset")
-def test_a_success_begins_with_the_first_address_and_the_shortest_backoff_next_time() -> None:
+def test_a_success_resets_the_address_and_the_backoff() -> None:
     machine = machine_of(1, 2)
     machine.network.resolve = lambda host, port, canonical=False: [  # type: ignore[method-assign, misc]
         Address(host=host, target=Target(0, f"{host}-{n}")) for n in range(2)
@@ -233,7 +233,7 @@ def lose(machine: Machine, node: int) -> None:
 
 
 @pytest.mark.rule("network.connect.backoff")
-def test_backoff_is_doubled_up_to_its_limit_give_or_take_a_fifth() -> None:
+def test_backoff_doubles_up_to_its_maximum_with_20_percent_jitter() -> None:
     for luck in (0.0, 0.5, 0.999):
         backoff = Backoff(initial=0.05, maximum=1.0, random=lambda luck=luck: luck)  # type: ignore[misc]
         factor = 0.8 + 0.4 * luck
@@ -243,7 +243,7 @@ def test_backoff_is_doubled_up_to_its_limit_give_or_take_a_fifth() -> None:
 
 
 @pytest.mark.rule("network.connect.setup")
-def test_setting_up_may_take_longer_after_each_failure_up_to_a_limit() -> None:
+def test_the_setup_timeout_grows_after_each_failure_up_to_a_limit() -> None:
     machine = machine_of(1)
     machine.client._opener._setup_backoff = Backoff(initial=10.0, maximum=30.0, random=lambda: 0.5)
     machine.network.black_holes.add("seed")
@@ -260,7 +260,7 @@ def test_setting_up_may_take_longer_after_each_failure_up_to_a_limit() -> None:
 
 
 @pytest.mark.rule("network.connect.setup")
-def test_the_set_up_time_runs_until_versions_are_known() -> None:
+def test_the_setup_timeout_includes_apiversions() -> None:
     machine = machine_of(1, setup_timeout=10.0, request_timeout=60.0)
     machine.cluster.brokers[1].silent = True
     while machine.metadata.last_error is None:
@@ -272,7 +272,7 @@ def test_the_set_up_time_runs_until_versions_are_known() -> None:
 
 
 @pytest.mark.rule("network.connect.moved")
-def test_a_broker_that_moved_to_another_host_keeps_nothing_of_its_old_state() -> None:
+def test_a_broker_that_moved_to_another_host_loses_its_old_state() -> None:
     machine = ready(machine_of(1, 2), 1)
     machine.network.refusing.add("broker-2")
     machine.client.ready(2, machine.clock())
@@ -288,7 +288,7 @@ def test_a_broker_that_moved_to_another_host_keeps_nothing_of_its_old_state() ->
 
 
 @pytest.mark.rule("network.connect.moved")
-def test_a_broker_that_moved_while_connected_is_met_at_its_new_address() -> None:
+def test_a_broker_that_moved_while_connected_is_used_at_its_new_address() -> None:
     machine = ready(machine_of(1, 2), 1, 2)
     machine.cluster.create("t", 1)
     machine.metadata.use("t", machine.clock())
@@ -303,7 +303,7 @@ def test_a_broker_that_moved_while_connected_is_met_at_its_new_address() -> None
 
 
 @pytest.mark.rule("network.connect.resolves")
-def test_no_socket_for_a_connection_is_a_failed_try_and_not_the_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_socket_creation_is_a_failed_attempt(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_of(1)
     connect = machine.network.connect
 
@@ -322,7 +322,7 @@ def test_no_socket_for_a_connection_is_a_failed_try_and_not_the_end(caplog: pyte
 
 
 @pytest.mark.rule("network.version.none")
-def test_a_request_that_the_broker_does_not_offer_fails_before_it_is_sent() -> None:
+def test_a_request_that_the_broker_does_not_support_is_not_sent() -> None:
     machine = ready(machine_of(1))
     del machine.client._connections[1].versions[PRODUCE.key]
     completions = produce_nothing(machine)
@@ -335,7 +335,7 @@ def test_a_request_that_the_broker_does_not_offer_fails_before_it_is_sent() -> N
 
 @pytest.mark.rule("network.version.none")
 @pytest.mark.parametrize("offered", [(90, 99), (9, 3), (-5, -1)])
-def test_a_range_that_shares_no_version_with_ours_is_said(offered: tuple[int, int]) -> None:
+def test_a_version_range_without_overlap_is_reported(offered: tuple[int, int]) -> None:
     machine = ready(machine_of(1))
     machine.client._connections[1].versions[PRODUCE.key] = offered
     completions = produce_nothing(machine)
@@ -346,7 +346,7 @@ def test_a_range_that_shares_no_version_with_ours_is_said(offered: tuple[int, in
 
 
 @pytest.mark.rule("network.version.fallback")
-def test_an_answer_to_the_first_request_before_it_is_written_is_a_hostile_peer() -> None:
+def test_a_response_before_the_first_request_is_written_is_a_violation() -> None:
     machine = machine_of(1)
     network = machine.network
     network.takes.extend([10, 0])
@@ -359,7 +359,7 @@ def test_an_answer_to_the_first_request_before_it_is_written_is_a_hostile_peer()
 
 @pytest.mark.rule("network.version.features")
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
-def test_features_of_an_older_agreement_change_nothing(order: tuple[int, int]) -> None:
+def test_older_finalized_features_change_nothing(order: tuple[int, int]) -> None:
     machine = machine_of(1, 2, 3)
     answers = {node: (epoch, level) for node, (epoch, level) in zip(order, ((7, 1), (8, 2)), strict=True)}
     for node, (epoch, level) in answers.items():
@@ -389,7 +389,7 @@ def test_features_of_an_older_agreement_change_nothing(order: tuple[int, int]) -
         (b"\xff" * 300, "unreadable"),
     ],
 )
-def test_a_frame_that_answers_nothing_closes_the_connection(frame: bytes, told: str) -> None:
+def test_a_frame_that_belongs_to_no_request_closes_the_connection(frame: bytes, told: str) -> None:
     machine = ready(machine_of(1))
     machine.cluster.brokers[1].answer = lambda _: frame  # type: ignore[method-assign, assignment]  # a hostile peer
     completions = ask(machine)
@@ -401,7 +401,7 @@ def test_a_frame_that_answers_nothing_closes_the_connection(frame: bytes, told: 
 
 
 @pytest.mark.rule("network.flight.fifo")
-def test_an_answer_that_nothing_asked_for_closes_the_connection() -> None:
+def test_an_unsolicited_response_closes_the_connection() -> None:
     machine = ready(machine_of(1))
     machine.network.link(1).answer(b"\0\0\0\1")
     until(machine, lambda: stage(machine, 1) is Stage.DISCONNECTED)
@@ -410,7 +410,7 @@ def test_an_answer_that_nothing_asked_for_closes_the_connection() -> None:
 
 
 @pytest.mark.rule("network.lost.order", "network.flight.once")
-def test_what_was_in_flight_on_a_lost_connection_fails_once_and_in_order() -> None:
+def test_requests_in_flight_on_a_lost_connection_fail_once_in_order() -> None:
     machine = ready(machine_of(1))
     machine.cluster.brokers[1].silent = True
     order: list[int] = []
@@ -438,7 +438,7 @@ def test_what_was_in_flight_on_a_lost_connection_fails_once_and_in_order() -> No
 
 
 @pytest.mark.rule("network.flight.timeout")
-def test_answers_in_time_do_not_prolong_the_time_of_a_later_request() -> None:
+def test_earlier_responses_do_not_prolong_the_timeout_of_a_later_request() -> None:
     machine = ready(machine_of(1, request_timeout=3.0))
     ask(machine)
     machine.client.poll(0.0, machine.clock())
@@ -475,7 +475,7 @@ def chosen(connections: Connections, brokers: Sequence[Broker]) -> set[int]:
 
 
 @pytest.mark.rule("network.least-loaded")
-def test_who_is_asked_is_idle_else_least_busy_else_on_its_way_else_new() -> None:
+def test_the_metadata_broker_is_idle_or_least_busy_or_connecting_or_new() -> None:
     full, idle, busy, busier = (Stage.READY, 5), (Stage.READY, 0), (Stage.READY, 2), (Stage.READY, 3)
     coming, new = (Stage.CONNECTING, 0), (Stage.DISCONNECTED, 0)
 
@@ -487,14 +487,14 @@ def test_who_is_asked_is_idle_else_least_busy_else_on_its_way_else_new() -> None
 
 
 @pytest.mark.rule("network.least-loaded")
-def test_among_equals_chance_decides() -> None:
+def test_among_equal_brokers_one_is_chosen_at_random() -> None:
     connections, brokers = connections_of(a=(Stage.READY, 0), b=(Stage.READY, 0), c=(Stage.READY, 0))
 
     assert chosen(connections, brokers) == {0, 1, 2}
 
 
 @pytest.mark.rule("network.least-loaded")
-def test_a_broker_in_backoff_or_throttled_is_not_asked() -> None:
+def test_a_broker_in_backoff_or_throttled_is_not_chosen() -> None:
     connections, brokers = connections_of(a=(Stage.READY, 0), b=(Stage.DISCONNECTED, 0))
     connections[0].throttled_until = connections[1].retry_at = 1.0
 
@@ -502,7 +502,7 @@ def test_a_broker_in_backoff_or_throttled_is_not_asked() -> None:
 
 
 @pytest.mark.rule("network.metadata.waits")
-def test_while_nobody_can_be_asked_no_time_is_burned() -> None:
+def test_while_no_broker_can_be_chosen_the_client_does_not_spin() -> None:
     machine = machine_of(1)
     machine.cluster.brokers[1].up = False
     machine.client.poll(1.0, machine.clock())
@@ -519,7 +519,7 @@ def test_while_nobody_can_be_asked_no_time_is_burned() -> None:
 
 
 @pytest.mark.rule("network.metadata.one")
-def test_one_metadata_request_is_under_way_at_a_time() -> None:
+def test_one_metadata_request_is_in_flight_at_a_time() -> None:
     machine = ready(machine_of(1, 2), 1, 2)
     for broker in machine.cluster.brokers.values():
         broker.silent = True
@@ -533,7 +533,7 @@ def test_one_metadata_request_is_under_way_at_a_time() -> None:
 
 
 @pytest.mark.rule("network.metadata.lost")
-def test_when_the_connection_is_lost_that_metadata_was_asked_on_another_is_asked_after_the_backoff() -> None:
+def test_a_lost_metadata_connection_is_retried_after_the_backoff() -> None:
     machine = ready(machine_of(1, 2), 1, 2)
     for broker in machine.cluster.brokers.values():
         broker.silent = True
@@ -568,7 +568,7 @@ def test_a_lost_metadata_request_counts_as_failed() -> None:
 
 
 @pytest.mark.rule("network.metadata.lost")
-def test_a_metadata_request_that_no_version_fits_is_tried_again_and_reported() -> None:
+def test_metadata_without_a_common_version_is_retried_and_reported() -> None:
     machine = machine_of(1)
     machine.cluster.brokers[1].versions[METADATA.key] = (0, 0)
     machine.metadata.use("t", machine.clock())
@@ -579,7 +579,7 @@ def test_a_metadata_request_that_no_version_fits_is_tried_again_and_reported() -
 
 
 @pytest.mark.rule("network.metadata.due")
-def test_a_lost_connection_asks_for_metadata() -> None:
+def test_a_lost_connection_requests_metadata() -> None:
     machine = ready(machine_of(1, 2), 1, 2)
     machine.client.poll(0.0, machine.clock())
     before = asked_for_metadata(machine, 2)
@@ -591,7 +591,7 @@ def test_a_lost_connection_asks_for_metadata() -> None:
 
 
 @pytest.mark.rule("network.metadata.due")
-def test_a_connection_that_was_retired_asks_for_nothing_and_has_no_backoff() -> None:
+def test_a_closed_idle_connection_requests_nothing_and_has_no_backoff() -> None:
     machine = ready(machine_of(1))
     due = machine.metadata.due_at()
     machine.network.retire(1, ConnectionRetiredError("idle"))
@@ -603,7 +603,7 @@ def test_a_connection_that_was_retired_asks_for_nothing_and_has_no_backoff() -> 
 
 
 @pytest.mark.rule("network.metadata.empty")
-def test_an_answer_without_brokers_counts_as_failed_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_without_brokers_is_a_failure_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = ready(machine_of(1))
     known = machine.metadata.cluster
     monkeypatch.setattr(SimulatedCluster, "metadata", lambda _cluster: MetadataResponse())  # it knows no broker
@@ -616,7 +616,7 @@ def test_an_answer_without_brokers_counts_as_failed_and_changes_nothing(monkeypa
 
 @pytest.mark.rule("network.metadata.broken")
 @pytest.mark.parametrize("numbers", [[1], [0, 2], [0, 0], [-1, 0], [2**31 - 1]])
-def test_an_answer_that_does_not_count_partitions_from_0_counts_as_failed(numbers: Sequence[int]) -> None:
+def test_a_response_with_wrong_partition_numbers_is_a_failure(numbers: Sequence[int]) -> None:
     answer = MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=1, host="broker-1", port=9092)],
         topics=[
@@ -631,7 +631,7 @@ def test_an_answer_that_does_not_count_partitions_from_0_counts_as_failed(number
 
 
 @pytest.mark.rule("network.metadata.broken")
-def test_a_leader_below_zero_is_no_leader_and_partitions_may_come_in_any_order() -> None:
+def test_a_negative_leader_is_none_and_partitions_come_in_any_order() -> None:
     partitions = [
         MetadataResponsePartition(partition_index=2, leader_id=5),
         MetadataResponsePartition(partition_index=0, leader_id=-7),
@@ -648,7 +648,7 @@ def test_a_leader_below_zero_is_no_leader_and_partitions_may_come_in_any_order()
 
 
 @pytest.mark.rule("network.metadata.unasked")
-def test_topics_that_were_not_asked_for_are_left_out_of_an_answer() -> None:
+def test_topics_that_were_not_requested_are_omitted() -> None:
     answer = MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=5, host="five", port=9092)],
         topics=[
@@ -665,7 +665,7 @@ def test_topics_that_were_not_asked_for_are_left_out_of_an_answer() -> None:
 
 
 @pytest.mark.rule("network.metadata.unasked")
-def test_topics_that_were_not_asked_for_are_neither_kept_nor_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_topics_that_were_not_requested_are_neither_kept_nor_logged(caplog: pytest.LogCaptureFixture) -> None:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1)
     for number in range(200):
@@ -679,7 +679,7 @@ def test_topics_that_were_not_asked_for_are_neither_kept_nor_logged(caplog: pyte
 
 
 @pytest.mark.rule("network.metadata.own")
-def test_the_clients_own_requests_complete_nothing_of_the_callers() -> None:
+def test_internal_requests_complete_no_request_of_the_caller() -> None:
     machine = ready(machine_of(1))
     completions = ask(machine)
     machine.client.poll(0.0, machine.clock())
@@ -692,7 +692,7 @@ def test_the_clients_own_requests_complete_nothing_of_the_callers() -> None:
 
 
 @pytest.mark.rule("network.metadata.due")
-def test_an_hour_of_failing_metadata_asks_no_more_than_about_once_a_second() -> None:
+def test_failing_metadata_is_requested_about_once_a_second() -> None:
     machine = ready(machine_of(1))
     machine.cluster.metadata_code = ErrorCode.UNKNOWN_SERVER_ERROR
     machine.client._metadata_updater._rebootstraps = False
@@ -708,7 +708,7 @@ def test_an_hour_of_failing_metadata_asks_no_more_than_about_once_a_second() -> 
 
 
 @pytest.mark.rule("network.poll.left-over")
-def test_what_is_already_complete_is_completed_without_moving_bytes() -> None:
+def test_already_completed_requests_are_reported_without_a_poll() -> None:
     machine = ready(machine_of(1))
     machine.client._connections[1].versions = {}
     completions = produce_nothing(machine)
@@ -721,7 +721,7 @@ def test_what_is_already_complete_is_completed_without_moving_bytes() -> None:
 
 
 @pytest.mark.rule("network.poll.order")
-def test_a_poll_notes_what_was_sent_then_answers_then_ends_then_calls_back() -> None:
+def test_a_poll_handles_writes_responses_disconnects_then_callbacks() -> None:
     machine = ready(machine_of(1, 2), 1, 2)
     told: list[tuple[str, Stage]] = []
 
@@ -754,7 +754,7 @@ def test_a_poll_notes_what_was_sent_then_answers_then_ends_then_calls_back() -> 
 
 
 @pytest.mark.rule("network.poll.callback")
-def test_what_a_callback_sends_or_raises_harms_no_other() -> None:
+def test_a_callback_that_sends_or_raises_affects_no_other() -> None:
     machine = ready(machine_of(1))
     more: list[Completion] = []
 
@@ -772,7 +772,7 @@ def test_what_a_callback_sends_or_raises_harms_no_other() -> None:
 
 
 @pytest.mark.rule("network.poll.returns")
-def test_a_poll_waits_no_longer_than_it_was_told_nor_than_its_own_next_deadline() -> None:
+def test_a_poll_waits_no_longer_than_its_timeout_or_next_deadline() -> None:
     machine = ready(machine_of(1, request_timeout=3.0))
     machine.client.poll(0.0, machine.clock())
     machine.network.waits.clear()
@@ -788,7 +788,7 @@ def test_a_poll_waits_no_longer_than_it_was_told_nor_than_its_own_next_deadline(
 
 
 @pytest.mark.rule("network.shutdown")
-def test_shutting_down_completes_everything_once_and_ends_the_network() -> None:
+def test_shutdown_completes_every_request_once_and_closes_the_network() -> None:
     machine = ready(machine_of(1, 2), 1, 2)
     for broker in machine.cluster.brokers.values():
         broker.silent = True
@@ -803,7 +803,7 @@ def test_shutting_down_completes_everything_once_and_ends_the_network() -> None:
 @pytest.mark.parametrize(
     ("what", "told"), [("refusing", "could not connect to seed:9092"), ("black_holes", "socket.connection.setup")]
 )
-def test_why_a_broker_cannot_be_reached_is_warned_of_once(
+def test_an_unreachable_broker_is_warned_about_once_with_the_reason(
     what: str, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     machine = machine_of(1)

@@ -151,7 +151,7 @@ def connect_and_ask(address: tuple[str, int]) -> list[Completion]:
 
 @pytest.mark.rule("network.flight.once", "selector.close.reset")
 @pytest.mark.parametrize("way", ["incoming", "outgoing"])
-def test_a_reset_at_any_byte_of_a_connections_first_exchanges_is_one_failed_try(way: str) -> None:
+def test_a_reset_at_any_byte_of_connection_setup_is_one_failed_attempt(way: str) -> None:
     broker = CutBroker()
     with serving(broker) as address:
         connect_and_ask(address)
@@ -166,7 +166,7 @@ def test_a_reset_at_any_byte_of_a_connections_first_exchanges_is_one_failed_try(
 
 
 @pytest.mark.rule("network.flight.once")
-def test_a_reset_in_the_middle_of_an_answer_fails_its_request_once() -> None:
+def test_a_reset_in_the_middle_of_a_response_fails_its_request_once() -> None:
     broker = CutBroker()
     with serving(broker) as address, contextlib.closing(Client(address)) as client:
         client.connect(0)
@@ -182,7 +182,7 @@ def test_a_reset_in_the_middle_of_an_answer_fails_its_request_once() -> None:
 
 
 @pytest.mark.rule("selector.send.partial", "selector.receive.whole")
-def test_the_whole_exchange_goes_through_a_layer_of_single_bytes() -> None:
+def test_the_whole_exchange_works_with_a_layer_of_single_bytes() -> None:
     class OneByte(PlaintextLayer):
         def write(self, chunks: Sequence[Buffer]) -> int:
             return super().write([memoryview(chunks[0])[:1]])
@@ -206,7 +206,7 @@ def test_the_whole_exchange_goes_through_a_layer_of_single_bytes() -> None:
 
 
 @pytest.mark.rule("selector.round.fair")
-def test_two_hundred_brokers_are_connected_and_asked_at_once() -> None:
+def test_two_hundred_brokers_are_connected_and_used_at_once() -> None:
     count = 200
     with (
         serving(ScriptedBroker(metadata=cluster_of(count))) as address,
@@ -235,7 +235,7 @@ class FallsSilent(ScriptedBroker):
 
 
 @pytest.mark.rule("network.flight.timeout")
-def test_a_peer_that_falls_silent_is_given_up_after_the_requests_time() -> None:
+def test_a_peer_that_becomes_silent_is_left_after_the_request_timeout() -> None:
     broker = FallsSilent()
     with serving(broker) as address, contextlib.closing(Client(address, request_timeout=0.3)) as client:
         client.connect(0)
@@ -249,7 +249,7 @@ def test_a_peer_that_falls_silent_is_given_up_after_the_requests_time() -> None:
 
 
 @pytest.mark.rule("network.connect.setup")
-def test_a_peer_that_takes_the_connection_and_says_nothing_is_given_up_after_the_set_up_time() -> None:
+def test_a_peer_that_never_responds_is_abandoned_after_the_setup_timeout() -> None:
     with serving(stays_silent) as address, contextlib.closing(Client(address, setup_timeout=0.2)) as client:
         client.until(lambda: client.metadata.last_error is not None)
 

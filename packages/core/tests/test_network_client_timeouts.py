@@ -59,7 +59,7 @@ def run(machine: Machine, seconds: float) -> None:
 
 
 @pytest.mark.rule("network.throttle.time-out")
-def test_throttle_time_does_not_count_against_request_timeout() -> None:
+def test_throttle_time_does_not_count_towards_the_request_timeout() -> None:
     machine = machine_with_topic(1, 1, 1, 1, request_timeout=4.0)
     machine.network.held.add(1)
     machine.cluster.brokers[1].throttle_ms = 6_000
@@ -77,7 +77,7 @@ def test_throttle_time_does_not_count_against_request_timeout() -> None:
 
 
 @pytest.mark.rule("network.throttle.time-out")
-def test_each_answer_that_throttles_gives_what_is_in_flight_more_time() -> None:
+def test_each_throttled_response_extends_timeouts_of_requests_in_flight() -> None:
     machine = machine_with_topic(1, 1, 1, request_timeout=4.0)
     machine.network.held.add(1)
     machine.cluster.brokers[1].throttle_ms = 6_000
@@ -94,7 +94,7 @@ def test_each_answer_that_throttles_gives_what_is_in_flight_more_time() -> None:
 
 @pytest.mark.rule("network.throttle.once")
 @pytest.mark.parametrize(("newest", "waits"), [(5, 0.0), (6, 5.0)])
-def test_a_pause_that_an_old_broker_made_itself_is_not_made_again(newest: int, waits: float) -> None:
+def test_a_throttle_time_that_an_old_broker_waited_is_not_waited_again(newest: int, waits: float) -> None:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1)
     cluster.brokers[1].versions[PRODUCE.key] = (0, newest)
@@ -114,7 +114,7 @@ def test_a_pause_that_an_old_broker_made_itself_is_not_made_again(newest: int, w
 
 
 @pytest.mark.rule("network.throttle.once")
-def test_every_answer_with_a_throttle_time_has_a_first_version_that_obeys_it() -> None:
+def test_every_response_with_a_throttle_time_has_its_first_client_version() -> None:
     never = {"ListTransactions", "DescribeTransactions", "GetTelemetrySubscriptions", "PushTelemetry"}
     throttling = {m.name for m in MESSAGES if hasattr(m.response_type(), "throttle_time_ms")}
 
@@ -122,12 +122,12 @@ def test_every_answer_with_a_throttle_time_has_a_first_version_that_obeys_it() -
 
 
 @pytest.mark.rule("network.throttle.once")
-def test_a_pause_is_as_long_as_the_answer_says_from_the_first_version_on() -> None:
+def test_a_throttle_time_is_obeyed_from_the_first_client_version_on() -> None:
     assert [pause(METADATA, version, 1_500) for version in (3, 5, 6, 13)] == [0.0, 0.0, 1.5, 1.5]
     assert [pause(METADATA, 13, ms) for ms in (0, -1)] == [0.0, 0.0]
 
 
-def test_a_pause_of_days_ends_after_an_hour() -> None:
+def test_a_throttle_time_of_days_ends_after_an_hour() -> None:
     machine = machine_with_topic(1, delivery_timeout=20_000.0)
     machine.cluster.brokers[1].throttle_ms = 2**31 - 1
     machine.send(b"first")
@@ -142,7 +142,7 @@ def test_a_pause_of_days_ends_after_an_hour() -> None:
 
 
 @pytest.mark.rule("network.throttle.time-out")
-def test_pauses_of_days_in_several_answers_end_after_an_hour_too() -> None:
+def test_throttle_times_of_days_in_several_responses_end_after_an_hour() -> None:
     """Each added an hour: a metadata request without a response waited for three, and no other broker was asked."""
     machine = machine_with_topic(1, 1, 1, 1, request_timeout=4.0)
     machine.network.held.add(1)
@@ -159,7 +159,7 @@ def test_pauses_of_days_in_several_answers_end_after_an_hour_too() -> None:
 
 
 @pytest.mark.rule("network.metadata.throttled")
-def test_a_connection_that_hangs_does_not_keep_metadata_from_a_throttled_broker() -> None:
+def test_a_hanging_connection_does_not_block_metadata_of_a_throttled_one() -> None:
     machine = machine_with_topic(1)
     machine.cluster.brokers[2] = SimulatedBroker(cluster=machine.cluster, id=2)
     machine.network.black_holes.add("broker-2")
@@ -180,7 +180,7 @@ def test_a_connection_that_hangs_does_not_keep_metadata_from_a_throttled_broker(
 
 
 @pytest.mark.rule("network.throttle")
-def test_an_answer_to_apiversions_throttles_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_to_apiversions_throttles_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = SimulatedCluster.of(1)
     broker = cluster.brokers[1]
     answer = broker._api_versions
@@ -217,7 +217,7 @@ def test_a_connection_times_out_with_its_oldest_request() -> None:
 
 
 @pytest.mark.rule("network.flight.arrived")
-def test_answers_that_have_arrived_are_read_before_a_timeout_is_judged() -> None:
+def test_received_responses_are_read_before_a_timeout_is_checked() -> None:
     machine = machine_with_topic(1, 1, 1, 1, request_timeout=30.0)
     machine.network.held.add(1)
     deliveries = one_request_each(machine, 4)
@@ -233,7 +233,7 @@ def test_answers_that_have_arrived_are_read_before_a_timeout_is_judged() -> None
 
 
 @pytest.mark.rule("network.flight.arrived")
-def test_answers_that_have_arrived_give_no_more_time_to_one_that_has_not() -> None:
+def test_received_responses_do_not_extend_the_timeout_of_others() -> None:
     machine = machine_with_topic(1, 1, 1, request_timeout=30.0)
     machine.network.held.add(1)
     first, second, third = one_request_each(machine, 3)
@@ -252,7 +252,7 @@ def test_answers_that_have_arrived_give_no_more_time_to_one_that_has_not() -> No
 
 
 @pytest.mark.rule("network.throttle")
-def test_metadata_that_is_due_is_asked_for_when_the_throttle_time_is_over() -> None:
+def test_metadata_that_is_due_is_requested_after_the_throttle_time() -> None:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1)
     machine = Machine(cluster)

@@ -25,7 +25,7 @@ class Delays:
 
 
 @pytest.mark.rule("partitioner.slow")
-def test_a_broker_that_takes_nothing_for_longer_than_the_timeout_is_slow() -> None:
+def test_a_broker_that_takes_nothing_for_the_timeout_is_slow() -> None:
     delays = Delays()
 
     assert delays.note(wanted="12", served="2", now=10.0) == set()
@@ -34,7 +34,7 @@ def test_a_broker_that_takes_nothing_for_longer_than_the_timeout_is_slow() -> No
 
 
 @pytest.mark.rule("partitioner.slow.over")
-def test_a_broker_that_takes_something_is_slow_no_more_and_starts_anew() -> None:
+def test_a_broker_that_takes_a_batch_is_not_slow_and_starts_over() -> None:
     delays = Delays()
     delays.note(wanted="1", now=0.0)
     assert delays.note(wanted="1", now=5.0) == {1}
@@ -46,7 +46,7 @@ def test_a_broker_that_takes_something_is_slow_no_more_and_starts_anew() -> None
 
 
 @pytest.mark.rule("partitioner.slow.over")
-def test_a_broker_for_which_nothing_waits_is_not_slow() -> None:
+def test_a_broker_without_waiting_batches_is_not_slow() -> None:
     delays = Delays()
     delays.note(wanted="1", now=0.0)
     assert delays.note(wanted="1", now=5.0) == {1}
@@ -56,7 +56,7 @@ def test_a_broker_for_which_nothing_waits_is_not_slow() -> None:
 
 
 @pytest.mark.rule("partitioner.slow.over")
-def test_a_timeout_of_zero_makes_none_slow() -> None:
+def test_a_timeout_of_zero_makes_no_broker_slow() -> None:
     delays = Delays(0.0)
     delays.note(wanted="1", now=0.0)
 
@@ -65,7 +65,7 @@ def test_a_timeout_of_zero_makes_none_slow() -> None:
 
 
 @pytest.mark.rule("partitioner.news")
-def test_a_change_is_told_once_and_no_change_is_not() -> None:
+def test_only_changes_are_counted() -> None:
     delays = Delays()
     delays.note(wanted="12", served="2", now=0.0)
     assert delays.changes == 0
@@ -77,7 +77,7 @@ def test_a_change_is_told_once_and_no_change_is_not() -> None:
     assert delays.changes == 2
 
 
-def test_when_a_change_is_told_the_slow_ones_are_known_already() -> None:
+def test_the_slow_brokers_are_known_when_a_change_is_reported() -> None:
     delays = NodeDelays(1.0)
     seen: list[frozenset[int]] = []
     delays.on_change = lambda: seen.append(delays.slow)

@@ -12,7 +12,7 @@ from ottla import PluginError
 from ottla.plugins.registry import installed
 
 
-def test_without_free_files_no_plugin_is_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_file_descriptors_no_plugin_is_reported_as_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_arguments: object) -> NoReturn:
         raise OSError(errno.EMFILE, "Too many open files")
 

@@ -87,7 +87,7 @@ def test_a_partition_without_replicas_has_a_first_and_a_last_line(caplog: pytest
 
 
 @pytest.mark.rule("sender.log.partition")
-def test_two_minutes_of_retries_are_a_line_each_half_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_two_minutes_of_retries_are_one_line_per_half_minute(caplog: pytest.LogCaptureFixture) -> None:
     machine = warm(machine_with_topic(1))
     caplog.clear()
     refuse(machine, ErrorCode.NOT_ENOUGH_REPLICAS, times=10_000)
@@ -103,7 +103,7 @@ def test_two_minutes_of_retries_are_a_line_each_half_minute(caplog: pytest.LogCa
 
 
 @pytest.mark.rule("sender.log.partition")
-def test_a_partition_whose_records_have_expired_is_not_said_to_be_retried(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_partition_with_expired_records_only_is_not_logged_as_retried(caplog: pytest.LogCaptureFixture) -> None:
     machine = warm(machine_with_topic(1, request_timeout=5.0, delivery_timeout=15.0))
     caplog.clear()
     refuse(machine, ErrorCode.NOT_ENOUGH_REPLICAS, times=10_000)
@@ -137,7 +137,7 @@ def test_many_partitions_that_fail_at_once_share_a_line(caplog: pytest.LogCaptur
 
 
 @pytest.mark.rule("sender.log.partition")
-def test_a_limit_of_attempts_is_part_of_what_is_tried_next(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_line_about_the_next_attempt_has_the_limit_of_attempts(caplog: pytest.LogCaptureFixture) -> None:
     machine = warm(machine_with_topic(1, retries=3))
     refuse(machine, ErrorCode.NOT_ENOUGH_REPLICAS, times=1)
     machine.send(b"a")
@@ -148,7 +148,7 @@ def test_a_limit_of_attempts_is_part_of_what_is_tried_next(caplog: pytest.LogCap
 
 
 @pytest.mark.rule("network.lost.log")
-def test_a_broker_that_restarts_is_missed_and_found_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_restarted_broker_is_logged_as_lost_and_found(caplog: pytest.LogCaptureFixture) -> None:
     machine = warm(machine_with_topic(1))
     caplog.clear()
     machine.cluster.brokers[1].up = False
@@ -196,7 +196,7 @@ def test_a_missing_topic_has_a_first_and_a_last_line(caplog: pytest.LogCaptureFi
 
 
 @pytest.mark.rule("metadata.log")
-def test_a_missing_topic_that_is_given_up_has_a_last_line_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_topic_that_is_dropped_has_a_last_line_too(caplog: pytest.LogCaptureFixture) -> None:
     log = MetadataLog(client_id="test")
     log.answered({"absent": Topic(name="absent", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)}, 0.0)
     log.write(0.0)
@@ -242,7 +242,7 @@ def test_hundreds_of_topics_without_a_leader_share_a_line(caplog: pytest.LogCapt
 
 
 @pytest.mark.rule("metadata.log")
-def test_a_cluster_that_nobody_can_ask_has_a_first_and_a_last_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreachable_cluster_has_a_first_and_a_last_line(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1)
     machine.network.refusing.add("seed")
     machine.send(b"a")
@@ -258,7 +258,7 @@ def test_a_cluster_that_nobody_can_ask_has_a_first_and_a_last_line(caplog: pytes
 
 
 @pytest.mark.rule("pool.log")
-def test_memory_that_is_exhausted_has_a_first_and_a_last_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_exhausted_memory_has_a_first_and_a_last_line(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1, buffer_memory=20_000)
     warm(machine)
     machine.cluster.brokers[1].up = False
@@ -282,7 +282,7 @@ def test_memory_that_is_exhausted_has_a_first_and_a_last_line(caplog: pytest.Log
 
 
 @pytest.mark.rule("pool.log")
-def test_one_long_wait_for_memory_is_told_and_many_short_ones_are_not(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_long_wait_for_memory_is_logged_and_many_short_ones_are_not(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
     pool = BufferPool(100, clock=clock)
     log = MemoryLog(pool, client_id="test")
@@ -319,7 +319,7 @@ def test_one_long_wait_for_memory_is_told_and_many_short_ones_are_not(caplog: py
 
 
 @pytest.mark.rule("pool.log")
-def test_a_steady_quota_that_keeps_memory_short_is_a_line_each_half_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_constant_memory_shortage_is_one_line_per_half_minute(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
     pool = BufferPool(100, clock=clock)
     log = MemoryLog(pool, client_id="test")
@@ -345,7 +345,7 @@ def test_a_steady_quota_that_keeps_memory_short_is_a_line_each_half_minute(caplo
 
 
 @pytest.mark.rule("pool.log")
-def test_refusals_that_come_again_and_again_are_a_line_each_half_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_repeated_refusals_are_one_line_per_half_minute(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
     pool = BufferPool(100, clock=clock)
     log = MemoryLog(pool, client_id="test")
@@ -367,7 +367,7 @@ def test_refusals_that_come_again_and_again_are_a_line_each_half_minute(caplog: 
 
 
 @pytest.mark.unmeasured
-def test_a_wait_for_memory_that_begins_at_any_step_of_a_look_is_noticed() -> None:
+def test_a_wait_for_memory_that_starts_during_a_check_is_noticed() -> None:
     def wait() -> None:
         in_line = threading.Event()
         options = {"timeout": 60.0, "on_wait": in_line.set}
@@ -389,7 +389,7 @@ def test_a_wait_for_memory_that_begins_at_any_step_of_a_look_is_noticed() -> Non
 
 
 @pytest.mark.rule("sender.log.coordinator")
-def test_a_coordinator_that_is_not_there_has_a_first_and_a_last_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_coordinator_has_a_first_and_a_last_line(caplog: pytest.LogCaptureFixture) -> None:
     world = Simulated(1, config={"transactional.id": "tx", "client.id": "me"})
     refusals = deque([ErrorCode.COORDINATOR_NOT_AVAILABLE] * 30)
     world.cluster.brokers[1].errand_codes["FindCoordinator"] = refusals
@@ -406,7 +406,7 @@ def test_a_coordinator_that_is_not_there_has_a_first_and_a_last_line(caplog: pyt
 
 
 @pytest.mark.rule("metadata.log")
-def test_a_broker_that_nothing_is_sent_to_any_more_is_not_said_to_have_left(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unused_broker_is_not_logged_as_gone(caplog: pytest.LogCaptureFixture) -> None:
     machine = warm(machine_with_topic(1, 2))
     machine.network.held.add(2)
     machine.send(b"a", partition=1)
@@ -439,7 +439,7 @@ def test_brokers_that_leave_and_join_the_cluster_are_logged(caplog: pytest.LogCa
 
 
 @pytest.mark.rule("network.lost.log")
-def test_a_bootstrap_server_that_is_not_needed_any_more_is_not_said_to_have_left(
+def test_an_unused_bootstrap_server_is_not_logged_as_gone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     log = ConnectionLog(client_id="test")
@@ -460,7 +460,7 @@ def test_a_bootstrap_server_that_is_not_needed_any_more_is_not_said_to_have_left
 
 
 @pytest.mark.rule("network.throttle.log")
-def test_a_quota_that_stops_a_producer_has_a_first_and_a_last_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_quota_that_throttles_a_producer_has_a_first_and_a_last_line(caplog: pytest.LogCaptureFixture) -> None:
     machine = warm(machine_with_topic(1))
     caplog.clear()
     machine.cluster.brokers[1].throttle_ms = 50_000
@@ -483,7 +483,7 @@ def test_a_quota_that_stops_a_producer_has_a_first_and_a_last_line(caplog: pytes
 
 
 @pytest.mark.rule("network.throttle.log")
-def test_short_pauses_that_add_up_are_a_line_each_half_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_short_throttle_times_that_add_up_are_one_line_per_half_minute(caplog: pytest.LogCaptureFixture) -> None:
     machine = warm(machine_with_topic(1))
     caplog.clear()
     machine.cluster.brokers[1].throttle_ms = 900
@@ -499,7 +499,7 @@ def test_short_pauses_that_add_up_are_a_line_each_half_minute(caplog: pytest.Log
 
 
 @pytest.mark.rule("network.throttle.log")
-def test_a_short_pause_for_a_quota_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_short_throttle_time_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     machine = warm(machine_with_topic(1))
     caplog.clear()
     machine.cluster.brokers[1].throttle_ms = 900
@@ -513,7 +513,7 @@ def test_a_short_pause_for_a_quota_is_not_logged(caplog: pytest.LogCaptureFixtur
 
 
 @pytest.mark.rule("network.throttle.log")
-def test_a_pause_of_minutes_is_not_over_before_its_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_throttle_time_of_minutes_is_not_logged_as_over_before_its_end(caplog: pytest.LogCaptureFixture) -> None:
     machine = warm(machine_with_topic(1))
     caplog.clear()
     machine.cluster.brokers[1].throttle_ms = 1_000_000
@@ -528,7 +528,7 @@ def test_a_pause_of_minutes_is_not_over_before_its_end(caplog: pytest.LogCapture
 
 
 @pytest.mark.rule("network.lost.log")
-def test_a_request_without_an_answer_is_written_with_its_article(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_request_without_a_response_is_logged_with_its_article(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1, request_timeout=2.0)
     machine.network.held.add(1)
     machine.metadata.use("t", machine.clock())
@@ -538,13 +538,13 @@ def test_a_request_without_an_answer_is_written_with_its_article(caplog: pytest.
 
 
 @pytest.mark.rule("network.lost.log")
-def test_an_ipv6_address_is_written_as_bootstrap_servers_takes_it() -> None:
+def test_an_ipv6_address_is_logged_in_the_form_of_bootstrap_servers() -> None:
     assert str(Broker(id=1, host="::1", port=9092)) == "broker 1 at [::1]:9092"
     assert str(Broker(id=-1, host="2001:db8::1", port=9092)) == "bootstrap server at [2001:db8::1]:9092"
 
 
 @pytest.mark.rule("network.lost.log")
-def test_a_broker_that_ends_a_busy_connection_is_missed_and_found_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lost_busy_connection_and_its_recovery_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     machine = warm(machine_with_topic(1))
     caplog.clear()
     machine.network.cut(1)
@@ -559,7 +559,7 @@ def test_a_broker_that_ends_a_busy_connection_is_missed_and_found_again(caplog: 
 
 
 @pytest.mark.rule("network.lost.log")
-def test_a_broker_that_ends_an_idle_connection_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broker_that_closes_an_idle_connection_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     machine = warm(machine_with_topic(1))
     machine.run(10.0)
     caplog.clear()

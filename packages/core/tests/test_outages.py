@@ -21,7 +21,7 @@ def fail(outages: Partitions, count: int, now: float, reason: str = "away") -> N
         outages.failed(("t", partition), reason, f"{reason}: at {now}", now)
 
 
-def test_the_first_failure_makes_a_line_at_once(outages: Partitions) -> None:
+def test_the_first_failure_is_logged_at_once(outages: Partitions) -> None:
     fail(outages, 1, 5.0)
 
     [line] = outages.take_lines(5.0)
@@ -31,7 +31,7 @@ def test_the_first_failure_makes_a_line_at_once(outages: Partitions) -> None:
     )
 
 
-def test_five_thousand_partitions_that_fail_at_once_make_one_line(outages: Partitions) -> None:
+def test_five_thousand_partitions_that_fail_at_once_are_one_line(outages: Partitions) -> None:
     fail(outages, 5_000, 0.0)
 
     [line] = outages.take_lines(0.0)
@@ -40,7 +40,7 @@ def test_five_thousand_partitions_that_fail_at_once_make_one_line(outages: Parti
     assert (line.count, line.failures, line.shown) == (5_000, 5_000, (("t", 0), ("t", 1), ("t", 2)))
 
 
-def test_five_thousand_partitions_that_fail_one_by_one_make_a_handful_of_lines(outages: Partitions) -> None:
+def test_five_thousand_partitions_that_fail_one_by_one_are_few_lines(outages: Partitions) -> None:
     lines = 0
     for partition in range(5_000):
         now = partition / 100
@@ -50,7 +50,7 @@ def test_five_thousand_partitions_that_fail_one_by_one_make_a_handful_of_lines(o
     assert lines <= 8
 
 
-def test_a_failure_that_lasts_is_repeated_every_half_minute(outages: Partitions) -> None:
+def test_a_permanent_failure_is_repeated_every_half_minute(outages: Partitions) -> None:
     at = []
     for tenth in range(1_200):
         now = tenth / 10
@@ -74,7 +74,7 @@ def test_a_failure_is_not_repeated_before_it_happens_again() -> None:
     assert (again.first, again.failures, again.lasting) == (False, 2, 40.0)
 
 
-def test_a_failure_that_lasts_into_the_future_is_not_repeated_early() -> None:
+def test_a_failure_with_a_future_end_is_not_repeated_early() -> None:
     outages: Partitions = Outages(repeat_by_failure=True)
     fail(outages, 1, 0.0)
     outages.take_lines(0.0)
@@ -83,7 +83,7 @@ def test_a_failure_that_lasts_into_the_future_is_not_repeated_early() -> None:
     assert [len(outages.take_lines(now)) for now in (5.0, 29.0, 30.0)] == [0, 0, 1]
 
 
-def test_a_recovery_tells_how_long_it_took_and_how_often_it_failed(outages: Partitions) -> None:
+def test_a_recovery_line_has_the_duration_and_the_number_of_failures(outages: Partitions) -> None:
     for now in (1.0, 2.0, 3.0):
         fail(outages, 1, now)
         outages.take_lines(now)
@@ -93,7 +93,7 @@ def test_a_recovery_tells_how_long_it_took_and_how_often_it_failed(outages: Part
     assert list(outages.take_lines(4.5)) == [Over(recovered=True, shown=(("t", 0),), count=1, failures=3, lasting=3.5)]
 
 
-def test_recoveries_one_after_the_other_make_a_handful_of_lines(outages: Partitions) -> None:
+def test_consecutive_recoveries_are_a_handful_of_lines(outages: Partitions) -> None:
     fail(outages, 5_000, 0.0)
     outages.take_lines(0.0)
     lines = 0
@@ -120,7 +120,7 @@ def test_memory_is_freed_with_the_recovery(outages: Partitions) -> None:
     assert not outages
 
 
-def test_a_second_failure_soon_after_the_first_is_told_within_seconds(outages: Partitions) -> None:
+def test_a_second_failure_soon_after_the_first_is_logged_within_seconds(outages: Partitions) -> None:
     for now in (0.0, 30.0, 60.0, 90.0, 120.0):
         fail(outages, 1, now)
         outages.take_lines(now)
@@ -136,7 +136,7 @@ def test_a_second_failure_soon_after_the_first_is_told_within_seconds(outages: P
     assert line.first
 
 
-def test_another_reason_makes_a_line_of_its_own(outages: Partitions) -> None:
+def test_another_reason_causes_its_own_line(outages: Partitions) -> None:
     fail(outages, 1, 0.0, "away")
     fail(outages, 1, 0.1, "no leader")
 
@@ -147,7 +147,7 @@ def test_another_reason_makes_a_line_of_its_own(outages: Partitions) -> None:
     assert line.lasting == pytest.approx(0.1)  # the partition fails since then, whatever the reason
 
 
-def test_reasons_that_alternate_do_not_make_a_line_each_time(outages: Partitions) -> None:
+def test_alternating_reasons_do_not_cause_a_line_each_time(outages: Partitions) -> None:
     lines = 0
     for tenth in range(300):
         now = tenth / 10
@@ -167,7 +167,7 @@ def test_a_failure_that_was_never_logged_does_not_log_its_recovery(outages: Part
     assert list(outages.take_lines(0.2)) == []
 
 
-def test_what_nobody_uses_any_more_ends_with_a_line_of_its_own(outages: Partitions) -> None:
+def test_an_outage_of_an_unused_partition_has_its_own_last_line(outages: Partitions) -> None:
     fail(outages, 2, 0.0)
     outages.take_lines(0.0)
     fail(outages, 2, 7.0)
@@ -187,5 +187,5 @@ def test_what_nobody_uses_any_more_ends_with_a_line_of_its_own(outages: Partitio
         ("x" * 501, "x" * 497 + "..."),
     ],
 )
-def test_the_text_of_a_broker_stays_on_one_line_and_short(text: str, shown: str) -> None:
+def test_the_text_of_a_broker_is_one_short_line(text: str, shown: str) -> None:
     assert one_line(text) == shown

@@ -36,7 +36,7 @@ def partitioner(*, ignore_keys: bool = False) -> Murmur2Partitioner:
 
 @pytest.mark.rule("partitioner.keyed")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["key"][:32] or "empty")
-def test_a_key_has_javas_hash_and_partition(case: dict[str, Any]) -> None:
+def test_a_key_has_the_hash_and_partition_of_java(case: dict[str, Any]) -> None:
     key = bytes.fromhex(case["key"])
 
     assert case["murmur2"] & 0xFFFFFFFF == murmur2(key)
@@ -64,12 +64,12 @@ def javas(data: bytes) -> int:
 
 
 @given(st.binary(max_size=300))
-def test_the_fast_form_is_the_plain_one(key: bytes) -> None:
+def test_the_fast_form_equals_the_plain_one(key: bytes) -> None:
     assert javas(key) == murmur2(key)
 
 
 @pytest.mark.rule("partitioner.keyed")
-def test_a_key_keeps_its_partition_whatever_is_available_and_however_often_it_is_asked() -> None:
+def test_a_key_keeps_its_partition_whatever_is_available() -> None:
     chosen = partitioner()
     crippled = TopicView(partitions=10, available=(1,), queued_bytes=[0] * 10, slow=frozenset({1}))
 
@@ -79,12 +79,12 @@ def test_a_key_keeps_its_partition_whatever_is_available_and_however_often_it_is
 
 
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=200))
-def test_many_keys_at_once_have_the_hashes_that_each_has_alone(keys: list[bytes]) -> None:
+def test_many_keys_have_the_same_hashes_as_single_keys(keys: list[bytes]) -> None:
     assert list(murmur2_column(keys)) == [murmur2(key) for key in keys]
 
 
 @given(st.integers(0, 70), st.integers(1, 300), st.randoms(use_true_random=False))
-def test_many_keys_of_one_size_have_the_hashes_that_each_has_alone(size: int, count: int, random: Random) -> None:
+def test_many_keys_of_one_size_have_the_same_hashes_as_single_keys(size: int, count: int, random: Random) -> None:
     keys = [random.randbytes(size) for _ in range(count)]
 
     assert list(murmur2_column(keys)) == [murmur2(key) for key in keys]
@@ -92,7 +92,7 @@ def test_many_keys_of_one_size_have_the_hashes_that_each_has_alone(size: int, co
 
 @pytest.mark.parametrize("sizes", [(16,), (16, 3)])
 @pytest.mark.parametrize("count", [2_047, 2_048, 2_049, 4_097])
-def test_any_number_of_keys_have_the_hashes_that_each_has_alone(count: int, sizes: tuple[int, ...]) -> None:
+def test_any_number_of_keys_have_the_same_hashes_as_single_keys(count: int, sizes: tuple[int, ...]) -> None:
     keys = [(b"%016d" % number)[-sizes[number % len(sizes)] :] for number in range(count)]
 
     assert list(murmur2_column(keys)) == [murmur2(key) for key in keys]
@@ -109,7 +109,7 @@ short_or_long = st.binary(max_size=40) | st.builds(lambda size: b"k" * size, st.
     kind=st.sampled_from((pa.binary(), pa.large_binary())),
     start=st.integers(0, 3),
 )
-def test_an_arrow_column_of_keys_finds_the_partitions_that_each_finds_alone(
+def test_an_arrow_column_of_keys_gets_the_partitions_of_single_keys(
     keys: list[bytes], copies: int, partitions: int, kind: pa.DataType, start: int
 ) -> None:
     column = pa.array(keys * copies, kind).slice(start)
@@ -119,18 +119,18 @@ def test_an_arrow_column_of_keys_finds_the_partitions_that_each_finds_alone(
     assert chosen == [partition_for_key(key, partitions) for key in column.to_pylist()]
 
 
-def test_no_partitions_are_no_choice_for_a_column() -> None:
+def test_zero_partitions_for_a_column_are_refused() -> None:
     with pytest.raises(ValueError, match="no 0 partitions to choose from"):
         murmur2_partitions(pa.array([b"k"]), 0)
 
 
-def test_a_column_of_javas_keys_has_javas_hashes() -> None:
+def test_a_column_of_java_keys_has_java_hashes() -> None:
     keys = [bytes.fromhex(case["key"]) for case in CASES] * 20
 
     assert list(murmur2_column(keys)) == [case["murmur2"] & 0xFFFFFFFF for case in CASES] * 20
 
 
-def test_a_column_goes_where_its_keys_would_go_one_by_one() -> None:
+def test_a_column_gets_the_same_partitions_as_its_keys_one_by_one() -> None:
     chosen = partitioner()
     keys = [b"key %d" % number for number in range(5_000)]
 
@@ -166,7 +166,7 @@ def test_the_plugin_is_made_from_its_keys() -> None:
 
 
 @pytest.mark.parametrize(("growth", "batches"), [(True, 64), (False, 1)])
-def test_records_stay_for_several_batches_only_where_those_can_become_one(
+def test_a_sticky_partition_lasts_several_batches_only_with_growth(
     growth: bool, batches: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plugin, "StickyChoice", partial(StickyChoice, clock=ManualClock()))
@@ -183,7 +183,7 @@ def test_records_stay_for_several_batches_only_where_those_can_become_one(
 
 
 @pytest.mark.parametrize(("raw", "value"), [("true", True), (" False", False), (True, True), ("TRUE", True)])
-def test_switches_may_be_words(raw: object, value: bool) -> None:
+def test_switches_may_be_strings(raw: object, value: bool) -> None:
     assert plugin.IGNORE_KEYS.type(raw) is value
 
 

@@ -21,33 +21,33 @@ def turns(chosen: RoundRobin, topic: str, topic_view: TopicView, count: int = 6)
 
 
 @pytest.mark.rule("partitioner.round-robin")
-def test_partitions_take_turns_whatever_the_key() -> None:
+def test_partitions_take_turns_regardless_of_the_key() -> None:
     assert turns(RoundRobin(), "t", view(3, (0, 1, 2))) == [0, 1, 2, 0, 1, 2]
 
 
 @pytest.mark.rule("partitioner.round-robin")
-def test_partitions_that_are_not_available_have_no_turn() -> None:
+def test_unavailable_partitions_are_skipped() -> None:
     assert turns(RoundRobin(), "t", view(4, (1, 3))) == [1, 3, 1, 3, 1, 3]
 
 
-def test_all_take_turns_when_none_is_available() -> None:
+def test_all_partitions_take_turns_when_none_is_available() -> None:
     assert turns(RoundRobin(), "t", view(2, ())) == [0, 1, 0, 1, 0, 1]
 
 
-def test_each_topic_has_its_own_turns() -> None:
+def test_each_topic_has_its_own_sequence_of_partitions() -> None:
     chosen = RoundRobin()
 
     assert turns(chosen, "a", view(3, (0, 1, 2)), 1) == turns(chosen, "b", view(3, (0, 1, 2)), 1) == [0]
 
 
-def test_a_topic_made_anew_with_fewer_partitions_is_respected() -> None:
+def test_a_recreated_topic_with_fewer_partitions_is_respected() -> None:
     chosen = RoundRobin()
     turns(chosen, "t", view(7, tuple(range(7))), 5)
 
     assert sorted(turns(chosen, "t", view(2, (0, 1)), 2)) == [0, 1]
 
 
-def test_threads_share_the_turns_and_none_is_lost() -> None:
+def test_concurrent_threads_share_the_turns_and_lose_none() -> None:
     chosen, same = RoundRobin(), view(5, (0, 2, 4))
     each: list[list[int]] = []
 
@@ -60,5 +60,5 @@ def test_threads_share_the_turns_and_none_is_lost() -> None:
     assert Counter(chain.from_iterable(each)) == {0: 8000, 2: 8000, 4: 8000}
 
 
-def test_the_plugin_has_no_keys_to_set() -> None:
+def test_the_plugin_has_no_keys() -> None:
     assert isinstance(ottla_partitioner(), RoundRobin)

@@ -48,7 +48,7 @@ def moves(choice: StickyChoice, topic_view: TopicView, count: int) -> Counter[in
 
 
 @pytest.mark.rule("partitioner.sticky")
-def test_records_stay_until_they_fill_a_batch(choice: StickyChoice) -> None:
+def test_the_sticky_partition_changes_once_a_batch_is_full(choice: StickyChoice) -> None:
     same = view(1000)
     stays: list[int] = []
     for _ in range(90):
@@ -83,7 +83,7 @@ LINGER = 0.005
         (0.0, 1 << 20),  # at once: not without end
     ],
 )
-def test_records_that_come_quickly_stay_for_as_long_as_batches_linger(pause: float, stays: int) -> None:
+def test_quick_records_keep_their_sticky_partition_during_linger(pause: float, stays: int) -> None:
     clock = ManualClock()
     choice = StickyChoice(batch_size=BATCH_SIZE, adaptive=True, random=Random(7), linger=LINGER, clock=clock)
     stretch(choice, clock, size=BATCH_SIZE, pause=pause)  # the first stay has begun before the first record
@@ -93,7 +93,7 @@ def test_records_that_come_quickly_stay_for_as_long_as_batches_linger(pause: flo
     assert stays <= sent <= stays + BATCH_SIZE
 
 
-def test_batches_that_linger_for_long_do_not_keep_records_from_moving_on() -> None:
+def test_a_long_linger_does_not_prevent_a_new_sticky_partition() -> None:
     clock = ManualClock()
     choice = StickyChoice(batch_size=BATCH_SIZE, adaptive=True, random=Random(7), linger=60.0, clock=clock)
     stretch(choice, clock, size=BATCH_SIZE, pause=0.001)
@@ -103,7 +103,7 @@ def test_batches_that_linger_for_long_do_not_keep_records_from_moving_on() -> No
     assert took == pytest.approx(0.010)
 
 
-def test_rows_of_finished_batches_move_on_after_a_batchs_worth() -> None:
+def test_finished_batches_change_partition_after_a_batch_size() -> None:
     clock = ManualClock()
     choice = StickyChoice(batch_size=BATCH_SIZE, adaptive=True, random=Random(7), linger=LINGER, clock=clock)
     same = view(1000)
@@ -116,13 +116,13 @@ def test_rows_of_finished_batches_move_on_after_a_batchs_worth() -> None:
     assert places[0::2] == places[1::2]
 
 
-def test_without_lingering_a_batchs_worth_is_all(choice: StickyChoice) -> None:
+def test_without_linger_a_batch_size_ends_the_sticky_partition(choice: StickyChoice) -> None:
     clock = ManualClock()
     assert stretch(choice, clock, size=BATCH_SIZE, pause=0.0) == (BATCH_SIZE, 0.0)
 
 
 @pytest.mark.rule("partitioner.sticky")
-def test_a_stay_ends_when_another_record_would_hardly_fit(choice: StickyChoice) -> None:
+def test_the_sticky_partition_changes_when_no_record_would_fit(choice: StickyChoice) -> None:
     same = view(1000)
     first = choice.partition("t", same)
 
@@ -133,7 +133,7 @@ def test_a_stay_ends_when_another_record_would_hardly_fit(choice: StickyChoice) 
     assert choice.partition("t", same) != first
 
 
-def test_a_large_topic_is_not_looked_at_for_every_move() -> None:
+def test_a_large_topic_is_not_scanned_for_every_new_sticky_partition() -> None:
     looks = 0
 
     class Looked(list[int]):
@@ -149,11 +149,11 @@ def test_a_large_topic_is_not_looked_at_for_every_move() -> None:
     assert looks <= 10 * 800
 
 
-def test_a_record_larger_than_a_batch_moves_on_at_once(choice: StickyChoice) -> None:
+def test_a_record_larger_than_a_batch_changes_the_partition_at_once(choice: StickyChoice) -> None:
     assert len(moves(choice, view(1000), 50)) > 40
 
 
-def test_topics_do_not_disturb_each_other(choice: StickyChoice) -> None:
+def test_topics_do_not_affect_each_other(choice: StickyChoice) -> None:
     same = view(1000)
     first = choice.partition("a", same)
     for _ in range(50):
@@ -162,7 +162,7 @@ def test_topics_do_not_disturb_each_other(choice: StickyChoice) -> None:
     assert first == choice.partition("a", same)
 
 
-def test_records_that_went_elsewhere_do_not_count(choice: StickyChoice) -> None:
+def test_records_of_other_partitions_do_not_count(choice: StickyChoice) -> None:
     same = view(1000)
     first = choice.partition("t", same)
     choice.appended("t", first + 1, 10 * BATCH_SIZE)
@@ -195,7 +195,7 @@ def test_queues_do_not_matter_when_adaptive_partitioning_is_off() -> None:
     assert all(850 < chosen[partition] < 1150 for partition in range(3))
 
 
-def test_queues_are_looked_at_when_moving(choice: StickyChoice) -> None:
+def test_queues_are_read_when_the_sticky_partition_changes(choice: StickyChoice) -> None:
     queued = [0, 0]
     live = view(2, queued=queued)
     queued[0] = 10_000_000
@@ -214,7 +214,7 @@ def test_all_partitions_are_candidates_when_none_is_available(choice: StickyChoi
 
 
 @pytest.mark.rule("partitioner.slow")
-def test_slow_partitions_are_left_out_unless_all_are(choice: StickyChoice) -> None:
+def test_slow_partitions_are_skipped_unless_all_are_slow(choice: StickyChoice) -> None:
     assert {0, 2} == moves(choice, view(3, slow=[1]), 100).keys()
     assert {0, 2} == moves(choice, view(3, available=[0, 2], slow=[0, 2]), 100).keys()
 
@@ -228,19 +228,19 @@ def test_a_partition_that_lost_its_leader_is_left_at_once(choice: StickyChoice) 
     assert choice.partition("t", view(4, available=rest)) in rest
 
 
-def test_news_of_the_cluster_alone_moves_nothing(choice: StickyChoice) -> None:
+def test_a_cluster_update_alone_does_not_change_the_partition(choice: StickyChoice) -> None:
     first = choice.partition("t", view(100))
 
     assert [first] * 50 == [choice.partition("t", view(100)) for _ in range(50)]
 
 
-def test_a_topic_made_anew_with_fewer_partitions_is_respected(choice: StickyChoice) -> None:
+def test_a_recreated_topic_with_fewer_partitions_is_respected(choice: StickyChoice) -> None:
     for _ in range(20):
         choice.partition("t", view(1000))
         assert choice.partition("t", view(2)) in (0, 1)
 
 
-def test_threads_that_race_always_get_a_partition_that_exists(choice: StickyChoice) -> None:
+def test_concurrent_threads_always_get_an_existing_partition(choice: StickyChoice) -> None:
     views = [view(3), view(5, available=[0, 4]), view(5, queued=[9000, 0, 0, 0, 1])]
     wrong: list[int] = []
 

@@ -12,7 +12,7 @@ from simulated_producer import simulated
 
 
 @pytest.mark.rule("producer.partitions-for")
-def test_partitions_come_in_order_with_the_brokers_that_lead_them() -> None:
+def test_partitions_come_in_order_with_their_leaders() -> None:
     with simulated(2, 1, 2) as world:
         found = world.producer.partitions_for("t")
 
@@ -23,7 +23,7 @@ def test_partitions_come_in_order_with_the_brokers_that_lead_them() -> None:
 
 
 @pytest.mark.rule("producer.partitions-for")
-def test_a_partition_that_nobody_leads_has_no_leader() -> None:
+def test_a_partition_without_a_leader_has_leader_none() -> None:
     with simulated(1, 1) as world:
         world.cluster.topics["t"].leaders[1] = -1
         world.metadata.request_update()
@@ -33,7 +33,7 @@ def test_a_partition_that_nobody_leads_has_no_leader() -> None:
 
 
 @pytest.mark.rule("producer.partitions-for")
-def test_a_topic_that_does_not_come_in_time_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_that_is_not_found_in_time_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     with simulated(1, max_block_ms=3_000) as world:
         monkeypatch.setattr(world.metadata._changed, "wait", world.clock.advance)  # time passes, and nothing comes
         with pytest.raises(TopicUnavailableError, match=r"within max\.block\.ms"):
@@ -41,24 +41,24 @@ def test_a_topic_that_does_not_come_in_time_is_unavailable(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("topic", ["", "a b", None])
-def test_what_is_no_name_is_refused(topic: Any) -> None:
+def test_an_invalid_topic_name_is_refused(topic: Any) -> None:
     with simulated(1) as world, pytest.raises(InvalidRecordError, match="is no topic"):
         world.producer.partitions_for(topic)
 
 
-def test_a_closed_producer_tells_nothing() -> None:
+def test_a_closed_producer_refuses_partitions_for() -> None:
     with simulated(1) as world:
         world.producer.close()
         with pytest.raises(ProducerClosedError):
             world.producer.partitions_for("t")
 
 
-def test_outside_of_a_transaction_it_may_be_asked() -> None:
+def test_partitions_for_may_be_called_outside_of_a_transaction() -> None:
     with simulated(1, transactional_id="x") as world:
         assert len(world.producer.partitions_for("t")) == 1
 
 
-def test_a_mock_producer_tells_of_its_topics() -> None:
+def test_a_mock_producer_returns_the_partitions_of_its_topics() -> None:
     with MockProducer(topics={"orders": 3}) as producer:
         assert len(producer.partitions_for("orders")) == 3
         with pytest.raises(TopicUnavailableError):

@@ -102,7 +102,7 @@ def shape(cell: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", sorted(COLUMNS.keys() - {"null", "struct of nothing", "extension"}))
-def test_what_is_written_over_a_column_later_moves_nothing_in_its_copy(kind: str) -> None:
+def test_later_writes_to_a_column_do_not_change_its_copy(kind: str) -> None:
     batch = pa.RecordBatch.from_arrays([COLUMNS[kind]()], ["c"])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
@@ -120,9 +120,7 @@ def test_what_is_written_over_a_column_later_moves_nothing_in_its_copy(kind: str
 
 @pytest.mark.parametrize("offsets", [(0, 1, 2_000_000_000), (0, 1, -1), (2, 1, 0), (-1, 1, 3)])
 @pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.map_(pa.string(), pa.string())])
-def test_offsets_of_lists_that_change_before_they_are_copied_are_refused(
-    kind: Any, offsets: tuple[int, int, int]
-) -> None:
+def test_list_offsets_that_change_before_the_copy_are_refused(kind: Any, offsets: tuple[int, int, int]) -> None:
     buffer = bytearray(struct.pack("<3i", 0, 1, 3))
     inner: Any = pa.array(["a", "b", "c"])
     if pa.types.is_map(kind):

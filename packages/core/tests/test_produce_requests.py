@@ -19,7 +19,7 @@ def produced(world: Simulated, broker: int) -> list[int]:
 
 
 @pytest.mark.rule("sender.request.format")
-def test_batches_of_two_record_formats_travel_in_two_requests() -> None:
+def test_batches_of_two_record_formats_are_sent_in_two_requests() -> None:
     cluster = SimulatedCluster.of(1, 2)
     topic = cluster.create("t", 1, 2)
     cluster.brokers[1].versions[PRODUCE.key] = OLD
@@ -41,7 +41,7 @@ def test_batches_of_two_record_formats_travel_in_two_requests() -> None:
 
 
 @pytest.mark.rule("sender.request.topic-id")
-def test_a_topic_whose_id_is_not_known_is_produced_to_by_its_name() -> None:
+def test_a_topic_with_an_unknown_id_is_sent_by_name() -> None:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1).id = bytes(16)
     with simulated(cluster=cluster) as world:
@@ -53,7 +53,7 @@ def test_a_topic_whose_id_is_not_known_is_produced_to_by_its_name() -> None:
 
 
 @pytest.mark.rule("sender.request.topic-id")
-def test_one_topic_without_an_id_has_all_of_its_request_go_by_name() -> None:
+def test_one_topic_without_an_id_makes_the_whole_request_use_names() -> None:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1)
     cluster.create("u", 1).id = bytes(16)
@@ -67,7 +67,7 @@ def test_one_topic_without_an_id_has_all_of_its_request_go_by_name() -> None:
 
 
 @pytest.mark.rule("sender.lost.version", "sender.retry.corrects", "batch.possibly")
-def test_a_request_that_was_never_written_leaves_no_doubt() -> None:
+def test_a_request_that_was_never_written_leaves_nothing_maybe_written() -> None:
     cluster = SimulatedCluster.of(1)
     topic = cluster.create("t", 1)
     with simulated(cluster=cluster, batch_size=1, batch_growth_enable=False) as world:

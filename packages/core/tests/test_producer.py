@@ -42,13 +42,13 @@ def test_a_key_that_is_not_bytes_is_refused_with_the_remedy(producer: Producer) 
 
 
 @pytest.mark.parametrize("topic", ["", ".", "..", "a b", "ä", "x" * 250, "\ud800", b"bytes", None])
-def test_what_is_no_topic_name_is_refused_at_once(producer: Producer, topic: Any) -> None:
+def test_an_invalid_topic_name_is_refused_at_once(producer: Producer, topic: Any) -> None:
     with pytest.raises(InvalidRecordError, match="is no topic"):
         producer.send(topic, b"value")
 
 
 @pytest.mark.parametrize("topic", [b"secret", ["secret"], pa.table({"value": ["secret"]})])
-def test_what_stands_where_a_topic_should_is_told_by_its_type_only(producer: Producer, topic: Any) -> None:
+def test_a_topic_of_a_wrong_type_is_reported_by_its_type_only(producer: Producer, topic: Any) -> None:
     said = f"^{type(topic).__name__} is no topic: a name is 1 to 249 of "
     for send in (lambda: producer.send(topic, b"value"), lambda: producer.send_table(topic, "orders")):
         with pytest.raises(InvalidRecordError, match=said) as caught:
@@ -56,7 +56,7 @@ def test_what_stands_where_a_topic_should_is_told_by_its_type_only(producer: Pro
         assert "secret" not in str(caught.value)
 
 
-def test_a_long_text_in_place_of_a_topic_is_not_told_whole(producer: Producer) -> None:
+def test_a_long_text_as_topic_is_truncated_in_the_error(producer: Producer) -> None:
     with pytest.raises(InvalidRecordError, match="is no topic") as caught:
         producer.send("x" * 10_000, b"value")
 
@@ -65,7 +65,7 @@ def test_a_long_text_in_place_of_a_topic_is_not_told_whole(producer: Producer) -
 
 @pytest.mark.rule("producer.send.refused.type")
 @pytest.mark.parametrize("interceptors", [{}, {"interceptor": object()}])
-def test_a_callback_that_cannot_be_called_is_refused(interceptors: dict[str, Any]) -> None:
+def test_an_uncallable_callback_is_refused(interceptors: dict[str, Any]) -> None:
     with simulated(1, plugins={"interceptors": interceptors}) as world:
         for on_delivery in (5, "", RecordMetadata("t", 0, 0, 0, 0, 0)):
             said = f"^on_delivery must be a function .*, not {type(on_delivery).__name__}$"
@@ -75,7 +75,7 @@ def test_a_callback_that_cannot_be_called_is_refused(interceptors: dict[str, Any
 
 
 @pytest.mark.parametrize("batch", ["x", None, b"bytes"])
-def test_what_is_no_sealed_batch_is_refused_with_the_remedy(producer: Producer, batch: Any) -> None:
+def test_a_wrong_type_of_sealed_batch_is_refused_with_the_remedy(producer: Producer, batch: Any) -> None:
     said = f"^send_sealed takes a SealedBatch, one of the `batches` .*, not {type(batch).__name__}$"
     with pytest.raises(InvalidRecordError, match=said):
         producer.send_sealed(batch)
@@ -83,14 +83,14 @@ def test_what_is_no_sealed_batch_is_refused_with_the_remedy(producer: Producer, 
 
 @pytest.mark.rule("producer.send.refused.timestamp", "producer.send.refused.type")
 @pytest.mark.parametrize("timestamp_ms", [-1, 1.5, "now", True])
-def test_a_timestamp_that_is_none_is_refused(producer: Producer, timestamp_ms: Any) -> None:
+def test_an_invalid_timestamp_is_refused(producer: Producer, timestamp_ms: Any) -> None:
     with pytest.raises(InvalidRecordError, match="timestamp_ms"):
         producer.send("t", b"value", timestamp_ms=timestamp_ms)
 
 
 @pytest.mark.rule("producer.send.refused.type")
 @pytest.mark.parametrize("headers", [["lone"], [("name",)], [("name", "text")], [(b"name", b"v")], [(None, b"v")]])
-def test_a_header_that_is_none_is_refused(producer: Producer, headers: Any) -> None:
+def test_an_invalid_header_is_refused(producer: Producer, headers: Any) -> None:
     with pytest.raises(InvalidRecordError, match="header"):
         producer.send("t", b"value", headers=headers)
 
@@ -105,7 +105,7 @@ def test_a_record_above_the_request_size_is_refused_with_the_setting() -> None:
 
 
 @pytest.mark.rule("producer.send.refused.serializer")
-def test_a_serializer_that_fails_is_the_cause() -> None:
+def test_an_error_of_a_serializer_is_the_cause() -> None:
     with (
         Producer(bootstrap_servers="127.0.0.1:9", value_serializer=lambda data: data["missing"]) as producer,
         pytest.raises(SerializationError, match="the value for topic 't'") as caught,
@@ -116,13 +116,13 @@ def test_a_serializer_that_fails_is_the_cause() -> None:
 
 
 @pytest.mark.rule("producer.send.refused.topic")
-def test_without_a_broker_the_error_says_where_it_was_looked_for(producer: Producer) -> None:
+def test_without_a_broker_the_error_names_the_bootstrap_servers(producer: Producer) -> None:
     with pytest.raises(TopicUnavailableError, match=r"max\.block\.ms .*127\.0\.0\.1:9: ECONNREFUSED"):
         producer.send("t", b"value")
 
 
 @pytest.mark.rule("producer.send.refused.silent")
-def test_what_was_refused_is_in_no_report(producer: Producer) -> None:
+def test_refused_records_are_in_no_report(producer: Producer) -> None:
     with pytest.raises(InvalidRecordError):
         producer.send("t", "text")
 
@@ -130,7 +130,7 @@ def test_what_was_refused_is_in_no_report(producer: Producer) -> None:
 
 
 @pytest.mark.rule("producer.send.refused.closed")
-def test_after_closing_a_record_is_refused_and_closing_again_is_harmless(producer: Producer) -> None:
+def test_after_close_send_is_refused_and_close_is_harmless(producer: Producer) -> None:
     producer.close()
 
     with pytest.raises(ProducerClosedError):
@@ -139,6 +139,6 @@ def test_after_closing_a_record_is_refused_and_closing_again_is_harmless(produce
 
 
 @pytest.mark.rule("producer.close.exception")
-def test_the_error_of_the_body_is_not_hidden_by_closing() -> None:
+def test_the_error_of_the_with_block_is_not_hidden_by_close() -> None:
     with pytest.raises(ZeroDivisionError), Producer(bootstrap_servers="127.0.0.1:9"):
         raise ZeroDivisionError

@@ -140,7 +140,7 @@ def written_by_kio(value: Any) -> bytes:
 
 
 @pytest.mark.parametrize("pair", pairs())
-def test_both_write_the_same_bytes_and_read_them_as_the_same_value(pair: Pair) -> None:
+def test_both_write_the_same_bytes_and_read_the_same_value(pair: Pair) -> None:
     draw = Draw(seed=20_260_000 + pair.version)
     read = entity_reader(pair.theirs)
     for _ in range(VALUES):
@@ -155,7 +155,7 @@ def test_both_write_the_same_bytes_and_read_them_as_the_same_value(pair: Pair) -
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.name)
-def test_only_versions_that_kafka_4_lacks_have_no_second_opinion(message: Message[Any, Any]) -> None:
+def test_only_versions_removed_in_kafka_4_are_not_compared(message: Message[Any, Any]) -> None:
     gone = {
         "Produce": 3,
         "Fetch": 4,

@@ -42,7 +42,7 @@ def structs_below(root: type) -> Iterator[type]:
             yield from structs_below(kind.type)
 
 
-def test_the_catalogue_has_each_message_that_is_declared_in_the_order_of_keys() -> None:
+def test_the_catalogue_has_each_declared_message_in_order_of_keys() -> None:
     modules = [
         importlib.import_module(f"{ottla.protocol.messages.__name__}.{found.name}")
         for found in pkgutil.iter_modules(ottla.protocol.messages.__path__)
@@ -54,7 +54,7 @@ def test_the_catalogue_has_each_message_that_is_declared_in_the_order_of_keys() 
     assert [message.key for message in MESSAGES] == sorted({message.key for message in MESSAGES})
 
 
-def test_a_producer_does_not_make_the_classes_of_messages_that_it_never_sends() -> None:
+def test_a_producer_does_not_create_classes_of_messages_it_never_sends() -> None:
     program = "import sys, ottla.producer.build; print(*(name for name in sys.modules if '.messages.' in name))"
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
 
@@ -63,7 +63,7 @@ def test_a_producer_does_not_make_the_classes_of_messages_that_it_never_sends() 
 
 
 @every_message
-def test_every_struct_is_light_and_needs_no_init(message: Message[Any, Any]) -> None:
+def test_every_struct_has_slots_and_needs_no_init(message: Message[Any, Any]) -> None:
     for struct in {*structs_below(message.request_type), *structs_below(message.response_type)}:
         assert not hasattr(struct(), "__dict__")
         assert not hasattr(struct, "__attrs_post_init__")
@@ -82,7 +82,7 @@ def test_versions_are_those_of_kafka(message: Message[Any, Any]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @every_message
-def test_every_field_is_declared_as_in_the_schema_of_kafka(message: Message[Any, Any], kind: str) -> None:
+def test_every_field_is_declared_as_in_the_kafka_schema(message: Message[Any, Any], kind: str) -> None:
     everywhere = In(message.min_version, message.max_version)
     schema = schemas()[message.name][kind]
 

@@ -30,14 +30,14 @@ from ottla.protocol.notation import ArrayOf, Blob, Fixed, StructOf, Text, WireTy
         (PRODUCE.request(2), ProduceRequest(transactional_id="t"), "transactional_id"),
     ],
 )
-def test_what_a_request_asks_is_never_changed_by_its_version(codec: Codec[Any], value: Any, field: str) -> None:
+def test_a_request_never_changes_its_meaning_with_its_version(codec: Codec[Any], value: Any, field: str) -> None:
     with pytest.raises(UnsupportedVersionError, match=f"{codec.label} cannot carry {field}"):
         codec.encode(value)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.name)
-def test_whatever_a_version_lacks_is_refused_by_name_or_ignorable(message: Message[Any, Any], kind: str) -> None:
+def test_a_field_missing_in_a_version_is_refused_by_name_or_ignorable(message: Message[Any, Any], kind: str) -> None:
     for version in range(message.min_version, message.max_version + 1):
         codec = codec_of(message, kind, version)
         value = one_of_each(root_of(message, kind), version)

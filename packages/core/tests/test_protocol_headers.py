@@ -22,33 +22,33 @@ def test_a_request_without_a_client_id_says_null() -> None:
     assert request_header(METADATA, 9, 7, None).hex() == "0003000900000007ffff00"
 
 
-def test_the_body_of_an_answer_begins_behind_the_tagged_fields_of_its_header() -> None:
+def test_the_response_body_starts_after_the_tagged_fields_of_its_header() -> None:
     assert read_response_header(METADATA, 8, bytes.fromhex("00000007 0101")) == (7, 4)
     assert read_response_header(METADATA, 9, bytes.fromhex("00000007 00 01")) == (7, 5)
     assert read_response_header(METADATA, 9, bytes.fromhex("00000007 01 05 02 ffff 01")) == (7, 9)
 
 
-def test_an_api_versions_answer_never_has_tagged_fields_in_its_header() -> None:
+def test_an_api_versions_response_header_never_has_tagged_fields() -> None:
     assert read_response_header(API_VERSIONS, 4, memoryview(bytes.fromhex("00000007 0023 00000000"))) == (
         7,
         4,
     )
 
 
-def test_the_error_code_of_an_api_versions_answer_needs_no_version() -> None:
+def test_the_error_code_of_an_api_versions_response_needs_no_version() -> None:
     assert peek_error_code(bytes.fromhex("0023 00000000")) == 35
     assert peek_error_code(memoryview(bytes.fromhex("0023 00000001 0012 0000 0004"))) == 35
     assert peek_error_code(bytes.fromhex("ffff")) == -1
 
 
-def test_an_answer_of_error_35_is_read_at_version_0() -> None:
+def test_a_response_with_error_35_is_read_at_version_0() -> None:
     answer = API_VERSIONS.response(0).decode(bytes.fromhex("0023 00000001 0012 0000 0004"))
 
     assert answer.error_code == 35
     assert [(api.api_key, api.min_version, api.max_version) for api in answer.api_keys] == [(18, 0, 4)]
 
 
-def test_the_highest_version_that_both_know_is_chosen() -> None:
+def test_the_highest_version_supported_by_both_is_chosen() -> None:
     assert choose_version(PRODUCE, 0, 99) == 13
     assert choose_version(PRODUCE, 3, 9) == 9
     assert choose_version(PRODUCE, 0, 13, ceiling=12) == 12
@@ -77,7 +77,7 @@ def test_without_a_common_version_the_error_names_both_ranges(
         choose_version(PRODUCE, broker_min, broker_max, floor=floor, ceiling=ceiling)
 
 
-def test_a_version_that_is_not_declared_is_refused() -> None:
+def test_an_undeclared_version_is_refused() -> None:
     with pytest.raises(UnsupportedVersionError, match="Metadata request v14 is not declared; 0 to 13 are"):
         METADATA.request(14)
     with pytest.raises(UnsupportedVersionError, match="Metadata response v-1 is not declared"):
@@ -86,7 +86,7 @@ def test_a_version_that_is_not_declared_is_refused() -> None:
         produce_request(14, transactional_id=None, acks=1, timeout_ms=1, topics=[])
 
 
-def test_a_codec_is_made_once() -> None:
+def test_a_codec_is_created_once() -> None:
     assert METADATA.request(9) is METADATA.request(9)
     assert METADATA.request(9).label != METADATA.response(9).label
 

@@ -43,7 +43,7 @@ def test_a_message_cut_short_anywhere_is_refused(codec: Codec[Any], body: bytes)
 
 
 @every_genuine
-def test_bytes_behind_a_message_are_refused(codec: Codec[Any], body: bytes) -> None:
+def test_bytes_after_a_message_are_refused(codec: Codec[Any], body: bytes) -> None:
     with pytest.raises(ProtocolError, match=rf"ends after {len(body)} bytes, but {len(body) + 1} came"):
         codec.decode(body + b"\0")
 
@@ -61,7 +61,7 @@ def test_bytes_behind_a_message_are_refused(codec: Codec[Any], body: bytes) -> N
         (PRODUCE.request(9), "ffffffff0f"),
     ],
 )
-def test_a_huge_length_is_refused_before_memory_is_taken_for_it(codec: Codec[Any], body: str) -> None:
+def test_a_huge_length_is_refused_before_memory_is_allocated_for_it(codec: Codec[Any], body: str) -> None:
     hostile = bytes.fromhex(body)
     with pytest.raises(ProtocolError):
         codec.decode(hostile)  # compiles the decoder, so that only decoding is measured below
@@ -127,7 +127,7 @@ def test_the_error_says_which_message_and_field_is_wrong(codec: Codec[Any], body
     ],
     ids=["brokers", "topics", "replicas"],
 )
-def test_more_items_than_any_cluster_has_are_refused_before_they_take_memory(
+def test_more_items_than_any_cluster_has_are_refused_before_allocation(
     version: int, answer: MetadataResponse, field: str
 ) -> None:
     body = METADATA.response(version).encode(answer)
@@ -146,14 +146,14 @@ def test_null_is_read_only_where_the_version_allows_it() -> None:
         METADATA.request(0).decode(bytes.fromhex("ffffffff"))
 
 
-def test_an_answer_too_short_for_its_header_is_refused() -> None:
+def test_a_response_too_short_for_its_header_is_refused() -> None:
     with pytest.raises(ProtocolError, match="no correlation id"):
         read_response_header(METADATA, 9, b"\0\0\0")
     with pytest.raises(ProtocolError, match="the bytes end inside"):
         read_response_header(METADATA, 9, bytes(4))
 
 
-def test_an_api_versions_answer_too_short_for_an_error_code_is_refused() -> None:
+def test_an_api_versions_response_without_an_error_code_is_refused() -> None:
     with pytest.raises(ProtocolError, match="1 bytes has no error code"):
         peek_error_code(b"\0")
 

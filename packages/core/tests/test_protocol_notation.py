@@ -123,7 +123,7 @@ def test_every_form_of_the_notation_has_its_bytes(version: int, value: Everythin
     assert codec.decode(bytes.fromhex(expected)) == value
 
 
-def test_an_ignorable_field_is_left_out_where_a_version_lacks_it_and_read_as_its_default() -> None:
+def test_an_ignorable_field_has_its_default_in_versions_without_it() -> None:
     codec = EVERYTHING.request(3)
 
     assert codec.encode(Everything(middle=99)) == codec.encode(Everything())
@@ -146,12 +146,12 @@ def test_an_ignorable_field_is_left_out_where_a_version_lacks_it_and_read_as_its
         (0, Everything(only_in_2=True), "which is for version 2: leave it"),
     ],
 )
-def test_a_field_is_never_dropped_in_silence(version: int, value: Everything, sentence: str) -> None:
+def test_a_field_is_never_dropped_silently(version: int, value: Everything, sentence: str) -> None:
     with pytest.raises(UnsupportedVersionError, match=sentence):
         EVERYTHING.request(version).encode(value)
 
 
-def test_null_where_the_version_has_none_is_refused_before_anything_is_sent() -> None:
+def test_null_in_a_version_without_it_is_refused_before_sending() -> None:
     with pytest.raises(UnsupportedVersionError, match="Metadata request v0 has no null for topics"):
         METADATA.request(0).encode(MetadataRequest(topics=None))
 
@@ -169,7 +169,7 @@ def test_two_decoded_values_share_no_defaults(version: int) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 15, 16, 126, 127, 128, 16_383, 20_000])
-def test_lengths_beyond_one_byte_are_compact_too(length: int) -> None:
+def test_compact_lengths_may_need_several_bytes(length: int) -> None:
     value = Everything(
         blob=bytes(length),
         numbers=list(range(length)),
@@ -181,7 +181,7 @@ def test_lengths_beyond_one_byte_are_compact_too(length: int) -> None:
     assert codec.decode(codec.encode(value)) == value
 
 
-def test_a_struct_that_may_be_null_costs_one_byte_when_items_are_counted() -> None:
+def test_a_nullable_struct_counts_as_one_byte_in_the_length_check() -> None:
     codec = HOLDERS.request(0)
     value = Holders(holders=[Holder(), Holder(), Holder()])
 

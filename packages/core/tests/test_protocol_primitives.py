@@ -33,7 +33,7 @@ READERS = {
 
 
 @pytest.mark.parametrize("kind", READERS)
-def test_integers_are_written_and_read_as_java_does(kind: str) -> None:
+def test_integers_are_written_and_read_as_by_java(kind: str) -> None:
     write, read = READERS[kind]
     cases = [(case["value"], bytes.fromhex(case[kind])) for case in CASES if kind in case]
 
@@ -43,13 +43,13 @@ def test_integers_are_written_and_read_as_java_does(kind: str) -> None:
         assert (value, len(expected)) == read(expected, 0)
 
 
-def test_the_tables_hold_what_the_functions_write() -> None:
+def test_the_tables_equal_the_results_of_the_functions() -> None:
     assert [uvarint(n) for n in range(len(UVARINT))] == list(UVARINT)
     assert [uvarint(n << 1) for n in range(0x2000)] == list(VARINT)
 
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1), st.binary(max_size=3))
-def test_64_bits_survive_between_other_bytes(value: int, around: bytes) -> None:
+def test_64_bit_integers_survive_between_other_bytes(value: int, around: bytes) -> None:
     written = varint(value)
 
     assert varint_size(value) == len(written)
@@ -57,12 +57,12 @@ def test_64_bits_survive_between_other_bytes(value: int, around: bytes) -> None:
 
 
 @given(st.integers(-(1 << 31), (1 << 31) - 1))
-def test_32_bits_survive(value: int) -> None:
+def test_32_bit_integers_survive(value: int) -> None:
     assert (value, varint_size(value)) == read_varint(memoryview(varint(value)), 0)
 
 
 @given(st.integers(0, (1 << 32) - 1))
-def test_unsigned_32_bits_survive(value: int) -> None:
+def test_unsigned_32_bit_integers_survive(value: int) -> None:
     assert (value, len(uvarint(value))) == read_uvarint(uvarint(value), 0)
 
 
@@ -93,6 +93,6 @@ def test_tagged_fields_are_skipped_by_their_sizes() -> None:
 
 
 @pytest.mark.parametrize("block", ["", "01", "0100", "010002ff", "ffffffff0f", "0100ffffffff0f"])
-def test_a_block_of_tagged_fields_may_not_go_on_behind_the_buffer(block: str) -> None:
+def test_tagged_fields_may_not_extend_beyond_the_buffer(block: str) -> None:
     with pytest.raises(ProtocolError):
         skip_tagged_fields(bytes.fromhex(block), 0)

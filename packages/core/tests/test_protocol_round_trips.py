@@ -73,7 +73,7 @@ def carried(value: Any, version: int) -> Any:
 @pytest.mark.parametrize(("codec", "root", "version"), CODECS)
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
-def test_a_value_survives_the_wire_and_so_do_its_bytes(
+def test_a_value_and_its_bytes_survive_a_round_trip(
     codec: Codec[Any], root: type, version: int, data: st.DataObject
 ) -> None:
     value = data.draw(structs(root, version))
@@ -87,9 +87,7 @@ def test_a_value_survives_the_wire_and_so_do_its_bytes(
 @pytest.mark.parametrize("version", range(PRODUCE.min_version, PRODUCE.max_version + 1))
 @settings(max_examples=50, deadline=None)
 @given(data=st.data(), cut=st.integers(0, 150))
-def test_a_gathered_produce_request_has_the_bytes_of_the_encoded_one(
-    version: int, data: st.DataObject, cut: int
-) -> None:
+def test_a_gathered_produce_request_equals_the_encoded_one(version: int, data: st.DataObject, cut: int) -> None:
     request: ProduceRequest = data.draw(structs(ProduceRequest, version))
     for topic in request.topic_data:
         topic.partition_data = [attrs.evolve(p, records=p.records or b"") for p in topic.partition_data]

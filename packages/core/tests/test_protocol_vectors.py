@@ -18,7 +18,7 @@ every_tagged = pytest.mark.parametrize(
 every_header = pytest.mark.parametrize("case", [case for case in CASES if case.header], ids=lambda case: case.label)
 
 
-def test_every_api_has_vectors_and_every_file_of_vectors_has_its_api() -> None:
+def test_every_api_has_vectors_and_every_vector_file_has_an_api() -> None:
     assert files() == {(message.name, kind) for message in MESSAGES for kind in KINDS}
 
 
@@ -34,17 +34,17 @@ def test_every_declared_version_has_vectors(message: Message[Any, Any], kind: st
 
 
 @every_case
-def test_a_value_is_written_as_java_writes_it(case: Case) -> None:
+def test_a_value_is_written_as_by_java(case: Case) -> None:
     assert case.codec.encode(case.value()).hex() == case.body.hex()
 
 
 @every_case
-def test_java_bytes_are_read_as_the_value_they_stand_for(case: Case) -> None:
+def test_java_bytes_are_read_as_their_value(case: Case) -> None:
     assert case.codec.decode(case.body) == case.value()
 
 
 @every_tagged
-def test_a_tag_from_the_future_changes_nothing(case: Case) -> None:
+def test_an_unknown_tag_changes_nothing(case: Case) -> None:
     assert case.with_unknown_tag is not None
     assert case.codec.decode(case.with_unknown_tag) == case.value()
 
@@ -60,7 +60,7 @@ def test_headers_are_those_of_java(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases(PRODUCE, "request"), ids=lambda case: case.label)
-def test_a_gathered_produce_request_is_written_as_java_writes_it(case: Case) -> None:
+def test_a_gathered_produce_request_is_written_as_by_java(case: Case) -> None:
     request = case.value()
     chunks = produce_request(
         case.version,

@@ -21,7 +21,7 @@ def documented() -> set[str]:
     return {line.removeprefix("::: ") for line in lines if line.startswith("::: ")}
 
 
-def test_dir_of_ottla_shows_the_public_names_and_nothing_else() -> None:
+def test_dir_of_ottla_shows_exactly_the_public_names() -> None:
     assert dir(ottla) == sorted(ottla.__all__)
 
 
@@ -34,7 +34,7 @@ def test_every_public_name_of_ottla_is_in_the_reference() -> None:
     assert "ottla.errors.exceptions" in documented()
 
 
-def test_every_name_that_ottla_transactions_hands_on_exists() -> None:
+def test_every_name_exported_by_ottla_transactions_exists() -> None:
     for name in ottla.transactions.__all__:
         assert getattr(ottla.transactions, name).__name__ == name
 

@@ -27,7 +27,7 @@ def observed(*seen: float) -> CompressionRatios:
     return ratios
 
 
-def test_at_first_nothing_is_expected_of_a_codec() -> None:
+def test_the_first_estimate_of_a_codec_is_1() -> None:
     assert ratio(CompressionRatios()) == 1.0
 
 
@@ -44,30 +44,28 @@ def test_at_first_nothing_is_expected_of_a_codec() -> None:
         ([1.0], 1.0),
     ],
 )
-def test_a_better_ratio_counts_as_a_small_step_and_a_worse_one_at_least_as_a_large_one(
-    seen: list[float], expected: float
-) -> None:
+def test_the_estimate_falls_in_small_steps_and_rises_in_large_ones(seen: list[float], expected: float) -> None:
     assert ratio(observed(*seen)) == pytest.approx(expected, abs=1e-12)
 
 
 @given(st.floats(0.01, 2.0))
-def test_the_same_ratio_again_and_again_is_believed_in_the_end(steady: float) -> None:
+def test_a_constant_ratio_becomes_the_estimate(steady: float) -> None:
     assert ratio(observed(*[steady] * 210)) == pytest.approx(steady, abs=0.05)
 
 
 @given(st.lists(st.floats(0.001, 3.0), min_size=1, max_size=50))
-def test_the_estimation_is_never_below_what_the_last_batch_came_to(seen: list[float]) -> None:
+def test_the_estimate_is_never_below_the_ratio_of_the_last_batch(seen: list[float]) -> None:
     assert ratio(observed(*seen)) >= seen[-1]
 
 
-def test_topics_and_codecs_have_their_own() -> None:
+def test_each_topic_and_codec_has_its_own_estimate() -> None:
     ratios = observed(2.0)
 
     assert ratios.ratio("other", codec_id=1) == ratios.ratio("t", codec_id=2) == 1.0
 
 
 @pytest.mark.parametrize(("split", "expected"), [(0.3, 1.0), (1.4, 1.4)])
-def test_after_a_split_it_starts_over_and_not_below_1(split: float, expected: float) -> None:
+def test_after_a_split_the_estimate_is_at_least_1(split: float, expected: float) -> None:
     ratios = observed(*[0.1] * 100)
 
     ratios.start_over("t", codec_id=1, ratio=split)
@@ -75,18 +73,18 @@ def test_after_a_split_it_starts_over_and_not_below_1(split: float, expected: fl
     assert ratio(ratios) == expected
 
 
-def test_a_batch_may_hold_so_much_that_it_is_full_once_compressed() -> None:
+def test_a_batch_may_hold_as_much_as_fills_it_compressed() -> None:
     ratios = observed(*[0.25] * 200)
 
     assert ratios.plain_limit("t", codec_id=1, batch_size=16_384) == int(16_384 / (0.25 * 1.05))
     assert CompressionRatios().plain_limit("t", codec_id=1, batch_size=16_384) == int(16_384 / 1.05)
 
 
-def test_without_a_codec_a_batch_holds_what_it_says() -> None:
+def test_without_a_codec_a_batch_holds_its_batch_size() -> None:
     assert CompressionRatios().plain_limit("t", codec_id=0, batch_size=16_384) == 16_384
 
 
-def test_batches_of_steady_records_grow_until_they_fill_their_size_and_no_further() -> None:
+def test_batches_of_steady_records_grow_until_they_fill_their_size() -> None:
     ratios, size = CompressionRatios(), 4096
     sections: list[Section] = []
     for _ in range(200):
@@ -102,7 +100,7 @@ def test_batches_of_steady_records_grow_until_they_fill_their_size_and_no_furthe
     assert max(section.size for section in sections) <= size
 
 
-def test_no_observation_is_lost_between_threads() -> None:
+def test_concurrent_observations_are_not_lost() -> None:
     ratios = CompressionRatios()
     together = threading.Barrier(8)
 

@@ -61,7 +61,7 @@ def content(batches: list[RecordBatch]) -> list[tuple[int, int, bytes | None, by
 @pytest.mark.parametrize("codec_id", range(4))
 @given(rows=rows)
 @settings(deadline=None, max_examples=25)
-def test_it_is_the_section_that_would_have_been_made_for_the_older_broker(
+def test_a_converted_section_equals_one_made_for_the_older_broker(
     before: int, after: int, codec_id: int, rows: list[tuple[bytes | None, bytes | None, int]]
 ) -> None:
     converted = down_converted(section(rows, magic=before, codec_id=codec_id), magic=after, compressors=COMPRESSORS)
@@ -74,7 +74,7 @@ def test_it_is_the_section_that_would_have_been_made_for_the_older_broker(
 
 
 @pytest.mark.parametrize("codec_id", range(4))
-def test_by_way_of_v1_or_at_once_v0_is_the_same(codec_id: int) -> None:
+def test_conversion_to_v0_directly_or_through_v1_is_the_same(codec_id: int) -> None:
     newest = section(ROWS, codec_id=codec_id)
     between = down_converted(newest, magic=1, compressors=COMPRESSORS)
 
@@ -84,13 +84,13 @@ def test_by_way_of_v1_or_at_once_v0_is_the_same(codec_id: int) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 1), (0, 1), (0, 0)])
-def test_what_is_old_enough_comes_back_as_it_is(before: int, after: int) -> None:
+def test_a_section_that_is_old_enough_is_returned_unchanged(before: int, after: int) -> None:
     old = section(ROWS, magic=before, codec_id=1)
 
     assert down_converted(old, magic=after, compressors={}) is old
 
 
-def test_a_batch_read_from_anywhere_is_rewritten_with_offsets_from_0() -> None:
+def test_a_batch_from_anywhere_is_rewritten_with_offsets_from_0() -> None:
     whole = bytearray(b"".join(section(ROWS, codec_id=1).stamped(producer_id=7, epoch=0, sequence=5)))
     whole[:8] = (5000).to_bytes(8, "big")
 
@@ -108,20 +108,20 @@ def test_headers_are_refused_with_the_record_that_has_them(magic: int) -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_zstd_is_refused_before_anything_is_unpacked(magic: int) -> None:
+def test_zstd_is_refused_before_decompression(magic: int) -> None:
     with pytest.raises(UnsupportedVersionError, match=rf"v{magic} cannot carry zstd"):
         down_converted(section(ROWS, codec_id=4), magic=magic, compressors={})
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_what_belongs_to_a_transaction_is_refused(magic: int) -> None:
+def test_transactional_batches_are_refused(magic: int) -> None:
     chunks = section(ROWS).stamped(producer_id=7, epoch=0, sequence=5, transactional=True)
 
     with pytest.raises(UnsupportedVersionError, match=rf"v{magic} cannot carry transactions"):
         rewritten(parse_batches(b"".join(chunks), compressors={}), magic=magic, compressors={})
 
 
-def test_a_marker_of_a_transactions_end_is_refused() -> None:
+def test_a_transaction_marker_is_refused() -> None:
     commit = bytes.fromhex(
         "000000000000004d000000420000000302ab6840d60030000000000000018bcfe568000000018bcfe568000000000000000fa00007"
         "ffffffff000000012000000008000000010c00000000000b00"
@@ -139,7 +139,7 @@ def test_only_batches_of_one_codec_make_one_batch() -> None:
             rewritten(batches, magic=0, compressors=COMPRESSORS)
 
 
-def test_a_large_batch_of_our_own_is_no_bomb() -> None:
+def test_a_large_batch_of_our_own_is_not_a_decompression_bomb() -> None:
     large = section([(None, bytes(900_000), 5)], codec_id=1)
 
     assert large.size < 2000

@@ -74,7 +74,7 @@ def test_a_records_section_cut_anywhere_is_corrupt(codec_id: int, compressors: d
             read(batch(packed[:size], count=3, codec_id=codec_id), compressors)
 
 
-def test_every_flipped_bit_behind_the_checksum_is_found() -> None:
+def test_every_flipped_bit_after_the_checksum_is_found() -> None:
     whole = batch(section(), count=3)
 
     for position in range(17, len(whole)):
@@ -86,7 +86,7 @@ def test_every_flipped_bit_behind_the_checksum_is_found() -> None:
 
 
 @pytest.mark.parametrize("codec_id", range(5))
-def test_flipped_bits_under_a_right_checksum_are_read_or_corrupt(
+def test_flipped_bits_under_a_valid_checksum_are_read_or_corrupt(
     codec_id: int, compressors: dict[int, Compressor]
 ) -> None:
     packed = compressors[codec_id].compress([section()], level=None) if codec_id else section()
@@ -124,7 +124,7 @@ def test_random_sections_are_read_or_corrupt(noise: bytes, count: int, codec_id:
     assert len(batches[0].records) == count
 
 
-def test_two_thousand_random_changes_end_in_a_batch_or_a_corrupt_one(compressors: dict[int, Compressor]) -> None:
+def test_two_thousand_random_changes_give_a_batch_or_a_corrupt_error(compressors: dict[int, Compressor]) -> None:
     dice = random.Random(20)
     whole = batch(section(), count=3)
     for _ in range(2000):
@@ -160,13 +160,13 @@ def record(*, offset: int = 0, key: bytes = b"\1", value: bytes = b"\1", headers
         pytest.param(record(headers=b"\2\2\xff\1"), 1, "not UTF-8", id="a header name that is no text"),
     ],
 )
-def test_a_wrong_record_is_named(broken: bytes, count: int, said: str) -> None:
+def test_the_error_names_a_wrong_record(broken: bytes, count: int, said: str) -> None:
     with pytest.raises(CorruptBatchError, match=said):
         read(batch(broken, count=count))
 
 
 @pytest.mark.parametrize("magic", [3, 127, 255])
-def test_a_format_that_nobody_knows_is_refused_by_its_number(magic: int) -> None:
+def test_an_unknown_format_is_refused_by_its_number(magic: int) -> None:
     with pytest.raises(CorruptBatchError, match=rf"format v{magic} is not known"):
         read(bytes(8) + struct.pack(">iiB", 60, 0, magic) + bytes(60))
 
@@ -179,12 +179,12 @@ def test_a_length_below_the_header_is_refused() -> None:
         read(whole)
 
 
-def test_a_codec_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_codec_is_refused() -> None:
     with pytest.raises(CorruptBatchError, match="no compressor for codec 5"):
         read(batch(section(), count=3, codec_id=5))
 
 
-def test_an_incomplete_last_batch_is_left_out_on_request() -> None:
+def test_an_incomplete_last_batch_is_omitted_on_request() -> None:
     whole = batch(section(), count=3)
 
     for size in range(len(whole)):
@@ -192,7 +192,7 @@ def test_an_incomplete_last_batch_is_left_out_on_request() -> None:
         assert len(list(batches)) == 1
 
 
-def test_a_section_that_unpacks_to_too_much_is_corrupt(compressors: dict[int, Compressor]) -> None:
+def test_a_section_that_decompresses_to_too_much_is_corrupt(compressors: dict[int, Compressor]) -> None:
     for codec_id, compressor in compressors.items():
         bomb = compressor.compress([bytes(4 << 20)], level=None)
         with pytest.raises(CorruptBatchError, match="more than the 1048576 bytes"):

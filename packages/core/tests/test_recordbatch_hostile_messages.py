@@ -78,7 +78,7 @@ def with_right_checksum(broken: bytearray) -> bytes:
 
 @formats
 @codecs
-def test_a_message_cut_anywhere_is_corrupt_and_left_out_on_request(magic: int, codec_id: int) -> None:
+def test_a_message_cut_anywhere_is_corrupt_or_omitted_on_request(magic: int, codec_id: int) -> None:
     entire = whole(magic, codec_id)
 
     for size in range(1, len(entire)):
@@ -90,7 +90,7 @@ def test_a_message_cut_anywhere_is_corrupt_and_left_out_on_request(magic: int, c
 
 @formats
 @wrapping
-def test_what_is_inside_a_wrapper_cut_anywhere_is_corrupt(magic: int, codec_id: int) -> None:
+def test_wrapped_messages_cut_anywhere_are_corrupt(magic: int, codec_id: int) -> None:
     columns = ObjectColumns(1 << 20)
     for index in range(3):
         columns.append(b"key", b"value" * 5, (), 1000 - index)
@@ -109,7 +109,7 @@ def test_what_is_inside_a_wrapper_cut_anywhere_is_corrupt(magic: int, codec_id: 
 
 @formats
 @codecs
-def test_every_flipped_bit_under_the_checksum_is_found(magic: int, codec_id: int) -> None:
+def test_every_flipped_bit_covered_by_the_checksum_is_found(magic: int, codec_id: int) -> None:
     entire = whole(magic, codec_id)
 
     for position in range(12, len(entire)):
@@ -122,7 +122,7 @@ def test_every_flipped_bit_under_the_checksum_is_found(magic: int, codec_id: int
 
 @formats
 @codecs
-def test_flipped_bits_under_a_right_checksum_are_read_or_corrupt(magic: int, codec_id: int) -> None:
+def test_flipped_bits_under_a_valid_checksum_are_read_or_corrupt(magic: int, codec_id: int) -> None:
     entire = whole(magic, codec_id)
     corrupt = 0
     for position in range(16, len(entire)):
@@ -151,7 +151,7 @@ def test_random_wrappers_are_read_or_corrupt(noise: bytes, magic: int, attribute
 
 
 @formats
-def test_two_thousand_random_changes_inside_a_wrapper_end_in_a_batch_or_a_corrupt_one(magic: int) -> None:
+def test_random_changes_in_a_wrapper_give_a_batch_or_a_corrupt_error(magic: int) -> None:
     dice = random.Random(20)
     inside = b"".join(message(magic, value=b"value", offset=index) for index in range(3))
     for _ in range(2000):
@@ -178,13 +178,13 @@ def test_two_thousand_random_changes_inside_a_wrapper_end_in_a_batch_or_a_corrup
         pytest.param({"value": b"", "attributes": 7}, "no compressor for codec 7", id="an unknown codec"),
     ],
 )
-def test_a_wrong_message_is_named(magic: int, broken: dict[str, object], said: str) -> None:
+def test_the_error_names_a_wrong_message(magic: int, broken: dict[str, object], said: str) -> None:
     with pytest.raises(CorruptBatchError, match=said):
         read(message(magic, **broken))  # type: ignore[arg-type]
 
 
 @formats
-def test_a_message_that_ends_inside_a_size_is_corrupt(magic: int) -> None:
+def test_a_message_that_ends_inside_a_length_is_corrupt(magic: int) -> None:
     key_up_to_the_value = b"\0" + bytes(8 if magic else 0) + struct.pack(">i", 2) + b"ke"
 
     with pytest.raises(CorruptBatchError, match="ends inside the size"):
@@ -214,7 +214,7 @@ def test_a_length_too_small_for_any_message_is_refused(magic: int, length: int) 
         ([0, 1], -1, "behind its end"),
     ],
 )
-def test_offsets_that_no_log_has_are_refused(magic: int, offsets: Sequence[int], outer: int, said: str) -> None:
+def test_impossible_offsets_are_refused(magic: int, offsets: Sequence[int], outer: int, said: str) -> None:
     inside = b"".join(message(magic, value=b"v", offset=offset) for offset in offsets)
 
     with pytest.raises(CorruptBatchError, match=said):
@@ -222,7 +222,7 @@ def test_offsets_that_no_log_has_are_refused(magic: int, offsets: Sequence[int],
 
 
 @formats
-def test_a_wrapper_inside_a_wrapper_is_refused_before_it_is_unpacked(magic: int) -> None:
+def test_a_wrapper_inside_a_wrapper_is_refused_before_decompression(magic: int) -> None:
     innermost = gzipped(magic, message(magic, value=b"v"))
 
     with pytest.raises(CorruptBatchError, match="a wrapper inside"):
@@ -232,7 +232,7 @@ def test_a_wrapper_inside_a_wrapper_is_refused_before_it_is_unpacked(magic: int)
 
 
 @formats
-def test_only_messages_of_its_own_format_are_taken_from_a_wrapper(magic: int) -> None:
+def test_only_messages_of_its_own_format_are_read_from_a_wrapper(magic: int) -> None:
     for other in {0, 1, 2} - {magic}:
         with pytest.raises(CorruptBatchError, match=rf"format v{magic} has a message of format v{other} inside"):
             read(gzipped(magic, message(other, value=b"a value") + bytes(40)))
@@ -249,14 +249,14 @@ def test_a_wrong_checksum_inside_a_wrapper_is_found(magic: int) -> None:
 
 @formats
 @pytest.mark.parametrize(("inside", "said"), [(b"", "no messages inside"), (bytes(20), "20 bytes follow the last")])
-def test_a_wrapper_without_whole_messages_is_refused(magic: int, inside: bytes, said: str) -> None:
+def test_a_wrapper_without_complete_messages_is_refused(magic: int, inside: bytes, said: str) -> None:
     with pytest.raises(CorruptBatchError, match=said):
         read(gzipped(magic, inside))
 
 
 @formats
 @wrapping
-def test_a_wrapper_that_unpacks_to_too_much_is_corrupt(magic: int, codec_id: int) -> None:
+def test_a_wrapper_that_decompresses_to_too_much_is_corrupt(magic: int, codec_id: int) -> None:
     bomb = COMPRESSORS[codec_id].compress([message(magic, value=bytes(4 * LIMIT))], level=None)
 
     with pytest.raises(CorruptBatchError, match=f"more than the {LIMIT} bytes"):
@@ -280,7 +280,7 @@ class Breaking:
 
 @formats
 @pytest.mark.parametrize("error", [ProtocolError("told"), ZeroDivisionError("told"), MemoryError("told")])
-def test_whatever_a_codec_raises_makes_the_batch_corrupt(magic: int, error: Exception) -> None:
+def test_any_error_of_a_codec_makes_the_batch_corrupt(magic: int, error: Exception) -> None:
     with pytest.raises(CorruptBatchError, match="told") as raised:
         list(parse_batches(gzipped(magic, b""), compressors={1: Breaking(error)}))
 

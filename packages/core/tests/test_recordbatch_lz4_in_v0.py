@@ -25,7 +25,7 @@ def frame(*, store_size: bool = False, block_size: int = lz4.frame.BLOCKSIZE_MAX
     return packed
 
 
-def test_the_checksum_is_the_one_that_javas_v0_frames_have() -> None:
+def test_the_checksum_is_the_one_of_java_v0_frames() -> None:
     ours = with_v0_checksum(CODEC.compress([b"whatever"]))
 
     assert ours[:7].hex() == "04224d1860401a"
@@ -35,9 +35,7 @@ def test_the_checksum_is_the_one_that_javas_v0_frames_have() -> None:
 @pytest.mark.parametrize("store_size", [False, True])
 @pytest.mark.parametrize("linked", [False, True])
 @pytest.mark.parametrize("block_size", [4, 5, 6, 7])
-def test_whatever_the_checksum_was_the_right_one_is_what_the_library_writes(
-    store_size: bool, linked: bool, block_size: int
-) -> None:
+def test_the_valid_checksum_is_restored_for_the_library(store_size: bool, linked: bool, block_size: int) -> None:
     right = frame(store_size=store_size, linked=linked, block_size=block_size)
     place = 14 if store_size else 6
 
@@ -47,7 +45,7 @@ def test_whatever_the_checksum_was_the_right_one_is_what_the_library_writes(
 
 
 @pytest.mark.parametrize("store_size", [False, True])
-def test_only_the_checksum_byte_is_another(store_size: bool) -> None:
+def test_only_the_checksum_byte_changes(store_size: bool) -> None:
     right = frame(store_size=store_size)
     in_v0 = with_v0_checksum(right)
 
@@ -57,7 +55,7 @@ def test_only_the_checksum_byte_is_another(store_size: bool) -> None:
 
 
 @given(st.binary(max_size=20) | st.binary(max_size=12).map(lambda rest: b"\x04\x22\x4d\x18" + rest))
-def test_what_is_no_frame_or_ends_inside_its_header_is_left_to_the_library(noise: bytes) -> None:
+def test_an_invalid_or_incomplete_frame_is_left_to_the_library(noise: bytes) -> None:
     mended = bytes(with_right_checksum(noise))
 
     assert len(mended) == len(noise)
@@ -76,7 +74,7 @@ def with_frame_checksum(whole: bytes, checksum: int, *, magic: int) -> bytes:
     return bytes(changed)
 
 
-def test_v0_is_read_with_any_checksum_and_v1_only_with_the_right_one() -> None:
+def test_v0_is_read_with_any_checksum_and_v1_only_with_a_valid_one() -> None:
     v0, v1 = (
         wrapper(
             magic,

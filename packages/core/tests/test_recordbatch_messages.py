@@ -40,19 +40,19 @@ def offsets(batch: RecordBatch) -> list[int]:
     return [record.offset for record in batch.records]
 
 
-def test_inside_v1_offsets_count_up_to_the_wrappers() -> None:
+def test_v1_inner_offsets_are_relative_to_the_wrapper() -> None:
     batch = wrapped(1, inside(1, [0, 1, 2]), offset=1002)
 
     assert offsets(batch) == [1000, 1001, 1002]
     assert (batch.base_offset, batch.last_offset) == (1000, 1002)
 
 
-def test_inside_v1_absolute_offsets_are_read_too() -> None:
+def test_v1_absolute_inner_offsets_are_read_too() -> None:
     assert offsets(wrapped(1, inside(1, [1000, 1001]), offset=1001)) == [1000, 1001]
 
 
 @pytest.mark.parametrize("outer", [1002, 1005])
-def test_inside_v0_offsets_are_the_logs_own(outer: int) -> None:
+def test_v0_inner_offsets_are_those_of_the_log(outer: int) -> None:
     batch = wrapped(0, inside(0, [1000, 1001, 1002]), offset=outer)
 
     assert offsets(batch) == [1000, 1001, 1002]
@@ -60,7 +60,7 @@ def test_inside_v0_offsets_are_the_logs_own(outer: int) -> None:
 
 
 @formats
-def test_compaction_leaves_gaps(magic: int) -> None:
+def test_compaction_leaves_gaps_in_offsets(magic: int) -> None:
     batch = wrapped(magic, inside(magic, [1, 3, 7]), offset=7)
 
     assert offsets(batch) == [1, 3, 7]
@@ -68,21 +68,21 @@ def test_compaction_leaves_gaps(magic: int) -> None:
 
 
 @formats
-def test_a_wrapper_whose_client_left_its_offset_at_0_has_the_offsets_inside(magic: int) -> None:
+def test_a_wrapper_with_offset_0_has_the_offsets_inside(magic: int) -> None:
     batch = wrapped(magic, inside(magic, [0, 1, 2]), offset=0)
 
     assert offsets(batch) == [0, 1, 2]
     assert (batch.base_offset, batch.last_offset) == (0, 2)
 
 
-def test_with_create_time_a_wrappers_records_have_their_own_times() -> None:
+def test_with_create_time_wrapped_records_have_their_own_timestamps() -> None:
     batch = wrapped(1, inside(1, [0, 1, 2], timestamps=[30, -1, 10]), offset=2, timestamp_ms=30)
 
     assert [record.timestamp_ms for record in batch.records] == [30, -1, 10]
     assert (batch.first_timestamp, batch.max_timestamp, batch.log_append_time) == (30, 30, False)
 
 
-def test_with_log_append_time_all_of_a_wrappers_records_have_the_brokers() -> None:
+def test_with_log_append_time_wrapped_records_have_that_of_the_broker() -> None:
     batch = wrapped(
         1, inside(1, [0, 1], timestamps=[30, 10]), offset=1, attributes=GZIP.codec_id | LOG_APPEND_TIME, timestamp_ms=99
     )
@@ -91,7 +91,7 @@ def test_with_log_append_time_all_of_a_wrappers_records_have_the_brokers() -> No
     assert batch.log_append_time
 
 
-def test_v0_has_neither_times_nor_a_flag_for_whose_they_are() -> None:
+def test_v0_has_neither_timestamps_nor_a_timestamp_type() -> None:
     batch = wrapped(0, inside(0, [0, 1]), offset=1, attributes=GZIP.codec_id | LOG_APPEND_TIME)
 
     assert [record.timestamp_ms for record in batch.records] == [-1, -1]
@@ -99,7 +99,7 @@ def test_v0_has_neither_times_nor_a_flag_for_whose_they_are() -> None:
 
 
 @formats
-def test_a_plain_message_is_a_batch_of_one(magic: int) -> None:
+def test_an_uncompressed_message_is_a_batch_of_one_record(magic: int) -> None:
     whole = inside(magic, [70, 71], timestamps=[8, 9])
 
     batches = list(parse_batches(whole, compressors={}))
@@ -113,12 +113,12 @@ def test_a_plain_message_is_a_batch_of_one(magic: int) -> None:
 
 
 @formats
-def test_the_checksum_is_zlibs_from_the_magic_byte_on(magic: int) -> None:
+def test_the_checksum_is_crc32_from_the_magic_byte_on(magic: int) -> None:
     [whole] = [message_set(magic, keys=[b"key"], values=[b"value"], timestamps=[5])]
 
     assert struct.unpack_from(">I", whole, 12) == (crc32(whole[16:]),)
     assert len(whole) == OVERHEADS[magic] + 8
 
 
-def test_what_a_message_takes_beside_its_key_and_value() -> None:
+def test_the_overhead_of_a_message_is_known() -> None:
     assert OVERHEADS == (26, 34)

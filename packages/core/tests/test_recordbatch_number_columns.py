@@ -17,7 +17,7 @@ def kept(timestamps: list[int]) -> Timestamps:
 
 
 @given(few)
-def test_timestamps_are_there_by_index_one_after_the_other_and_in_slices(timestamps: list[int]) -> None:
+def test_timestamps_are_read_by_index_by_iteration_and_in_slices(timestamps: list[int]) -> None:
     column = kept(timestamps)
 
     assert list(column) == [column[index] for index in range(len(column))] == timestamps
@@ -27,7 +27,7 @@ def test_timestamps_are_there_by_index_one_after_the_other_and_in_slices(timesta
 
 
 @given(few)
-def test_the_runs_are_as_long_as_the_records(timestamps: list[int]) -> None:
+def test_runs_of_equal_timestamps_cover_all_records(timestamps: list[int]) -> None:
     runs = list(kept(timestamps).runs())
 
     assert [moment for moment, count in runs for _ in range(count)] == timestamps
@@ -35,7 +35,7 @@ def test_the_runs_are_as_long_as_the_records(timestamps: list[int]) -> None:
 
 
 @given(few, st.data())
-def test_each_moment_is_found_among_the_indexes_that_are_chosen(timestamps: list[int], data: st.DataObject) -> None:
+def test_timestamps_of_selected_indexes_are_found(timestamps: list[int], data: st.DataObject) -> None:
     indexes = sorted(data.draw(st.lists(st.integers(0, len(timestamps) - 1), min_size=1)))
     found: dict[int, int] = {}
     for moment, first, last in kept(timestamps).cut(indexes):
@@ -44,7 +44,7 @@ def test_each_moment_is_found_among_the_indexes_that_are_chosen(timestamps: list
     assert [found[place] for place in range(len(indexes))] == [timestamps[index] for index in indexes]
 
 
-def test_a_constant_is_a_sequence_of_one_number() -> None:
+def test_a_constant_column_is_a_sequence_of_one_number() -> None:
     column = Constant(7, 3)
 
     assert list(column) == [column[0], column[1], column[-1]] == [7, 7, 7]
@@ -53,6 +53,6 @@ def test_a_constant_is_a_sequence_of_one_number() -> None:
 
 
 @pytest.mark.parametrize("column", [Constant(7, 3), Timestamps([7], [0], 3)])
-def test_behind_the_last_there_is_none(column: Constant | Timestamps) -> None:
+def test_an_index_after_the_end_is_an_error(column: Constant | Timestamps) -> None:
     with pytest.raises(IndexError):
         column[3]

@@ -70,7 +70,7 @@ def read(batch: bytes) -> RecordBatch:
 
 @given(rows)
 @settings(deadline=None)
-def test_whatever_is_appended_is_read_back(rows: list[Row]) -> None:
+def test_all_appended_records_are_read_back(rows: list[Row]) -> None:
     batch = read(sealed(filled(rows)))
 
     assert [
@@ -89,7 +89,7 @@ def test_the_size_estimate_is_never_below_the_encoded_size(rows: list[Row]) -> N
     assert len(b"".join(columns.encode(2).chunks)) <= estimate
 
 
-def test_the_size_estimate_holds_where_every_part_takes_the_most_it_may() -> None:
+def test_the_size_estimate_is_an_upper_bound_for_the_largest_parts() -> None:
     columns = filled([(None, bytes(100), [], moment) for moment in [TIMESTAMP_MAX, *[-1] * 600]], limit=1_000_000)
     estimate = columns.size_estimate()
 
@@ -99,7 +99,7 @@ def test_the_size_estimate_holds_where_every_part_takes_the_most_it_may() -> Non
 
 @given(rows, st.integers(0, 30_000))
 @settings(deadline=None)
-def test_a_batch_stays_within_its_memory_unless_a_lone_record_is_larger(rows: list[Row], limit: int) -> None:
+def test_a_batch_stays_within_its_memory_unless_one_record_is_larger(rows: list[Row], limit: int) -> None:
     columns = ObjectColumns(limit)
     taken = 0
     for row in rows:
@@ -115,13 +115,13 @@ def test_a_batch_stays_within_its_memory_unless_a_lone_record_is_larger(rows: li
 
 @given(rows)
 @settings(deadline=None)
-def test_a_byte_on_the_wire_is_a_byte_in_memory_or_more(rows: list[Row]) -> None:
+def test_a_byte_on_the_wire_is_at_least_one_byte_in_memory(rows: list[Row]) -> None:
     columns = filled(rows)
 
     assert columns.size_estimate() <= columns.memory()
 
 
-def test_what_is_allowed_later_makes_room() -> None:
+def test_a_larger_limit_allows_more_records() -> None:
     columns = ObjectColumns(0)
     assert columns.append(None, bytes(100), (), NOW) == 0
     assert columns.append(None, bytes(100), (), NOW) is None
@@ -140,7 +140,7 @@ def test_the_size_estimate_is_tight_for_records_of_100_bytes() -> None:
 
 @given(st.lists(st.tuples(st.none() | small, st.just(bytes(100)), headers, timestamps), min_size=1, max_size=100))
 @settings(deadline=None)
-def test_the_size_estimate_is_within_a_tenth_for_values_of_100_bytes_whatever_is_with_them(rows: list[Row]) -> None:
+def test_the_size_estimate_is_within_10_percent_for_values_of_100_bytes(rows: list[Row]) -> None:
     columns = filled(rows, limit=1 << 20)
     estimate = columns.size_estimate()
 
@@ -150,7 +150,7 @@ def test_the_size_estimate_is_within_a_tenth_for_values_of_100_bytes_whatever_is
 
 @pytest.mark.parametrize("key", [None, b"key"])
 @pytest.mark.parametrize("count", [63, 64, 65, 8191, 8192, 8193, 20_000])
-def test_offsets_are_right_where_their_varints_grow(count: int, key: bytes | None) -> None:
+def test_offsets_are_correct_where_their_varints_grow(count: int, key: bytes | None) -> None:
     columns = filled([(key, b"v", [], NOW + index) for index in range(count)])
 
     assert list(range(count)) == [record.offset for record in read(sealed(columns)).records]
@@ -175,7 +175,7 @@ def told(facts: Facts) -> list[tuple[int, int, int]]:
 
 @given(rows)
 @settings(deadline=None)
-def test_the_facts_of_a_record_are_the_same_before_and_after_encoding(rows: list[Row]) -> None:
+def test_the_facts_of_a_record_are_the_same_after_encoding(rows: list[Row]) -> None:
     expected = [
         (timestamp_ms, -1 if key is None else len(key), -1 if value is None else len(value))
         for key, value, _headers, timestamp_ms in rows
@@ -199,7 +199,7 @@ def test_a_timestamp_that_the_format_cannot_hold_is_refused_alone(bad: int, earl
     assert earlier + 1 == len(read(sealed(columns)).records)
 
 
-def test_a_timestamp_too_far_from_the_first_for_a_delta_of_64_bits_needs_a_batch_of_its_own() -> None:
+def test_a_timestamp_delta_above_64_bits_needs_another_batch() -> None:
     columns = filled([(None, b"no time", [], -1)])
 
     assert columns.append(None, b"the end of time", (), TIMESTAMP_MAX) is None
@@ -209,7 +209,7 @@ def test_a_timestamp_too_far_from_the_first_for_a_delta_of_64_bits_needs_a_batch
 
 
 @pytest.mark.parametrize(("there", "taken"), [([-1], 1), ([], 2)])
-def test_nor_is_it_moved_to_where_it_has_no_room(there: list[int], taken: int) -> None:
+def test_a_record_is_not_moved_to_a_batch_with_too_distant_timestamps(there: list[int], taken: int) -> None:
     source = filled([(None, b"v", [], moment) for moment in (5, -1)])
     later = filled([(None, b"v", [], moment) for moment in (5, TIMESTAMP_MAX)])
     target = filled([(None, b"v", [], moment) for moment in there])
@@ -221,7 +221,7 @@ def test_nor_is_it_moved_to_where_it_has_no_room(there: list[int], taken: int) -
 
 
 @pytest.mark.parametrize("first", [0, TIMESTAMP_MAX])
-def test_all_other_timestamps_go_together(first: int) -> None:
+def test_all_other_timestamps_fit_in_one_batch(first: int) -> None:
     moments = [first, -1, 0, TIMESTAMP_MAX - 1, TIMESTAMP_MAX]
     columns = filled([(None, b"v", [], moment) for moment in moments])
 
@@ -237,7 +237,7 @@ def test_a_header_name_that_utf8_cannot_hold_is_refused_alone() -> None:
     assert len(read(sealed(columns)).records) == 1
 
 
-def test_the_records_themselves_are_let_go_when_they_are_encoded() -> None:
+def test_record_objects_are_released_after_encoding() -> None:
     columns = filled([(b"key", b"value", [], NOW)])
     columns.encode(2)
 
@@ -245,13 +245,13 @@ def test_the_records_themselves_are_let_go_when_they_are_encoded() -> None:
     assert columns._keys is None
 
 
-def test_only_objects_are_taken() -> None:
+def test_the_object_encoder_makes_object_columns_only() -> None:
     assert isinstance(ObjectEncoder().columns(ColumnsKind.OBJECTS, 100), ObjectColumns)
     assert ObjectEncoder().columns(ColumnsKind.ARROW, 100) is None
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_an_older_format_has_the_same_records_and_the_facts_keep_their_times(magic: int) -> None:
+def test_an_older_format_has_the_same_records_and_timestamps(magic: int) -> None:
     columns = filled([(None, b"a", [], 7), (b"k", None, [], 9), (b"", b"", [], 8)])
 
     encoded = columns.encode(magic)
@@ -269,7 +269,7 @@ def test_an_older_format_has_the_same_records_and_the_facts_keep_their_times(mag
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_headers_are_refused_by_an_older_format_and_the_records_stay(magic: int) -> None:
+def test_headers_are_refused_by_an_older_format_and_the_records_remain(magic: int) -> None:
     columns = filled([(None, b"a", [], NOW), (None, b"b", [("name", None)], NOW)])
 
     with pytest.raises(UnsupportedVersionError, match=rf"v{magic} cannot carry headers, and record 1 .*without"):
@@ -298,7 +298,7 @@ def put(columns: ObjectColumns, given: list[RecordCallback | None]) -> None:
 
 @pytest.mark.parametrize("key", [None, b"key"])
 @pytest.mark.parametrize("moment", [999_999, 1_000_000, 1_999_999, 2_000_000, 500_000])
-def test_a_record_without_a_time_has_that_of_the_moment_it_is_put(
+def test_a_record_without_a_timestamp_gets_the_current_time(
     monkeypatch: pytest.MonkeyPatch, moment: int, key: bytes | None
 ) -> None:
     columns, clock = ObjectColumns(1 << 20), [1_000_000, moment, 1_000_000]
@@ -310,7 +310,7 @@ def test_a_record_without_a_time_has_that_of_the_moment_it_is_put(
     assert list(columns.facts().timestamps_ms) == [1, moment // 1_000_000, 1]
 
 
-def test_a_record_without_a_time_that_is_far_from_the_first_is_counted_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_with_a_far_default_timestamp_is_counted_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = filled([(None, b"v", [], 0)])
     near = columns.size_estimate()
     for _ in range(3):
@@ -351,7 +351,7 @@ sometimes = st.booleans()
 
 @given(st.lists(st.tuples(parts, parts, st.just([]) | headers, sometimes, sometimes), min_size=1, max_size=40))
 @settings(deadline=None)
-def test_whatever_comes_with_a_value_is_read_back_whether_others_had_it_or_not(
+def test_optional_parts_of_a_record_are_read_back_in_any_mix(
     rows: list[tuple[bytes | None, bytes | None, list[Header], bool, bool]],
 ) -> None:
     columns = ObjectColumns(1 << 24)
@@ -367,7 +367,7 @@ def test_whatever_comes_with_a_value_is_read_back_whether_others_had_it_or_not(
 
 
 @pytest.mark.parametrize("fitting", range(1, 10))
-def test_as_many_records_are_moved_as_there_is_room_for(fitting: int) -> None:
+def test_records_are_moved_as_long_as_they_fit(fitting: int) -> None:
     rows: list[Row] = [(b"key", b"value", [("name", b"content")] if index % 3 == 0 else [], NOW) for index in range(10)]
     there = ObjectColumns(filled(rows[:fitting]).memory())
 
@@ -378,7 +378,7 @@ def ignore(_delivery: object) -> None:
     """A callback."""
 
 
-def test_any_number_of_header_names_is_written_and_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_number_of_header_names_is_written_and_few_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "_names", {})
     names = [f"name-{number}" for number in range(3_000)]
     columns = filled([(None, b"v", [(name, b"")], NOW) for name in names])
@@ -387,7 +387,7 @@ def test_any_number_of_header_names_is_written_and_few_are_kept(monkeypatch: pyt
     assert list(objects._names) == names[:1_000]
 
 
-def test_a_long_header_name_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_header_name_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "_names", {})
     columns = filled([(None, b"v", [("n" * 1_000, b"")], NOW)])
 
@@ -397,7 +397,7 @@ def test_a_long_header_name_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None
 
 @given(st.lists(st.tuples(st.none(), small, st.just([]) | headers, st.just(NOW)), min_size=1, max_size=40))
 @settings(deadline=None)
-def test_records_occupy_as_much_where_they_are_moved_to_as_where_they_came_from(rows: list[Row]) -> None:
+def test_moved_records_use_the_same_amount_of_memory(rows: list[Row]) -> None:
     whole, there = filled(rows), ObjectColumns(1 << 24)
 
     for start in range(0, len(rows), 7):
@@ -415,7 +415,7 @@ def test_callbacks_are_taken_once_with_the_indexes_of_their_records() -> None:
     assert names(columns.take_callbacks([])) == []
 
 
-def test_callbacks_that_were_given_otherwise_come_behind_those_of_the_same_record() -> None:
+def test_callbacks_added_later_come_after_those_of_the_same_record() -> None:
     columns = ObjectColumns(1 << 20)
     put(columns, callbacks("a.b"))
     [late, later] = callbacks("yz")
@@ -425,7 +425,7 @@ def test_callbacks_that_were_given_otherwise_come_behind_those_of_the_same_recor
     assert names(columns.take_callbacks([(1, late), (2, later)])) == [(0, "a"), (1, "y"), (2, "b"), (2, "z")]
 
 
-def test_callbacks_move_with_their_records_and_are_left_nowhere_else() -> None:
+def test_callbacks_move_with_their_records_and_leave_no_copy() -> None:
     source, target = ObjectColumns(1 << 20), ObjectColumns(1 << 20)
     put(source, callbacks("ab.c"))
     put(target, callbacks("."))
@@ -437,7 +437,7 @@ def test_callbacks_move_with_their_records_and_are_left_nowhere_else() -> None:
     assert names(target.take_callbacks([])) == [(1, "b"), (3, "c"), (4, "d")]
 
 
-def test_many_threads_put_records_and_each_is_where_it_was_told(request: pytest.FixtureRequest) -> None:
+def test_concurrent_puts_return_the_index_of_each_record(request: pytest.FixtureRequest) -> None:
     columns = ObjectColumns(1 << 30)
     told: list[list[tuple[int, bytes]]] = [[] for _ in range(4)]
     values = [[f"{thread}-{number}".encode() for number in range(10_000)] for thread in range(4)]
@@ -472,7 +472,7 @@ def is_free(columns: ObjectColumns) -> bool:
     return taken == [True]
 
 
-def test_ctrl_c_right_behind_the_lock_leaves_it_free() -> None:
+def test_ctrl_c_just_after_acquiring_the_lock_leaves_it_free() -> None:
     columns = ObjectColumns(1 << 20)
     acquire = columns._acquire
 
@@ -489,7 +489,7 @@ def test_ctrl_c_right_behind_the_lock_leaves_it_free() -> None:
     assert is_free(columns)
 
 
-def test_a_put_in_the_middle_of_a_put_closes_the_columns_for_both(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nested_put_closes_the_columns_for_both(monkeypatch: pytest.MonkeyPatch) -> None:
     """A signal handler sends to the batch that the interrupted code sends to: both records go to the next one."""
     columns = ObjectColumns(1 << 20)
     assert columns.put(b"k", b"before", (), NOW, None) == 0
@@ -506,7 +506,7 @@ def test_a_put_in_the_middle_of_a_put_closes_the_columns_for_both(monkeypatch: p
     assert is_free(columns)
 
 
-def test_a_finalizer_that_puts_while_a_put_begins_columns_closes_them_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finalizer_that_puts_during_a_first_put_closes_the_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = ObjectColumns(1 << 20)
     columns.put(None, b"before", (), NOW)
     begin = ObjectColumns._begin_columns

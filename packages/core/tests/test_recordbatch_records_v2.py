@@ -55,20 +55,20 @@ def same(rows: Sequence[tuple[bytes | None, bytes | None, int]], *, keyed: bool,
 
 @given(st.lists(st.tuples(st.none(), parts, deltas), min_size=1, max_size=150))
 @settings(deadline=None)
-def test_records_without_keys_are_written_as_in_general(rows: list[tuple[None, bytes, int]]) -> None:
+def test_records_without_keys_equal_those_of_the_general_encoder(rows: list[tuple[None, bytes, int]]) -> None:
     same(rows, keyed=False)
 
 
 @given(st.lists(st.tuples(small, parts, deltas), min_size=1, max_size=150))
 @settings(deadline=None)
-def test_records_with_keys_are_written_as_in_general(rows: list[tuple[bytes, bytes, int]]) -> None:
+def test_records_with_keys_equal_those_of_the_general_encoder(rows: list[tuple[bytes, bytes, int]]) -> None:
     same(rows, keyed=True)
 
 
 @pytest.mark.parametrize("keyed", [False, True])
 @given(st.lists(st.tuples(st.tuples(small, parts, deltas), parts), min_size=1, max_size=150))
 @settings(deadline=None)
-def test_records_with_headers_are_written_as_in_general(
+def test_records_with_headers_equal_those_of_the_general_encoder(
     keyed: bool, rows: list[tuple[tuple[bytes, bytes, int], bytes]]
 ) -> None:
     same([row for row, _headers in rows], keyed=keyed, headers=[headers for _row, headers in rows])
@@ -76,26 +76,28 @@ def test_records_with_headers_are_written_as_in_general(
 
 @given(st.lists(st.tuples(nullable, nullable, deltas), min_size=1, max_size=150))
 @settings(deadline=None)
-def test_records_with_nulls_are_written_as_in_general(rows: list[tuple[bytes | None, bytes | None, int]]) -> None:
+def test_records_with_nulls_equal_those_of_the_general_encoder(
+    rows: list[tuple[bytes | None, bytes | None, int]],
+) -> None:
     same(rows, keyed=True)
 
 
 @pytest.mark.parametrize("headers", [None, [b"\0", b"\2\2a\2b"]])
 @pytest.mark.parametrize("key", [None, b"", b"key", bytes(64)])
 @pytest.mark.parametrize("size", [*range(8100, 8200), *range(40, 66)])
-def test_sizes_around_a_longer_varint_are_written_as_in_general(size: int, key: bytes | None, headers: Headers) -> None:
+def test_sizes_around_a_longer_varint_equal_the_general_encoder(size: int, key: bytes | None, headers: Headers) -> None:
     same([(key, bytes(size), 0), (key, b"", 1)], keyed=key is not None, headers=headers)
 
 
 @pytest.mark.parametrize("size", range(8100, 8200))
-def test_headers_around_a_longer_varint_are_written_as_in_general(size: int) -> None:
+def test_headers_around_a_longer_varint_equal_the_general_encoder(size: int) -> None:
     same([(b"key", b"value", 0)] * 2, keyed=True, headers=[b"\0", bytes(size)])
 
 
 @pytest.mark.parametrize("header", [None, b"\0", b"\2\2a\2b"])
 @pytest.mark.parametrize("key", [None, b"key"])
 @pytest.mark.parametrize("count", [1, 64, 65, 8192, 8193])
-def test_offsets_around_a_longer_varint_are_written_as_in_general(
+def test_offsets_around_a_longer_varint_equal_the_general_encoder(
     count: int, key: bytes | None, header: bytes | None
 ) -> None:
     rows = [(key, b"v", index % 3) for index in range(count)]
@@ -105,7 +107,7 @@ def test_offsets_around_a_longer_varint_are_written_as_in_general(
 
 @pytest.mark.parametrize("keys", [None, [b"k", b"l"]])
 @pytest.mark.parametrize("headers", [None, [b"\0", b"\2\2a\2b"]])
-def test_small_records_without_nulls_go_the_fast_ways(
+def test_small_records_without_nulls_use_the_fast_encoders(
     monkeypatch: pytest.MonkeyPatch, keys: Keys, headers: Headers
 ) -> None:
     expected = general(keys, [b"v", b"w"], [5, 5], headers)

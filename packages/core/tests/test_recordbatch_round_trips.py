@@ -70,7 +70,7 @@ def read(batch: bytes) -> RecordBatch:
 @pytest.mark.parametrize("codec_id", range(5))
 @given(rows=rows, stamp=stamps)
 @settings(deadline=None, max_examples=40)
-def test_records_and_stamp_survive_every_codec(
+def test_records_and_sequences_survive_every_codec(
     codec_id: int, rows: list[Row], stamp: tuple[int, int, int, bool]
 ) -> None:
     section = encoded(rows)
@@ -89,7 +89,7 @@ def test_records_and_stamp_survive_every_codec(
 @pytest.mark.parametrize("codec_id", range(1, 5))
 @given(rows=rows, first=stamps, second=stamps)
 @settings(deadline=None, max_examples=20)
-def test_a_retry_under_another_stamp_sends_the_same_compressed_bytes(
+def test_a_retry_with_another_sequence_sends_the_same_compressed_bytes(
     codec_id: int, rows: list[Row], first: tuple[int, int, int, bool], second: tuple[int, int, int, bool]
 ) -> None:
     section = encoded(rows)
@@ -105,7 +105,7 @@ def test_a_retry_under_another_stamp_sends_the_same_compressed_bytes(
 @pytest.mark.parametrize("magic", [0, 1])
 @given(rows=messages)
 @settings(deadline=None, max_examples=40)
-def test_messages_of_v0_and_v1_survive_every_codec_they_know(magic: int, codec_id: int, rows: list[Message]) -> None:
+def test_messages_of_v0_and_v1_survive_every_supported_codec(magic: int, codec_id: int, rows: list[Message]) -> None:
     columns = ObjectColumns(1 << 24)
     for key, value, timestamp_ms in rows:
         assert columns.append(key, value, (), timestamp_ms) is not None

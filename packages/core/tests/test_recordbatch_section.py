@@ -39,7 +39,7 @@ def encoded(magic: int) -> Encoded:
 
 
 @pytest.mark.parametrize(("magic", "codec_id"), FORMATS_AND_CODECS)
-def test_its_sizes_are_those_of_its_bytes(magic: int, codec_id: int) -> None:
+def test_sizes_are_those_of_the_encoded_bytes(magic: int, codec_id: int) -> None:
     plain = b"".join(encoded(magic).chunks)
     section = finish(encoded(magic), magic=magic, compressor=COMPRESSORS.get(codec_id))
 
@@ -50,7 +50,7 @@ def test_its_sizes_are_those_of_its_bytes(magic: int, codec_id: int) -> None:
 
 
 @pytest.mark.parametrize(("magic", "codec_id"), FORMATS_AND_CODECS)
-def test_its_ratio_is_what_the_codec_made_of_the_records(magic: int, codec_id: int) -> None:
+def test_the_ratio_is_that_of_the_compressed_records(magic: int, codec_id: int) -> None:
     plain = b"".join(encoded(magic).chunks)
     section = finish(encoded(magic), magic=magic, compressor=COMPRESSORS.get(codec_id))
 
@@ -62,7 +62,7 @@ def test_its_ratio_is_what_the_codec_made_of_the_records(magic: int, codec_id: i
 
 
 @pytest.mark.parametrize("codec_id", range(5))
-def test_in_v2_every_stamp_is_a_new_header_over_the_same_chunks(codec_id: int) -> None:
+def test_in_v2_every_sequence_gets_a_new_header_over_the_same_chunks(codec_id: int) -> None:
     section = finish(encoded(2), magic=2, compressor=COMPRESSORS.get(codec_id))
 
     once = section.stamped()
@@ -76,7 +76,7 @@ def test_in_v2_every_stamp_is_a_new_header_over_the_same_chunks(codec_id: int) -
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_before_v2_a_stamp_is_refused_with_what_to_do(magic: int) -> None:
+def test_before_v2_a_sequence_is_refused_with_a_remedy(magic: int) -> None:
     section = finish(encoded(magic), magic=magic, compressor=COMPRESSORS[1])
 
     assert section.stamped() == section.chunks
@@ -91,7 +91,7 @@ def test_before_v2_a_stamp_is_refused_with_what_to_do(magic: int) -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_before_v2_zstd_is_refused_with_what_to_do(magic: int) -> None:
+def test_before_v2_zstd_is_refused_with_a_remedy(magic: int) -> None:
     with pytest.raises(UnsupportedVersionError, match=rf"v{magic} cannot carry zstd; choose another compression\.type"):
         finish(encoded(magic), magic=magic, compressor=COMPRESSORS[4])
 
@@ -99,7 +99,7 @@ def test_before_v2_zstd_is_refused_with_what_to_do(magic: int) -> None:
 @pytest.mark.parametrize(
     "kind", [bytearray, memoryview, lambda packed: memoryview(packed + bytes(-len(packed) % 4)).cast("i")]
 )
-def test_bytes_of_any_class_are_what_a_codec_may_return(kind: Callable[[bytes], Any]) -> None:
+def test_a_codec_may_return_any_bytes_like_object(kind: Callable[[bytes], Any]) -> None:
     class Other(Gzip):
         def compress(self, chunks: Sequence[Buffer], *, level: int | None = None) -> bytes:
             return cast(bytes, kind(super().compress(chunks, level=level)))

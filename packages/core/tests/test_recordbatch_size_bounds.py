@@ -22,7 +22,7 @@ def size(part: bytes | None) -> int:
 @pytest.mark.parametrize("magic", [0, 1, 2])
 @given(key=parts, value=parts, headers=headers, timestamp_ms=st.integers(-1, TIMESTAMP_MAX))
 @settings(deadline=None)
-def test_a_lone_record_is_never_larger_than_its_bound(
+def test_a_single_record_is_never_larger_than_its_bound(
     magic: int, key: bytes | None, value: bytes | None, headers: list[Header], timestamp_ms: int
 ) -> None:
     headers = headers if magic == 2 else []
@@ -57,12 +57,12 @@ def test_the_records_of_a_v2_batch_are_never_larger_than_their_bounds(
     ("magic", "compressed", "expected"),
     [(0, False, 12 + 14 + 8), (0, True, 12 + 14 + 14 + 8), (1, False, 12 + 22 + 8), (1, True, 12 + 22 + 22 + 8)],
 )
-def test_before_v2_it_is_exact_and_a_wrapper_counts(magic: int, compressed: bool, expected: int) -> None:
+def test_before_v2_the_bound_is_exact_and_includes_a_wrapper(magic: int, compressed: bool, expected: int) -> None:
     assert lone_record_bound(magic, key_size=3, value_size=5, compressed=compressed) == expected
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-def test_in_v2_it_is_javas_bound(compressed: bool) -> None:
+def test_in_v2_the_bound_is_that_of_java(compressed: bool) -> None:
     headers: list[Header] = [("name", b"xy"), ("ü", None)]
     named, null = 1 + 4 + 1 + 2, 1 + 2 + 1
 
@@ -72,5 +72,5 @@ def test_in_v2_it_is_javas_bound(compressed: bool) -> None:
     assert lone_record_bound(2, key_size=-1, value_size=-1, compressed=compressed) == 61 + 21 + 1 + 1 + 1
 
 
-def test_a_header_name_that_will_be_refused_has_a_bound_all_the_same() -> None:
+def test_a_header_name_that_will_be_refused_has_a_bound_too() -> None:
     assert record_bound(key_size=-1, value_size=-1, headers=[("\ud800", None)]) == 21 + 1 + 1 + 1 + (1 + 3) + 1

@@ -50,7 +50,7 @@ def section() -> bytes:
     return bytes(columns.encode(2).chunks[0])
 
 
-def test_a_new_stamp_is_a_new_header_over_the_same_chunks(section: bytes) -> None:
+def test_a_new_sequence_is_a_new_header_over_the_same_chunks(section: bytes) -> None:
     chunks: list[Buffer] = [section]
 
     before = read(stamped(chunks, producer_id=7, epoch=1), chunks, {})
@@ -63,7 +63,7 @@ def test_a_new_stamp_is_a_new_header_over_the_same_chunks(section: bytes) -> Non
     assert not after.control
 
 
-def test_the_header_is_the_same_however_the_records_are_cut_into_chunks(section: bytes) -> None:
+def test_the_header_does_not_depend_on_the_cut_into_chunks(section: bytes) -> None:
     pieces: list[Buffer] = [memoryview(section)[:3], bytearray(section[3:9]), section[9:]]
 
     assert stamped([section]) == stamped(pieces)

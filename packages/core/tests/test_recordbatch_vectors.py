@@ -124,7 +124,7 @@ def messages(plain: bytes) -> Iterator[tuple[int, bytes]]:
         plain = plain[12 + length :]
 
 
-def test_every_case_is_written_or_only_ever_comes_from_brokers() -> None:
+def test_every_case_is_written_or_comes_from_brokers_only() -> None:
     others = [case["name"] for case in CASES if case not in PLAIN and case not in COMPRESSED]
 
     assert len(CASES) == len(PLAIN) + len(COMPRESSED) + len(others) == 91
@@ -135,7 +135,7 @@ def test_every_case_is_written_or_only_ever_comes_from_brokers() -> None:
 
 
 @each(CASES)
-def test_we_read_every_batch_as_java_does(case: Case) -> None:
+def test_every_batch_is_read_as_by_java(case: Case) -> None:
     batches = read(javas(case))
 
     for batch, described in zip(batches, case["batches"], strict=True):
@@ -167,7 +167,7 @@ def facts(batch: RecordBatch, described: dict[str, Any]) -> dict[str, Any]:
 
 
 @each([case for case in PLAIN if case["batches"][0]["magic"] == 2])
-def test_we_write_every_uncompressed_batch_byte_for_byte_as_java_does(case: Case) -> None:
+def test_every_uncompressed_batch_is_written_byte_for_byte_as_by_java(case: Case) -> None:
     expected, written = javas(case), bytearray(ours(case))
 
     assert written[:8] == bytes(8)
@@ -178,14 +178,14 @@ def test_we_write_every_uncompressed_batch_byte_for_byte_as_java_does(case: Case
 
 
 @each([case for case in PLAIN if case["batches"][0]["magic"] < 2])
-def test_we_write_every_plain_message_byte_for_byte_as_java_does(case: Case) -> None:
+def test_every_plain_message_is_written_byte_for_byte_as_by_java(case: Case) -> None:
     base = case["batches"][0]["baseOffset"]
 
     assert [(base + offset, rest) for offset, rest in messages(ours(case))] == list(messages(javas(case)))
 
 
 @each(COMPRESSED)
-def test_what_we_compress_is_byte_for_byte_what_java_compresses(case: Case) -> None:
+def test_the_compressed_input_is_byte_for_byte_that_of_java(case: Case) -> None:
     described = case["batches"][0]
     magic, codec_id = described["magic"], CODEC_IDS[described["compression"]]
     packed = javas(case)[HEADER_SIZE if magic == 2 else OVERHEADS[magic] :]
@@ -204,7 +204,7 @@ def test_what_we_compress_is_byte_for_byte_what_java_compresses(case: Case) -> N
 
 
 @each(COMPRESSED)
-def test_our_compressed_batches_read_as_javas_do(case: Case) -> None:
+def test_compressed_batches_are_read_the_same_as_those_of_java(case: Case) -> None:
     [mine], [theirs] = read(ours(case)), read(javas(case))
 
     base = theirs.base_offset
@@ -215,7 +215,7 @@ def test_our_compressed_batches_read_as_javas_do(case: Case) -> None:
     )  # fmt: skip
 
 
-def test_a_wrapper_starts_as_javas_does_up_to_what_its_codec_made() -> None:
+def test_a_wrapper_starts_as_in_java_up_to_the_compressed_bytes() -> None:
     for case in COMPRESSED:
         magic, codec_id = case["batches"][0]["magic"], CODEC_IDS[case["batches"][0]["compression"]]
         if magic < 2:
@@ -225,7 +225,7 @@ def test_a_wrapper_starts_as_javas_does_up_to_what_its_codec_made() -> None:
             assert mine[OVERHEADS[0] :][:7] == theirs[OVERHEADS[0] :][:7] == bytes.fromhex("04224d1860401a")
 
 
-def test_the_batches_of_one_buffer_are_read_in_order_whatever_their_formats() -> None:
+def test_batches_of_mixed_formats_in_one_buffer_are_read_in_order() -> None:
     joined = b"".join(map(javas, CASES))
 
     batches = read(joined)

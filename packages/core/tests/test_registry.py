@@ -91,7 +91,7 @@ def broken(kind: str = "partitioner", name: str = "first") -> str:
     return str(caught.value)
 
 
-def test_an_installed_plugin_is_found_loaded_and_made(site: Site) -> None:
+def test_an_installed_plugin_is_found_loaded_and_created(site: Site) -> None:
     site.install(GOOD)
     plugin = Registry().plugin("partitioner", "first")
 
@@ -99,7 +99,7 @@ def test_an_installed_plugin_is_found_loaded_and_made(site: Site) -> None:
     assert (plugin.name, plugin.distribution, plugin.version) == ("first", "acme", "1.0")
 
 
-def test_packages_that_come_and_go_are_noticed_and_nothing_is_read_twice(site: Site, tmp_path: pathlib.Path) -> None:
+def test_installed_and_removed_packages_are_noticed_without_rereading(site: Site, tmp_path: pathlib.Path) -> None:
     changes: list[Callable[[], object]] = [
         lambda: None,
         lambda: site.install(GOOD),
@@ -117,14 +117,14 @@ def test_packages_that_come_and_go_are_noticed_and_nothing_is_read_twice(site: S
     assert there == [False, True, False]
 
 
-def test_a_folder_that_changed_just_now_is_read_again(site: Site) -> None:
+def test_a_recently_changed_folder_is_read_again(site: Site) -> None:
     site.install(GOOD)
 
     assert announced() is not announced()
 
 
 @pytest.mark.parametrize("written", ["FIRST", "First", " first "])
-def test_names_are_compared_without_case(site: Site, written: str) -> None:
+def test_names_are_case_insensitive(site: Site, written: str) -> None:
     site.install(GOOD, name="fIRST")
 
     assert Registry().plugin("partitioner", written).name == "fIRST"
@@ -146,7 +146,7 @@ def test_only_the_chosen_plugin_is_loaded(site: Site) -> None:
     assert other not in sys.modules
 
 
-def test_listing_loads_nothing_and_shows_broken_ones(site: Site) -> None:
+def test_listing_loads_no_plugin_and_shows_broken_ones(site: Site) -> None:
     module = site.install("1 / 0")
     [info] = [info for info in Registry().installed("partitioner") if info.name == "first"]
 
@@ -155,7 +155,7 @@ def test_listing_loads_nothing_and_shows_broken_ones(site: Site) -> None:
     assert module not in sys.modules
 
 
-def test_the_declared_keys_make_the_config_that_the_hook_receives(site: Site) -> None:
+def test_declared_keys_make_the_config_of_the_hook(site: Site) -> None:
     site.install(GOOD)
     plugin = Registry().plugin("partitioner", "first")
     draft = ConfigDraft.read({"bootstrap.servers": "kafka:9092", "first.bias": "5"})
@@ -249,7 +249,7 @@ def test_two_distributions_under_one_name_are_both_named(site: Site) -> None:
     assert "of other 1.0" in said
 
 
-def test_a_second_copy_of_a_distribution_on_the_path_is_no_second_plugin(
+def test_a_second_copy_of_a_distribution_is_not_a_second_plugin(
     site: Site, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.install(GOOD)
@@ -286,20 +286,20 @@ def test_a_plugin_that_would_end_the_program_is_only_broken(site: Site, source: 
 
 
 @pytest.mark.parametrize("attr", [":", ":First()", " of mine"])
-def test_what_is_no_entry_point_is_told(site: Site, attr: str) -> None:
+def test_an_invalid_entry_point_is_reported(site: Site, attr: str) -> None:
     site.install(GOOD, attr=attr)
 
     assert "is no entry point; write 'module' or 'module:object'" in broken()
 
 
 @pytest.mark.parametrize("attr", [":Missing", ":hookimpl.x.y"])
-def test_an_entry_point_to_nothing_is_told(site: Site, attr: str) -> None:
+def test_an_entry_point_to_a_missing_object_is_reported(site: Site, attr: str) -> None:
     site.install(GOOD, attr=attr)
 
     assert "cannot be imported: AttributeError" in broken()
 
 
-def test_a_class_that_wants_arguments_is_told(site: Site) -> None:
+def test_a_class_that_requires_arguments_is_reported(site: Site) -> None:
     site.install(
         OBJECT.replace("__init__(self)", "__init__(self, x)").replace("same = Same()", ""),
         kind="serializer",
@@ -313,7 +313,7 @@ def test_a_class_that_wants_arguments_is_told(site: Site) -> None:
     ("spec", "remedy"),
     [("2", "upgrade ottla, or install an older acme"), ("0", "upgrade acme"), ("'x'", "upgrade acme")],
 )
-def test_a_plugin_for_other_hook_specs_is_told(site: Site, spec: str, remedy: str) -> None:
+def test_a_plugin_for_other_hook_specs_is_reported(site: Site, spec: str, remedy: str) -> None:
     site.install(GOOD + f"\n    ottla_spec = {spec}")
     said = broken()
 
@@ -326,25 +326,25 @@ def test_the_spec_of_an_object_is_that_of_its_module(site: Site) -> None:
     assert "is made for hook specs 2" in broken("serializer")
 
 
-def test_a_plugin_may_state_the_spec_it_fits(site: Site) -> None:
+def test_a_plugin_may_declare_its_spec_version(site: Site) -> None:
     site.install(GOOD + "\n    ottla_spec = 1")
 
     assert Registry().plugin("partitioner", "first").create({})
 
 
-def test_a_plugin_without_the_hook_of_its_kind_is_told(site: Site) -> None:
+def test_a_plugin_without_the_hook_of_its_kind_is_reported(site: Site) -> None:
     site.install("x = 1")
 
     assert "has no hook for its kind; it must implement ottla_partitioner" in broken()
 
 
-def test_a_hook_that_is_not_marked_is_told(site: Site) -> None:
+def test_an_unmarked_hook_is_reported(site: Site) -> None:
     site.install("def ottla_partitioner(config): ...")
 
     assert "mark ottla_partitioner with @ottla.hookspecs.hookimpl" in broken()
 
 
-def test_a_hook_with_a_wrong_argument_is_told(site: Site) -> None:
+def test_a_hook_with_a_wrong_argument_is_reported(site: Site) -> None:
     site.install(GOOD.replace("ottla_partitioner(config)", "ottla_partitioner(settings)"))
     said = broken()
 
@@ -352,7 +352,7 @@ def test_a_hook_with_a_wrong_argument_is_told(site: Site) -> None:
     assert "settings" in said
 
 
-def test_a_misspelt_hook_is_told(site: Site) -> None:
+def test_a_misspelt_hook_is_reported(site: Site) -> None:
     site.install(GOOD.replace("ottla_config_keys", "ottla_config_kyes"))
 
     assert "ottla_config_kyes" in broken()
@@ -367,7 +367,7 @@ def test_a_misspelt_hook_is_told(site: Site) -> None:
         ("1 / 0", "ottla_partitioner raised ZeroDivisionError: division by zero"),
     ],
 )
-def test_a_hook_that_returns_the_wrong_thing_is_told(site: Site, returned: str, said: str) -> None:
+def test_a_hook_that_returns_a_wrong_type_is_reported(site: Site, returned: str, said: str) -> None:
     site.install(GOOD.replace("return made", f"return {returned}"))
     error = broken()
 
@@ -375,13 +375,13 @@ def test_a_hook_that_returns_the_wrong_thing_is_told(site: Site, returned: str, 
     assert "of acme 1.0" in error
 
 
-def test_a_method_that_is_none_is_lacking(site: Site) -> None:
+def test_a_method_that_is_none_counts_as_missing(site: Site) -> None:
     site.install(GOOD.replace("return made", "made.partition = None; return made"))
 
     assert "it lacks partition" in broken()
 
 
-def test_an_object_that_cannot_even_be_looked_at_is_told(site: Site) -> None:
+def test_an_object_whose_attributes_raise_is_reported(site: Site) -> None:
     site.install(
         GOOD.replace(
             "def partition(self, topic, key, view):", "@property\n        def partition(self):\n            1 / 0"
@@ -394,7 +394,7 @@ def test_an_object_that_cannot_even_be_looked_at_is_told(site: Site) -> None:
     )
 
 
-def test_every_lacking_attribute_is_named_data_included(site: Site) -> None:
+def test_every_missing_attribute_is_named_including_data(site: Site) -> None:
     source = """
         from ottla.hookspecs import hookimpl
         @hookimpl
@@ -406,7 +406,7 @@ def test_every_lacking_attribute_is_named_data_included(site: Site) -> None:
 
 
 @pytest.mark.parametrize("returned", ["5", "['first.bias']", "{1: 2}.keys()"])
-def test_keys_that_are_no_keys_are_told(site: Site, returned: str) -> None:
+def test_invalid_config_keys_are_reported(site: Site, returned: str) -> None:
     site.install(GOOD.replace("return [ConfigKey", f"return {returned} or [ConfigKey"))
 
     with pytest.raises(InvalidPluginError, match="ottla_config_keys must return a sequence of ConfigKey"):
@@ -422,7 +422,7 @@ def test_keys_that_are_no_keys_are_told(site: Site, returned: str) -> None:
         ('name="first.bias", type="int"', "the type of first.bias is 'int', which cannot be called"),
     ],
 )
-def test_a_key_that_nobody_could_set_is_told(site: Site, key: str, told: str) -> None:
+def test_a_key_that_cannot_be_set_is_reported(site: Site, key: str, told: str) -> None:
     site.install(GOOD.replace('name="first.bias", type=int', key))
 
     with pytest.raises(InvalidPluginError) as caught:
@@ -430,7 +430,7 @@ def test_a_key_that_nobody_could_set_is_told(site: Site, key: str, told: str) ->
     assert told in str(caught.value)
 
 
-def test_a_key_that_is_declared_twice_by_one_plugin_is_told(site: Site) -> None:
+def test_a_key_that_one_plugin_declares_twice_is_reported(site: Site) -> None:
     site.install(GOOD.replace("return [", "return 2 * ["))
 
     with pytest.raises(InvalidPluginError, match=r"first\.bias is declared 2 times"):
@@ -441,7 +441,7 @@ def test_a_key_that_is_declared_twice_by_one_plugin_is_told(site: Site) -> None:
     ("error", "raised"),
     [("PluginNotFoundError('pip install it')", PluginNotFoundError), ("ConfigError(['no'])", ConfigError)],
 )
-def test_an_error_of_ours_that_a_hook_raises_passes_unchanged(site: Site, error: str, raised: type[Exception]) -> None:
+def test_an_ottla_error_of_a_hook_is_raised_unchanged(site: Site, error: str, raised: type[Exception]) -> None:
     site.install(f"from ottla.errors import *\n{textwrap.dedent(GOOD)}".replace("made = First()", f"raise {error}"))
     plugin = Registry().plugin("partitioner", "first")
 
@@ -517,7 +517,7 @@ def test_the_encoder_with_the_highest_priority_comes_first(site: Site) -> None:
 @pytest.mark.parametrize(
     "before", ["1 / 0", "from ottla.errors import PluginNotFoundError; raise PluginNotFoundError('x')"]
 )
-def test_encoders_that_cannot_be_used_are_left_out_with_a_warning(
+def test_unusable_encoders_are_skipped_with_a_warning(
     site: Site, before: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     install_encoder(site, name="good", priority=9_000)
@@ -532,14 +532,14 @@ def test_encoders_that_cannot_be_used_are_left_out_with_a_warning(
     assert len(caplog.records) >= 2
 
 
-def test_no_encoder_at_all_is_an_error() -> None:
+def test_without_any_encoder_there_is_an_error() -> None:
     registry = Registry([])
 
     with pytest.raises(PluginNotFoundError, match="no encoder is named 'python'"):
         registry.create_encoders((plugin, {}) for plugin in registry.encoders())
 
 
-def test_the_keys_of_all_plugins_are_found_past_broken_ones(site: Site) -> None:
+def test_keys_of_all_plugins_are_found_despite_broken_ones(site: Site) -> None:
     site.install(GOOD)
     site.install("1 / 0", dist="other", name="second")
     site.install(GOOD.replace("return [ConfigKey", "return 5, [ConfigKey"), dist="third", name="third")
@@ -570,13 +570,13 @@ def test_every_kind_has_a_hook_spec() -> None:
 
 @pytest.mark.parametrize("name", ["bytes", "json", "string"])
 @pytest.mark.parametrize("is_key", [True, False])
-def test_the_cores_own_serializers_come_through_the_same_door(name: str, is_key: bool) -> None:
+def test_built_in_serializers_are_registered_as_entry_points(name: str, is_key: bool) -> None:
     registry = Registry([EntryPoint(name, f"ottla.plugins.serializers.{name}", "ottla.serializers")])
 
     assert isinstance(registry.plugin("serializer", name).create({}, is_key=is_key), Serializer)
 
 
-def test_config_keys_are_asked_for_once(site: Site) -> None:
+def test_config_keys_are_requested_once(site: Site) -> None:
     site.install(GOOD)
     plugin = Registry().plugin("partitioner", "first")
     keys = plugin.config_keys()

@@ -55,7 +55,7 @@ def world_with(**reporters: Any) -> Any:
 
 
 @pytest.mark.rule("producer.reporters")
-def test_a_reporter_lives_as_long_as_its_producer_and_sees_its_last_figures() -> None:
+def test_a_reporter_lives_with_its_producer_and_gets_the_last_metrics() -> None:
     reporter = Reporter()
     with world_with(mine=reporter) as world:
         assert reporter.events == ["start"]
@@ -69,7 +69,7 @@ def test_a_reporter_lives_as_long_as_its_producer_and_sees_its_last_figures() ->
 
 
 @pytest.mark.rule("producer.reporters")
-def test_one_that_fails_is_told_of_and_the_others_and_the_records_go_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_of_a_reporter_is_logged_and_affects_nothing_more(caplog: pytest.LogCaptureFixture) -> None:
     first, wrong, rude, last = Reporter(), FailsAtItsStart(), FailsAtItsEnd(), Reporter()
     with world_with(first=first, wrong=wrong, rude=rude, last=last) as world:
         world.producer.send("t", b"value")
@@ -83,7 +83,7 @@ def test_one_that_fails_is_told_of_and_the_others_and_the_records_go_on(caplog: 
     ]
 
 
-def test_a_producer_that_closes_in_a_callback_closes_its_reporters_at_its_end() -> None:
+def test_a_producer_closed_in_a_callback_closes_its_reporters() -> None:
     reporter = Reporter()
     with world_with(mine=reporter) as world:
         world.producer.send("t", b"value", on_delivery=lambda _delivery: world.producer.close())
@@ -94,7 +94,7 @@ def test_a_producer_that_closes_in_a_callback_closes_its_reporters_at_its_end() 
         assert reporter.events == ["start", "close"]
 
 
-def test_a_producer_that_is_dropped_closes_its_reporters() -> None:
+def test_a_dropped_producer_closes_its_reporters() -> None:
     reporter = Reporter()
     world = Simulated(1, plugins={"reporters": {"mine": reporter}})
     world.producer.send("t", b"value")
@@ -161,7 +161,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 @pytest.mark.rule("producer.reporters", "producer.send.interceptors")
-def test_onlookers_come_from_whatever_is_installed_with_keys_of_their_own(installed: Path) -> None:
+def test_interceptors_and_reporters_are_plugins_with_their_own_keys(installed: Path) -> None:
     told = installed / "told"
     with MockProducer(metric_reporters="ACME", interceptor_classes=["acme"], acme_file=str(told)) as producer:
         producer.send("t", b"value")

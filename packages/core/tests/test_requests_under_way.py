@@ -89,7 +89,7 @@ def far_away(*leaders: int, answering: bool = False, **options: Any) -> Iterator
 @pytest.mark.parametrize(
     ("linger_ms", "leaves_at"), [(0, 0.0), (1, 0.0009), (4, 0.0036), (5, 0.0045), (50, 0.0495), (5_000, 4.9995)]
 )
-def test_a_batch_is_sealed_so_early_that_its_request_leaves_by_linger_ms(linger_ms: int, leaves_at: float) -> None:
+def test_a_batch_is_sealed_in_time_for_a_request_at_linger_ms(linger_ms: int, leaves_at: float) -> None:
     with far_away(1, linger_ms=linger_ms) as far:
         far.send(0)
 
@@ -101,7 +101,7 @@ def test_a_batch_is_sealed_so_early_that_its_request_leaves_by_linger_ms(linger_
 
 @pytest.mark.rule("sender.round.more")
 @pytest.mark.parametrize("idempotent", [True, False])
-def test_five_requests_are_under_way_before_the_first_answer(idempotent: bool) -> None:
+def test_five_requests_are_in_flight_before_the_first_response(idempotent: bool) -> None:
     with far_away(1, config={**ONE_BY_ONE, "enable.idempotence": idempotent}) as far:
         for _ in range(8):
             far.send()
@@ -124,7 +124,7 @@ def test_all_requests_that_may_leave_are_sent_between_two_polls() -> None:
 
 
 @pytest.mark.rule("sender.round.more")
-def test_each_of_two_brokers_has_as_many_requests_as_it_may() -> None:
+def test_each_of_two_brokers_gets_as_many_requests_as_allowed() -> None:
     with far_away(1, 2, config={**ONE_BY_ONE, "max.in.flight.requests.per.connection": 3}) as far:
         for number in range(20):
             far.send(number % 2)
@@ -133,7 +133,7 @@ def test_each_of_two_brokers_has_as_many_requests_as_it_may() -> None:
 
 
 @pytest.mark.rule("sender.round.more", "accumulator.ready.linger")
-def test_a_batch_leaves_when_it_has_lingered_while_another_is_unanswered() -> None:
+def test_a_batch_is_sent_after_its_linger_while_another_is_in_flight() -> None:
     with far_away(1, 1, linger_ms=10) as far:
         far.send(0)
         assert far.arrivals(0.011) == [SEALED]
@@ -143,7 +143,7 @@ def test_a_batch_leaves_when_it_has_lingered_while_another_is_unanswered() -> No
 
 
 @pytest.mark.rule("sender.round.more", "accumulator.ready.linger")
-def test_keyed_records_leave_when_they_have_lingered_while_others_are_unanswered() -> None:
+def test_keyed_records_are_sent_after_linger_while_others_are_in_flight() -> None:
     with far_away(1, 1, linger_ms=10) as far:
         far.send(0)
         assert far.arrivals(0.011) == [SEALED]
@@ -153,7 +153,7 @@ def test_keyed_records_leave_when_they_have_lingered_while_others_are_unanswered
 
 
 @pytest.mark.rule("sender.round.more", "producer.send.wakes")
-def test_the_io_thread_is_woken_while_what_it_has_served_is_unanswered() -> None:
+def test_the_io_thread_is_woken_while_requests_are_in_flight() -> None:
     with far_away(1, 1, 1) as far:
         far.send(0)
         far.send(1)
@@ -166,7 +166,7 @@ def test_the_io_thread_is_woken_while_what_it_has_served_is_unanswered() -> None
 
 
 @pytest.mark.rule("sender.round.more", "sender.round.metadata")
-def test_records_leave_while_the_question_for_metadata_is_unanswered() -> None:
+def test_records_are_sent_while_a_metadata_request_is_in_flight() -> None:
     with far_away(1, linger_ms=10) as far:
         far.send()
         assert far.arrivals(0.004) == []
@@ -177,7 +177,7 @@ def test_records_leave_while_the_question_for_metadata_is_unanswered() -> None:
 
 
 @pytest.mark.rule("sender.round.more")
-def test_behind_a_batch_that_cannot_be_encoded_the_next_one_leaves_at_once() -> None:
+def test_after_a_batch_that_cannot_be_encoded_the_next_is_sent_at_once() -> None:
     with far_away(1, config=ONE_BY_ONE) as far:
         seal = far.world.accumulator._drained.seal
         first, _second = far.send(), far.send()
@@ -212,17 +212,17 @@ def drained(queues: Queues, partitions: int) -> list[int]:
 
 
 @pytest.mark.rule("accumulator.drain.company")
-def test_a_batch_that_has_lingered_takes_others_along() -> None:
+def test_a_batch_that_has_lingered_takes_other_batches_along() -> None:
     assert lingering(Queues(), partitions=8) == list(range(8))
 
 
 @pytest.mark.rule("accumulator.drain.company")
-def test_it_takes_no_more_along_than_make_a_small_request() -> None:
+def test_batches_taken_along_make_at_most_a_small_request() -> None:
     assert len(lingering(Queues(buffer_memory=10_000_000), partitions=3 * COMPANY)) == COMPANY
 
 
 @pytest.mark.rule("accumulator.drain.company")
-def test_a_request_that_has_many_batches_takes_none_along() -> None:
+def test_a_request_with_many_batches_takes_none_along() -> None:
     queues = Queues()
     for partition in range(COMPANY):
         queues.append(partition=partition)
@@ -234,7 +234,7 @@ def test_a_request_that_has_many_batches_takes_none_along() -> None:
 
 @pytest.mark.rule("accumulator.drain.company", "accumulator.ready.backoff")
 @pytest.mark.parametrize("seconds", [FOREVER, 0.006])
-def test_what_waits_for_another_try_or_an_answer_is_not_taken_along(seconds: float) -> None:
+def test_batches_in_backoff_or_muted_are_not_taken_along(seconds: float) -> None:
     queues = Queues()
     failed, muted = queues.append(partition=1)._batch, queues.append(partition=2)._batch
     queues.clock.advance(0.005)
@@ -253,13 +253,13 @@ def test_what_waits_for_another_try_or_an_answer_is_not_taken_along(seconds: flo
 
 
 @pytest.mark.rule("sender.round.waits")
-def test_a_lone_record_leaves_and_is_answered_in_one_round() -> None:
+def test_a_single_record_is_sent_and_acknowledged_in_one_round() -> None:
     with far_away(1, answering=True) as far:
         assert far.polls(until=far.send().done) == 1
 
 
 @pytest.mark.rule("sender.round.waits")
-def test_records_that_leave_together_are_answered_in_one_round() -> None:
+def test_records_that_are_sent_together_complete_in_one_round() -> None:
     with far_away(1, 1, 1, answering=True) as far:
         sent = [far.send(partition) for partition in range(3)]
 
@@ -267,7 +267,7 @@ def test_records_that_leave_together_are_answered_in_one_round() -> None:
 
 
 @pytest.mark.rule("sender.round.waits")
-def test_what_lingers_behind_a_record_costs_no_round_before_it_is_due() -> None:
+def test_a_lingering_batch_costs_no_round_before_it_is_due() -> None:
     with far_away(1, 1, answering=True, linger_ms=10) as far:
         first = far.send(0)
         far.world.clock.advance(0.010)
@@ -277,7 +277,7 @@ def test_what_lingers_behind_a_record_costs_no_round_before_it_is_due() -> None:
 
 
 @pytest.mark.rule("sender.round.spin")
-def test_while_five_requests_are_unanswered_there_are_no_rounds() -> None:
+def test_while_five_requests_are_in_flight_there_are_no_rounds() -> None:
     with far_away(1, config=ONE_BY_ONE) as far:
         for _ in range(20):
             far.send()

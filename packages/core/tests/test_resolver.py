@@ -39,7 +39,7 @@ def asked() -> Asked:
 
 @pytest.mark.rule("selector.names.digits")
 @pytest.mark.parametrize(("digits", "family"), [("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)])
-def test_an_address_in_digits_is_known_at_once(asked: Asked, digits: str, family: int) -> None:
+def test_a_numeric_address_is_resolved_at_once(asked: Asked, digits: str, family: int) -> None:
     addresses = asked.resolver.resolve(digits, 9092, canonical=False)
 
     assert addresses is not None
@@ -50,7 +50,7 @@ def test_an_address_in_digits_is_known_at_once(asked: Asked, digits: str, family
 
 
 @pytest.mark.rule("selector.names.all")
-def test_a_name_is_answered_later_with_all_its_addresses_and_its_own_name(asked: Asked) -> None:
+def test_a_lookup_returns_later_all_addresses_and_the_canonical_name(asked: Asked) -> None:
     addresses = asked.answer("localhost")
 
     expected = {entry[4] for entry in socket.getaddrinfo("localhost", 9092, type=socket.SOCK_STREAM)}
@@ -60,11 +60,11 @@ def test_a_name_is_answered_later_with_all_its_addresses_and_its_own_name(asked:
 
 
 @pytest.mark.rule("selector.names.uncached")
-def test_each_question_asks_the_system_anew(asked: Asked) -> None:
+def test_each_lookup_asks_the_system_again(asked: Asked) -> None:
     assert asked.answer("localhost") == asked.answer("localhost")
 
 
-def test_asking_again_while_the_answer_is_on_its_way_is_one_question(asked: Asked) -> None:
+def test_repeated_requests_during_a_lookup_start_no_second_one(asked: Asked) -> None:
     for _ in range(5):
         asked.resolver.resolve("localhost", 9092, canonical=False)
     assert asked.woken.wait(HANG_GUARD)
@@ -74,7 +74,7 @@ def test_asking_again_while_the_answer_is_on_its_way_is_one_question(asked: Aske
 
 
 @pytest.mark.rule("selector.names.canonical")
-def test_a_canonical_name_stands_in_for_the_one_that_was_asked_for(asked: Asked) -> None:
+def test_a_canonical_name_replaces_the_requested_one(asked: Asked) -> None:
     addresses = asked.answer("127.0.0.1", canonical=True)
 
     name, _service = socket.getnameinfo(("127.0.0.1", 9092), socket.NI_NUMERICSERV)
@@ -93,7 +93,7 @@ def test_a_name_without_an_address_is_an_error_that_names_it(asked: Asked, name:
 
 
 @pytest.mark.rule("selector.names.aside")
-def test_the_thread_of_a_look_up_ends_with_it(asked: Asked) -> None:
+def test_the_thread_of_a_lookup_ends_with_it(asked: Asked) -> None:
     before = set(threading.enumerate())
     asked.answer("localhost")
 
@@ -103,7 +103,7 @@ def test_the_thread_of_a_look_up_ends_with_it(asked: Asked) -> None:
 
 
 @pytest.mark.rule("selector.names.aside")
-def test_a_name_that_takes_long_keeps_no_other_name_waiting(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_lookup_delays_no_other_name(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     held, released = threading.Event(), threading.Event()
     look_up = socket.getaddrinfo
 
@@ -122,7 +122,7 @@ def test_a_name_that_takes_long_keeps_no_other_name_waiting(asked: Asked, monkey
     released.set()
 
 
-def test_a_canonical_name_that_cannot_be_looked_up_is_an_error(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_lookup_of_a_canonical_name_is_an_error(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_arguments: object) -> tuple[str, str]:
         raise socket.gaierror(socket.EAI_AGAIN, "try again")
 
@@ -135,7 +135,7 @@ def test_a_canonical_name_that_cannot_be_looked_up_is_an_error(asked: Asked, mon
 
 @pytest.mark.rule("selector.names.port")
 @pytest.mark.parametrize("port", [0, -1, 65_536, 65_536 + 9092, 2**31 - 1])
-def test_a_port_that_does_not_exist_is_refused_and_never_taken_for_another(asked: Asked, port: int) -> None:
+def test_an_invalid_port_is_refused_and_never_truncated(asked: Asked, port: int) -> None:
     with pytest.raises(NameResolutionError, match=f"there is no port {port}"):
         asked.resolver.resolve("127.0.0.1", port, canonical=False)
 

@@ -238,7 +238,7 @@ SCENARIOS = pytest.mark.parametrize(
 @pytest.mark.rule("producer.thread.whole")
 @pytest.mark.filterwarnings(DROPPED_GENERATOR)
 @SCENARIOS
-def test_a_round_broken_off_anywhere_costs_no_record(
+def test_an_interrupted_round_costs_no_record(
     scenario: Callable[[World], None], config: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL)
@@ -251,7 +251,7 @@ def test_a_round_broken_off_anywhere_costs_no_record(
 @pytest.mark.filterwarnings(DROPPED_GENERATOR)
 @SCENARIOS
 @pytest.mark.parametrize("offset", range(1, STEP))
-def test_a_round_broken_off_at_any_call_at_all_costs_no_record(
+def test_a_round_interrupted_at_any_call_costs_no_record(
     scenario: Callable[[World], None], config: dict[str, Any], offset: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL)
@@ -273,9 +273,7 @@ class Refusing(SimulatedNetwork):
 
 @pytest.mark.rule("producer.thread.whole")
 @pytest.mark.parametrize("failures", [1, 5])
-def test_a_wait_that_the_system_refuses_costs_its_rounds_and_no_record(
-    failures: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failing_select_costs_its_rounds_and_no_record(failures: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     with simulated(1, network=Refusing) as world:
         assert isinstance(world.network, Refusing)

@@ -82,7 +82,7 @@ def io_thread() -> Iterator[None]:
         io_threads.leave()
 
 
-def test_a_route_is_found_once_and_then_known() -> None:
+def test_a_route_is_found_once_and_then_cached() -> None:
     known = Known()
     known.tell([1, 2, 1])
 
@@ -93,7 +93,7 @@ def test_a_route_is_found_once_and_then_known() -> None:
 
 
 @pytest.mark.rule("partitioner.available", "partitioner.slow")
-def test_the_view_of_a_route_says_what_is_available_and_what_is_slow() -> None:
+def test_the_view_of_a_route_has_available_and_slow_partitions() -> None:
     known = Known()
     known.tell([1, NO_LEADER, 2, 1])
     known.slow = frozenset({1})
@@ -105,7 +105,7 @@ def test_the_view_of_a_route_says_what_is_available_and_what_is_slow() -> None:
 
 
 @pytest.mark.rule("partitioner.available")
-def test_a_partition_whose_leader_nobody_can_reach_is_not_available() -> None:
+def test_a_partition_with_an_unknown_leader_is_not_available() -> None:
     known = Known()
     known.tell([1, 7, 2])  # the cluster lists no broker 7
 
@@ -113,7 +113,7 @@ def test_a_partition_whose_leader_nobody_can_reach_is_not_available() -> None:
 
 
 @pytest.mark.rule("partitioner.adaptive")
-def test_the_queues_of_a_view_are_live() -> None:
+def test_the_queue_sizes_of_a_view_are_live() -> None:
     known = Known()
     known.tell([1, 1])
     view = known.routes.find("t").view
@@ -126,7 +126,7 @@ def test_the_queues_of_a_view_are_live() -> None:
 
 
 @pytest.mark.rule("partitioner.news")
-def test_news_of_the_cluster_makes_every_route_anew() -> None:
+def test_a_cluster_change_renews_every_route() -> None:
     known = Known()
     known.tell([1])
     before = known.routes.find("t")
@@ -140,7 +140,7 @@ def test_news_of_the_cluster_makes_every_route_anew() -> None:
 
 
 @pytest.mark.rule("partitioner.news")
-def test_news_that_come_while_a_route_is_found_are_not_missed() -> None:
+def test_a_cluster_change_while_a_route_is_found_is_not_missed() -> None:
     known = Known()
     known.tell([1])
 
@@ -164,7 +164,7 @@ def test_an_unknown_topic_is_refused_after_the_wait() -> None:
 
 
 @pytest.mark.rule("producer.send.refused.partition")
-def test_a_partition_that_the_topic_does_not_have_is_refused_with_how_many_it_has() -> None:
+def test_a_missing_partition_is_refused_with_the_number_of_partitions() -> None:
     known = Known()
     known.tell([1, 1])
 
@@ -172,7 +172,7 @@ def test_a_partition_that_the_topic_does_not_have_is_refused_with_how_many_it_ha
         known.routes.await_partition("t", 2)
 
 
-def test_a_partition_that_came_meanwhile_is_found() -> None:
+def test_a_partition_that_was_added_meanwhile_is_found() -> None:
     known = Known()
     known.tell([1])
     known.routes.find("t")
@@ -182,7 +182,7 @@ def test_a_partition_that_came_meanwhile_is_found() -> None:
 
 
 @pytest.mark.rule("producer.callback.send")
-def test_inside_a_callback_nothing_waits_for_a_topic() -> None:
+def test_a_callback_never_waits_for_a_topic() -> None:
     known = Known(max_block=3_600.0)
 
     with io_thread(), pytest.raises(TopicUnavailableError):
@@ -195,7 +195,7 @@ def test_inside_a_callback_nothing_waits_for_a_topic() -> None:
 
 
 @pytest.mark.rule("partitioner.sticky.batch")
-def test_the_partitioner_is_told_how_many_bytes_its_last_choice_got() -> None:
+def test_the_partitioner_gets_the_bytes_of_its_last_choice() -> None:
     known = Known()
     known.tell([1, 1])
     route = known.routes.find("t")
@@ -213,7 +213,7 @@ def test_the_partitioner_is_told_how_many_bytes_its_last_choice_got() -> None:
 
 
 @pytest.mark.rule("partitioner.sticky.batch")
-def test_the_bytes_of_a_stay_are_told_once() -> None:
+def test_the_bytes_of_a_sticky_batch_are_reported_once() -> None:
     known = Known()
     known.tell([1, 1])
     route = known.routes.find("t")
@@ -225,7 +225,7 @@ def test_the_bytes_of_a_stay_are_told_once() -> None:
     assert [size for _topic, _partition, size in known.partitioner.told][1:] == [0]
 
 
-def test_a_stay_that_goes_on_in_the_same_batch_keeps_its_count() -> None:
+def test_a_sticky_batch_that_continues_keeps_its_count() -> None:
     known = Known()
     known.tell([1])
     route = known.routes.find("t")
@@ -239,7 +239,7 @@ def test_a_stay_that_goes_on_in_the_same_batch_keeps_its_count() -> None:
     assert len(sizes) == 2
 
 
-def test_a_partitioner_that_wants_no_count_gets_none() -> None:
+def test_a_partitioner_without_appended_gets_no_count() -> None:
     known = Known()
     known.tell([1, 1])
     known.routes._appended = None

@@ -52,7 +52,7 @@ def rewrite(tree: Path, old: str, new: str, *, file: str = "packages/core/tests/
     (tree / file).write_text(before.replace(old, new))
 
 
-def test_the_page_leads_from_a_rule_to_its_tests(tree: Path) -> None:
+def test_the_page_links_each_rule_to_its_tests(tree: Path) -> None:
     page = (tree / "docs" / "rules.md").read_text()
 
     assert (
@@ -61,26 +61,26 @@ def test_the_page_leads_from_a_rule_to_its_tests(tree: Path) -> None:
     assert "Not yet:\n\n- **pool.metrics** (metrics) All is counted." in page
 
 
-def test_a_rule_without_a_test_is_told(tree: Path) -> None:
+def test_a_rule_without_a_test_is_reported(tree: Path) -> None:
     rewrite(tree, "mark.rule", "mark.other", file="packages/core/tests/test_pool.py")
 
     assert "pool.fair: no test carries this rule (No call waits twice.)\n" in run(tree, "--check")
 
 
-def test_a_marker_that_names_no_rule_is_told(tree: Path) -> None:
+def test_a_marker_without_a_rule_is_reported(tree: Path) -> None:
     (tree / "tests").mkdir()
     (tree / "tests" / "test_more.py").write_text(marked("pool.unfair", "more"))
 
     assert "tests/test_more.py: test_more carries pool.unfair, which is no rule\n" in run(tree, "--check")
 
 
-def test_a_rule_for_later_that_has_a_test_already_is_told(tree: Path) -> None:
+def test_a_later_rule_that_already_has_a_test_is_reported(tree: Path) -> None:
     (tree / "packages" / "core" / "tests" / "test_more.py").write_text(marked("pool.metrics", "more"))
 
     assert "pool.metrics: has a test, so it is not for later (metrics) any more\n" in run(tree, "--check")
 
 
-def test_a_rule_of_no_part_or_there_twice_is_told(tree: Path) -> None:
+def test_a_duplicate_rule_or_one_without_a_part_is_reported(tree: Path) -> None:
     rewrite(tree, '"pool.metrics"', '"pool.fair"')
     rewrite(tree, "pool = ", "other = ")
 
@@ -90,7 +90,7 @@ def test_a_rule_of_no_part_or_there_twice_is_told(tree: Path) -> None:
     assert "pool.fair is of no part" in told
 
 
-def test_a_stale_page_is_told_and_written_anew(tree: Path) -> None:
+def test_an_outdated_page_is_reported_and_rewritten(tree: Path) -> None:
     rewrite(tree, "No call waits twice.", "No call waits long.")
 
     assert run(tree, "--check") == "docs/rules.md is stale: run python tools/rules.py\n"

@@ -115,7 +115,7 @@ class InLine(Queues):
 
 
 @pytest.mark.rule("accumulator.append.first-use", "accumulator.append.open")
-def test_threads_that_come_first_to_a_partition_share_its_one_batch() -> None:
+def test_threads_that_start_a_partition_share_its_one_batch() -> None:
     queues = Queues()
 
     Working(*[queues.append] * 8).join()
@@ -125,7 +125,7 @@ def test_threads_that_come_first_to_a_partition_share_its_one_batch() -> None:
 
 
 @pytest.mark.rule("accumulator.append.threads")
-def test_each_threads_records_are_queued_once_and_in_its_order() -> None:
+def test_records_of_each_thread_are_queued_once_and_in_its_order() -> None:
     queues = Queues(batch_size=2_000, buffer_memory=50_000_000, growing=False)
 
     def work(thread: int) -> None:
@@ -144,7 +144,7 @@ def test_each_threads_records_are_queued_once_and_in_its_order() -> None:
 
 
 @pytest.mark.rule("accumulator.append.outside")
-def test_while_one_waits_for_memory_others_append_drain_and_settle() -> None:
+def test_append_drain_and_complete_work_while_an_append_is_blocked() -> None:
     queues = InLine(buffer_memory=10_000, batch_size=9_000)
     first = queues.append(partition=0)
     waiting = Working(lambda: queues.append(bytes(8_000), partition=1))
@@ -161,7 +161,7 @@ def test_while_one_waits_for_memory_others_append_drain_and_settle() -> None:
 
 
 @pytest.mark.rule("accumulator.append.again", "accumulator.append.unused")
-def test_of_two_who_wait_to_begin_a_batch_the_second_takes_the_firsts_and_gives_its_memory_back() -> None:
+def test_of_two_blocked_appends_the_second_joins_the_batch_of_the_first() -> None:
     queues = InLine(buffer_memory=18_000, batch_size=9_000)
     queues.append(bytes(8_000), partition=1)
     queues.append(bytes(8_000), partition=2)
@@ -178,7 +178,7 @@ def test_of_two_who_wait_to_begin_a_batch_the_second_takes_the_firsts_and_gives_
 
 
 @pytest.mark.rule("accumulator.append.unused", "producer.close.refuses")
-def test_who_waits_for_memory_when_it_closes_is_refused_and_leaves_nothing_behind() -> None:
+def test_an_append_blocked_during_close_is_refused_without_a_trace() -> None:
     queues = InLine(buffer_memory=10_000, batch_size=9_000)
     queues.append(bytes(8_000), partition=0)
     before = held(queues)
@@ -197,7 +197,7 @@ def test_who_waits_for_memory_when_it_closes_is_refused_and_leaves_nothing_behin
 
 
 @pytest.mark.rule("accumulator.append.close")
-def test_whatever_was_queued_when_it_closed_ends_and_whatever_came_later_was_refused() -> None:
+def test_records_before_close_complete_and_later_ones_are_refused() -> None:
     queues = Queues(batch_size=500, buffer_memory=50_000_000)
     opened = topic_queues(queues)
     deliveries: list[list[Delivery]] = [[] for _ in range(4)]
@@ -234,7 +234,7 @@ def test_whatever_was_queued_when_it_closed_ends_and_whatever_came_later_was_ref
 
 
 @pytest.mark.rule("accumulator.ready.behind")
-def test_a_batch_with_another_behind_it_leaves_at_once_however_little_it_has() -> None:
+def test_a_batch_with_another_behind_it_is_ready_at_once() -> None:
     queues = Queues(linger=5.0, batch_size=1_000, growing=False)
     queues.append(bytes(100))
     assert not ready(queues)
@@ -245,7 +245,7 @@ def test_a_batch_with_another_behind_it_leaves_at_once_however_little_it_has() -
 
 
 @pytest.mark.rule("accumulator.ready.backoff")
-def test_after_its_backoff_a_batch_needs_no_linger() -> None:
+def test_a_batch_does_not_linger_after_its_backoff() -> None:
     queues = Queues(linger=50.0, batch_size=100)
     queues.append(bytes(200))
     [batch] = drain(queues)
@@ -292,7 +292,7 @@ def test_the_backoff_doubles_with_each_attempt_up_to_its_maximum() -> None:
 
 
 @pytest.mark.rule("accumulator.ready.throttled")
-def test_a_throttled_partition_leaves_when_its_time_is_over_and_the_moment_is_told() -> None:
+def test_a_throttled_partition_is_ready_when_the_throttle_time_ends() -> None:
     queues = Queues(linger=0.0)
     queues.append()
     [batch] = drain(queues)
@@ -308,7 +308,7 @@ def test_a_throttled_partition_leaves_when_its_time_is_over_and_the_moment_is_to
 
 
 @pytest.mark.rule("accumulator.ready.throttled", "accumulator.ready.backoff")
-def test_a_new_leader_ends_the_backoff_of_a_throttled_partition_but_not_its_throttle_time() -> None:
+def test_a_new_leader_ends_the_backoff_but_not_the_throttle_time() -> None:
     queues = Queues(linger=0.0)
     queues.append()
     [batch] = drain(queues)
@@ -331,7 +331,7 @@ def test_a_new_leader_ends_the_backoff_of_a_throttled_partition_but_not_its_thro
     [(1.0, 9.0, 9.0, 9.0, 1.0), (9.0, 2.0, 9.0, 9.0, 2.0), (9.0, 9.0, 3.0, 9.0, 3.0), (9.0, 9.0, 9.0, 4.0, 4.0)],
     ids=["linger", "backoff", "throttle", "expiry"],
 )
-def test_the_moment_to_look_again_is_the_least_of_all(
+def test_the_next_ready_check_is_the_earliest_of_all_times(
     linger: float, backoff: float, throttle: float, expiry: float, least: float
 ) -> None:
     queues = Queues(linger=linger, delivery_timeout=expiry)
@@ -352,7 +352,7 @@ def test_the_moment_to_look_again_is_the_least_of_all(
 
 
 @pytest.mark.rule("accumulator.drain.encoded-once")
-def test_a_batch_is_encoded_once_however_often_it_is_sent_or_does_not_fit() -> None:
+def test_a_batch_is_encoded_once_for_any_number_of_attempts() -> None:
     queues = Queues(linger=0.0)
     encoded: list[Section] = []
     seal = queues.accumulator._drained.seal
@@ -378,7 +378,7 @@ def test_a_batch_is_encoded_once_however_often_it_is_sent_or_does_not_fit() -> N
 
 
 @pytest.mark.rule("accumulator.drain.closed", "accumulator.drain.unfit")
-def test_what_was_drained_takes_no_more_records_even_if_it_did_not_fit() -> None:
+def test_a_drained_batch_takes_no_more_records_even_if_it_did_not_fit() -> None:
     queues = Queues(linger=0.0)
     deliveries = [queues.append(bytes(500), partition=partition) for partition in (0, 1)]
     drain(queues, max_size=600)
@@ -391,7 +391,7 @@ def test_what_was_drained_takes_no_more_records_even_if_it_did_not_fit() -> None
 
 
 @pytest.mark.rule("accumulator.ratio.drift")
-def test_the_ratio_of_a_topic_sinks_slowly_rises_fast_and_starts_over_after_a_split() -> None:
+def test_the_ratio_falls_slowly_rises_fast_and_restarts_after_a_split() -> None:
     sealer = Sealer(ottla_compressor({"compression.gzip.level": -1}))
     random = Random(7)
 
@@ -419,7 +419,7 @@ def test_the_ratio_of_a_topic_sinks_slowly_rises_fast_and_starts_over_after_a_sp
 
 
 @pytest.mark.rule("accumulator.split.order", "accumulator.put-back.head")
-def test_the_parts_of_a_batch_leave_in_order_before_what_was_behind_it() -> None:
+def test_parts_of_a_batch_are_sent_in_order_before_later_batches() -> None:
     queues = Queues(linger=0.0)
     for number in range(4):
         queues.append(b"%d" % number)
@@ -433,7 +433,7 @@ def test_the_parts_of_a_batch_leave_in_order_before_what_was_behind_it() -> None
 
 @pytest.mark.rule("accumulator.split.memory")
 @given(st.lists(st.integers(min_value=0, max_value=300), min_size=2, max_size=30), st.integers(0, 2_000))
-def test_the_parts_hold_together_what_the_batch_held(sizes: list[int], target: int) -> None:
+def test_the_parts_together_reserve_the_memory_of_the_batch(sizes: list[int], target: int) -> None:
     queues = Queues(linger=0.0)
     for size in sizes:
         queues.append(bytes(size))
@@ -452,7 +452,7 @@ def test_the_parts_hold_together_what_the_batch_held(sizes: list[int], target: i
 
 
 @pytest.mark.rule("accumulator.split.learns")
-def test_after_a_split_the_next_batches_of_the_topic_are_no_larger_than_its_parts() -> None:
+def test_batches_after_a_split_are_no_larger_than_its_parts() -> None:
     queues = Queues(linger=0.0)
     for _ in range(20):
         queues.append(bytes(100))
@@ -474,7 +474,7 @@ def test_after_a_split_the_next_batches_of_the_topic_are_no_larger_than_its_part
 
 
 @pytest.mark.rule("accumulator.split.flush")
-def test_a_flush_waits_for_the_parts_of_what_was_split_meanwhile() -> None:
+def test_a_flush_waits_for_the_parts_of_a_batch_split_meanwhile() -> None:
     queues = Queues(linger=0.0)
     deliveries = [queues.append(b"%d" % number) for number in range(2)]
     [batch] = drain(queues)
@@ -504,7 +504,7 @@ def test_a_flush_waits_for_the_parts_of_what_was_split_meanwhile() -> None:
 
 
 @pytest.mark.rule("accumulator.expire.queue")
-def test_a_batch_expires_on_time_although_a_younger_one_came_back_after_it() -> None:
+def test_a_batch_expires_on_time_behind_a_younger_requeued_one() -> None:
     queues = Queues(linger=0.0, delivery_timeout=10.0)
     older = queues.append()
     [first] = drain(queues)
@@ -523,7 +523,7 @@ def test_a_batch_expires_on_time_although_a_younger_one_came_back_after_it() -> 
 
 
 @pytest.mark.rule("accumulator.abort.incomplete", "producer.callback.order")
-def test_aborting_settles_a_partitions_records_in_their_order_whatever_state_they_are_in() -> None:
+def test_abort_completes_records_of_a_partition_in_order_in_any_state() -> None:
     queues = Queues(linger=0.0, batch_size=600, growing=False)
     told: list[int] = []
 
@@ -563,7 +563,7 @@ def test_a_batch_in_backoff_or_muted_expires_on_time_too() -> None:
 
 
 @pytest.mark.rule("producer.flush.several", "producer.flush.leaves")
-def test_several_flushes_at_once_all_end_with_what_was_queued_when_they_began() -> None:
+def test_concurrent_flushes_all_end_with_records_queued_before_them() -> None:
     queues = Queues(linger=500.0)
     first = queues.append(partition=0)
     woken = threading.Semaphore(0)
@@ -690,7 +690,7 @@ class Story:
 @pytest.mark.rule("accumulator.balance", "pool.bound", "producer.callback.once")
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.one_of(appends, appends, drains, others), max_size=60))
-def test_whatever_happens_order_is_kept_and_the_books_balance(steps: list[Step]) -> None:
+def test_order_is_kept_and_memory_adds_up_whatever_happens(steps: list[Step]) -> None:
     story = Story()
     actions: dict[str, Callable[[int, int], None]] = {
         "append": story.append,

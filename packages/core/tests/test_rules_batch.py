@@ -42,7 +42,7 @@ def refused(named: Mapping[int, str | None]) -> Edit:
 
 
 @pytest.mark.rule("batch.collects", "producer.record.timestamp")
-def test_each_record_of_a_batch_is_told_its_own_place_and_time() -> None:
+def test_each_record_of_a_batch_gets_its_own_offset_and_timestamp() -> None:
     machine = edited_machine({1: lambda answer: attrs.evolve(answer, base_offset=70, log_append_time_ms=9_000)})
     own = [machine.send(b"v" * n, partition=0) for n in range(3)]
     brokers = [machine.send(b"v" * n, partition=1) for n in range(3)]
@@ -62,7 +62,7 @@ def test_each_record_of_a_batch_is_told_its_own_place_and_time() -> None:
 
 
 @pytest.mark.rule("batch.record-errors")
-def test_named_records_fail_with_the_brokers_words_and_the_others_because_of_them() -> None:
+def test_named_records_fail_with_the_broker_message_and_fail_the_others() -> None:
     machine = edited_machine({0: refused({1: "no key", 2: None})})
     deliveries = [machine.send(b"%d" % number) for number in range(4)]
 
@@ -82,7 +82,7 @@ def test_named_records_fail_with_the_brokers_words_and_the_others_because_of_the
 
 
 @pytest.mark.rule("batch.record-errors")
-def test_records_that_the_broker_does_not_name_are_told_that_others_are_the_reason() -> None:
+def test_records_that_the_broker_does_not_name_fail_because_of_others() -> None:
     machine = edited_machine({0: refused({1: "no key"})})
     innocent, _guilty = machine.send(b"0"), machine.send(b"1")
 
@@ -111,7 +111,7 @@ def test_the_callback_of_a_named_record_gets_its_own_error() -> None:
 
 
 @pytest.mark.rule("batch.once")
-def test_of_many_threads_that_settle_a_batch_one_does_and_the_callbacks_run_once() -> None:
+def test_of_many_completing_threads_one_wins_and_callbacks_run_once() -> None:
     for _ in range(50):
         told: list[RecordMetadata | None] = []
         batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
@@ -141,7 +141,7 @@ def test_of_many_threads_that_settle_a_batch_one_does_and_the_callbacks_run_once
     [ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD],
     ids=lambda code: code.name,
 )
-def test_an_answer_that_comes_after_the_end_changes_nothing_and_is_counted(code: ErrorCode) -> None:
+def test_a_response_after_completion_changes_nothing_and_is_counted(code: ErrorCode) -> None:
     machine = edited_machine({1: lambda answer: attrs.evolve(answer, error_code=code)})
 
     def abort(_delivery: Delivery) -> None:
@@ -166,7 +166,7 @@ def test_an_answer_that_comes_after_the_end_changes_nothing_and_is_counted(code:
 
 
 @pytest.mark.rule("batch.late", "sender.retry.settled")
-def test_a_batch_that_was_aborted_in_flight_is_not_tried_again_when_its_connection_is_lost() -> None:
+def test_a_batch_aborted_in_flight_is_not_retried_after_a_disconnect() -> None:
     machine = machine_with_topic()
     machine.cluster.brokers[1].codes.append(None)
     delivery = machine.send(b"a")
@@ -182,7 +182,7 @@ def test_a_batch_that_was_aborted_in_flight_is_not_tried_again_when_its_connecti
     assert machine.log() == [b"a"]  # once
 
 
-def test_who_is_told_of_a_failure_finds_the_memory_of_what_the_same_answer_acknowledged() -> None:
+def test_a_failure_callback_finds_the_memory_of_acknowledged_batches() -> None:
     """A callback that sends the record somewhere else, in the broker's own round, would have no time to wait for it."""
     machine = edited_machine({1: refused({})}, linger=1.0)
     seen: list[tuple[int, int]] = []
@@ -203,7 +203,7 @@ def test_who_is_told_of_a_failure_finds_the_memory_of_what_the_same_answer_ackno
 
 
 @pytest.mark.rule("batch.possibly")
-def test_what_was_answered_or_never_sent_is_not_possibly_persisted_and_what_is_under_way_is() -> None:
+def test_only_a_batch_in_flight_is_possibly_persisted_on_abort() -> None:
     machine = machine_with_topic(linger=0.0)
     machine.cluster.brokers[1].codes.extend([ErrorCode.NOT_ENOUGH_REPLICAS, None])
     answered = machine.send(b"answered", partition=0)
@@ -225,7 +225,7 @@ def test_what_was_answered_or_never_sent_is_not_possibly_persisted_and_what_is_u
 
 
 @pytest.mark.rule("batch.possibly")
-def test_one_unanswered_attempt_is_enough_for_the_broker_to_hold_it_perhaps() -> None:
+def test_one_attempt_without_a_response_makes_a_batch_maybe_written() -> None:
     machine = machine_with_topic(retries=1, request_timeout=2.0)
     machine.cluster.brokers[1].codes.extend([None, ErrorCode.NOT_ENOUGH_REPLICAS])
     delivery = machine.send(b"a")
@@ -240,7 +240,7 @@ def test_one_unanswered_attempt_is_enough_for_the_broker_to_hold_it_perhaps() ->
 
 
 @pytest.mark.rule("batch.error.content")
-def test_an_error_tells_where_it_was_sent_how_often_for_how_long_and_why_in_vain() -> None:
+def test_an_error_has_broker_attempts_duration_and_cause() -> None:
     machine = machine_with_topic(request_timeout=2.0, delivery_timeout=5.0)
     machine.send(b"warm", partition=1)
     machine.settle()
@@ -265,7 +265,7 @@ def test_an_error_tells_where_it_was_sent_how_often_for_how_long_and_why_in_vain
 
 
 @pytest.mark.rule("batch.error.content")
-def test_an_error_of_what_was_never_sent_says_so() -> None:
+def test_an_error_of_a_batch_that_was_never_sent_says_so() -> None:
     machine = machine_with_topic(delivery_timeout=5.0)
     machine.send(b"warm")
     machine.settle()
@@ -282,7 +282,7 @@ def test_an_error_of_what_was_never_sent_says_so() -> None:
 
 
 @pytest.mark.rule("batch.closed")
-def test_a_closed_batch_takes_nothing_more_and_keeps_what_it_has() -> None:
+def test_a_closed_batch_takes_no_record_and_keeps_its_own() -> None:
     batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
     assert batch.append(None, b"v", (), 0, None) == 0
     batch.close()
@@ -297,7 +297,7 @@ def test_a_closed_batch_takes_nothing_more_and_keeps_what_it_has() -> None:
 
 @pytest.mark.rule("producer.callback.raises")
 @pytest.mark.parametrize("kind", [ValueError, SystemExit, KeyboardInterrupt])
-def test_a_callback_that_raises_harms_neither_the_callbacks_behind_it_nor_the_memory(
+def test_a_callback_that_raises_affects_neither_others_nor_memory(
     kind: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
     machine = machine_with_topic()
@@ -317,7 +317,7 @@ def test_a_callback_that_raises_harms_neither_the_callbacks_behind_it_nor_the_me
 
 
 @pytest.mark.rule("producer.report.retrieved")
-def test_what_a_callback_was_told_counts_as_looked_at_and_only_that() -> None:
+def test_only_errors_given_to_a_callback_count_as_retrieved() -> None:
     batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
     batch.append(None, b"v", (), 0, lambda _delivery: None)
     batch.append(None, b"v", (), 0, None)
@@ -357,7 +357,7 @@ class Plain:
         return Facts([0] * len(self.values), None, [len(value or b"") for value in self.values])
 
 
-def test_columns_of_a_stranger_need_neither_a_lock_nor_callbacks() -> None:
+def test_third_party_columns_need_neither_a_lock_nor_callbacks() -> None:
     told: list[tuple[str, int]] = []
 
     def tell(name: str) -> OnDelivery:

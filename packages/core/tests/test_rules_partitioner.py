@@ -63,7 +63,7 @@ class Columnar(Choosing):
 
 
 @pytest.mark.rule("partitioner.explicit")
-def test_a_partition_that_is_named_wins_over_key_and_partitioner() -> None:
+def test_an_explicit_partition_overrides_key_and_partitioner() -> None:
     with simulated(1, 1, 1, plugins={"partitioner": Choosing()}) as world:
         deliveries = [world.producer.send("t", b"v", b"key", partition=partition) for partition in (2, 0, 1)]
         world.settle()
@@ -72,7 +72,7 @@ def test_a_partition_that_is_named_wins_over_key_and_partitioner() -> None:
 
 
 @pytest.mark.rule("partitioner.sticky.batch", "partitioner.sticky")
-def test_records_without_a_key_fill_one_batch_after_the_other() -> None:
+def test_records_without_a_key_fill_one_batch_after_another() -> None:
     lasting: dict[str, Any] = {"linger_ms": HOUR_MS, "delivery_timeout_ms": 2 * HOUR_MS}
     with simulated(*[1] * 50, batch_size=1_000, batch_growth_enable=False, **lasting) as world:
         deliveries = [world.producer.send("t", bytes(80)) for _ in range(100)]
@@ -85,7 +85,7 @@ def test_records_without_a_key_fill_one_batch_after_the_other() -> None:
 
 
 @pytest.mark.rule("partitioner.new-batch")
-def test_a_partitioner_is_told_of_a_new_batch_and_asked_once_more() -> None:
+def test_a_partitioner_is_notified_of_a_new_batch_and_called_once_more() -> None:
     partitioner = TellingNewBatches(0, 1, 1, 2, 2)
     with simulated(1, 1, 1, plugins={"partitioner": partitioner}) as world:
         deliveries = [world.producer.send("t", b"v") for _ in range(3)]
@@ -98,7 +98,7 @@ def test_a_partitioner_is_told_of_a_new_batch_and_asked_once_more() -> None:
 
 
 @pytest.mark.rule("partitioner.new-batch", "partitioner.explicit")
-def test_a_partitioner_is_not_told_of_a_new_batch_where_the_caller_named_the_partition() -> None:
+def test_a_partitioner_is_not_notified_if_the_partition_is_explicit() -> None:
     partitioner = TellingNewBatches()
     with simulated(1, 1, plugins={"partitioner": partitioner}) as world:
         world.producer.send("t", b"v", partition=1)
@@ -109,7 +109,7 @@ def test_a_partitioner_is_not_told_of_a_new_batch_where_the_caller_named_the_par
 
 @pytest.mark.rule("partitioner.out-of-range")
 @pytest.mark.parametrize("choice", [-1, 2, 99])
-def test_a_partition_that_does_not_exist_is_the_partitioners_fault(choice: int) -> None:
+def test_a_missing_partition_is_an_error_of_the_partitioner(choice: int) -> None:
     with simulated(1, 1, plugins={"partitioner": Choosing(choice, 1)}) as world:
         with pytest.raises(InvalidPluginError, match=rf"the partitioner \S*Choosing chose partition {choice} of 2"):
             world.producer.send("t", b"v")
@@ -140,7 +140,7 @@ class Raising(TellingNewBatches):
 
 @pytest.mark.rule("partitioner.out-of-range")
 @pytest.mark.parametrize("choice", ["1", 1.0, None])
-def test_what_is_no_partition_is_the_fault_of_the_partitioner_which_is_named(choice: Any) -> None:
+def test_an_invalid_partition_is_an_error_that_names_the_partitioner(choice: Any) -> None:
     with simulated(1, 1, plugins={"partitioner": Choosing(choice)}) as world:
         said = rf"^the partitioner \S*Choosing chose {type(choice).__name__} for topic 't'; a partition is an int$"
         with pytest.raises(InvalidPluginError, match=said):
@@ -161,7 +161,7 @@ class OutOfMemory(Choosing):
         return [self.partition(topic, key, view) for key in keys]
 
 
-def test_a_partitioner_without_memory_is_not_told_as_broken_and_costs_one_record() -> None:
+def test_a_memory_error_in_a_partitioner_costs_one_record_only() -> None:
     with simulated(1, 1, plugins={"partitioner": OutOfMemory(0, 0, 0)}) as world:
         failed = world.producer.send("t", b"v", b"much")
         world.producer.send("t", b"other", partition=1)
@@ -178,7 +178,7 @@ def test_a_partitioner_without_memory_is_not_told_as_broken_and_costs_one_record
         assert world.accumulator.pool.free == world.accumulator.pool.capacity
 
 
-def test_want_of_memory_in_a_partitioner_is_raised_by_send_as_it_is() -> None:
+def test_a_memory_error_in_a_partitioner_is_raised_by_send_unchanged() -> None:
     class Small(Choosing):
         def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
             raise MemoryError("no room")
@@ -191,7 +191,7 @@ def test_want_of_memory_in_a_partitioner_is_raised_by_send_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("method", ["partition", "on_new_batch"])
-def test_what_a_partitioner_raises_is_its_fault_with_the_cause(method: str) -> None:
+def test_an_error_of_a_partitioner_is_the_cause_of_the_error_of_send(method: str) -> None:
     with simulated(1, 1, plugins={"partitioner": Raising(method)}) as world:
         said = rf"^the partitioner \S*Raising failed in {method} for topic 't': KeyError: 'x'$"
         with pytest.raises(InvalidPluginError, match=said) as caught:
@@ -200,7 +200,7 @@ def test_what_a_partitioner_raises_is_its_fault_with_the_cause(method: str) -> N
         assert world.accumulator.incomplete == 0
 
 
-def test_an_error_of_ours_that_a_partitioner_raises_is_what_send_raises() -> None:
+def test_an_ottla_error_of_a_partitioner_is_raised_by_send_unchanged() -> None:
     class Keyed(Choosing):
         def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
             raise InvalidRecordError(f"topic {topic!r} takes no records without a key")
@@ -212,7 +212,7 @@ def test_an_error_of_ours_that_a_partitioner_raises_is_what_send_raises() -> Non
         world.producer.send("t", b"v")
 
 
-def test_numbers_of_other_libraries_are_partitions() -> None:
+def test_integers_of_other_libraries_are_accepted_as_partitions() -> None:
     class Number:
         def __index__(self) -> int:
             return 1
@@ -225,7 +225,7 @@ def test_numbers_of_other_libraries_are_partitions() -> None:
 
 
 @pytest.mark.rule("partitioner.slow", "partitioner.slow.over")
-def test_partitions_of_a_broker_that_takes_nothing_are_left_out_until_it_does() -> None:
+def test_partitions_of_a_slow_broker_are_avoided_until_it_takes_batches() -> None:
     with simulated(1, 2, 1, 2, partitioner_availability_timeout_ms=1_000, batch_size=100) as world:
         world.network.black_holes.add("broker-2")
         world.network.cut(2)  # it may have given the producer its id
@@ -246,7 +246,7 @@ def test_partitions_of_a_broker_that_takes_nothing_are_left_out_until_it_does() 
 
 
 @pytest.mark.rule("partitioner.news")
-def test_partitions_that_a_topic_gains_are_used_for_keys_and_without() -> None:
+def test_new_partitions_of_a_topic_are_used_with_and_without_keys() -> None:
     with simulated(1) as world:
         world.producer.send("t", b"v", b"key")
         world.settle()
@@ -266,7 +266,7 @@ def test_partitions_that_a_topic_gains_are_used_for_keys_and_without() -> None:
 
 
 @pytest.mark.rule("partitioner.run", "partitioner.keyed")
-def test_keys_are_looked_at_together_and_each_record_goes_where_its_key_belongs() -> None:
+def test_keys_are_partitioned_together_and_each_record_is_sent_to_its_own() -> None:
     partitioner = Columnar(lambda keys: [int(key or b"0") % 3 for key in keys])
     with simulated(1, 1, 1, plugins={"partitioner": partitioner}) as world:
         deliveries = [world.producer.send("t", b"v%d" % n, b"%d" % n) for n in range(100)]
@@ -279,7 +279,7 @@ def test_keys_are_looked_at_together_and_each_record_goes_where_its_key_belongs(
 
 @pytest.mark.rule("partitioner.run", "accumulator.balance")
 @pytest.mark.parametrize(("partitions", "memory"), [(1, 256 << 10), (100, 800 << 10), (1_000, 2 << 20)])
-def test_a_run_asks_for_memory_seldom_and_gives_back_what_its_records_do_not_need(partitions: int, memory: int) -> None:
+def test_an_unassigned_batch_reserves_memory_seldom_and_returns_the_rest(partitions: int, memory: int) -> None:
     partitioner = Columnar(lambda keys: [0] * len(keys))
     with simulated(*[1] * partitions, linger_ms=HOUR_MS, plugins={"partitioner": partitioner}) as world:
         world.producer.send("t", bytes(100), b"key")
@@ -302,14 +302,14 @@ def test_a_run_asks_for_memory_seldom_and_gives_back_what_its_records_do_not_nee
     ("partitions", "buffer_memory", "most"),
     [(32, 32 << 20, 256 << 10), (33, 32 << 20, 264 << 10), (10_000, 1 << 30, 2 << 20), (10_000, 16 << 20, 1 << 20)],
 )
-def test_a_run_is_as_large_as_its_partitions_are_many_but_leaves_memory_for_others(
+def test_an_unassigned_batch_grows_with_partitions_and_spares_memory(
     partitions: int, buffer_memory: int, most: int
 ) -> None:
     assert unassigned_memory(partitions, buffer_memory) == most
 
 
 @pytest.mark.rule("partitioner.run", "accumulator.many.share")
-def test_runs_of_many_topics_leave_each_other_room() -> None:
+def test_unassigned_batches_of_many_topics_spare_memory_for_each_other() -> None:
     topics = [f"t{number}" for number in range(20)]
     partitioner = Columnar(lambda keys: [0] * len(keys))
     with simulated(1, linger_ms=HOUR_MS, max_block_ms=0, plugins={"partitioner": partitioner}) as world:
@@ -327,7 +327,7 @@ def test_runs_of_many_topics_leave_each_other_room() -> None:
 
 @pytest.mark.rule("partitioner.run.leaves")
 @pytest.mark.parametrize("what", ["linger", "flush", "close", "memory", "much"])
-def test_whatever_makes_batches_leave_ends_a_run(what: str) -> None:
+def test_an_unassigned_batch_ends_with_everything_that_ends_linger(what: str) -> None:
     with simulated(
         1, 1, linger_ms=5_000, batch_size=300, buffer_memory=1_000_000 if what == "much" else 40_000
     ) as world:
@@ -359,7 +359,7 @@ def test_whatever_makes_batches_leave_ends_a_run(what: str) -> None:
 
 @pytest.mark.rule("partitioner.run.fault", "partitioner.out-of-range")
 @pytest.mark.parametrize("fault", ["raises", "out of range", "too few", "none", "texts", "floats"])
-def test_a_partitioner_that_fails_for_a_run_fails_its_records_and_stops_nothing_else(fault: str) -> None:
+def test_a_partitioner_error_fails_only_its_unassigned_batch(fault: str) -> None:
     def column(keys: Sequence[bytes | None]) -> Sequence[int]:
         if b"bad" not in keys:
             return [0] * len(keys)
@@ -411,7 +411,7 @@ def test_a_partitioner_that_fails_for_a_run_fails_its_records_and_stops_nothing_
 @pytest.mark.rule("partitioner.run.fault", "accumulator.balance")
 @pytest.mark.parametrize("broken", ["extend", "memory", "size_estimate"])
 @pytest.mark.parametrize("fails_at", range(1, 6))
-def test_a_run_that_fails_while_its_records_move_is_in_doubt_and_keeps_no_memory(
+def test_an_unassigned_batch_that_fails_while_moving_is_maybe_written(
     monkeypatch: pytest.MonkeyPatch, broken: str, fails_at: int
 ) -> None:
     whole = getattr(ObjectColumns, broken)
@@ -455,7 +455,7 @@ sendings = st.lists(
 @pytest.mark.rule("partitioner.run", "partitioner.run.order", "partitioner.run.deliveries", "accumulator.balance")
 @settings(max_examples=100, deadline=None)
 @given(st.integers(1, 5), sendings, st.lists(st.integers(0, 59), max_size=6), st.integers(5_000, 60_000))
-def test_whatever_is_sent_with_and_without_keys_and_partitions_arrives_in_order(
+def test_records_with_and_without_keys_and_partitions_keep_their_order(
     partitions: int, rows: list[Sending], pauses: list[int], memory: int
 ) -> None:
     told: dict[int, list[int]] = defaultdict(list)
@@ -498,7 +498,7 @@ def test_whatever_is_sent_with_and_without_keys_and_partitions_arrives_in_order(
 
 
 @pytest.mark.rule("partitioner.run.deliveries", "producer.delivery.threads")
-def test_threads_that_send_in_every_way_at_once_each_get_the_place_of_their_own_record() -> None:
+def test_concurrent_sends_of_every_kind_get_their_own_offsets() -> None:
     with simulated(1, 1, 1, batch_size=500, buffer_memory=100_000_000) as world:
         sent: list[list[Delivery]] = [[] for _ in range(4)]
 
@@ -526,7 +526,7 @@ def test_threads_that_send_in_every_way_at_once_each_get_the_place_of_their_own_
 
 
 @pytest.mark.rule("partitioner.run.order")
-def test_what_is_sent_to_a_partition_while_the_run_before_it_is_dealt_comes_after_it(
+def test_records_sent_during_a_partitioning_follow_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with simulated(1, linger_ms=100) as world:
@@ -555,7 +555,7 @@ def test_what_is_sent_to_a_partition_while_the_run_before_it_is_dealt_comes_afte
         assert world.log() == [b"0", b"1", b"2"]
 
 
-def test_aborted_records_with_keys_get_no_partition_and_give_their_memory_back() -> None:
+def test_aborted_records_with_keys_get_no_partition_and_free_memory() -> None:
     partitioner = Columnar(lambda keys: [0] * len(keys))
     with simulated(1, linger_ms=HOUR_MS, plugins={"partitioner": partitioner}) as world:
         delivery = world.producer.send("t", b"v", b"key")

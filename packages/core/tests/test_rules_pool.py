@@ -65,7 +65,7 @@ def interrupted_waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.rule("pool.whole")
-def test_a_waiter_has_nothing_until_it_has_all() -> None:
+def test_a_waiter_gets_no_memory_until_it_gets_all() -> None:
     pool = make_pool(held=100)
     waiter = Waiter(pool, 60)
 
@@ -79,7 +79,7 @@ def test_a_waiter_has_nothing_until_it_has_all() -> None:
 
 
 @pytest.mark.rule("pool.fair")
-def test_one_return_of_memory_serves_as_many_in_line_as_it_suffices_for() -> None:
+def test_returned_memory_serves_as_many_waiters_as_it_suffices_for() -> None:
     pool = make_pool(held=100)
     waiters = [Waiter(pool, size) for size in (10, 20, 30)]
 
@@ -95,7 +95,7 @@ def test_one_return_of_memory_serves_as_many_in_line_as_it_suffices_for() -> Non
 
 
 @pytest.mark.rule("pool.timeout")
-def test_the_error_says_how_long_was_waited() -> None:
+def test_the_error_has_the_time_waited() -> None:
     pool = BufferPool(CAPACITY, clock=iter((1.0, 3.5)).__next__)
     assert pool.try_reserve(100)
 
@@ -104,7 +104,7 @@ def test_the_error_says_how_long_was_waited() -> None:
 
 
 @pytest.mark.rule("pool.timeout")
-def test_memory_that_comes_just_when_time_runs_out_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_arrives_at_the_timeout_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = make_pool(held=100)
 
     def served_too_late(_latch: Latch, _timeout: float | None = None) -> bool:
@@ -118,7 +118,7 @@ def test_memory_that_comes_just_when_time_runs_out_is_taken(monkeypatch: pytest.
 
 
 @pytest.mark.rule("pool.gives-back")
-def test_what_a_failed_waiter_had_collected_serves_the_next_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_collected_by_a_failed_waiter_serves_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = make_pool(held=90)
     behind: list[Waiter] = []
 
@@ -132,7 +132,7 @@ def test_what_a_failed_waiter_had_collected_serves_the_next_in_line(monkeypatch:
 
 
 @pytest.mark.rule("pool.gives-back")
-def test_a_waiter_that_is_interrupted_leaves_the_line_and_what_it_had(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_waiter_leaves_the_queue_and_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = make_pool(held=90)
 
     with interrupted_waits(monkeypatch), pytest.raises(KeyboardInterrupt):
@@ -144,7 +144,7 @@ def test_a_waiter_that_is_interrupted_leaves_the_line_and_what_it_had(monkeypatc
 
 
 @pytest.mark.rule("pool.close", "pool.gives-back")
-def test_closing_takes_back_what_those_in_line_had_collected() -> None:
+def test_close_returns_the_memory_that_waiters_had_collected() -> None:
     pool = make_pool(held=90)
     waiters = [Waiter(pool, 20), Waiter(pool, 5)]
 
@@ -167,7 +167,7 @@ steps = st.lists(st.tuples(actions, sizes), max_size=14)
 @pytest.mark.rule("pool.balance", "pool.bound", "pool.fair", "pool.overtake")
 @settings(max_examples=60, deadline=None)
 @given(steps)
-def test_the_books_balance_whoever_takes_waits_gives_up_or_gives_back(steps: list[Step]) -> None:
+def test_memory_adds_up_after_any_reservations_waits_and_timeouts(steps: list[Step]) -> None:
     pool = make_pool()
     free = CAPACITY
     held: list[int] = []

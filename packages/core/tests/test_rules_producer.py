@@ -49,7 +49,7 @@ COPIES: dict[str, Callable[[Any], object]] = {"pickle": pickle.dumps, "copy": co
 
 
 @pytest.mark.parametrize("way", COPIES)
-def test_what_belongs_to_its_process_is_not_copied_and_says_what_to_do(way: str) -> None:
+def test_a_producer_is_not_copied_or_pickled_and_the_error_has_a_remedy(way: str) -> None:
     with simulated(1) as world:
         delivery = world.producer.send("t", b"a")
         rows = world.producer.send_table("t", pa.table({"value": [b"b"]}))
@@ -69,7 +69,7 @@ def test_what_belongs_to_its_process_is_not_copied_and_says_what_to_do(way: str)
 
 
 @pytest.mark.rule("producer.send.returns")
-def test_send_moves_no_bytes_and_its_delivery_completes_later() -> None:
+def test_send_does_no_io_and_its_delivery_completes_later() -> None:
     with simulated(1) as world:
         delivery = world.producer.send("t", b"a")
         assert produced(world) == 0
@@ -81,7 +81,7 @@ def test_send_moves_no_bytes_and_its_delivery_completes_later() -> None:
 
 
 @pytest.mark.rule("producer.send.wakes")
-def test_send_wakes_the_io_thread_for_a_new_batch_and_for_a_full_one_only() -> None:
+def test_send_wakes_the_io_thread_only_for_a_new_or_full_batch() -> None:
     with simulated(1, batch_size=1_000, linger_ms=1_000) as world:
         world.round()
         wakeups = world.network.wakeups
@@ -98,7 +98,7 @@ def test_send_wakes_the_io_thread_for_a_new_batch_and_for_a_full_one_only() -> N
 
 
 @pytest.mark.rule("producer.send.serializers")
-def test_serializers_are_told_the_topic_and_the_headers() -> None:
+def test_serializers_get_the_topic_and_the_headers() -> None:
     told: list[tuple[str, Any, Sequence[Header]]] = []
 
     class Noting:
@@ -139,7 +139,7 @@ REFUSALS: dict[str, tuple[type[OttlaError], Callable[[Simulated], object]]] = {
     "producer.send.refused.size",
 )
 @pytest.mark.parametrize("why", REFUSALS)
-def test_what_is_refused_leaves_no_trace(why: str) -> None:
+def test_a_refused_record_leaves_no_trace(why: str) -> None:
     kind, send = REFUSALS[why]
     called: list[object] = []
     with simulated(1, max_block_ms=0, max_request_size=40_000) as world:
@@ -166,9 +166,7 @@ def test_what_is_refused_leaves_no_trace(why: str) -> None:
         ({"buffer.memory": 20_000}, r"buffer\.memory=20000"),
     ],
 )
-def test_a_record_too_large_is_refused_with_the_setting_whether_its_topic_is_known_or_not(
-    limit: dict[str, int], name: str
-) -> None:
+def test_a_record_that_is_too_large_is_refused_with_the_setting(limit: dict[str, int], name: str) -> None:
     with simulated(1, config={"max.block.ms": 0, **limit}) as world:
         for topic in ("t", "unknown"):
             with pytest.raises(RecordTooLargeError, match=name):
@@ -181,7 +179,7 @@ def test_a_record_too_large_is_refused_with_the_setting_whether_its_topic_is_kno
 
 
 @pytest.mark.rule("producer.send.refused.serializer", "producer.send.refused.silent")
-def test_a_serializer_that_fails_stops_its_record_only() -> None:
+def test_an_error_of_a_serializer_fails_its_record_only() -> None:
     with simulated(1, value_serializer=lambda data: b"%d" % (1 // data)) as world:
         with pytest.raises(SerializationError) as caught:
             world.producer.send("t", 0)
@@ -193,7 +191,7 @@ def test_a_serializer_that_fails_stops_its_record_only() -> None:
 
 
 @pytest.mark.rule("producer.send.refused.memory")
-def test_without_memory_in_time_a_record_is_refused_and_goes_when_there_is_some() -> None:
+def test_a_record_refused_without_memory_is_accepted_later() -> None:
     with simulated(1, buffer_memory=20_000, batch_size=100, max_block_ms=0) as world:
         sent = [world.producer.send("t", bytes(500)) for _ in range(10)]
         with pytest.raises(BufferExhaustedError, match=r"no memory for \d+ bytes within max\.block\.ms"):
@@ -207,7 +205,7 @@ def test_without_memory_in_time_a_record_is_refused_and_goes_when_there_is_some(
 
 @pytest.mark.rule("producer.send.after")
 @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.MESSAGE_TOO_LARGE])
-def test_what_happens_to_a_queued_record_is_told_by_its_delivery_alone(code: ErrorCode) -> None:
+def test_the_result_of_a_queued_record_is_known_by_its_delivery_only(code: ErrorCode) -> None:
     with simulated(1) as world:
         codes(world, code)
         failed = world.producer.send("t", b"a")
@@ -223,7 +221,7 @@ def test_what_happens_to_a_queued_record_is_told_by_its_delivery_alone(code: Err
 
 
 @pytest.mark.rule("producer.record.headers")
-def test_headers_keep_their_order_their_repeated_names_and_their_nulls() -> None:
+def test_headers_keep_order_repeated_names_and_nulls() -> None:
     headers = [("b", b"1"), ("a", None), ("b", b"2"), ("", b"")]
     with simulated(1) as world:
         world.producer.send("t", b"v", headers=headers)
@@ -236,7 +234,7 @@ def test_headers_keep_their_order_their_repeated_names_and_their_nulls() -> None
 
 
 @pytest.mark.rule("producer.record.timestamp")
-def test_a_record_keeps_its_own_time_or_gets_that_of_send() -> None:
+def test_a_record_keeps_its_timestamp_or_gets_the_time_of_send() -> None:
     with simulated(1) as world:
         own = world.producer.send("t", b"v", timestamp_ms=7)
         zero = world.producer.send("t", b"v", timestamp_ms=0)
@@ -252,7 +250,7 @@ def test_a_record_keeps_its_own_time_or_gets_that_of_send() -> None:
 
 
 @pytest.mark.rule("producer.flush.leaves", "producer.flush.accounted", "producer.report.since")
-def test_a_flush_sends_everything_at_once_and_reports_after_the_callbacks() -> None:
+def test_a_flush_sends_everything_and_reports_after_the_callbacks() -> None:
     told: list[str] = []
     with simulated(1, 1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as world:
         for partition in (0, 1):
@@ -274,7 +272,7 @@ def test_a_flush_sends_everything_at_once_and_reports_after_the_callbacks() -> N
 
 
 @pytest.mark.rule("producer.flush.moment")
-def test_a_flush_does_not_wait_for_what_its_callbacks_send() -> None:
+def test_a_flush_does_not_wait_for_records_sent_by_its_callbacks() -> None:
     with simulated(1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as world:
         later: list[Delivery] = []
         world.producer.send("t", b"a", on_delivery=lambda *_told: later.append(world.producer.send("t", b"b")))
@@ -287,7 +285,7 @@ def test_a_flush_does_not_wait_for_what_its_callbacks_send() -> None:
 
 
 @pytest.mark.rule("producer.flush.timeout", "producer.report.pending")
-def test_a_flush_that_runs_out_of_time_raises_the_report_and_drops_nothing() -> None:
+def test_a_flush_that_times_out_raises_the_report_and_drops_nothing() -> None:
     with simulated(1) as world:
         delivery = world.producer.send("t", b"a")
 
@@ -302,7 +300,7 @@ def test_a_flush_that_runs_out_of_time_raises_the_report_and_drops_nothing() -> 
 
 @pytest.mark.rule("producer.flush.callback", "producer.callback.waits")
 @pytest.mark.parametrize("call", ["flush", "result", "exception"])
-def test_a_callback_that_would_wait_for_itself_is_refused(call: str) -> None:
+def test_a_callback_that_would_deadlock_is_refused(call: str) -> None:
     raised: list[BaseException] = []
     with simulated(1) as world:
 
@@ -323,7 +321,7 @@ def test_a_callback_that_would_wait_for_itself_is_refused(call: str) -> None:
 
 
 @pytest.mark.rule("producer.close.drains", "producer.send.refused.closed")
-def test_closing_sends_what_is_queued_through_errors_and_lost_connections() -> None:
+def test_close_sends_queued_records_despite_errors_and_disconnects() -> None:
     with simulated(1, 1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as world:
         deliveries = [world.producer.send("t", b"%d" % n, partition=n % 2) for n in range(10)]
         codes(world, ErrorCode.NOT_ENOUGH_REPLICAS, None, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -338,7 +336,7 @@ def test_closing_sends_what_is_queued_through_errors_and_lost_connections() -> N
 
 
 @pytest.mark.rule("producer.close.fails-rest", "producer.close.drains")
-def test_what_closing_cannot_send_in_its_time_fails_and_says_so() -> None:
+def test_records_that_close_cannot_send_in_time_fail_and_say_so() -> None:
     with simulated(1, 1) as world:
         world.cluster.brokers[1].silent = True
         in_flight = world.producer.send("t", b"a", partition=0)
@@ -356,7 +354,7 @@ def test_what_closing_cannot_send_in_its_time_fails_and_says_so() -> None:
 
 
 @pytest.mark.rule("producer.close.force")
-def test_closing_with_no_time_waits_for_nothing() -> None:
+def test_close_with_timeout_zero_waits_for_nothing() -> None:
     with simulated(1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as world:
         delivery = world.producer.send("t", b"a")
         started = world.clock()
@@ -369,7 +367,7 @@ def test_closing_with_no_time_waits_for_nothing() -> None:
 
 
 @pytest.mark.rule("producer.close.bounded")
-def test_closing_without_a_time_takes_the_delivery_timeout_at_most() -> None:
+def test_close_without_a_timeout_takes_at_most_the_delivery_timeout() -> None:
     with simulated(1, delivery_timeout_ms=9_000, request_timeout_ms=5_000) as world:
         world.cluster.brokers[1].up = False
         delivery = world.producer.send("t", b"a")
@@ -383,7 +381,7 @@ def test_closing_without_a_time_takes_the_delivery_timeout_at_most() -> None:
 
 
 @pytest.mark.rule("producer.close.callback")
-def test_closing_in_a_callback_refuses_finishes_the_callback_and_forces() -> None:
+def test_close_in_a_callback_refuses_sends_and_forces_the_end() -> None:
     told: list[str] = []
     with simulated(1, 1) as world:
 
@@ -417,7 +415,7 @@ def fail_one(world: Simulated, error: type[BaseException] | None = None) -> None
 
 
 @pytest.mark.rule("producer.close.exception")
-def test_an_exception_in_a_with_block_is_raised_with_a_note_of_what_was_not_delivered() -> None:
+def test_an_exception_in_a_with_block_gets_a_note_of_failed_records() -> None:
     with simulated(1) as world:
         with pytest.raises(ZeroDivisionError) as caught:
             fail_one(world, ZeroDivisionError)
@@ -427,7 +425,7 @@ def test_an_exception_in_a_with_block_is_raised_with_a_note_of_what_was_not_deli
 
 
 @pytest.mark.rule("producer.close.exception", "producer.report.unretrieved")
-def test_without_an_exception_a_with_block_raises_what_was_not_delivered() -> None:
+def test_without_an_exception_a_with_block_raises_failed_records() -> None:
     with simulated(1) as world, pytest.raises(UndeliveredError):
         fail_one(world)
 
@@ -437,7 +435,7 @@ def test_without_an_exception_a_with_block_raises_what_was_not_delivered() -> No
 
 @pytest.mark.rule("producer.report.unretrieved", "producer.report.retrieved")
 @pytest.mark.parametrize("look", ["result", "exception", "on_delivery", "add_done_callback", "nothing"])
-def test_a_failure_is_raised_by_flush_unless_somebody_looked(look: str) -> None:
+def test_flush_raises_a_failure_unless_its_error_was_retrieved(look: str) -> None:
     with simulated(1) as world:
         codes(world, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         callback = (lambda *_told: None) if look == "on_delivery" else None
@@ -462,7 +460,7 @@ def test_a_failure_is_raised_by_flush_unless_somebody_looked(look: str) -> None:
 
 
 @pytest.mark.rule("producer.report.since", "producer.report.pending")
-def test_reports_follow_each_other_without_gap_or_overlap() -> None:
+def test_consecutive_reports_have_no_gap_and_no_overlap() -> None:
     with simulated(1, 1) as world:
         world.producer.send("t", b"a", partition=0)
         world.settle()
@@ -483,7 +481,7 @@ def test_reports_follow_each_other_without_gap_or_overlap() -> None:
 
 
 @pytest.mark.rule("producer.callback.send")
-def test_a_callback_may_send_and_is_refused_at_once_where_it_would_have_to_wait() -> None:
+def test_a_callback_may_send_and_is_refused_where_it_would_block() -> None:
     sent: list[Delivery] = []
     refused: list[type[BaseException]] = []
     with simulated(1, buffer_memory=20_000, batch_size=15_000, max_block_ms=HOUR_MS) as world:
@@ -504,7 +502,7 @@ def test_a_callback_may_send_and_is_refused_at_once_where_it_would_have_to_wait(
 
 
 @pytest.mark.rule("producer.callback.order", "producer.callback.once")
-def test_callbacks_run_in_the_order_of_each_partition_however_the_records_came_there() -> None:
+def test_callbacks_run_in_the_order_of_each_partition() -> None:
     order: dict[int, list[int]] = defaultdict(list)
     with simulated(1, 1, 1, batch_size=300) as world:
 
@@ -552,7 +550,7 @@ class Trouble:
 
 
 @pytest.mark.rule("producer.thread.lives")
-def test_rounds_that_fail_are_logged_once_and_the_next_one_comes(caplog: pytest.LogCaptureFixture) -> None:
+def test_consecutive_failing_rounds_are_logged_once_and_rounds_continue(caplog: pytest.LogCaptureFixture) -> None:
     with simulated(1) as world:
         delivery = world.producer.send("t", b"a")
         Trouble(world, 30)
@@ -577,7 +575,7 @@ def test_the_end_of_failing_rounds_is_logged_once(caplog: pytest.LogCaptureFixtu
 
 
 @pytest.mark.rule("producer.thread.bounded")
-def test_where_every_round_fails_records_end_in_time_with_the_cause() -> None:
+def test_if_every_round_fails_records_expire_with_the_cause() -> None:
     told: list[OttlaError | None] = []
     with simulated(1, 1, delivery_timeout_ms=30_000) as world:
         sent_at = world.clock()
@@ -598,7 +596,7 @@ def test_where_every_round_fails_records_end_in_time_with_the_cause() -> None:
 
 
 @pytest.mark.rule("producer.thread.dies", "producer.send.refused.failed")
-def test_when_the_thread_cannot_go_on_all_records_fail_with_the_cause() -> None:
+def test_if_the_io_thread_cannot_continue_all_records_fail() -> None:
     told: list[OttlaError | None] = []
     with simulated(1, 1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as world:
         deliveries = [

@@ -73,7 +73,7 @@ def take(machine: Machine, *codes: ErrorCode | None) -> None:
 
 
 @pytest.mark.rule("sender.round.metadata")
-def test_a_partition_without_a_leader_is_asked_for_until_it_has_one() -> None:
+def test_metadata_is_requested_until_a_partition_has_a_leader() -> None:
     machine = warm(machine_with_topic(1, 1))
     machine.cluster.topics["t"].leaders[0] = -1
     take(machine, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -88,7 +88,7 @@ def test_a_partition_without_a_leader_is_asked_for_until_it_has_one() -> None:
 
 
 @pytest.mark.rule("sender.round.metadata")
-def test_a_topic_without_a_leader_counts_as_in_use_for_as_long_as_something_waits_for_it() -> None:
+def test_a_topic_without_a_leader_stays_in_use_while_records_wait() -> None:
     machine = warm(machine_with_topic(1, delivery_timeout=2_000.0))
     machine.cluster.topics["t"].leaders[0] = -1
     machine.metadata.request_update()
@@ -102,7 +102,7 @@ def test_a_topic_without_a_leader_counts_as_in_use_for_as_long_as_something_wait
 
 
 @pytest.mark.rule("sender.round.mute", "sender.order")
-def test_with_one_in_flight_nothing_leaves_a_partition_before_its_answer_is_judged() -> None:
+def test_with_one_in_flight_the_next_batch_waits_for_the_response() -> None:
     machine = warm(machine_with_topic(1, 2, max_in_flight=1, request_timeout=8.0))
     take(machine, None)
     machine.send(b"first", partition=0)
@@ -119,7 +119,7 @@ def test_with_one_in_flight_nothing_leaves_a_partition_before_its_answer_is_judg
 
 
 @pytest.mark.rule("sender.round.waits")
-def test_a_round_waits_until_the_linger_is_over_and_not_again() -> None:
+def test_a_round_waits_until_the_linger_ends_and_not_again() -> None:
     machine = warm(machine_with_topic(1, linger=5.0))
     started = machine.clock()
     machine.send(b"a")
@@ -130,7 +130,7 @@ def test_a_round_waits_until_the_linger_is_over_and_not_again() -> None:
 
 
 @pytest.mark.rule("sender.round.waits", "accumulator.ready.backoff.grows")
-def test_a_batch_is_tried_again_when_its_backoff_is_over_neither_before_nor_after() -> None:
+def test_a_batch_is_retried_exactly_when_its_backoff_ends() -> None:
     machine = warm(machine_with_topic(1))
     times: list[float] = []
     take(machine, *[ErrorCode.NOT_ENOUGH_REPLICAS] * 6)
@@ -149,7 +149,7 @@ def test_a_batch_is_tried_again_when_its_backoff_is_over_neither_before_nor_afte
 
 @pytest.mark.rule("sender.round.waits", "sender.round.expire")
 @pytest.mark.parametrize("where", ["in flight", "in backoff", "without a leader", "lingering"])
-def test_what_runs_out_of_time_fails_on_time_wherever_it_is(where: str) -> None:
+def test_an_expired_record_fails_on_time_in_any_state(where: str) -> None:
     machine = warm(machine_with_topic(1, linger=99.0 if where == "lingering" else 0.0, delivery_timeout=7.0))
     if where == "in flight":
         machine.cluster.brokers[1].silent = True
@@ -168,7 +168,7 @@ def test_what_runs_out_of_time_fails_on_time_wherever_it_is(where: str) -> None:
 
 
 @pytest.mark.rule("sender.round.spin", "sender.round.unready")
-def test_while_a_broker_is_down_rounds_are_few_however_much_is_queued_for_it() -> None:
+def test_while_a_broker_is_down_rounds_are_few_for_any_queue_size() -> None:
     machine = warm(machine_with_topic(1, 2, batch_size=500, growing=False))
     machine.cluster.brokers[1].up = False
     for number in range(1_000):
@@ -198,7 +198,7 @@ def test_a_round_ends_when_a_broker_may_be_tried_again() -> None:
 
 
 @pytest.mark.rule("sender.round.more", "sender.round.waits")
-def test_what_is_behind_in_a_partition_leaves_without_time_passing() -> None:
+def test_later_batches_of_a_partition_are_sent_without_delay() -> None:
     machine = warm(machine_with_topic(1, batch_size=500, growing=False, linger=60.0))
     started = machine.clock()
     for _ in range(40):
@@ -211,7 +211,7 @@ def test_what_is_behind_in_a_partition_leaves_without_time_passing() -> None:
 
 
 @pytest.mark.rule("sender.round.more", "accumulator.drain.fault")
-def test_what_is_behind_batches_that_cannot_be_encoded_leaves_at_once() -> None:
+def test_batches_behind_unencodable_ones_are_sent_at_once() -> None:
     machine = warm(machine_with_topic(1, batch_size=300, growing=False))
     seal = machine.accumulator._drained.seal
     faults = [True, True, True, False, False]
@@ -247,7 +247,7 @@ class Returning:
 
 @pytest.mark.rule("accumulator.drain.fault")
 @pytest.mark.parametrize("made", [None, "text", 5, [b"bytes"]])
-def test_a_codec_that_returns_no_bytes_fails_its_batch_at_once_and_is_named(made: Any) -> None:
+def test_a_codec_that_returns_no_bytes_fails_its_batch_and_is_named(made: Any) -> None:
     machine = warm(machine_with_topic(1, compressor=Returning(made)))
     delivery = machine.send(b"a")
     started = machine.clock()
@@ -266,7 +266,7 @@ def test_a_codec_that_returns_no_bytes_fails_its_batch_at_once_and_is_named(made
 
 
 @pytest.mark.rule("sender.answer.duplicate")
-def test_a_duplicate_is_a_success_whose_offset_and_time_nobody_knows() -> None:
+def test_a_duplicate_is_acknowledged_with_unknown_offset_and_timestamp() -> None:
     machine = edited_machine(
         {0: lambda answer: attrs.evolve(answer, error_code=ErrorCode.DUPLICATE_SEQUENCE_NUMBER, base_offset=5)}
     )
@@ -279,7 +279,7 @@ def test_a_duplicate_is_a_success_whose_offset_and_time_nobody_knows() -> None:
 
 
 @pytest.mark.rule("sender.answer.duplicate")
-def test_a_duplicate_keeps_the_records_own_time() -> None:
+def test_a_duplicate_keeps_the_timestamp_of_the_record() -> None:
     machine = edited_machine(
         {0: lambda a: attrs.evolve(a, error_code=ErrorCode.DUPLICATE_SEQUENCE_NUMBER, log_append_time_ms=9_000)}
     )
@@ -291,7 +291,7 @@ def test_a_duplicate_keeps_the_records_own_time() -> None:
 
 
 @pytest.mark.rule("sender.answer.unknown-topic")
-def test_a_topic_that_its_broker_does_not_know_is_warned_of_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_topic_unknown_to_its_broker_is_warned_about_and_retried(caplog: pytest.LogCaptureFixture) -> None:
     machine = warm(machine_with_topic(1))
     take(machine, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     delivery = machine.send(b"a")
@@ -305,7 +305,7 @@ def test_a_topic_that_its_broker_does_not_know_is_warned_of_and_tried_again(capl
 
 
 @pytest.mark.rule("sender.answer.missing")
-def test_a_partition_that_the_answer_leaves_out_is_tried_again() -> None:
+def test_a_partition_missing_in_the_response_is_retried() -> None:
     machine = edited_machine({1: lambda _answer: None})
     deliveries = [machine.send(b"a", partition=partition) for partition in (0, 1)]
 
@@ -316,7 +316,7 @@ def test_a_partition_that_the_answer_leaves_out_is_tried_again() -> None:
 
 
 @pytest.mark.rule("sender.answer.missing", "batch.possibly")
-def test_a_partition_that_is_left_out_for_good_fails_as_possibly_persisted() -> None:
+def test_a_partition_missing_in_every_response_fails_as_maybe_written() -> None:
     machine = edited_machine({1: lambda _answer: None}, retries=0)
     delivery = machine.send(b"a", partition=1)
 
@@ -329,7 +329,7 @@ def test_a_partition_that_is_left_out_for_good_fails_as_possibly_persisted() -> 
 
 
 @pytest.mark.rule("sender.answer.each")
-def test_each_partition_of_an_answer_has_its_own_verdict() -> None:
+def test_each_partition_of_a_response_has_its_own_action() -> None:
     machine = edited_machine(
         {1: lambda answer: attrs.evolve(answer, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, base_offset=-1)}
     )
@@ -346,7 +346,7 @@ def test_each_partition_of_an_answer_has_its_own_verdict() -> None:
 
 
 @pytest.mark.rule("sender.answer.refresh")
-def test_a_stale_leader_is_asked_about_before_the_backoff_ends() -> None:
+def test_metadata_of_a_stale_leader_is_requested_before_the_backoff_ends() -> None:
     machine = warm(machine_with_topic(1, 2))
     machine.cluster.topics["t"].leaders[0] = 2
     delivery = machine.send(b"a", partition=0)
@@ -360,7 +360,7 @@ def test_a_stale_leader_is_asked_about_before_the_backoff_ends() -> None:
 
 
 @pytest.mark.rule("sender.answer.retriable")
-def test_an_error_that_does_not_tell_of_stale_metadata_asks_for_none() -> None:
+def test_an_error_without_stale_metadata_requests_no_metadata() -> None:
     machine = warm(machine_with_topic(1))
     take(machine, ErrorCode.NOT_ENOUGH_REPLICAS)
     machine.send(b"a")
@@ -374,7 +374,7 @@ def test_an_error_that_does_not_tell_of_stale_metadata_asks_for_none() -> None:
 
 
 @pytest.mark.rule("sender.lost.connection")
-def test_a_lost_connection_ends_all_its_requests_and_each_batch_is_tried_again_once() -> None:
+def test_a_disconnect_retries_each_batch_of_all_requests_once() -> None:
     machine = warm(machine_with_topic(1, 1, batch_size=100, growing=False))
     machine.cluster.brokers[1].silent = True
     deliveries = [machine.send(b"%d" % number * 90, partition=number % 2) for number in range(6)]
@@ -391,7 +391,7 @@ def test_a_lost_connection_ends_all_its_requests_and_each_batch_is_tried_again_o
 
 
 @pytest.mark.rule("sender.lost.version")
-def test_a_version_that_no_request_fits_fails_every_batch_of_it() -> None:
+def test_a_request_without_a_common_version_fails_all_its_batches() -> None:
     machine = machine_with_topic(1, 1, compressor=Zstd())
     machine.cluster.brokers[1].versions[PRODUCE.key] = (3, 6)
     deliveries = [machine.send(b"a", partition=partition) for partition in (0, 1)]
@@ -407,7 +407,7 @@ def test_a_version_that_no_request_fits_fails_every_batch_of_it() -> None:
 
 
 @pytest.mark.rule("sender.acks-0")
-def test_without_acks_a_request_that_was_not_written_is_tried_again() -> None:
+def test_with_acks_0_an_unwritten_request_is_retried() -> None:
     machine = warm(machine_with_topic(1, acks=0))
     machine.network.takes.append(0)  # the socket is full
     delivery = machine.send(b"a")
@@ -427,7 +427,7 @@ def test_without_acks_a_request_that_was_not_written_is_tried_again() -> None:
 
 @pytest.mark.rule("sender.retry.attempts")
 @pytest.mark.parametrize("retries", [0, 1, 5])
-def test_a_batch_is_tried_again_as_often_as_allowed(retries: int) -> None:
+def test_a_batch_is_retried_as_often_as_configured(retries: int) -> None:
     machine = warm(machine_with_topic(1, retries=retries))
     take(machine, *[ErrorCode.NOT_ENOUGH_REPLICAS] * 10)
     delivery = machine.send(b"a")
@@ -441,7 +441,7 @@ def test_a_batch_is_tried_again_as_often_as_allowed(retries: int) -> None:
 
 
 @pytest.mark.rule("sender.retry.time")
-def test_an_answer_that_comes_when_the_time_is_up_brings_no_other_try() -> None:
+def test_a_response_after_the_delivery_timeout_causes_no_retry() -> None:
     machine = warm(machine_with_topic(1, request_timeout=5.0, delivery_timeout=5.0))
     take(machine, None)
     delivery = machine.send(b"a")
@@ -457,7 +457,7 @@ def test_an_answer_that_comes_when_the_time_is_up_brings_no_other_try() -> None:
 
 
 @pytest.mark.rule("sender.order.throttled")
-def test_under_guaranteed_order_a_partition_stays_muted_for_the_throttle_time() -> None:
+def test_with_guaranteed_order_a_throttled_partition_stays_muted() -> None:
     machine = warm(machine_with_topic(1, 2, max_in_flight=1))
     machine.cluster.brokers[1].throttle_ms = 3_000
     take(machine, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -473,7 +473,7 @@ def test_under_guaranteed_order_a_partition_stays_muted_for_the_throttle_time() 
 
 
 @pytest.mark.rule("accumulator.expire.muted", "producer.callback.order")
-def test_under_guaranteed_order_batches_expire_in_their_order() -> None:
+def test_with_guaranteed_order_batches_expire_in_order() -> None:
     machine = warm(machine_with_topic(1, max_in_flight=1, batch_size=100, growing=False, delivery_timeout=5.0))
     machine.cluster.brokers[1].silent = True
     told: list[int] = []
@@ -503,7 +503,7 @@ CODES = st.sampled_from(
 @pytest.mark.rule("sender.order", "sender.split.too-large", "producer.callback.order")
 @settings(max_examples=150, deadline=None)
 @given(st.lists(CODES, max_size=12), st.lists(st.integers(2, 400), min_size=1, max_size=12), st.booleans())
-def test_with_one_in_flight_nothing_is_lost_or_reordered_whatever_the_answers(
+def test_with_one_in_flight_any_responses_lose_and_reorder_nothing(
     codes: list[ErrorCode | None], sizes: list[int], moves: bool
 ) -> None:
     machine = warm(machine_with_topic(1, 2, max_in_flight=1, batch_size=500, request_timeout=2.0))
@@ -575,7 +575,7 @@ def picky_machine(**options: float) -> Machine:
 
 @pytest.mark.rule("sender.split.too-large", "batch.split.deliveries")
 @pytest.mark.parametrize("max_in_flight", [1, 5])
-def test_a_batch_that_is_too_large_arrives_in_parts_each_record_once_and_in_order(max_in_flight: int) -> None:
+def test_a_batch_that_is_too_large_arrives_in_parts_once_and_in_order(max_in_flight: int) -> None:
     machine = picky_machine(max_in_flight=max_in_flight, batch_size=100_000)
     values = [b"%03d" % number * 40 for number in range(200)]
     deliveries = [machine.send(value) for value in values]
@@ -590,7 +590,7 @@ def test_a_batch_that_is_too_large_arrives_in_parts_each_record_once_and_in_orde
 
 
 @pytest.mark.rule("sender.split.attempt", "sender.round.waits")
-def test_parts_leave_at_once_even_when_no_attempt_would_be_left() -> None:
+def test_parts_are_sent_at_once_even_without_remaining_retries() -> None:
     machine = picky_machine(batch_size=100_000, retries=0)
     deliveries = [machine.send(bytes(100)) for _ in range(100)]
     started = machine.clock()
@@ -602,7 +602,7 @@ def test_parts_leave_at_once_even_when_no_attempt_would_be_left() -> None:
 
 
 @pytest.mark.rule("sender.split.attempt", "sender.retry.attempts")
-def test_a_part_has_the_attempts_that_its_batch_had_before_it_was_found_too_large() -> None:
+def test_a_part_has_the_attempts_of_its_batch_before_the_split() -> None:
     machine = warm(machine_with_topic(1, retries=1))
     take(machine, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NOT_ENOUGH_REPLICAS)
     deliveries = [machine.send(bytes(50)), machine.send(bytes(50))]
@@ -613,7 +613,7 @@ def test_a_part_has_the_attempts_that_its_batch_had_before_it_was_found_too_larg
 
 
 @pytest.mark.rule("sender.split.flight")
-def test_of_a_batch_that_was_split_only_the_parts_have_a_time_to_keep() -> None:
+def test_after_a_split_only_the_parts_have_delivery_times() -> None:
     machine = warm(machine_with_topic(1, delivery_timeout=6.0))
     machine.accumulator.report()
     take(machine, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NONE, None)
@@ -632,7 +632,7 @@ def test_of_a_batch_that_was_split_only_the_parts_have_a_time_to_keep() -> None:
 
 
 @pytest.mark.rule("sender.split.single")
-def test_of_records_split_to_the_last_only_those_too_large_by_themselves_fail() -> None:
+def test_after_complete_splitting_only_records_too_large_alone_fail() -> None:
     machine = picky_machine(batch_size=100_000)
     deliveries = [machine.send(bytes(3_000 if number == 3 else 100)) for number in range(8)]
 
@@ -658,7 +658,7 @@ def test_a_batch_of_an_older_format_is_split_too(newest: int) -> None:
 
 
 @pytest.mark.rule("accumulator.split.learns")
-def test_a_topic_that_refused_a_batch_is_sent_smaller_ones_from_then_on() -> None:
+def test_a_topic_that_refused_a_batch_gets_smaller_ones() -> None:
     machine = picky_machine(batch_size=100_000)
     for _ in range(200):
         machine.send(bytes(100))
@@ -688,7 +688,7 @@ def test_compressed_batches_are_split_too() -> None:
 
 
 @pytest.mark.rule("sender.split.fault")
-def test_a_batch_that_cannot_be_split_fails_with_the_cause_and_nothing_else_does() -> None:
+def test_a_batch_that_cannot_be_split_fails_alone_with_the_cause() -> None:
     machine = warm(machine_with_topic(1, 1, compressor=None, max_in_flight=1))
     machine.sender._splitter = attrs.evolve(machine.sender._splitter, records=_unreadable)
     take(machine, ErrorCode.MESSAGE_TOO_LARGE)

@@ -77,7 +77,7 @@ def test_each_promise_is_compared_with_both_clients(promise: Promise) -> None:
     assert "" not in (promise.words, promise.java, promise.librdkafka)
 
 
-def test_each_attacker_has_promises_of_its_own() -> None:
+def test_each_attacker_has_its_own_promises() -> None:
     text = PAGE.read_text(encoding="utf-8")
     sections = re.split(r"^### ", text, flags=re.MULTILINE)[1:]
 
@@ -85,12 +85,12 @@ def test_each_attacker_has_promises_of_its_own() -> None:
     assert [section.splitlines()[0] for section in sections if not list(promises(section))] == []
 
 
-def test_no_promise_is_made_twice() -> None:
+def test_no_promise_is_listed_twice() -> None:
     words = [promise.words for promise in PROMISES]
 
     assert sorted(set(words)) == sorted(words)
 
 
-def test_a_row_with_a_cell_too_many_is_an_error() -> None:
+def test_a_row_with_too_many_cells_is_an_error() -> None:
     with pytest.raises(ValueError, match="5 cells in place of 4"):
         list(promises(f"{HEAD}\n|---|---|---|---|\n| a | b | c | d | e |"))

@@ -50,7 +50,7 @@ def test_a_refused_connection_is_reported_with_its_error(world: World) -> None:
     assert not told.connected
 
 
-def test_an_id_is_free_again_once_its_end_was_reported(world: World) -> None:
+def test_an_id_can_be_reused_once_its_disconnect_was_reported(world: World) -> None:
     world.connect(1)
     with pytest.raises(AssertionError, match="a connection id exists once"):
         world.begin(1)
@@ -88,7 +88,7 @@ def test_many_requests_are_written_between_two_polls_and_arrive_in_order(world: 
 
 
 @pytest.mark.rule("selector.send.partial")
-def test_a_request_that_does_not_fit_is_reported_when_all_of_it_is_written(world: World) -> None:
+def test_a_request_that_does_not_fit_is_reported_once_fully_written(world: World) -> None:
     peer = world.connect(1)
     body = bytes(range(256)) * (MORE_THAN_A_SOCKET_TAKES // 256)
 
@@ -104,7 +104,7 @@ def test_a_request_that_does_not_fit_is_reported_when_all_of_it_is_written(world
     assert world.send(1, b"another")
 
 
-def test_answers_are_received_while_a_request_waits_for_its_socket(world: World) -> None:
+def test_responses_are_received_while_a_request_is_partly_written(world: World) -> None:
     peer = world.connect(1)
     assert not world.send(1, bytes(MORE_THAN_A_SOCKET_TAKES))
     peer.send(framed(b"answer"))
@@ -120,7 +120,7 @@ def test_a_request_after_close_is_not_written(world: World) -> None:
     assert list(world.poll().disconnected) == [1]
 
 
-def test_a_request_to_a_peer_that_hung_up_may_be_written_all_the_same(world: World) -> None:
+def test_a_request_to_a_closed_peer_may_still_be_written(world: World) -> None:
     peer = world.connect(1)
     peer.close()
 
@@ -133,7 +133,7 @@ def test_a_request_to_a_peer_that_hung_up_may_be_written_all_the_same(world: Wor
 
 
 @pytest.mark.rule("selector.receive.one")
-def test_answers_that_arrived_together_come_one_for_each_poll_that_does_not_wait(world: World) -> None:
+def test_responses_that_arrived_together_come_one_per_poll(world: World) -> None:
     peer = world.connect(1)
     peer.send(framed(b"one") + framed(b"two") + framed(b"three"))
 
@@ -147,7 +147,7 @@ def test_answers_that_arrived_together_come_one_for_each_poll_that_does_not_wait
 
 
 @pytest.mark.rule("selector.receive.whole")
-def test_an_answer_in_pieces_is_received_when_it_is_whole(world: World) -> None:
+def test_a_response_in_pieces_is_received_when_it_is_complete(world: World) -> None:
     peer = world.connect(1)
     for byte in framed(b"answer")[:-1]:
         peer.send(bytes([byte]))
@@ -157,7 +157,7 @@ def test_an_answer_in_pieces_is_received_when_it_is_whole(world: World) -> None:
     assert world.poll().received == [(1, b"answer")]
 
 
-def test_an_answer_may_end_with_the_first_bytes_of_the_next_one(world: World) -> None:
+def test_a_response_may_end_with_the_first_bytes_of_the_next_one(world: World) -> None:
     peer = world.connect(1)
     both = framed(b"one") + framed(b"two")
 
@@ -167,7 +167,7 @@ def test_an_answer_may_end_with_the_first_bytes_of_the_next_one(world: World) ->
     assert world.until(lambda told: told.received).received == [(1, b"two")]
 
 
-def test_one_poll_receives_from_every_connection_that_has_something(world: World) -> None:
+def test_one_poll_receives_from_every_readable_connection(world: World) -> None:
     peers = [world.connect(node) for node in (1, 2, 3)]
     for number, peer in enumerate(peers, start=1):
         peer.send(framed(b"%d" % number))
@@ -177,13 +177,13 @@ def test_one_poll_receives_from_every_connection_that_has_something(world: World
     assert sorted(told.received) == [(1, b"1"), (2, b"2"), (3, b"3")]
 
 
-def test_an_empty_answer_is_an_answer(world: World) -> None:
+def test_an_empty_response_is_received(world: World) -> None:
     world.connect(1).send(framed(b""))
 
     assert world.until(lambda told: told.received).received == [(1, b"")]
 
 
-def test_an_answer_keeps_its_bytes_while_later_ones_arrive(world: World) -> None:
+def test_a_response_keeps_its_bytes_while_later_ones_arrive(world: World) -> None:
     peer = world.connect(1)
     peer.send(framed(b"first"))
     while not world.selectable.received:
@@ -196,7 +196,7 @@ def test_an_answer_keeps_its_bytes_while_later_ones_arrive(world: World) -> None
 
 
 @pytest.mark.rule("selector.receive.bounded")
-def test_a_size_that_no_answer_has_ends_the_connection(world: World) -> None:
+def test_an_impossible_response_size_ends_the_connection(world: World) -> None:
     world.connect(1).send(b"\xff\xff\xff\xff")
 
     assert isinstance(world.until(lambda told: told.disconnected).disconnected[1], ProtocolMismatchError)
@@ -206,7 +206,7 @@ def test_a_size_that_no_answer_has_ends_the_connection(world: World) -> None:
 
 
 @pytest.mark.rule("selector.close.arrived")
-def test_what_arrived_before_the_peer_closed_is_received_first(world: World) -> None:
+def test_data_that_arrived_before_a_close_is_received_first(world: World) -> None:
     peer = world.connect(1)
     peer.send(framed(b"one") + framed(b"two"))
     peer.close()
@@ -221,7 +221,7 @@ def test_what_arrived_before_the_peer_closed_is_received_first(world: World) -> 
     assert [list(told.disconnected) for told in story] == [[], [], [1]]
 
 
-def test_an_answer_that_the_peer_did_not_finish_is_never_received(world: World) -> None:
+def test_an_incomplete_response_is_never_received(world: World) -> None:
     peer = world.connect(1)
     peer.send(framed(b"answer")[:-1])
     peer.close()
@@ -233,7 +233,7 @@ def test_an_answer_that_the_peer_did_not_finish_is_never_received(world: World) 
 
 
 @pytest.mark.rule("selector.close.reset")
-def test_a_reset_in_the_middle_of_an_answer_ends_the_connection(world: World) -> None:
+def test_a_reset_in_the_middle_of_a_response_ends_the_connection(world: World) -> None:
     peer = world.connect(1)
     peer.send(framed(b"answer")[:3])
     peer.reset()
@@ -244,7 +244,7 @@ def test_a_reset_in_the_middle_of_an_answer_ends_the_connection(world: World) ->
     assert isinstance(told.disconnected[1], ConnectionFailedError)
 
 
-def test_the_end_of_one_connection_leaves_the_others(world: World) -> None:
+def test_a_disconnect_does_not_affect_other_connections(world: World) -> None:
     peers = [world.connect(node) for node in (1, 2)]
     peers[0].reset()
     world.until(lambda told: told.disconnected)
@@ -254,7 +254,7 @@ def test_the_end_of_one_connection_leaves_the_others(world: World) -> None:
 
 
 @pytest.mark.rule("selector.close.wanted")
-def test_close_is_reported_by_the_next_poll_which_receives_nothing_more(world: World) -> None:
+def test_close_is_reported_by_the_next_poll_without_responses(world: World) -> None:
     peer = world.connect(1)
     peer.send(framed(b"unread"))
     reason = ConnectionFailedError("enough")
@@ -265,13 +265,13 @@ def test_close_is_reported_by_the_next_poll_which_receives_nothing_more(world: W
     assert world.poll(0.0).nothing
 
 
-def test_closing_what_does_not_exist_is_not_reported(world: World) -> None:
+def test_closing_an_unknown_connection_is_not_reported(world: World) -> None:
     world.selectable.close(7, ConnectionFailedError("enough"))
 
     assert world.poll(0.0).nothing
 
 
-def test_what_was_written_before_close_still_arrives(world: World) -> None:
+def test_data_written_before_close_still_arrives(world: World) -> None:
     world.connect(1)
     assert world.send(1, b"last")
     world.selectable.close(1, ConnectionFailedError("enough"))
@@ -283,7 +283,7 @@ def test_what_was_written_before_close_still_arrives(world: World) -> None:
 # Waiting
 
 
-def test_a_poll_in_which_nothing_happens_lasts_as_long_as_it_may(world: World) -> None:
+def test_a_poll_without_events_lasts_as_long_as_its_timeout(world: World) -> None:
     world.connect(1)
     began = world.clock()
 
@@ -291,7 +291,7 @@ def test_a_poll_in_which_nothing_happens_lasts_as_long_as_it_may(world: World) -
     assert world.clock() - began >= 0.029
 
 
-def test_a_poll_without_patience_does_not_wait(world: World) -> None:
+def test_a_poll_with_timeout_zero_does_not_wait(world: World) -> None:
     world.connect(1)
     began = world.clock()
     world.poll(0.0)
@@ -302,7 +302,7 @@ def test_a_poll_without_patience_does_not_wait(world: World) -> None:
 
 
 @pytest.mark.rule("selector.wakeup")
-def test_a_wakeup_before_a_poll_ends_it_and_no_other(world: World) -> None:
+def test_a_wakeup_before_a_poll_ends_this_poll_only(world: World) -> None:
     for _ in range(3):
         world.selectable.wakeup()
     assert world.poll().nothing
@@ -313,13 +313,13 @@ def test_a_wakeup_before_a_poll_ends_it_and_no_other(world: World) -> None:
 
 
 @pytest.mark.rule("selector.wakeup")
-def test_a_wakeup_from_elsewhere_ends_a_wait(world: World) -> None:
+def test_a_wakeup_from_another_thread_ends_a_wait(world: World) -> None:
     world.later(world.selectable.wakeup)
 
     assert world.poll().nothing
 
 
-def test_a_name_is_resolved_while_polls_go_on_and_its_answer_ends_a_wait(world: World) -> None:
+def test_a_name_is_resolved_between_polls_and_ends_a_wait(world: World) -> None:
     assert world.resolve() is None
     assert world.poll().nothing
 
@@ -329,7 +329,7 @@ def test_a_name_is_resolved_while_polls_go_on_and_its_answer_ends_a_wait(world: 
     assert world.resolve() is None  # an answer is taken once
 
 
-def test_what_one_poll_reported_the_next_one_does_not(world: World) -> None:
+def test_events_are_reported_by_one_poll_only(world: World) -> None:
     peer = world.connect(1)
     peer.send(framed(b"answer"))
     world.until(lambda told: told.received)

@@ -31,7 +31,7 @@ def selector() -> Iterator[Selector]:
 
 
 @pytest.mark.rule("selector.connect.reported")
-def test_a_connection_is_told_of_once_it_is_ready(selector: Selector, listener: socket.socket) -> None:
+def test_a_connection_is_reported_once_it_is_ready(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
 
     assert events.connected == [1]
@@ -39,7 +39,7 @@ def test_a_connection_is_told_of_once_it_is_ready(selector: Selector, listener: 
 
 
 @pytest.mark.rule("selector.send.partial")
-def test_a_large_send_goes_out_whole_through_a_slow_reader(selector: Selector, listener: socket.socket) -> None:
+def test_a_large_send_is_written_completely_to_a_slow_reader(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
     chunks = [bytes([n]) * 300_000 for n in range(10)]
     read = bytearray()
@@ -60,7 +60,7 @@ def test_a_large_send_goes_out_whole_through_a_slow_reader(selector: Selector, l
 
 
 @pytest.mark.rule("selector.receive.one")
-def test_answers_come_one_for_each_poll_and_in_order(selector: Selector, listener: socket.socket) -> None:
+def test_responses_come_one_per_poll_and_in_order(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
 
     peer.sendall(b"\0\0\0\3one\0\0\0\3two")
@@ -71,7 +71,7 @@ def test_answers_come_one_for_each_poll_and_in_order(selector: Selector, listene
 
 
 @pytest.mark.rule("selector.receive.whole")
-def test_an_answer_that_dribbles_in_byte_by_byte_is_put_together(selector: Selector, listener: socket.socket) -> None:
+def test_a_response_in_single_bytes_is_put_together(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
     for byte in b"\0\0\0\5hello":
         peer.sendall(bytes([byte]))
@@ -84,7 +84,7 @@ def test_an_answer_that_dribbles_in_byte_by_byte_is_put_together(selector: Selec
 
 
 @pytest.mark.rule("selector.close.arrived")
-def test_what_had_arrived_before_the_peer_closed_is_still_read(selector: Selector, listener: socket.socket) -> None:
+def test_data_that_arrived_before_a_close_is_still_read(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
 
     peer.sendall(b"\0\0\0\4last")
@@ -119,7 +119,7 @@ def test_a_reset_ends_the_connection_with_its_cause(selector: Selector, listener
 
 
 @pytest.mark.rule("selector.close.wanted")
-def test_a_closed_connection_is_told_of_by_the_next_poll_with_the_reason(
+def test_a_closed_connection_is_reported_by_the_next_poll_with_a_reason(
     selector: Selector, listener: socket.socket
 ) -> None:
     events, peer = connect(selector, listener)
@@ -133,7 +133,7 @@ def test_a_closed_connection_is_told_of_by_the_next_poll_with_the_reason(
 
 
 @pytest.mark.rule("selector.wakeup")
-def test_wakeup_ends_a_poll_that_waits(selector: Selector) -> None:
+def test_wakeup_ends_a_waiting_poll(selector: Selector) -> None:
     waits = Waits(selector)
     waker = threading.Thread(target=selector.wakeup)
     waker.start()
@@ -211,7 +211,7 @@ def test_bytes_that_the_layer_holds_are_read_without_the_socket(listener: socket
 
 
 @pytest.mark.rule("selector.names.transport")
-def test_the_transport_may_answer_with_targets_of_its_own() -> None:
+def test_the_transport_may_return_its_own_targets() -> None:
     class Tunnel(PlaintextTransport):
         def targets(self, host: str, port: int) -> Sequence[Target] | None:
             return [Target(socket.AF_UNIX, f"/run/{host}")]
@@ -224,7 +224,7 @@ def test_the_transport_may_answer_with_targets_of_its_own() -> None:
 
 
 @pytest.mark.rule("selector.names.aside")
-def test_a_name_is_looked_up_aside_and_wakes_the_poll(selector: Selector) -> None:
+def test_a_name_is_looked_up_on_another_thread_and_wakes_the_poll(selector: Selector) -> None:
     waits = Waits(selector)
     assert selector.resolve("localhost", 9092) is None
 
@@ -236,7 +236,7 @@ def test_a_name_is_looked_up_aside_and_wakes_the_poll(selector: Selector) -> Non
     assert {address.target.sockaddr[0] for address in addresses} <= {"127.0.0.1", "::1"}
 
 
-def test_the_layer_of_the_plaintext_transport_wants_nothing_for_itself() -> None:
+def test_the_layer_of_the_plaintext_transport_needs_no_events_itself() -> None:
     left, right = socket.socketpair()
     layer = PlaintextLayer(left)
 

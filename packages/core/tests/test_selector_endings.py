@@ -49,7 +49,7 @@ class FailingWrites(PlaintextTransport):
 
 @pytest.mark.rule("selector.close.failed-write")
 @pytest.mark.parametrize("failure", [BrokenPipeError(errno.EPIPE, "Broken pipe"), ZeroDivisionError("a fault")])
-def test_a_write_that_fails_ends_the_connection_after_what_had_arrived(
+def test_a_failed_write_ends_the_connection_after_received_responses(
     failure: Exception, listener: socket.socket
 ) -> None:
     selector = make_selector(transport=FailingWrites(failure))
@@ -66,7 +66,7 @@ def test_a_write_that_fails_ends_the_connection_after_what_had_arrived(
 
 
 @pytest.mark.rule("selector.close.failed-write")
-def test_a_connection_whose_write_failed_ends_without_waiting_for_its_socket(listener: socket.socket) -> None:
+def test_a_connection_with_a_failed_write_ends_without_a_socket_event(listener: socket.socket) -> None:
     selector = make_selector(transport=FailingWrites(BrokenPipeError()))
     with contextlib.closing(Shutdown(selector)):
         events, peer = connect(selector, listener)
@@ -91,9 +91,7 @@ def ended_after(
 
 
 @pytest.mark.rule("selector.close.reset", "selector.receive.whole")
-def test_a_reset_at_any_byte_of_an_answer_gives_the_whole_answer_or_none(
-    selector: Selector, listener: socket.socket
-) -> None:
+def test_a_reset_at_any_byte_of_a_response_gives_all_of_it_or_none(selector: Selector, listener: socket.socket) -> None:
     answer = framed(b"an answer")
     for cut in range(len(answer) + 1):
         events = ended_after(answer[:cut], selector, listener, node=cut, end=reset)
@@ -103,7 +101,7 @@ def test_a_reset_at_any_byte_of_an_answer_gives_the_whole_answer_or_none(
 
 
 @pytest.mark.rule("selector.close.arrived", "selector.receive.whole")
-def test_an_end_at_any_byte_of_a_second_answer_leaves_the_first(selector: Selector, listener: socket.socket) -> None:
+def test_a_close_at_any_byte_of_a_second_response_leaves_the_first(selector: Selector, listener: socket.socket) -> None:
     first, second = framed(b"the first"), framed(b"the second")
     for cut in range(len(second)):
         events = ended_after(first + second[:cut], selector, listener, node=cut, end=socket.socket.close)
@@ -113,7 +111,7 @@ def test_an_end_at_any_byte_of_a_second_answer_leaves_the_first(selector: Select
 
 
 @pytest.mark.rule("selector.close.reset")
-def test_a_reset_while_a_send_is_unfinished_ends_the_connection(selector: Selector, listener: socket.socket) -> None:
+def test_a_reset_during_an_unfinished_send_ends_the_connection(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
     events.send(1, [bytes(5_000_000)])
     events.poll()
@@ -127,9 +125,7 @@ def test_a_reset_while_a_send_is_unfinished_ends_the_connection(selector: Select
 
 
 @pytest.mark.rule("selector.send.closing")
-def test_a_send_to_a_connection_that_is_being_closed_ends_as_a_disconnection(
-    selector: Selector, listener: socket.socket
-) -> None:
+def test_a_send_to_a_closing_connection_ends_as_a_disconnect(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
     reason = ConnectionFailedError("as the test asked")
 
@@ -144,7 +140,7 @@ def test_a_send_to_a_connection_that_is_being_closed_ends_as_a_disconnection(
 
 
 @pytest.mark.rule("selector.close.wanted")
-def test_closing_at_our_wish_takes_effect_with_the_next_poll_and_does_not_wait(
+def test_a_requested_close_takes_effect_in_the_next_poll_without_a_wait(
     selector: Selector, listener: socket.socket
 ) -> None:
     _events, peer = connect(selector, listener)
@@ -163,9 +159,7 @@ def test_closing_at_our_wish_takes_effect_with_the_next_poll_and_does_not_wait(
 
 
 @pytest.mark.rule("selector.connect.id")
-def test_a_connection_id_exists_once_one_that_is_being_closed_included(
-    selector: Selector, listener: socket.socket
-) -> None:
+def test_a_connection_id_is_unique_even_while_it_is_closing(selector: Selector, listener: socket.socket) -> None:
     host, port = listener.getsockname()
     target = Target(socket.AF_INET, (host, port))
     _events, peer = connect(selector, listener)
@@ -180,9 +174,7 @@ def test_a_connection_id_exists_once_one_that_is_being_closed_included(
 
 
 @pytest.mark.rule("selector.close.wanted")
-def test_closing_what_has_ended_does_not_reach_the_next_connection_of_that_id(
-    selector: Selector, listener: socket.socket
-) -> None:
+def test_closing_an_ended_connection_does_not_close_its_successor(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
     peer.close()
     events.until(lambda: events.disconnected)
@@ -197,7 +189,9 @@ def test_closing_what_has_ended_does_not_reach_the_next_connection_of_that_id(
 
 @pytest.mark.rule("selector.receive.bounded")
 @pytest.mark.parametrize("size", [-1, -(2**31), 10_000_001, 2**31 - 1])
-def test_a_size_that_no_answer_has_ends_the_connection(size: int, selector: Selector, listener: socket.socket) -> None:
+def test_an_impossible_response_size_ends_the_connection(
+    size: int, selector: Selector, listener: socket.socket
+) -> None:
     events, peer = connect(selector, listener)
     peer.sendall(size.to_bytes(4, "big", signed=True) + b"rest")
     events.until(lambda: events.disconnected)
@@ -206,7 +200,7 @@ def test_a_size_that_no_answer_has_ends_the_connection(size: int, selector: Sele
     assert isinstance(events.disconnected[1], ProtocolMismatchError)
 
 
-def test_empty_answers_are_answers(selector: Selector, listener: socket.socket) -> None:
+def test_empty_responses_are_received(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
     peer.sendall(framed(b"") + framed(b"") + framed(b"end"))
     events.until(lambda: len(events.received) == 3)
@@ -241,7 +235,7 @@ def ended(selector: Selector, target: Target) -> OttlaError:
     ],
     ids=["no such family", "no such port", "no address", "path too long", "no such path"],
 )
-def test_a_target_that_no_socket_takes_is_a_failed_connection(target: Target, selector: Selector) -> None:
+def test_a_target_that_no_socket_accepts_is_a_failed_connection(target: Target, selector: Selector) -> None:
     error = ended(selector, target)
 
     assert isinstance(error, ConnectionFailedError)
@@ -249,7 +243,7 @@ def test_a_target_that_no_socket_takes_is_a_failed_connection(target: Target, se
 
 
 @pytest.mark.rule("selector.connect.impossible")
-def test_when_the_process_may_open_no_more_files_a_connect_fails_and_a_later_one_succeeds(
+def test_without_file_descriptors_a_connect_fails_and_a_later_one_works(
     selector: Selector, listener: socket.socket
 ) -> None:
     host, port = listener.getsockname()
@@ -292,7 +286,7 @@ def test_a_transport_that_fails_to_close_leaks_no_socket(
 
 
 @pytest.mark.rule("selector.transport.fault")
-def test_a_transport_that_cannot_say_where_a_broker_is_fails_that_broker_only(
+def test_a_transport_without_targets_for_a_broker_fails_that_one_only(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Lost(PlaintextTransport):
@@ -313,7 +307,7 @@ def test_a_transport_that_cannot_say_where_a_broker_is_fails_that_broker_only(
 
 
 @pytest.mark.rule("selector.close.shutdown")
-def test_shutting_down_closes_every_socket(listener: socket.socket) -> None:
+def test_shutdown_closes_every_socket(listener: socket.socket) -> None:
     selector = make_selector()
     peers = [connect(selector, listener, node)[1] for node in range(3)]
     host, port = listener.getsockname()
@@ -328,6 +322,6 @@ def test_shutting_down_closes_every_socket(listener: socket.socket) -> None:
         peer.close()
 
 
-def test_an_ipv6_peer_is_named_with_brackets() -> None:
+def test_an_ipv6_peer_is_shown_with_brackets() -> None:
     assert _peer(Target(socket.AF_INET6, ("::1", 9092)), "::1", 9092) == "[::1]:9092"
     assert _peer(Target(socket.AF_INET6, ("::1", 9092)), "kafka", 9092) == "kafka:9092 (::1)"

@@ -78,7 +78,7 @@ def registered(selector: Selector, node: int = 1) -> int:
 
 
 @pytest.mark.rule("selector.connect.at-once", "selector.poll.zero")
-def test_a_connection_that_completes_at_once_is_told_by_the_next_poll_without_a_wait(selector: Selector) -> None:
+def test_an_immediate_connection_is_reported_by_the_next_poll(selector: Selector) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "broker")
         server = socket.socket(socket.AF_UNIX)
@@ -99,7 +99,7 @@ def test_a_connection_that_completes_at_once_is_told_by_the_next_poll_without_a_
 
 
 @pytest.mark.rule("selector.connect.options")
-def test_sockets_have_keep_alive_no_delay_and_the_buffers_of_the_settings(listener: socket.socket) -> None:
+def test_sockets_have_keepalive_nodelay_and_the_configured_buffers(listener: socket.socket) -> None:
     with socket.socket() as like_it:  # the system rounds and doubles the given value
         like_it.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 40_000)
         like_it.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 50_000)
@@ -117,7 +117,7 @@ def test_sockets_have_keep_alive_no_delay_and_the_buffers_of_the_settings(listen
 
 
 @pytest.mark.rule("selector.connect.waits-not")
-def test_connecting_to_whom_nobody_accepts_keeps_no_other_connection_waiting(selector: Selector) -> None:
+def test_a_connect_that_is_not_accepted_delays_no_other_connection(selector: Selector) -> None:
     full = socket.socket()
     full.bind(("127.0.0.1", 0))
     full.listen(0)
@@ -140,7 +140,7 @@ def test_connecting_to_whom_nobody_accepts_keeps_no_other_connection_waiting(sel
 
 
 @pytest.mark.rule("selector.connect.waits-not")
-def test_a_process_with_more_than_a_thousand_files_open_connects_as_any_other(listener: socket.socket) -> None:
+def test_a_process_with_over_a_thousand_open_files_connects_normally(listener: socket.socket) -> None:
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limits[1] < 2_000:
         pytest.skip("this machine lets a process open fewer files")
@@ -164,7 +164,7 @@ def test_a_process_with_more_than_a_thousand_files_open_connects_as_any_other(li
 
 
 @pytest.mark.rule("selector.round.steps")
-def test_in_a_round_a_connection_shakes_hands_reads_and_writes_in_this_order(listener: socket.socket) -> None:
+def test_a_round_does_handshake_then_reads_then_writes(listener: socket.socket) -> None:
     made: list[Told] = []
 
     def layer(sock: socket.socket) -> TransportLayer:
@@ -188,7 +188,7 @@ def test_in_a_round_a_connection_shakes_hands_reads_and_writes_in_this_order(lis
 
 
 @pytest.mark.rule("selector.receive.ready", "selector.interest.read")
-def test_nothing_is_read_or_watched_for_reading_before_the_handshake_is_over(listener: socket.socket) -> None:
+def test_no_data_is_read_before_the_handshake_is_complete(listener: socket.socket) -> None:
     made: list[Told] = []
 
     def layer(sock: socket.socket) -> TransportLayer:
@@ -215,9 +215,7 @@ def test_nothing_is_read_or_watched_for_reading_before_the_handshake_is_over(lis
 
 
 @pytest.mark.rule("selector.interest.write")
-def test_the_socket_is_watched_for_writing_only_while_a_send_is_unfinished(
-    selector: Selector, listener: socket.socket
-) -> None:
+def test_the_socket_is_watched_for_writing_only_during_a_send(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
     assert registered(selector) == selectors.EVENT_READ
 
@@ -236,9 +234,7 @@ def test_the_socket_is_watched_for_writing_only_while_a_send_is_unfinished(
 
 
 @pytest.mark.rule("selector.send.one")
-def test_a_second_send_before_the_first_is_written_is_an_error_of_ours(
-    selector: Selector, listener: socket.socket
-) -> None:
+def test_a_second_send_before_the_first_is_written_is_an_ottla_bug(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
     events.send(1, [bytes(5_000_000)])
     selector.poll(0.0)
@@ -249,7 +245,7 @@ def test_a_second_send_before_the_first_is_written_is_an_error_of_ours(
 
 
 @pytest.mark.rule("selector.send.partial", "selector.receive.whole")
-def test_requests_and_answers_pass_through_a_layer_that_takes_one_byte_at_a_time(listener: socket.socket) -> None:
+def test_requests_and_responses_pass_through_a_layer_of_single_bytes(listener: socket.socket) -> None:
     class OneByte(PlaintextLayer):
         def write(self, chunks: Sequence[Buffer]) -> int:
             return super().write([memoryview(chunks[0])[:1]])
@@ -271,7 +267,7 @@ def test_requests_and_answers_pass_through_a_layer_that_takes_one_byte_at_a_time
 
 
 @pytest.mark.rule("selector.send.partial", "selector.receive.whole")
-def test_requests_and_answers_pass_through_the_smallest_windows_that_the_system_has() -> None:
+def test_requests_and_responses_pass_through_the_smallest_buffers() -> None:
     server = socket.socket()
     server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)  # inherited by what it accepts
     server.bind(("127.0.0.1", 0))
@@ -305,7 +301,7 @@ def test_requests_and_answers_pass_through_the_smallest_windows_that_the_system_
 
 
 @pytest.mark.rule("selector.round.fair", "selector.receive.one")
-def test_a_peer_that_talks_without_end_keeps_no_other_waiting(selector: Selector, listener: socket.socket) -> None:
+def test_a_peer_that_sends_endlessly_delays_no_other(selector: Selector, listener: socket.socket) -> None:
     _events, loud = connect(selector, listener, node=1)
     events, quiet = connect(selector, listener, node=2)
     loud.sendall(framed(b"again") * 5_000)
@@ -395,7 +391,7 @@ def holding(listener: socket.socket) -> tuple[Selector, Holding, Events, socket.
 
 
 @pytest.mark.rule("selector.receive.held", "selector.poll.zero")
-def test_what_the_transport_holds_is_handed_out_one_answer_a_round_without_waiting(listener: socket.socket) -> None:
+def test_data_held_by_the_transport_is_returned_one_response_per_round(listener: socket.socket) -> None:
     selector, _layer, events, peer = holding(listener)
     with contextlib.closing(Shutdown(selector)):
         peer.sendall(b"".join(map(framed, (b"one", b"two", b"three"))))
@@ -413,7 +409,7 @@ def test_what_the_transport_holds_is_handed_out_one_answer_a_round_without_waiti
 
 
 @pytest.mark.rule("selector.poll.stalled")
-def test_a_transport_that_may_read_and_gives_nothing_is_asked_again_only_after_its_socket(
+def test_a_readable_layer_without_data_waits_for_its_socket(
     listener: socket.socket,
 ) -> None:
     selector, layer, events, peer = holding(listener)
@@ -435,7 +431,7 @@ def test_a_transport_that_may_read_and_gives_nothing_is_asked_again_only_after_i
 
 
 @pytest.mark.rule("selector.round.once")
-def test_a_connection_with_held_bytes_and_an_event_is_visited_once_a_round(listener: socket.socket) -> None:
+def test_a_connection_with_held_data_and_an_event_is_visited_once(listener: socket.socket) -> None:
     large = bytes(10_000)
     selector, layer, events, peer = holding(listener)
     with contextlib.closing(Shutdown(selector)):
@@ -455,7 +451,7 @@ def test_a_connection_with_held_bytes_and_an_event_is_visited_once_a_round(liste
 
 
 @pytest.mark.rule("selector.wakeup")
-def test_wakeups_of_many_threads_end_one_wait_and_leave_nothing_behind(selector: Selector) -> None:
+def test_wakeups_of_many_threads_end_one_wait_only(selector: Selector) -> None:
     threads = [threading.Thread(target=selector.wakeup) for _ in range(20)]
     for thread in threads:
         thread.start()
@@ -472,7 +468,7 @@ def test_wakeups_of_many_threads_end_one_wait_and_leave_nothing_behind(selector:
     assert waits.ended == [True]
 
 
-def test_a_wait_without_end_is_cut_to_what_the_system_takes(selector: Selector) -> None:
+def test_an_endless_wait_is_limited_to_the_maximum_of_the_system(selector: Selector) -> None:
     for timeout in (float("inf"), 1e12):
         selector.wakeup()
         selector.poll(timeout)

@@ -33,7 +33,7 @@ WAITS = [0.0, 0.0004, 0.001, 0.0014, 0.02, LONG]
 
 @pytest.mark.rule("selector.poll.on-time")
 @pytest.mark.parametrize("timeout", WAITS)
-def test_what_has_happened_ends_a_wait(watch: Watch, pair: tuple[socket.socket, socket.socket], timeout: float) -> None:
+def test_an_event_ends_a_wait(watch: Watch, pair: tuple[socket.socket, socket.socket], timeout: float) -> None:
     pair[1].send(b"x")
 
     assert [(key.data, events) for key, events in watch.select(timeout)] == [("near", selectors.EVENT_READ)]
@@ -41,7 +41,7 @@ def test_what_has_happened_ends_a_wait(watch: Watch, pair: tuple[socket.socket, 
 
 @pytest.mark.rule("selector.poll.on-time")
 @pytest.mark.parametrize("timeout", WAITS)
-def test_where_nothing_happens_a_wait_is_as_long_as_it_should_be(
+def test_without_an_event_a_wait_lasts_its_timeout(
     watch: Watch, pair: tuple[socket.socket, socket.socket], timeout: float
 ) -> None:
     began = time.monotonic()

@@ -59,7 +59,7 @@ def test_all_versions_of_send_have_the_same_signature() -> None:
         ("python", {}, "Producer.send"),
     ],
 )
-def test_the_version_of_send_depends_on_encoder_serializers_and_interceptors(
+def test_encoder_serializers_and_interceptors_decide_which_send_is_used(
     encoder: str, config: dict[str, Any], version: str, interceptors: bool
 ) -> None:
     pytest.importorskip("ottla_accel")

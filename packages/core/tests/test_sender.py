@@ -47,7 +47,7 @@ def produced(machine: Machine, broker: int = 1) -> int:
 
 
 @pytest.mark.rule("sender.answer.success")
-def test_a_record_arrives_and_its_delivery_knows_where() -> None:
+def test_a_record_arrives_and_its_delivery_has_the_offset() -> None:
     machine = machine_with_topic(1)
     deliveries = [machine.send(b"a"), machine.send(b"b")]
 
@@ -59,7 +59,7 @@ def test_a_record_arrives_and_its_delivery_knows_where() -> None:
 
 
 @pytest.mark.rule("sender.round.request")
-def test_batches_of_one_broker_travel_in_one_request() -> None:
+def test_batches_of_one_broker_are_sent_in_one_request() -> None:
     machine = machine_with_topic(1, 1, 1)
     machine.send(b"warm")
     machine.settle()
@@ -72,7 +72,7 @@ def test_batches_of_one_broker_travel_in_one_request() -> None:
     assert produced(machine) == before + 1
 
 
-def test_several_requests_may_be_under_way_to_one_broker() -> None:
+def test_several_requests_to_one_broker_may_be_in_flight() -> None:
     machine = machine_with_topic(1, batch_size=100)
     for number in range(10):
         machine.send(b"%03d" % number * 30)
@@ -84,7 +84,7 @@ def test_several_requests_may_be_under_way_to_one_broker() -> None:
 
 @pytest.mark.rule("sender.answer.retriable")
 @pytest.mark.parametrize("code", RETRIED, ids=lambda code: code.name)
-def test_a_retriable_error_is_ridden_out(code: ErrorCode) -> None:
+def test_a_retriable_error_is_retried(code: ErrorCode) -> None:
     machine = machine_with_topic(1)
     machine.cluster.brokers[1].codes.extend([code] * 3)
     delivery = machine.send(b"a")
@@ -98,7 +98,7 @@ def test_a_retriable_error_is_ridden_out(code: ErrorCode) -> None:
 
 @pytest.mark.rule("sender.answer.final")
 @pytest.mark.parametrize("code", FAILED, ids=lambda code: code.name)
-def test_a_final_error_fails_the_record_and_is_its_cause(code: ErrorCode) -> None:
+def test_a_permanent_error_fails_the_record_and_is_its_cause(code: ErrorCode) -> None:
     machine = machine_with_topic(1)
     machine.cluster.brokers[1].codes.append(code)
     delivery = machine.send(b"a")
@@ -114,7 +114,7 @@ def test_a_final_error_fails_the_record_and_is_its_cause(code: ErrorCode) -> Non
 
 
 @pytest.mark.rule("sender.split.single")
-def test_a_batch_that_the_topic_does_not_take_says_what_to_change() -> None:
+def test_a_batch_that_the_topic_refuses_is_an_error_with_a_remedy() -> None:
     machine = machine_with_topic(1)
     machine.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
     delivery = machine.send(b"a")
@@ -125,7 +125,7 @@ def test_a_batch_that_the_topic_does_not_take_says_what_to_change() -> None:
 
 
 @pytest.mark.rule("batch.error.content", "sender.retry.time")
-def test_an_error_for_ever_ends_with_the_delivery_timeout_and_tells_the_history() -> None:
+def test_an_endless_error_ends_with_the_delivery_timeout_and_history() -> None:
     machine = machine_with_topic(1, delivery_timeout=10.0)
     machine.cluster.brokers[1].codes = deque([ErrorCode.NOT_ENOUGH_REPLICAS] * 10_000)
     delivery = machine.send(b"a")
@@ -142,7 +142,7 @@ def test_an_error_for_ever_ends_with_the_delivery_timeout_and_tells_the_history(
 
 
 @pytest.mark.rule("sender.retry.attempts")
-def test_retries_end_when_there_are_none_left() -> None:
+def test_retries_end_with_the_configured_number() -> None:
     machine = machine_with_topic(1, retries=2)
     machine.cluster.brokers[1].codes.extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 5)
     delivery = machine.send(b"a")
@@ -156,7 +156,7 @@ def test_retries_end_when_there_are_none_left() -> None:
 
 
 @pytest.mark.rule("sender.answer.refresh")
-def test_a_leader_that_moved_is_found() -> None:
+def test_a_new_leader_is_found() -> None:
     machine = machine_with_topic(1, 2)
     machine.send(b"before")
     machine.settle()
@@ -183,7 +183,7 @@ def test_a_lost_connection_is_retried_on_a_new_one() -> None:
 
 
 @pytest.mark.rule("sender.lost.timeout")
-def test_an_answer_that_was_lost_after_the_write_doubles_a_record_but_loses_none() -> None:
+def test_a_response_lost_after_the_write_may_duplicate_but_not_lose() -> None:
     machine = machine_with_topic(1, request_timeout=2.0)
     machine.cluster.brokers[1].codes.append(None)
     delivery = machine.send(b"a")
@@ -195,7 +195,7 @@ def test_an_answer_that_was_lost_after_the_write_doubles_a_record_but_loses_none
 
 
 @pytest.mark.rule("batch.possibly")
-def test_a_broker_that_never_answers_is_given_up_as_possibly_persisted() -> None:
+def test_a_broker_that_never_responds_is_abandoned_as_maybe_written() -> None:
     machine = machine_with_topic(1, request_timeout=2.0, delivery_timeout=9.0)
     machine.send(b"warm")
     machine.settle()
@@ -213,7 +213,7 @@ def test_a_broker_that_never_answers_is_given_up_as_possibly_persisted() -> None
 
 
 @pytest.mark.rule("sender.round.expire", "batch.late")
-def test_a_record_in_flight_expires_too_and_its_late_answer_changes_nothing() -> None:
+def test_a_record_in_flight_expires_and_its_late_response_is_ignored() -> None:
     machine = machine_with_topic(1, request_timeout=60.0, delivery_timeout=5.0)
     machine.send(b"warm")
     machine.settle()
@@ -231,7 +231,7 @@ def test_a_record_in_flight_expires_too_and_its_late_answer_changes_nothing() ->
 
 
 @pytest.mark.rule("sender.round.expire")
-def test_a_cluster_that_is_never_reached_ends_with_the_delivery_timeout() -> None:
+def test_an_unreachable_cluster_ends_with_the_delivery_timeout() -> None:
     machine = machine_with_topic(1, delivery_timeout=20.0)
     machine.send(b"warm")
     machine.settle()
@@ -245,7 +245,7 @@ def test_a_cluster_that_is_never_reached_ends_with_the_delivery_timeout() -> Non
     assert machine.clock() - started == pytest.approx(20.0, abs=0.1)
 
 
-def test_a_broker_that_comes_back_gets_what_waited() -> None:
+def test_a_broker_that_comes_back_gets_the_waiting_records() -> None:
     machine = machine_with_topic(1)
     machine.send(b"warm")
     machine.settle()
@@ -261,7 +261,7 @@ def test_a_broker_that_comes_back_gets_what_waited() -> None:
 
 
 @pytest.mark.rule("sender.order")
-def test_with_one_request_in_flight_order_survives_every_retry() -> None:
+def test_with_one_request_in_flight_every_retry_keeps_the_order() -> None:
     machine = machine_with_topic(1, max_in_flight=1, batch_size=100)
     machine.cluster.brokers[1].codes.extend(
         [ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT] * 3
@@ -276,7 +276,7 @@ def test_with_one_request_in_flight_order_survives_every_retry() -> None:
 
 
 @pytest.mark.rule("sender.acks-0")
-def test_without_acks_a_record_is_acknowledged_when_it_was_written() -> None:
+def test_with_acks_0_a_record_is_acknowledged_when_it_is_written() -> None:
     machine = machine_with_topic(1, acks=0)
     delivery = machine.send(b"a")
 
@@ -287,7 +287,7 @@ def test_without_acks_a_record_is_acknowledged_when_it_was_written() -> None:
 
 
 @pytest.mark.rule("sender.round.unready")
-def test_a_throttled_broker_is_left_alone_until_its_time_is_over() -> None:
+def test_a_throttled_broker_gets_nothing_until_its_throttle_time_ends() -> None:
     machine = machine_with_topic(1)
     machine.cluster.brokers[1].throttle_ms = 3_000
     machine.send(b"a")
@@ -340,7 +340,7 @@ def test_a_record_that_expires_unread_because_of_a_quota_names_it() -> None:
 
 
 @pytest.mark.rule("sender.expire.quota")
-def test_a_quota_of_long_ago_is_not_named() -> None:
+def test_an_earlier_quota_is_not_named() -> None:
     machine = machine_with_topic(1, delivery_timeout=20.0, request_timeout=15.0)
     broker = machine.cluster.brokers[1]
     broker.throttle_ms = 3_000
@@ -357,7 +357,7 @@ def test_a_quota_of_long_ago_is_not_named() -> None:
 
 @pytest.mark.rule("producer.format.sealed")
 @pytest.mark.parametrize(("newest", "magic"), [(0, 0), (1, 0), (2, 1), (3, 2), (13, 2)])
-def test_an_older_broker_gets_the_record_format_that_it_takes(newest: int, magic: int) -> None:
+def test_an_older_broker_gets_the_record_format_that_it_supports(newest: int, magic: int) -> None:
     machine = machine_with_topic(1)
     machine.cluster.brokers[1].versions[PRODUCE.key] = (0, newest)
     first, second = machine.send(b"a"), machine.send(b"b")
@@ -387,7 +387,7 @@ def test_a_batch_made_for_a_newer_broker_is_converted_for_an_older_one() -> None
 
 
 @pytest.mark.rule("producer.format.sealed")
-def test_zstd_is_refused_where_the_broker_does_not_know_it() -> None:
+def test_zstd_is_refused_if_the_broker_does_not_support_it() -> None:
     machine = Machine(SimulatedCluster.of(1), compressor=Zstd(zstandard, 3))
     machine.cluster.create("t", 1)
     machine.cluster.brokers[1].versions[PRODUCE.key] = (0, 6)
@@ -402,7 +402,7 @@ def test_zstd_is_refused_where_the_broker_does_not_know_it() -> None:
     assert "compression.type" in str(error)
 
 
-def test_what_an_older_format_cannot_hold_is_a_clear_error_and_fails_alone() -> None:
+def test_records_that_an_older_format_cannot_hold_fail_alone() -> None:
     machine = machine_with_topic(1)
     machine.cluster.brokers[1].versions[PRODUCE.key] = (0, 2)
     record = (None, b"a", (("name", b"content"),), 0, None)
@@ -417,7 +417,7 @@ def test_what_an_older_format_cannot_hold_is_a_clear_error_and_fails_alone() -> 
 
 
 @pytest.mark.parametrize("version", range(3, PRODUCE.max_version + 1))
-def test_every_version_that_carries_our_records_works(version: int) -> None:
+def test_every_version_with_our_record_formats_works(version: int) -> None:
     machine = machine_with_topic(1)
     machine.cluster.brokers[1].versions[PRODUCE.key] = (0, version)
     delivery = machine.send(b"a")
@@ -429,7 +429,7 @@ def test_every_version_that_carries_our_records_works(version: int) -> None:
 
 
 @pytest.mark.rule("producer.callback.order", "producer.callback.once")
-def test_callbacks_run_once_each_in_the_order_of_the_records() -> None:
+def test_callbacks_run_once_in_the_order_of_the_records() -> None:
     machine = machine_with_topic(1, batch_size=200)
     seen: list[tuple[int, OttlaError | None]] = []
 
@@ -461,7 +461,7 @@ def test_a_callback_that_raises_stops_nothing(caplog: pytest.LogCaptureFixture) 
     assert "the user's own fault" in caplog.text
 
 
-def test_a_failed_record_without_a_look_is_counted_and_with_one_is_not() -> None:
+def test_only_errors_that_were_not_retrieved_are_counted() -> None:
     machine = machine_with_topic(1)
     machine.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     unseen = machine.send(b"a")
@@ -479,7 +479,7 @@ def test_a_failed_record_without_a_look_is_counted_and_with_one_is_not() -> None
 
 
 @pytest.mark.rule("producer.report.since", "producer.report.pending")
-def test_the_report_covers_what_was_settled_since_the_last_one() -> None:
+def test_the_report_covers_completions_since_the_last_one() -> None:
     machine = machine_with_topic(1)
     machine.send(b"a")
     machine.settle()
@@ -491,7 +491,7 @@ def test_the_report_covers_what_was_settled_since_the_last_one() -> None:
     assert (second.acknowledged, second.pending) == (0, 1)
 
 
-def test_the_last_error_of_a_timed_out_request_is_the_cause() -> None:
+def test_the_last_error_of_a_timed_out_batch_is_the_cause() -> None:
     machine = machine_with_topic(1, request_timeout=2.0, delivery_timeout=5.0)
     machine.send(b"warm")
     machine.settle()
@@ -507,7 +507,7 @@ def test_the_last_error_of_a_timed_out_request_is_the_cause() -> None:
 
 @pytest.mark.parametrize("hints", [True, False])
 @pytest.mark.rule("sender.answer.hint")
-def test_the_leader_that_an_answer_names_is_asked_at_once_without_metadata_or_backoff(hints: bool) -> None:
+def test_a_leader_named_by_a_response_is_used_without_metadata_or_backoff(hints: bool) -> None:
     machine = machine_with_topic(1, 2)
     machine.send(b"first")
     machine.settle()
@@ -528,7 +528,7 @@ def metadata_requests(machine: Machine) -> int:
 
 
 @pytest.mark.rule("sender.unreachable.waits")
-def test_a_broker_that_restarts_before_it_was_ever_reached_loses_no_record() -> None:
+def test_a_broker_restarted_before_it_was_ever_reached_loses_no_record() -> None:
     machine = machine_with_topic(1, delivery_timeout=120.0)
     machine.network.refusing.add("broker-1")
     delivery = machine.send(b"a")
@@ -543,7 +543,7 @@ def test_a_broker_that_restarts_before_it_was_ever_reached_loses_no_record() -> 
 
 
 @pytest.mark.rule("sender.unreachable.waits")
-def test_an_address_that_is_never_reached_is_the_error_when_the_delivery_timeout_ends() -> None:
+def test_an_unreachable_address_is_the_error_at_the_delivery_timeout() -> None:
     machine = machine_with_topic(1, delivery_timeout=120.0)
     machine.network.refusing.add("broker-1")
     delivery = machine.send(b"a")
@@ -558,7 +558,7 @@ def test_an_address_that_is_never_reached_is_the_error_when_the_delivery_timeout
 
 
 @pytest.mark.rule("sender.unreachable.waits")
-def test_why_a_leader_was_lost_is_the_error_while_bootstrap_servers_are_asked() -> None:
+def test_the_loss_of_a_leader_is_the_error_during_a_rebootstrap() -> None:
     machine = machine_with_topic(1, delivery_timeout=120.0)
     machine.network.refusing.add("broker-1")
     delivery = machine.send(b"a")
@@ -579,7 +579,7 @@ def test_why_a_leader_was_lost_is_the_error_while_bootstrap_servers_are_asked() 
 
 
 @pytest.mark.rule("sender.unreachable.waits")
-def test_an_address_that_is_not_reached_is_warned_of_at_the_first_try(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreachable_address_is_warned_about_at_the_first_attempt(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1, delivery_timeout=120.0)
     machine.network.refusing.add("broker-1")
     machine.send(b"a")
@@ -592,7 +592,7 @@ def test_an_address_that_is_not_reached_is_warned_of_at_the_first_try(caplog: py
 
 
 @pytest.mark.rule("sender.unreachable.waits")
-def test_a_bootstrap_address_that_does_not_answer_for_a_while_is_not_called_wrongly_advertised(
+def test_a_bootstrap_outage_is_not_called_a_wrong_advertised_address(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     machine = machine_with_topic(1)
@@ -606,7 +606,7 @@ def test_a_bootstrap_address_that_does_not_answer_for_a_while_is_not_called_wron
 
 
 @pytest.mark.rule("metadata.rebootstrap.unreached")
-def test_a_broker_that_moves_before_it_was_ever_reached_is_found_by_the_bootstrap_servers(
+def test_a_broker_that_moves_before_it_was_reached_is_found_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     machine = machine_with_topic(1, delivery_timeout=120.0)
@@ -628,7 +628,7 @@ def test_a_broker_that_moves_before_it_was_ever_reached_is_found_by_the_bootstra
 
 @pytest.mark.rule("sender.expire.missing")
 @pytest.mark.parametrize("refused_before", [False, True])
-def test_a_record_of_a_partition_that_is_gone_says_so(refused_before: bool) -> None:
+def test_a_record_of_a_removed_partition_has_a_clear_error(refused_before: bool) -> None:
     machine = machine_with_topic(1, 1)
     machine.send(b"warm", partition=1)
     machine.settle()
@@ -654,7 +654,7 @@ def test_a_record_of_a_partition_that_is_gone_says_so(refused_before: bool) -> N
 
 
 @pytest.mark.rule("sender.expire.missing")
-def test_a_record_of_a_topic_that_was_deleted_says_so() -> None:
+def test_a_record_of_a_deleted_topic_has_a_clear_error() -> None:
     machine = machine_with_topic(1)
     machine.send(b"warm")
     machine.settle()
@@ -672,7 +672,7 @@ def test_a_record_of_a_topic_that_was_deleted_says_so() -> None:
 
 
 @pytest.mark.rule("network.gone.answers")
-def test_a_broker_that_left_the_metadata_still_answers_what_it_was_asked() -> None:
+def test_a_broker_removed_from_metadata_may_still_respond() -> None:
     machine = machine_with_topic(1, 2)
     machine.send(b"warm")
     machine.send(b"warm", partition=1)
@@ -702,7 +702,7 @@ def test_a_broker_that_left_the_metadata_still_answers_what_it_was_asked() -> No
 
 @pytest.mark.rule("sender.retry.new-leader")
 @pytest.mark.parametrize("hints", [True, False])
-def test_every_batch_in_flight_profits_from_a_new_leader(hints: bool) -> None:
+def test_every_batch_in_flight_uses_a_new_leader(hints: bool) -> None:
     machine = machine_with_topic(1, 2, batch_size=10, growing=False)
     machine.send(b"first, and long enough")
     machine.settle()
@@ -727,7 +727,7 @@ def test_every_batch_in_flight_profits_from_a_new_leader(hints: bool) -> None:
 
 
 @pytest.mark.rule("sender.retry.new-leader")
-def test_a_leader_that_refuses_again_is_asked_again_after_the_backoff_only() -> None:
+def test_a_leader_that_refuses_again_is_retried_after_the_backoff() -> None:
     machine = machine_with_topic(1, 2)
     machine.send(b"first")
     machine.settle()
@@ -745,7 +745,7 @@ def test_a_leader_that_refuses_again_is_asked_again_after_the_backoff_only() -> 
     assert machine.clock() - sent_at >= 3 * 0.05
 
 
-def test_advertised_addresses_that_can_be_reached_after_all_take_records_again() -> None:
+def test_advertised_addresses_that_become_reachable_take_records_again() -> None:
     machine = machine_with_topic(1)
     machine.network.refusing.add("broker-1")
     machine.send(b"a")
@@ -759,7 +759,7 @@ def test_advertised_addresses_that_can_be_reached_after_all_take_records_again()
     assert delivery.exception() is None
 
 
-def test_an_advertised_black_hole_is_warned_of_when_the_setup_time_is_over(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_silent_advertised_address_is_warned_about_at_setup_timeout(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1, setup_timeout=10.0)
     machine.network.black_holes.add("broker-1")
     delivery = machine.send(b"a")
@@ -771,7 +771,7 @@ def test_an_advertised_black_hole_is_warned_of_when_the_setup_time_is_over(caplo
     assert not delivery.done()
 
 
-def test_a_broker_that_was_reached_once_is_waited_for_however_long_it_is_away() -> None:
+def test_a_broker_that_was_reached_once_is_waited_for_without_limit() -> None:
     machine = machine_with_topic(1, delivery_timeout=120.0)
     machine.send(b"first")
     machine.settle()

@@ -20,7 +20,7 @@ def of_strings() -> Serializer:
 
 
 @pytest.mark.parametrize("data", [b"ab", bytearray(b"ab"), memoryview(b"ab"), memoryview(b"a_b_")[::2]])
-def test_bytes_of_any_sort_become_bytes(of_bytes: Serializer, data: object) -> None:
+def test_bytes_of_any_class_become_bytes(of_bytes: Serializer, data: object) -> None:
     serialized = of_bytes.serialize("t", data, [])
 
     assert serialized == b"ab"
@@ -33,7 +33,7 @@ def test_bytes_are_not_copied(of_bytes: Serializer) -> None:
     assert of_bytes.serialize("t", data, []) is data
 
 
-def test_what_can_change_later_is_copied(of_bytes: Serializer) -> None:
+def test_mutable_values_are_copied(of_bytes: Serializer) -> None:
     data = bytearray(b"ab")
     serialized = of_bytes.serialize("t", data, [])
     data[0] = 0
@@ -42,12 +42,12 @@ def test_what_can_change_later_is_copied(of_bytes: Serializer) -> None:
 
 
 @pytest.mark.parametrize("data", ["text", 5, [1], object()])
-def test_anything_else_is_no_bytes_and_the_error_says_what_helps(of_bytes: Serializer, data: object) -> None:
+def test_a_value_that_is_not_bytes_is_an_error_with_a_remedy(of_bytes: Serializer, data: object) -> None:
     with pytest.raises(TypeError, match=r"a value for topic 't' is .*value\.encode\(\).*value\.serializer=string"):
         of_bytes.serialize("t", data, [])
 
 
-def test_an_error_about_a_key_speaks_of_keys() -> None:
+def test_an_error_about_a_key_names_the_key() -> None:
     with pytest.raises(TypeError, match=r"a key for topic 't' is str.*key\.serializer=string"):
         bytes_plugin.ottla_serializer(is_key=True).serialize("t", "text", [])
 
@@ -57,7 +57,7 @@ def test_strings_become_utf8(of_strings: Serializer) -> None:
 
 
 @pytest.mark.parametrize("data", [b"ab", 5])
-def test_anything_else_is_no_string_and_the_error_says_what_helps(of_strings: Serializer, data: object) -> None:
+def test_a_value_that_is_not_a_string_is_an_error_with_a_remedy(of_strings: Serializer, data: object) -> None:
     with pytest.raises(TypeError, match=r"a key for topic 't' is .*key\.serializer=bytes"):
         of_strings.serialize("t", data, [])
 
@@ -68,5 +68,5 @@ def test_a_lone_surrogate_is_refused(of_strings: Serializer) -> None:
 
 
 @pytest.mark.parametrize("serializer", ["of_bytes", "of_strings"])
-def test_none_stays_none(serializer: str, request: pytest.FixtureRequest) -> None:
+def test_none_remains_none(serializer: str, request: pytest.FixtureRequest) -> None:
     assert request.getfixturevalue(serializer).serialize("t", None, []) is None

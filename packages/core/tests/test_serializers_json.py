@@ -30,7 +30,7 @@ def text(data: Any) -> str:
 
 
 @given(plain.filter(lambda data: "\ud800" not in repr(data)))
-def test_what_json_has_is_read_back(data: Any) -> None:
+def test_json_types_are_read_back(data: Any) -> None:
     assert json.loads(text(data)) == data
 
 
@@ -49,18 +49,18 @@ def test_what_json_has_is_read_back(data: Any) -> None:
         ((1, "ü"), '[1,"ü"]'),
     ],
 )
-def test_what_json_lacks_is_written_as_in_columns(data: Any, said: str) -> None:
+def test_types_that_json_lacks_are_written_as_in_columns(data: Any, said: str) -> None:
     assert text(data) == said
 
 
 @pytest.mark.parametrize("data", [object(), {None: 1}, {(1, 2): 1}, {1, 2}])
-def test_what_cannot_be_json_is_refused(data: Any) -> None:
+def test_a_value_that_json_cannot_represent_is_refused(data: Any) -> None:
     with pytest.raises(TypeError, match="JSON"):
         text(data)
 
 
 @pytest.mark.parametrize("kind", [pa.duration("s"), pa.struct([("a", pa.month_day_nano_interval())])])
-def test_a_column_that_cannot_be_json_is_refused_even_when_it_is_empty(kind: Any) -> None:
+def test_a_column_that_json_cannot_represent_is_refused_even_if_empty(kind: Any) -> None:
     with pytest.raises(TypeError, match="has no JSON; it takes"):
         JsonSerializer().serialize_column("t", pa.array([], kind))
 

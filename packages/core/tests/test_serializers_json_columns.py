@@ -89,7 +89,7 @@ def test_every_row_is_the_json_of_its_cell(
 
 
 @BOTH
-def test_fields_that_are_null_are_left_out_wherever_they_stand(rows: JsonRows | None) -> None:
+def test_null_fields_are_omitted_at_every_position(rows: JsonRows | None) -> None:
     columns = [pa.array([None, 1, None, 4]), pa.array(["a", None, None, "d"]), pa.array([None] * 4), pa.array([1] * 4)]
 
     assert objects(["x", "y", "z", "n"], columns, count=4, rows=rows).to_pylist() == [
@@ -107,7 +107,7 @@ def test_fields_that_are_null_are_left_out_wherever_they_stand(rows: JsonRows | 
     assert objects([], [], count=2, rows=rows).to_pylist() == ["{}", "{}"]
 
 
-def test_control_characters_are_escaped_as_json_wants() -> None:
+def test_control_characters_are_escaped_as_required_by_json() -> None:
     text = "".join(map(chr, range(0x21))) + '"\\/ü\U0001f600'
     [found] = texts(pa.array([text])).to_pylist()
 
@@ -128,5 +128,5 @@ def test_control_characters_are_escaped_as_json_wants() -> None:
     ],
     ids=["before 1970", "another zone", "no zone", "date", "decimal", "numbers as keys", "strange numbers as keys"],
 )
-def test_other_types_are_written_as_spark_writes_them(kind: pa.DataType, cell: Any, said: str) -> None:
+def test_other_types_are_written_as_by_spark(kind: pa.DataType, cell: Any, said: str) -> None:
     assert texts(pa.array([cell], kind)).to_pylist() == [said]

@@ -45,7 +45,7 @@ def closing_machine(*, leader: int, brokers: int = 1) -> tuple[Machine, Simulate
 
 @pytest.mark.rule("network.connect.short")
 @pytest.mark.parametrize("brokers", [1, 50])
-def test_a_connection_ended_after_each_metadata_response_is_made_once_a_second(brokers: int) -> None:
+def test_a_connection_closed_after_each_response_is_made_once_a_second(brokers: int) -> None:
     """A topic without a leader and a new epoch in each response caused ten logins in a second."""
     machine, login = closing_machine(leader=-1, brokers=brokers)
 
@@ -95,7 +95,7 @@ def pass_time(machine: Machine, seconds: float) -> None:
 
 
 @pytest.mark.rule("network.connect.short")
-def test_a_connection_that_worked_for_a_while_is_replaced_after_the_first_backoff() -> None:
+def test_a_connection_that_worked_is_replaced_after_the_first_backoff() -> None:
     machine = serving_machine(1)
     for _ in range(10):
         pass_time(machine, 6.0)
@@ -120,7 +120,7 @@ def test_one_long_connection_ends_the_count_of_short_ones() -> None:
 
 
 @pytest.mark.rule("network.connect.short")
-def test_connections_that_the_broker_ends_as_idle_are_replaced_after_the_first_backoff() -> None:
+def test_connections_closed_as_idle_are_replaced_after_first_backoff() -> None:
     machine = serving_machine(1, broker_idle=6.0)
     connects = machine.network.connects
     for _ in range(10):

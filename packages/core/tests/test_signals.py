@@ -43,7 +43,7 @@ def raise_ctrl_c(_number: int, _frame: object) -> None:
 
 
 @pytest.mark.rule("producer.signals.raise")
-def test_a_wakeup_that_is_broken_off_anywhere_keeps_no_later_one_back() -> None:
+def test_an_interrupted_wakeup_delays_no_later_one() -> None:
     selector = make_selector()
     number, reached = 0, True
     while reached:
@@ -72,7 +72,7 @@ def test_a_handler_in_a_deferred_block_runs_at_its_end() -> None:
 
 
 @pytest.mark.rule("producer.signals.raise")
-def test_of_two_handlers_that_raise_behind_a_block_both_run() -> None:
+def test_two_handlers_that_raise_after_a_block_both_run() -> None:
     ran: list[int] = []
 
     def handle(number: int, _frame: object) -> None:
@@ -94,7 +94,7 @@ def test_of_two_handlers_that_raise_behind_a_block_both_run() -> None:
     assert signal.getsignal(signal.SIGTERM) is signal.getsignal(signal.SIGINT) is handle
 
 
-def test_a_handler_that_a_block_installs_stays() -> None:
+def test_a_handler_installed_by_a_block_remains() -> None:
     def mine(_number: int, _frame: object) -> None:
         """Nothing."""
 
@@ -105,7 +105,7 @@ def test_a_handler_that_a_block_installs_stays() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_a_child_forked_in_a_block_has_the_program_s_handlers() -> None:
+def test_a_child_forked_in_a_block_has_the_handlers_of_the_program() -> None:
     with signals.Deferred():
         child = os.fork()
         if not child:
@@ -116,7 +116,7 @@ def test_a_child_forked_in_a_block_has_the_program_s_handlers() -> None:
 
 
 @pytest.mark.rule("producer.signals.call")
-def test_a_lock_that_this_thread_holds_is_refused_instead_of_waited_for() -> None:
+def test_a_lock_held_by_this_thread_is_refused_instead_of_waited_for() -> None:
     lock = SignalSafeLock()
 
     with lock, pytest.raises(OttlaError, match="in the middle of another call on the same thread"), lock:
@@ -126,7 +126,7 @@ def test_a_lock_that_this_thread_holds_is_refused_instead_of_waited_for() -> Non
         pass
 
 
-def test_a_latch_wakes_all_who_wait_and_those_who_come_later() -> None:
+def test_a_latch_wakes_all_present_and_future_waiters() -> None:
     latch, woken = Latch(), []
     threads = [threading.Thread(target=lambda: woken.append(latch.wait(WAIT))) for _ in range(5)]
     for thread in threads:
@@ -249,7 +249,7 @@ def work(producer: Producer, chance: random.Random) -> None:
 
 @pytest.mark.rule("producer.signals.raise")
 @pytest.mark.parametrize("encoder", ["python", "native"])
-def test_ctrl_c_at_any_moment_leaves_a_producer_that_goes_on(encoder: str) -> None:
+def test_ctrl_c_at_any_moment_leaves_a_working_producer(encoder: str) -> None:
     chance = random.Random(24)
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     with world(encoder) as made, made.producer(linger_ms=1) as producer:
@@ -302,7 +302,7 @@ def test_ctrl_c_at_any_moment_leaves_whole_transactions_or_none(encoder: str) ->
 
 @pytest.mark.rule("producer.signals.raise")
 @pytest.mark.parametrize("encoder", ["python", "native"])
-def test_ctrl_c_at_any_moment_of_close_leaves_one_that_can_be_closed(encoder: str) -> None:
+def test_ctrl_c_during_close_leaves_a_producer_that_can_be_closed(encoder: str) -> None:
     chance = random.Random(24)
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     with world(encoder) as made:
@@ -322,7 +322,7 @@ def test_ctrl_c_at_any_moment_of_close_leaves_one_that_can_be_closed(encoder: st
 
 @pytest.mark.rule("producer.signals.call")
 @pytest.mark.parametrize("encoder", ["python", "native"])
-def test_a_handler_that_closes_at_any_moment_of_a_loop_accounts_for_all(encoder: str) -> None:
+def test_a_handler_that_closes_during_a_loop_completes_every_record(encoder: str) -> None:
     chance = random.Random(24)
     with world(encoder) as made:
         for _ in range(MOMENTS // 10):

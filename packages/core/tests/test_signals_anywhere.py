@@ -160,7 +160,7 @@ def raise_ctrl_c(_number: int, _frame: object) -> None:
 @pytest.mark.rule("producer.signals.raise")
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("call", CALLS)
-def test_a_handler_that_raises_at_any_step_leaves_a_producer_that_goes_on(
+def test_a_handler_that_raises_at_any_step_leaves_a_working_producer(
     call: Callable[[Producer], None], encoder: str
 ) -> None:
     with world(encoder) as made, made.producer(linger_ms=5) as producer:
@@ -214,7 +214,7 @@ def test_a_handler_may_close_at_any_step_and_loses_no_record(call: Callable[[Pro
 @pytest.mark.rule("producer.signals.call")
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("options", [{}, {"partition": 0}])
-def test_a_send_in_which_a_handler_closes_says_whether_it_sent(options: Mapping[str, Any], encoder: str) -> None:
+def test_a_send_during_which_a_handler_closes_reports_if_it_sent(options: Mapping[str, Any], encoder: str) -> None:
     with world(encoder) as made:
         producers: list[Producer] = []
         taken: list[Delivery] = []
@@ -246,7 +246,7 @@ def transaction(producer: Producer) -> None:
 
 @pytest.mark.rule("producer.signals.raise")
 @pytest.mark.parametrize("encoder", ENCODERS)
-def test_a_handler_that_raises_in_a_transaction_leaves_one_that_can_be_ended(encoder: str) -> None:
+def test_a_handler_that_raises_leaves_a_transaction_that_can_end(encoder: str) -> None:
     with world(encoder) as made, made.producer(transactional_id="x", linger_ms=0) as producer:
         producer.init_transactions(WAIT)
         transaction(producer)
@@ -259,7 +259,7 @@ def test_a_handler_that_raises_in_a_transaction_leaves_one_that_can_be_ended(enc
 
 @pytest.mark.rule("producer.signals.raise")
 @pytest.mark.parametrize("encoder", ENCODERS)
-def test_ctrl_c_at_any_step_of_close_leaves_one_that_can_be_closed(encoder: str) -> None:
+def test_ctrl_c_at_any_step_of_close_leaves_a_closable_producer(encoder: str) -> None:
     with world(encoder) as made:
         producers = [made.producer(linger_ms=5_000)]
         delivery = producers[-1].send("t", b"v", b"k")

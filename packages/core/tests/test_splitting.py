@@ -52,7 +52,7 @@ def values_of(count: int, size: int = 50) -> Sequence[NewRecord]:
 
 @pytest.mark.rule("accumulator.split.order", "accumulator.split.size", "batch.split.deliveries")
 @given(records, st.integers(min_value=0, max_value=5_000))
-def test_all_records_are_in_the_parts_in_order_whatever_they_are(rows: list[NewRecord], target: int) -> None:
+def test_all_records_are_in_the_parts_in_order(rows: list[NewRecord], target: int) -> None:
     batch, sealer = sealed_batch(rows)
     deliveries = [Delivery(batch, index) for index in range(batch.count)]
 
@@ -75,7 +75,7 @@ def test_all_records_are_in_the_parts_in_order_whatever_they_are(rows: list[NewR
 
 @pytest.mark.rule("accumulator.split.size")
 @pytest.mark.parametrize("compressor", [None, ottla_compressor({"compression.gzip.level": -1})], ids=["none", "gzip"])
-def test_a_batch_below_its_target_is_halved_by_its_size_before_compression(compressor: Compressor | None) -> None:
+def test_a_batch_below_its_target_is_halved_by_uncompressed_size(compressor: Compressor | None) -> None:
     batch, sealer = sealed_batch(values_of(100), compressor)
     assert batch.sealed is not None
 
@@ -86,7 +86,7 @@ def test_a_batch_below_its_target_is_halved_by_its_size_before_compression(compr
     assert sum(part.count for part in parts) == 100
 
 
-def test_a_large_batch_falls_to_its_target_at_once() -> None:
+def test_a_large_batch_is_reduced_to_its_target_at_once() -> None:
     batch, sealer = sealed_batch(values_of(100))
 
     parts, most = split(batch, sealer, target=500)
@@ -95,7 +95,7 @@ def test_a_large_batch_falls_to_its_target_at_once() -> None:
     assert {part.count for part in parts[:-1]} == {6}
 
 
-def test_two_records_end_in_two_parts() -> None:
+def test_two_records_become_two_parts() -> None:
     batch, sealer = sealed_batch(values_of(2))
 
     parts, _most = split(batch, sealer)
@@ -103,7 +103,7 @@ def test_two_records_end_in_two_parts() -> None:
     assert [part.count for part in parts] == [1, 1]
 
 
-def test_a_part_is_as_old_as_its_batch_and_may_leave_now() -> None:
+def test_a_part_has_the_age_of_its_batch_and_is_ready() -> None:
     batch, sealer = sealed_batch(values_of(2))
     batch.last_error = DeliveryError("too large", topic="t", partition=3, attempts=1, possibly_persisted=False)
 
@@ -116,7 +116,7 @@ def test_a_part_is_as_old_as_its_batch_and_may_leave_now() -> None:
 
 
 @pytest.mark.rule("sender.split.attempt")
-def test_the_attempt_that_told_the_size_does_not_count() -> None:
+def test_the_attempt_that_was_too_large_does_not_count() -> None:
     batch, sealer = sealed_batch(values_of(2))
     batch.mark_sent(1, 2.0)
     assert batch.attempts == 2
@@ -127,7 +127,7 @@ def test_the_attempt_that_told_the_size_does_not_count() -> None:
 
 
 @pytest.mark.rule("batch.possibly")
-def test_a_part_of_a_batch_that_was_answered_is_not_possibly_persisted() -> None:
+def test_a_part_of_a_batch_with_a_response_is_not_possibly_persisted() -> None:
     batch, sealer = sealed_batch(values_of(2))
 
     parts, _most = split(batch, sealer)
@@ -136,7 +136,7 @@ def test_a_part_of_a_batch_that_was_answered_is_not_possibly_persisted() -> None
 
 
 @pytest.mark.rule("accumulator.drain.closed")
-def test_nothing_is_appended_to_a_part() -> None:
+def test_a_part_takes_no_more_records() -> None:
     parts, _most = split(*sealed_batch(values_of(2)))
 
     assert [part.append(None, b"late", (), 0, None) for part in parts] == [None, None]
@@ -154,7 +154,7 @@ def split_in_two() -> tuple[ProducerBatch, list[ProducerBatch], list[Delivery]]:
 
 
 @pytest.mark.rule("batch.split.deliveries")
-def test_who_waits_for_a_record_waits_on_for_its_part() -> None:
+def test_a_thread_that_waits_for_a_record_waits_for_its_part() -> None:
     batch, parts, deliveries = split_in_two()
     found: list[int] = []
     waiters = [
@@ -174,7 +174,7 @@ def test_who_waits_for_a_record_waits_on_for_its_part() -> None:
 
 
 @pytest.mark.rule("batch.split.deliveries", "producer.callback.order")
-def test_callbacks_from_before_and_after_the_split_run_once_in_order() -> None:
+def test_callbacks_before_and_after_the_split_run_once_in_order() -> None:
     told: list[tuple[str, int]] = []
 
     def note(name: str, delivery: Delivery) -> None:
@@ -214,7 +214,7 @@ def test_each_part_has_its_own_outcome() -> None:
 
 
 @pytest.mark.rule("batch.split.deliveries")
-def test_a_part_that_is_split_again_passes_its_records_on() -> None:
+def test_a_part_that_is_split_again_forwards_its_records() -> None:
     batch, sealer = sealed_batch(values_of(8))
     deliveries = [Delivery(batch, index) for index in range(8)]
     batch.forward_to(Forwarded.in_order(split(batch, sealer, target=200)[0]))
@@ -233,7 +233,7 @@ def test_a_part_that_is_split_again_passes_its_records_on() -> None:
 
 
 @pytest.mark.rule("batch.once")
-def test_a_batch_that_has_its_outcome_is_not_split() -> None:
+def test_a_completed_batch_is_not_split() -> None:
     batch, parts, deliveries = split_in_two()
     batch.complete_and_call_back(Acknowledged(base_offset=5))
 
@@ -242,7 +242,7 @@ def test_a_batch_that_has_its_outcome_is_not_split() -> None:
 
 
 @pytest.mark.rule("batch.once")
-def test_a_batch_that_was_split_takes_no_other_outcome() -> None:
+def test_a_batch_that_was_split_gets_no_other_outcome() -> None:
     batch, parts, deliveries = split_in_two()
     assert batch.forward_to(Forwarded.in_order(parts))
 

@@ -30,14 +30,14 @@ def traces(kind: str, hash_seed: int) -> str:
 
 
 @pytest.mark.parametrize("kind", ["patient", "transactions-2-expiring"])
-def test_a_seed_tells_the_same_history_in_every_process(kind: str) -> None:
+def test_a_seed_gives_the_same_history_in_every_process(kind: str) -> None:
     first, second = traces(kind, 1), traces(kind, 2)
 
     assert first == second
     assert len(first.splitlines()) == LAST - FIRST + 1
 
 
-def test_a_seed_tells_the_same_history_twice_in_one_process() -> None:
+def test_a_seed_gives_the_same_history_twice_in_one_process() -> None:
     once, again = ([storms.KINDS["expiring"](seed) for seed in (1, 2, 3)] for _ in range(2))
 
     assert once == again

@@ -79,9 +79,7 @@ def sent_one_by_one(rows: list[Row]) -> Cut:
 
 @both
 @given(rows=rows, before=st.integers(0, 9), large=st.booleans())
-def test_a_batch_has_the_bytes_that_appending_row_by_row_makes(
-    cut: CutRows, rows: list[Row], before: int, large: bool
-) -> None:
+def test_a_batch_has_the_bytes_of_row_by_row_appends(cut: CutRows, rows: list[Row], before: int, large: bool) -> None:
     kind = pa.large_binary() if large else pa.binary()
 
     [made] = cut(table_rows(rows, before=before, kind=kind), None, max_bytes=PLENTY)
@@ -92,7 +90,7 @@ def test_a_batch_has_the_bytes_that_appending_row_by_row_makes(
 
 @both
 @given(rows=rows, draw=st.data(), max_bytes=st.integers(1, 3_000))
-def test_every_row_is_in_one_batch_of_its_partition_in_order_and_batches_keep_to_their_size(
+def test_every_row_is_in_one_batch_in_order_and_batches_keep_their_size(
     cut: CutRows, rows: list[Row], draw: st.DataObject, max_bytes: int
 ) -> None:
     partitions = draw.draw(st.lists(st.integers(0, 5), min_size=len(rows), max_size=len(rows)))
@@ -109,7 +107,7 @@ def test_every_row_is_in_one_batch_of_its_partition_in_order_and_batches_keep_to
 
 @both
 @pytest.mark.parametrize("timestamps", [None, NOW])
-def test_batches_of_rows_that_are_all_of_one_size_have_their_own_offsets(cut: CutRows, timestamps: int | None) -> None:
+def test_batches_of_rows_of_one_size_have_their_own_offsets(cut: CutRows, timestamps: int | None) -> None:
     key, value, first, second = b"key", b"v" * 70, 9_000, 5
     made = TableRows(
         count=first + second,
@@ -127,7 +125,7 @@ def test_batches_of_rows_that_are_all_of_one_size_have_their_own_offsets(cut: Cu
 
 
 @both
-def test_columns_that_are_missing_are_null_and_times_are_now(cut: CutRows) -> None:
+def test_missing_columns_are_null_and_timestamps_are_the_current_time(cut: CutRows) -> None:
     [made] = cut(TableRows(count=100, now_ms=NOW), None, max_bytes=PLENTY)
 
     assert content(made) == content(sent_one_by_one([(None, None, [], NOW)] * 100))
@@ -141,7 +139,7 @@ def test_no_rows_make_no_batch(cut: CutRows) -> None:
 
 
 @both
-def test_finished_columns_take_nothing_more(cut: CutRows) -> None:
+def test_finished_columns_take_no_more_rows(cut: CutRows) -> None:
     [made] = cut(TableRows(count=2, now_ms=NOW), None, max_bytes=PLENTY)
 
     made.columns.allow(PLENTY)
@@ -151,7 +149,7 @@ def test_finished_columns_take_nothing_more(cut: CutRows) -> None:
 
 @both
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_broker_of_old_gets_its_own_format(cut: CutRows, magic: int) -> None:
+def test_an_older_broker_gets_its_own_format(cut: CutRows, magic: int) -> None:
     rows: list[Row] = [(b"k", b"v%d" % number, [], NOW + number) for number in range(20)]
 
     [made] = cut(table_rows(rows), None, max_bytes=PLENTY)
@@ -169,7 +167,7 @@ def test_headers_are_refused_by_a_format_without_them(cut: CutRows) -> None:
 
 @given(rows=st.lists(st.none() | headers, max_size=40), draw=st.data())
 @pytest.mark.parametrize("kind", [LIST, pa.large_list(LIST.value_type), MAP], ids=["list", "large_list", "map"])
-def test_headers_of_a_column_are_encoded_as_those_of_a_record(
+def test_headers_of_a_column_are_encoded_like_those_of_a_record(
     rows: list[list[Header] | None], kind: Any, draw: st.DataObject
 ) -> None:
     pairs = [

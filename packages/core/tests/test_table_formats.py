@@ -83,7 +83,7 @@ def values(world: Simulated) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("encoder", ["python", "native"])
-def test_a_struct_column_goes_as_json_and_a_null_row_as_a_tombstone(encoder: str) -> None:
+def test_a_struct_column_is_sent_as_json_and_a_null_row_as_a_tombstone(encoder: str) -> None:
     with in_formats(record_encoder=encoder) as world:
         delivery = world.producer.send_table("t", TABLE, value_format="json")
 
@@ -100,7 +100,7 @@ def test_several_columns_are_the_fields_of_one_value() -> None:
         assert found[:2] == [{"text": "a", "price": 1.5, "key": "k"}, {"text": "b", "key": "l"}]
 
 
-def test_a_column_may_be_value_and_key_at_once() -> None:
+def test_a_column_may_be_both_value_and_key() -> None:
     with in_formats() as world:
         world.producer.send_table("t", TABLE, value="text", key="text", value_format="bracketed")
         world.settle()
@@ -134,7 +134,7 @@ def test_a_stream_of_many_batches_keeps_its_order() -> None:
         ({}, InvalidRecordError, "column 'value' is struct.*or set value_format"),
     ],
 )
-def test_what_cannot_be_made_is_told_before_any_row_is_queued(
+def test_an_impossible_format_is_reported_before_any_row_is_queued(
     arguments: dict[str, Any], error: type[Exception], said: str
 ) -> None:
     with in_formats() as world:
@@ -144,7 +144,7 @@ def test_what_cannot_be_made_is_told_before_any_row_is_queued(
         assert not world.accumulator.incomplete
 
 
-def test_a_cell_that_cannot_be_serialized_ends_the_table_and_what_came_before_is_sent() -> None:
+def test_a_cell_that_cannot_be_serialized_ends_the_table_after_the_rows() -> None:
     good = pa.record_batch({"value": ["x" * 500] * 2_000})
     reader = pa.RecordBatchReader.from_batches(good.schema, [good, pa.record_batch({"value": ["bad"]})])
     with in_formats() as world:
@@ -169,7 +169,7 @@ def test_a_serializer_that_makes_no_column_of_bytes_is_named(wrong: Any) -> None
         world.producer.send_table("t", TABLE, value="text", value_format="acme")
 
 
-def test_a_serializer_without_the_ability_is_refused_and_told_what_helps() -> None:
+def test_a_serializer_without_columns_is_refused_with_a_remedy() -> None:
     class OneByOne:
         def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
             return None
@@ -197,7 +197,7 @@ def formats(registry: Registry, **config: Any) -> ValueFormats:
     return choose(draft, registry)[1].value_formats
 
 
-def test_a_strangers_serializer_works_by_its_name_and_is_made_once_with_its_own_keys(strangers: Registry) -> None:
+def test_a_third_party_serializer_is_used_by_name_with_its_own_keys(strangers: Registry) -> None:
     found = formats(strangers, **{"acme.left": "["})
 
     assert Bracketed.made == []
@@ -206,18 +206,18 @@ def test_a_strangers_serializer_works_by_its_name_and_is_made_once_with_its_own_
     assert Bracketed.made == ["["]
 
 
-def test_the_producers_own_value_serializer_is_used_under_its_name(strangers: Registry) -> None:
+def test_the_value_serializer_of_the_producer_is_used_by_its_name(strangers: Registry) -> None:
     found = formats(strangers, **{"value.serializer": "acme"})
     found.of("acme")
 
     assert Bracketed.made == ["<"]
 
 
-def test_a_wrong_key_of_a_format_is_told_when_it_is_asked_for(strangers: Registry) -> None:
+def test_a_wrong_key_of_a_format_is_reported_when_it_is_used(strangers: Registry) -> None:
     with pytest.raises(ConfigError, match=r"acme\.left"):
         formats(strangers, **{"acme.left": "wrong"}).of("acme")
 
 
-def test_a_format_that_nobody_has_is_missing(strangers: Registry) -> None:
+def test_an_unknown_format_is_reported_as_missing(strangers: Registry) -> None:
     with pytest.raises(PluginNotFoundError, match="no serializer is named 'avro'"):
         formats(strangers).of("avro")

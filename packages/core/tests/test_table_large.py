@@ -31,9 +31,7 @@ def column(*sizes: int, kind: Any = None) -> Any:
 @encoders
 @pytest.mark.parametrize("kind", [pa.large_binary(), pa.large_string()])
 @pytest.mark.parametrize("sizes", [(5, 2 * GIB + 2**27, 6), (2 * GIB + 5, 7), (1, 4 * GIB + 5, 8, 9)])
-def test_rows_around_one_that_is_larger_than_any_record_are_sent(
-    encoder: str, kind: Any, sizes: tuple[int, ...]
-) -> None:
+def test_rows_around_one_larger_than_any_record_are_sent(encoder: str, kind: Any, sizes: tuple[int, ...]) -> None:
     table = pa.RecordBatch.from_arrays([column(*sizes, kind=kind)], ["value"])
     with simulated(1, config={**MOST, "record.encoder": encoder}) as world:
         delivery = world.producer.send_table("t", table)
@@ -48,7 +46,7 @@ def test_rows_around_one_that_is_larger_than_any_record_are_sent(
 
 @encoders
 @pytest.mark.parametrize("size", [2 * GIB - 1, 2 * GIB, 4 * GIB, 4 * GIB + 5])
-def test_a_row_that_no_request_holds_is_refused(encoder: str, size: int) -> None:
+def test_a_row_larger_than_any_request_is_refused(encoder: str, size: int) -> None:
     table = pa.RecordBatch.from_arrays([column(size)], ["value"])
     with simulated(1, config={**MOST, "record.encoder": encoder}) as world:
         delivery = world.producer.send_table("t", table)

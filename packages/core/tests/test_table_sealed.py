@@ -77,7 +77,7 @@ part = st.none() | st.binary(max_size=9)
     codec=st.sampled_from(CODECS),
     encoder=st.sampled_from(ENCODERS),
 )
-def test_what_arrives_is_what_the_producer_would_have_made_of_the_table(
+def test_sealed_rows_equal_those_that_the_producer_would_send(
     rows: list[tuple[bytes | None, bytes | None, int | None, int]], max_bytes: int, codec: str, encoder: str
 ) -> None:
     keys, contents, partitions, times = zip(*rows, strict=True)
@@ -103,7 +103,7 @@ def test_what_arrives_is_what_the_producer_would_have_made_of_the_table(
     assert all(batch.section.count == 1 or batch.section.plain_size <= max_bytes for batch in made.batches)
 
 
-def test_the_delivery_tells_where_each_record_is_and_not_what_only_its_maker_knew() -> None:
+def test_the_delivery_has_the_offset_of_each_record_but_not_its_size() -> None:
     [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [b"a", b"b", b"c"]})).batches
     with simulated(1) as world:
         world.producer.send("t", b"before")
@@ -117,7 +117,7 @@ def test_the_delivery_tells_where_each_record_is_and_not_what_only_its_maker_kne
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("encoder", ENCODERS)
-def test_a_batch_gets_to_another_process(codec: str, encoder: str) -> None:
+def test_a_batch_can_be_passed_to_another_process(codec: str, encoder: str) -> None:
     made = sealer({"t": 1}, compression_type=codec, record_encoder=encoder)
     [batch] = made.seal("t", pa.table({"value": [b"a", b"b"], "key": [b"k", None]})).batches
     arrived = pickle.loads(pickle.dumps(batch))
@@ -128,7 +128,7 @@ def test_a_batch_gets_to_another_process(codec: str, encoder: str) -> None:
         assert [(record.key, record.value) for record in log(world, 0)] == [(b"k", b"a"), (None, b"b")]
 
 
-def test_records_that_follow_stay_behind_a_batch_that_was_made_elsewhere() -> None:
+def test_later_records_stay_behind_a_batch_sealed_elsewhere() -> None:
     [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [b"sealed"]})).batches
     with simulated(1, linger_ms=50) as world:
         world.producer.send("t", b"before")
@@ -139,7 +139,7 @@ def test_records_that_follow_stay_behind_a_batch_that_was_made_elsewhere() -> No
         assert [record.value for record in log(world, 0)] == [b"before", b"sealed", b"behind"]
 
 
-def test_it_is_part_of_the_transaction_that_is_open_and_goes_nowhere_without_one() -> None:
+def test_a_sealed_batch_needs_and_joins_the_open_transaction() -> None:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1)
     [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [b"a", b"b"]})).batches
@@ -166,7 +166,7 @@ def test_a_batch_that_the_topic_finds_too_large_is_split(codec: str) -> None:
         assert delivery.result(0).acknowledged == 100
 
 
-def test_what_a_broker_refuses_fails_with_all_of_its_records() -> None:
+def test_a_batch_that_the_broker_refuses_fails_with_all_its_records() -> None:
     [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [b"a", b"b"]})).batches
     with simulated(1) as world:
         world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
@@ -181,7 +181,7 @@ def test_what_a_broker_refuses_fails_with_all_of_its_records() -> None:
 # What cannot be
 
 
-def test_rows_that_can_be_no_records_are_told_and_the_others_sealed() -> None:
+def test_rows_that_cannot_be_records_are_reported_and_the_others_sealed() -> None:
     table = pa.table({"value": [b"good", bytes(3_000), b"too"], "to": pa.array([0, 0, 9])})
     made = sealer(max_request_size=2_000).seal("t", table, partition="to")
 
@@ -210,9 +210,7 @@ LAST = 2**63 - 1
         (pa.timestamp("s"), [LAST // 1_000 + 1, -1, 0], {0, 1}),
     ],
 )
-def test_rows_with_times_that_no_record_can_have_are_refused(
-    kind: Any, times: list[int | None], refused: set[int]
-) -> None:
+def test_rows_with_impossible_timestamps_are_refused(kind: Any, times: list[int | None], refused: set[int]) -> None:
     table = pa.table({"value": pa.array(["v"] * len(times)), "time": pa.array(times, kind)})
 
     made = sealer().seal("t", table, timestamp="time")
@@ -221,7 +219,7 @@ def test_rows_with_times_that_no_record_can_have_are_refused(
     assert sum(batch.section.count for batch in made.batches) == len(times) - len(refused)
 
 
-def test_a_codec_that_fails_is_told_of_all_rows_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_codec_error_is_reported_for_all_rows_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sealed, "choose", choosing({"compressor": BrokenCodec()}))
     made = sealer().seal("t", pa.table({"value": [b"a", b"b"]}))
 
@@ -230,12 +228,12 @@ def test_a_codec_that_fails_is_told_of_all_rows_of_its_batch(monkeypatch: pytest
     assert all(isinstance(error, DeliveryError) for error in made.refused.values())
 
 
-def test_a_topic_that_was_not_told_has_no_batches() -> None:
+def test_a_topic_that_was_not_declared_has_no_batches() -> None:
     with pytest.raises(TopicUnavailableError, match="topic 'u' is not in the given topics: t"):
         sealer().seal("u", pa.table({"value": [b"a"]}))
 
 
-def test_what_is_left_of_a_table_that_fails_is_not_among_the_batches_of_the_next() -> None:
+def test_rows_of_a_failed_table_are_not_in_the_batches_of_the_next() -> None:
     def broken() -> Iterator[Any]:
         yield pa.record_batch({"value": [b"old"] * 100})
         raise OSError("gone")
@@ -249,7 +247,7 @@ def test_what_is_left_of_a_table_that_fails_is_not_among_the_batches_of_the_next
     assert batch.section.count == 1
 
 
-def test_a_batch_that_no_request_can_carry_is_refused_with_the_remedy() -> None:
+def test_a_batch_larger_than_any_request_is_refused_with_the_remedy() -> None:
     [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [bytes(5_000)]})).batches
     with (
         simulated(1, max_request_size=2_000) as world,
@@ -260,7 +258,7 @@ def test_a_batch_that_no_request_can_carry_is_refused_with_the_remedy() -> None:
         world.producer.send_sealed(batch)
 
 
-def test_the_largest_record_goes_through_although_its_codec_makes_it_larger() -> None:
+def test_the_largest_record_is_sent_although_its_codec_enlarges_it() -> None:
     value = random.Random(3).randbytes(1_500)
     options: dict[str, Any] = {"compression_type": "snappy", "max_request_size": len(value) + 82}
     [batch] = sealer({"t": 1}, **options).seal("t", pa.table({"value": [value]})).batches
@@ -272,13 +270,13 @@ def test_the_largest_record_goes_through_although_its_codec_makes_it_larger() ->
         assert [record.value for record in log(world, 0)] == [value]
 
 
-def test_a_partition_that_the_topic_lacks_is_waited_for_and_then_refused() -> None:
+def test_a_missing_partition_is_waited_for_and_then_refused() -> None:
     [batch] = sealer({"t": 9}).seal("t", pa.table({"value": [b"a"], "to": [8]}), partition="to").batches
     with simulated(1, max_block_ms=0) as world, pytest.raises(TopicUnavailableError):
         world.producer.send_sealed(batch)
 
 
-def test_a_batch_of_no_partition_or_of_another_codec_is_refused() -> None:
+def test_a_batch_without_a_partition_or_of_another_codec_is_refused() -> None:
     table = pa.table({"value": [b"a"]})
     [packed] = sealer({"t": 1}, compression_type="lz4").seal("t", table).batches
     [plain] = sealer({"t": 1}).seal("t", table).batches
@@ -321,13 +319,13 @@ def test_topics_without_partitions_are_refused() -> None:
         sealer({"t": 1, "u": 0})
 
 
-def test_interceptors_would_see_none_of_the_rows_and_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sealing_with_interceptors_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sealed, "choose", choosing({"interceptors": {"one": object()}}))
     with pytest.raises(IllegalStateError, match=r"leave interceptor\.classes out"):
         sealer()
 
 
-def test_it_goes_past_no_interceptors() -> None:
+def test_sending_sealed_batches_with_interceptors_is_refused() -> None:
     [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [b"a"]})).batches
     with (
         simulated(1, plugins={"interceptors": {"one": object()}}) as world,
@@ -336,7 +334,7 @@ def test_it_goes_past_no_interceptors() -> None:
         world.producer.send_sealed(batch)
 
 
-def test_a_broker_of_old_takes_it_in_its_own_format() -> None:
+def test_an_older_broker_takes_it_in_its_own_format() -> None:
     made = sealer({"t": 3}, compression_type="gzip").seal(
         "t", pa.table({"value": [b"a", b"b"], "to": [0, 0]}), partition="to"
     )
@@ -352,7 +350,7 @@ def test_a_broker_of_old_takes_it_in_its_own_format() -> None:
         assert [record.value for record in log(world, 0)] == [b"a", b"b"]
 
 
-def test_a_sealed_batch_says_nothing_of_its_records_in_its_repr() -> None:
+def test_the_repr_of_a_sealed_batch_shows_no_records() -> None:
     [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [b"secret"]})).batches
 
     assert isinstance(batch, SealedBatch)

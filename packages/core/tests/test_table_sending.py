@@ -66,7 +66,7 @@ part = st.none() | st.binary(max_size=9)
     chunk=st.integers(1, 70),
     batch_size=st.integers(200, 2_000),
 )
-def test_what_arrives_is_what_sending_row_by_row_would_have_brought(
+def test_rows_arrive_as_if_they_were_sent_one_by_one(
     encoder: str, rows: list[tuple[bytes | None, bytes | None, int | None, int]], chunk: int, batch_size: int
 ) -> None:
     keys, contents, partitions, times = zip(*rows, strict=True)
@@ -107,7 +107,7 @@ def test_what_arrives_is_what_sending_row_by_row_would_have_brought(
                 ]
 
 
-def test_rows_keep_their_order_in_a_partition_whatever_sends_them_there(encoder: str) -> None:
+def test_rows_keep_their_order_in_a_partition_however_it_is_chosen(encoder: str) -> None:
     """Keys, partitions and neither, in chunks of their own, between records of `send`."""
     with simulated(1, 2, record_encoder=encoder, linger_ms=1_000) as world:
         sent = 0
@@ -129,7 +129,7 @@ def test_rows_keep_their_order_in_a_partition_whatever_sends_them_there(encoder:
         assert found == [sorted(numbers) for numbers in found]
 
 
-def test_rows_without_a_key_move_on_to_another_partition_after_a_batch(encoder: str) -> None:
+def test_rows_without_a_key_change_partition_after_a_batch(encoder: str) -> None:
     with simulated(*[1] * 8, record_encoder=encoder) as world:
         world.producer.send_table("t", pa.table({"value": [bytes(10_000)] * 800}))
         world.settle()
@@ -151,7 +151,7 @@ class Backwards:
         return (view.partitions - len(self.asked)) % view.partitions + self.more
 
 
-def test_a_partitioner_without_an_eye_for_columns_is_asked_for_each_row(encoder: str) -> None:
+def test_a_partitioner_without_columns_is_called_for_each_row(encoder: str) -> None:
     with simulated(1, 1, 1, plugins={"partitioner": Backwards()}, record_encoder=encoder) as world:
         world.producer.send_table("t", numbered(6, key=[b"a", None, b"b", None, b"c", None]))
         world.settle()
@@ -159,7 +159,7 @@ def test_a_partitioner_without_an_eye_for_columns_is_asked_for_each_row(encoder:
         assert [values(world, partition) for partition in range(3)] == [[b"2", b"5"], [b"1", b"4"], [b"0", b"3"]]
 
 
-def test_a_partition_that_a_partitioner_makes_up_is_told_before_a_row_is_queued(encoder: str) -> None:
+def test_an_invalid_partition_is_reported_before_a_row_is_queued(encoder: str) -> None:
     with simulated(1, plugins={"partitioner": Backwards(more=7)}, record_encoder=encoder) as world:
         with pytest.raises(InvalidPluginError, match=r"the partitioner \S*Backwards chose partition 7 of 1 for"):
             world.producer.send_table("t", numbered(2))
@@ -176,7 +176,7 @@ def test_a_partition_that_a_partitioner_makes_up_is_told_before_a_row_is_queued(
         (lambda keys: {}[keys[0]], "failed in partition_column for topic 't': KeyError: b'a'"),
     ],
 )
-def test_the_fault_of_a_partitioner_that_looks_at_columns_is_told_as_its_own(
+def test_an_error_of_a_column_partitioner_is_reported_as_its_own(
     column: Callable[[Sequence[bytes | None]], Any], said: str
 ) -> None:
     class Columnar(Backwards):
@@ -227,7 +227,7 @@ class Arrays(Streaming):
     ],
     ids=["table", "batch", "reader", "stream", "array", "pandas"],
 )
-def test_a_table_is_whatever_gives_arrow_streams_or_arrays(made: Any) -> None:
+def test_any_arrow_stream_or_array_is_a_table(made: Any) -> None:
     with simulated(1) as world:
         delivery = world.producer.send_table("t", made(numbered(5)))
         world.settle()
@@ -253,7 +253,7 @@ TEXTS = ["a", None, "", "ü" * 40, "a"]
     ],
     ids=str,
 )
-def test_bytes_and_text_arrive_in_whatever_form_arrow_keeps_them(encoder: str, kind: Any) -> None:
+def test_bytes_and_text_arrive_from_every_arrow_type(encoder: str, kind: Any) -> None:
     plain = pa.array([None if text is None else text.encode() for text in TEXTS], pa.binary())
     text = pa.array(TEXTS)
     if pa.types.is_dictionary(kind):
@@ -268,7 +268,7 @@ def test_bytes_and_text_arrive_in_whatever_form_arrow_keeps_them(encoder: str, k
         assert [(record.key, record.value) for record in log(world, 0)] == [(part, part) for part in expected]
 
 
-def test_bytes_of_one_size_and_nulls_of_no_type_are_taken(encoder: str) -> None:
+def test_fixed_size_bytes_and_untyped_nulls_are_accepted(encoder: str) -> None:
     with simulated(1, record_encoder=encoder) as world:
         table = pa.table({"v": pa.array([b"abc", None, b"xyz"], pa.binary(3)), "nothing": pa.nulls(3)})
         world.producer.send_table("t", table, value="v", key="nothing", headers="nothing", partition="nothing")
@@ -298,7 +298,7 @@ def test_bytes_of_one_size_and_nulls_of_no_type_are_taken(encoder: str) -> None:
     ],
     ids=str,
 )
-def test_times_are_whole_milliseconds_rounded_down(
+def test_timestamps_are_rounded_down_to_milliseconds(
     encoder: str, kind: Any, numbers: list[int], expected: list[int]
 ) -> None:
     with simulated(1, record_encoder=encoder) as world:
@@ -308,7 +308,7 @@ def test_times_are_whole_milliseconds_rounded_down(
         assert [record.timestamp_ms for record in log(world, 0)] == expected
 
 
-def test_a_row_without_a_time_gets_the_time_of_sending(encoder: str) -> None:
+def test_a_row_without_a_timestamp_gets_the_time_of_send(encoder: str) -> None:
     with simulated(1, record_encoder=encoder) as world:
         world.producer.send_table("t", numbered(3, at=pa.array([None, 5, None], pa.int64())), timestamp="at")
         world.settle()
@@ -318,7 +318,7 @@ def test_a_row_without_a_time_gets_the_time_of_sending(encoder: str) -> None:
         assert times[0] == times[2] > NOW
 
 
-def test_a_column_key_is_the_key_unless_another_one_or_none_is_named() -> None:
+def test_a_column_named_key_is_the_key_unless_another_or_none_is_named() -> None:
     table = numbered(2, key=[b"a", b"b"], other=[b"c", b"d"])
     with simulated(1) as world:
         for options in ({}, {"key": "other"}, {"key": None}):
@@ -329,7 +329,7 @@ def test_a_column_key_is_the_key_unless_another_one_or_none_is_named() -> None:
 
 
 @pytest.mark.parametrize("table", [pa.table({"value": pa.array([], pa.binary())}), pa.table({"value": pa.nulls(0)})])
-def test_a_table_without_rows_is_done_at_once(table: Any) -> None:
+def test_a_table_without_rows_completes_at_once(table: Any) -> None:
     told: list[int] = []
     with simulated(1) as world:
         delivery = world.producer.send_table("t", table)
@@ -371,7 +371,7 @@ def test_a_table_that_cannot_be_sent_is_refused_before_a_row_is_queued(
         assert world.accumulator.incomplete == 0
 
 
-def test_a_topic_that_nobody_knows_is_told_before_the_stream_is_touched() -> None:
+def test_an_unknown_topic_is_reported_before_the_stream_is_read() -> None:
     with simulated(1, max_block_ms=0) as world:
         stream = numbered(3).to_reader()
         with pytest.raises(TopicUnavailableError):
@@ -383,7 +383,7 @@ def test_a_topic_that_nobody_knows_is_told_before_the_stream_is_touched() -> Non
 # What is wrong with a row
 
 
-def test_a_row_that_can_be_no_record_fails_alone_and_the_others_go(encoder: str) -> None:
+def test_a_row_that_cannot_be_a_record_fails_alone(encoder: str) -> None:
     pair = pa.struct([("key", pa.string()), ("value", pa.binary())])
     table = pa.table(
         {
@@ -411,7 +411,7 @@ def test_a_row_that_can_be_no_record_fails_alone_and_the_others_go(encoder: str)
         assert metadata.offset == 0
 
 
-def test_times_that_no_record_can_have_are_refused_in_every_unit() -> None:
+def test_impossible_timestamps_are_refused_in_every_unit() -> None:
     for kind, number in (("s", 2**62), ("us", -1), ("ns", -1), ("s", -1)):
         with simulated(1) as world:
             delivery = world.producer.send_table(
@@ -422,7 +422,7 @@ def test_times_that_no_record_can_have_are_refused_in_every_unit() -> None:
             assert list(delivery.failed_rows()) == [1]
 
 
-def test_failures_that_nobody_looks_at_are_raised_by_flush_and_those_that_somebody_did_are_not() -> None:
+def test_flush_raises_failures_unless_their_errors_were_retrieved() -> None:
     table = numbered(3, to=[0, 5, 0])
     with simulated(1, max_block_ms=0) as world:
         delivery = world.producer.send_table("t", table, partition="to")
@@ -459,7 +459,7 @@ def broken_after(batches: int, schema: Any, size: int) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("size", [100_000, 1], ids=["each batch leaves", "small batches are joined first"])
-def test_a_stream_that_fails_leaves_what_it_gave_before_and_says_how_much(size: int) -> None:
+def test_a_stream_that_fails_leaves_earlier_rows_and_their_number(size: int) -> None:
     schema = pa.schema([("value", pa.binary())])
     with simulated(1) as world:
         stream = pa.RecordBatchReader.from_batches(schema, broken_after(3, schema, size))
@@ -472,7 +472,7 @@ def test_a_stream_that_fails_leaves_what_it_gave_before_and_says_how_much(size: 
         assert delivery.rows == len(log(world, 0)) == 24
 
 
-def test_without_memory_in_the_middle_the_rows_that_were_left_are_told(encoder: str) -> None:
+def test_rows_not_queued_for_lack_of_memory_are_reported(encoder: str) -> None:
     with simulated(1, record_encoder=encoder, buffer_memory=200_000, max_block_ms=0, batch_size=1_000) as world:
         table = pa.table({"value": [b"%4d" % number + bytes(996) for number in range(1_000)]})
         with pytest.raises(BufferExhaustedError) as caught:
@@ -490,7 +490,7 @@ def test_without_memory_in_the_middle_the_rows_that_were_left_are_told(encoder: 
         assert world.pool.free == world.pool.capacity
 
 
-def test_a_table_waits_for_memory_and_never_holds_more_than_there_is(encoder: str) -> None:
+def test_a_table_waits_for_memory_and_never_exceeds_it(encoder: str) -> None:
     options: dict[str, Any] = {"record_encoder": encoder, "buffer_memory": 200_000, "max_block_ms": 60_000}
     with simulated(1, **options) as world:
         table = pa.table({"value": [b"%4d" % number + bytes(996) for number in range(1_000)]})
@@ -514,7 +514,7 @@ def test_a_closed_producer_takes_no_table() -> None:
 # The contents of its delivery
 
 
-def test_a_delivery_is_pending_until_its_last_row_is_settled(encoder: str) -> None:
+def test_a_delivery_is_pending_until_its_last_row_is_complete(encoder: str) -> None:
     told: list[object] = []
     with simulated(1, 2, record_encoder=encoder) as world:
         delivery = world.producer.send_table("t", numbered(10, to=[0, 1] * 5), partition="to")
@@ -534,7 +534,7 @@ def test_a_delivery_is_pending_until_its_last_row_is_settled(encoder: str) -> No
             delivery.metadata(10)
 
 
-def test_a_batch_that_is_split_keeps_its_rows_apart(encoder: str) -> None:
+def test_a_batch_that_is_split_keeps_its_rows_separate(encoder: str) -> None:
     told: list[object] = []
     with simulated(1, record_encoder=encoder) as world:
         world.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
@@ -551,7 +551,7 @@ def test_a_batch_that_is_split_keeps_its_rows_apart(encoder: str) -> None:
         assert told == [delivery]
 
 
-def test_of_a_batch_that_is_split_only_the_rows_of_the_refused_part_fail(encoder: str) -> None:
+def test_only_the_rows_of_the_refused_part_of_a_split_batch_fail(encoder: str) -> None:
     with simulated(1, record_encoder=encoder) as world:
         codes = [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NONE, ErrorCode.INVALID_RECORD]
         world.cluster.brokers[1].codes.extend(codes)
@@ -565,7 +565,7 @@ def test_of_a_batch_that_is_split_only_the_rows_of_the_refused_part_fail(encoder
         assert sorted([*arrived, *failed]) == list(range(200))
 
 
-def test_rows_that_expire_say_so(encoder: str) -> None:
+def test_rows_that_expire_have_a_clear_error(encoder: str) -> None:
     with simulated(1, record_encoder=encoder, delivery_timeout_ms=1_000, request_timeout_ms=500) as world:
         delivery = world.producer.send_table("t", numbered(10))
         world.clock.advance(5)
@@ -578,9 +578,7 @@ def test_rows_that_expire_say_so(encoder: str) -> None:
 @pytest.mark.parametrize("encoder", ["python", "native"])
 @pytest.mark.parametrize("offsets", [(0, -5, 3), (0, 9, 3), (0, 2_000_000_000, 3)])
 @pytest.mark.parametrize("column", ["value", "key"])
-def test_offsets_that_point_outside_their_data_are_refused(
-    encoder: str, offsets: tuple[int, int, int], column: str
-) -> None:
+def test_offsets_outside_their_data_are_refused(encoder: str, offsets: tuple[int, int, int], column: str) -> None:
     data = pa.py_buffer(b"hello world")
     lying = pa.Array.from_buffers(pa.binary(), 2, [None, pa.py_buffer(struct.pack("<3i", *offsets)), data])
     table = pa.RecordBatch.from_arrays([lying, pa.array([b"x", b"y"])], [column, "value" if column == "key" else "key"])
@@ -610,20 +608,20 @@ LYING_LISTS = {
 
 
 @pytest.mark.parametrize("form", LYING)
-def test_columns_of_every_form_that_point_outside_their_data_are_refused(encoder: str, form: str) -> None:
+def test_columns_of_every_type_with_offsets_outside_are_refused(encoder: str, form: str) -> None:
     table = pa.RecordBatch.from_arrays([LYING[form]], ["value"])
     with simulated(1, record_encoder=encoder) as world, pytest.raises(TableReadError):
         world.producer.send_table("t", table)
 
 
 @pytest.mark.parametrize("form", LYING_LISTS)
-def test_headers_that_point_outside_their_data_or_have_no_text_for_a_name_are_refused(encoder: str, form: str) -> None:
+def test_headers_with_wrong_offsets_or_names_are_refused(encoder: str, form: str) -> None:
     table = pa.RecordBatch.from_arrays([pa.array([b"a", b"b"]), LYING_LISTS[form]], ["value", "h"])
     with simulated(1, record_encoder=encoder) as world, pytest.raises(TableReadError):
         world.producer.send_table("t", table, headers="h")
 
 
-def test_a_text_that_is_no_utf8_goes_as_it_is(encoder: str) -> None:
+def test_a_text_that_is_not_utf8_is_sent_unchanged(encoder: str) -> None:
     table = pa.RecordBatch.from_arrays(
         [of_bytes(pa.string(), 2, None, struct.pack("<3i", 0, 1, 3), b"\xff\xfe\xfd")], ["value"]
     )

@@ -35,7 +35,7 @@ class StickyForTables(Sticky):
 
 
 @pytest.mark.parametrize(("partitioner", "told"), [(Sticky(), "appended"), (StickyForTables(), "finished")])
-def test_rows_of_tables_are_told_apart_where_the_partitioner_wants_it(partitioner: Sticky, told: str) -> None:
+def test_rows_of_tables_are_counted_if_the_partitioner_wants_it(partitioner: Sticky, told: str) -> None:
     partitions = RowPartitions("t", partitioner=PartitionerAbilities.of(partitioner), encoder=ObjectEncoder())
 
     assert partitions.stay(VIEW, 7) == 1

@@ -142,7 +142,7 @@ def test_text_of_foreign_exceptions_is_quoted_where_it_is_shown() -> None:
 @pytest.mark.parametrize(
     "name", ["client.py", "exchange.py", "selector.py", "resolver.py", "blocking_client.py", "token_endpoint.py"]
 )
-def test_modules_that_talk_to_brokers_are_among_them(name: str) -> None:
+def test_modules_that_talk_to_brokers_are_checked(name: str) -> None:
     assert name in dict(sources())
 
 
@@ -161,7 +161,7 @@ SHOWS: Final = {
 
 
 @pytest.mark.parametrize(("statement", "seen"), SHOWS.items())
-def test_an_exceptions_text_is_seen_in_each_form(statement: str, seen: bool) -> None:
+def test_the_text_of_an_exception_is_detected_in_each_form(statement: str, seen: bool) -> None:
     source = f"def connect():\n try:\n  go()\n except OSError as error:\n  {statement}"
     assert bool(list(shown("m", ast.parse(source)))) == seen
     assert not list(shown("m", ast.parse(source.replace("OSError", "OttlaError"))))

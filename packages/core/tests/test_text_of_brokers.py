@@ -260,7 +260,7 @@ def logged() -> Iterator[list[str]]:
 
 @pytest.mark.rule("security.foreign-text")
 @pytest.mark.parametrize(("message", "names", "code", "newest"), CASES)
-def test_no_text_of_a_broker_is_shown_as_it_came(
+def test_no_text_of_a_broker_is_shown_unescaped(
     message: Message[Any, Any],
     names: Collection[str],
     code: ErrorCode,
@@ -306,12 +306,12 @@ def found_in(text: str) -> Iterator[str]:
         yield f"the password: {around}"
 
 
-def test_each_answer_that_is_read_is_spoilt_above() -> None:
+def test_each_response_that_is_read_has_a_hostile_case() -> None:
     assert {message.name for message in MESSAGES} - {message.name for message in READ_BY} == NOT_READ
 
 
 @pytest.mark.parametrize("message", list(READ_BY), ids=lambda message: message.name)
-def test_each_spoilt_answer_is_asked_for(message: Message[Any, Any]) -> None:
+def test_each_hostile_response_is_requested(message: Message[Any, Any]) -> None:
     broker = HostileBroker(spoilt=-1, newest=BEFORE_TRANSACTIONS_V2)
     with broker.serving() as servers:
         settings = {"bootstrap.servers": servers, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "X-PLAIN"}

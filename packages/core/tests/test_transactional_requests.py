@@ -165,7 +165,7 @@ def test_offsets_that_were_written_are_not_sent_again() -> None:
 
 
 @pytest.mark.parametrize("txn_v2", [True, False])
-def test_only_version_2_uses_the_requests_that_add_partitions_by_themselves(txn_v2: bool) -> None:
+def test_only_version_2_uses_requests_that_add_partitions_implicitly(txn_v2: bool) -> None:
     end = EndTxn(transactional_id="x", owner=OWNER, commit=True, txn_v2=txn_v2)
     commit = TxnOffsetCommit(transactional_id="x", owner=OWNER, sending=OFFSETS, partitions=PARTITIONS, txn_v2=txn_v2)
 
@@ -233,7 +233,7 @@ def test_pauses_double_up_to_the_longest(retries: RequestRetries) -> None:
     assert pauses(retries, *[INIT_KIND] * 6) == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
 
 
-def test_finding_the_coordinator_does_not_shorten_the_pauses_of_other_requests(retries: RequestRetries) -> None:
+def test_finding_a_coordinator_does_not_shorten_pauses_of_other_requests(retries: RequestRetries) -> None:
     assert pauses(retries, FIND_KIND, FIND_KIND, INIT_KIND, INIT_KIND) == [0.1, 0.2, 0.1, 0.2]
     retries.succeed(FIND_KIND)
 

@@ -101,7 +101,7 @@ def test_records_become_visible_together(version: int) -> None:
 
 
 @VERSIONS
-def test_the_requests_are_those_of_the_clusters_generation(version: int) -> None:
+def test_requests_are_those_of_the_transaction_version(version: int) -> None:
     with simulated(cluster=cluster_of(version), transactional_id="x") as world:
         producer = begun(world)
         producer.send("t", b"v", partition=0)
@@ -116,7 +116,7 @@ def test_the_requests_are_those_of_the_clusters_generation(version: int) -> None
 
 
 @VERSIONS
-def test_what_is_aborted_is_never_visible(version: int) -> None:
+def test_aborted_records_are_never_visible(version: int) -> None:
     with simulated(cluster=cluster_of(version), transactional_id="x") as world:
         producer = begun(world)
         producer.send("t", b"no", partition=0)
@@ -130,7 +130,7 @@ def test_what_is_aborted_is_never_visible(version: int) -> None:
 
 
 @VERSIONS
-def test_a_transaction_of_nothing_asks_nobody(version: int) -> None:
+def test_an_empty_transaction_sends_no_request(version: int) -> None:
     with simulated(cluster=cluster_of(version), transactional_id="x") as world:
         producer = begun(world)
         producer.commit_transaction()
@@ -153,7 +153,7 @@ def test_a_commit_does_not_wait_for_linger() -> None:
 
 
 @pytest.mark.rule("accumulator.abort.undrained")
-def test_an_abort_drops_what_waits_and_does_not_wait_for_it() -> None:
+def test_an_abort_drops_queued_records_without_waiting_for_them() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as world:
         producer = begun(world)
         before = world.clock()
@@ -169,7 +169,7 @@ def test_an_abort_drops_what_waits_and_does_not_wait_for_it() -> None:
 
 @VERSIONS
 @pytest.mark.rule("accumulator.drain.transaction", "sender.round.transaction")
-def test_nothing_is_written_to_a_partition_before_it_is_a_member(version: int) -> None:
+def test_no_record_is_written_to_a_partition_before_it_is_added(version: int) -> None:
     with simulated(cluster=cluster_of(version), transactional_id="x") as world:
         producer = begun(world)
         refuse(world, "AddPartitionsToTxn", *[ErrorCode.CONCURRENT_TRANSACTIONS] * 5)
@@ -181,7 +181,7 @@ def test_nothing_is_written_to_a_partition_before_it_is_a_member(version: int) -
         assert committed(world) == [b"v"]
 
 
-def test_an_epoch_of_its_own_for_each_transaction_in_the_new_generation() -> None:
+def test_with_transaction_v2_each_transaction_has_its_own_epoch() -> None:
     with simulated(cluster=cluster_of(2), transactional_id="x", config=ONE_BY_ONE) as world:
         producer = begun(world)
         stamps = []
@@ -197,7 +197,7 @@ def test_an_epoch_of_its_own_for_each_transaction_in_the_new_generation() -> Non
         assert stamps == [(0, [0, 1]), (1, [0, 1]), (2, [0, 1])]
 
 
-def test_numbers_go_on_from_one_transaction_to_the_next_in_the_old_generation() -> None:
+def test_with_transaction_v1_sequences_continue_across_transactions() -> None:
     with simulated(cluster=cluster_of(1), transactional_id="x", config=ONE_BY_ONE) as world:
         producer = begun(world)
         for _ in range(3):
@@ -210,9 +210,7 @@ def test_numbers_go_on_from_one_transaction_to_the_next_in_the_old_generation() 
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (0, 1)])
-def test_a_cluster_that_changes_its_generation_is_followed_from_the_next_transaction_on(
-    before: int, after: int
-) -> None:
+def test_a_changed_transaction_version_is_used_from_the_next_one_on(before: int, after: int) -> None:
     with simulated(cluster=cluster_of(before), transactional_id="x") as world:
         producer = begun(world)
         producer.send("t", b"1", partition=0)
@@ -272,7 +270,7 @@ def bring(world: Simulated, state: State) -> None:
 
 @pytest.mark.parametrize("state", ALLOWED, ids=lambda state: state.name)
 @pytest.mark.parametrize("call", CALLS)
-def test_a_call_at_the_wrong_moment_says_where_the_producer_stands_and_what_to_call(state: State, call: str) -> None:
+def test_a_call_in_the_wrong_state_names_the_state_and_the_right_call(state: State, call: str) -> None:
     with simulated(cluster=cluster_of(), transactional_id="x") as world:
         bring(world, state)
         if call in ALLOWED[state]:
@@ -287,7 +285,7 @@ def test_a_call_at_the_wrong_moment_says_where_the_producer_stands_and_what_to_c
         assert world.accumulator.incomplete == 0
 
 
-def test_every_state_has_its_moves_and_its_advice() -> None:
+def test_every_state_has_transitions_and_advice() -> None:
     assert set(TRANSITIONS) == set(NEXT_STEPS) == set(State)
     assert all(State.FATAL_ERROR in moves for state, moves in TRANSITIONS.items() if state is not State.FATAL_ERROR)
     assert TRANSITIONS[State.FATAL_ERROR] == frozenset()
@@ -312,7 +310,7 @@ def test_after_close_every_call_is_refused() -> None:
 
 
 @pytest.mark.parametrize("call", ["commit_transaction", "abort_transaction", "prepare_transaction"])
-def test_a_call_that_would_wait_for_itself_is_refused(call: str) -> None:
+def test_a_call_that_would_deadlock_is_refused(call: str) -> None:
     with simulated(cluster=cluster_of(), transactional_id="x") as world:
         producer = begun(world)
         raised: list[BaseException] = []
@@ -333,7 +331,7 @@ def test_a_call_that_would_wait_for_itself_is_refused(call: str) -> None:
 # What goes wrong
 
 
-def test_every_code_has_a_ruling_for_every_request() -> None:
+def test_every_code_has_an_action_for_every_request() -> None:
     assert {kind: set(table) for kind, table in TRANSACTION_ERROR_ACTIONS.items()} == {
         kind: set(ErrorCode) for kind in CoordinatorRequestKind
     }
@@ -346,7 +344,7 @@ def test_every_code_has_a_ruling_for_every_request() -> None:
 
 @VERSIONS
 @pytest.mark.rule("sender.transaction.fatal")
-def test_a_record_that_is_given_up_leaves_only_the_abort(version: int) -> None:
+def test_a_failed_record_allows_only_an_abort(version: int) -> None:
     with simulated(cluster=cluster_of(version), transactional_id="x", linger_ms=100) as world:
         producer = begun(world)
         world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
@@ -365,7 +363,7 @@ def test_a_record_that_is_given_up_leaves_only_the_abort(version: int) -> None:
         assert committed(world) == [b"next"]
 
 
-def test_a_commit_under_way_learns_of_a_record_that_is_given_up() -> None:
+def test_a_commit_in_progress_fails_with_a_failed_record() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as world:
         producer = begun(world)
         world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
@@ -378,7 +376,7 @@ def test_a_commit_under_way_learns_of_a_record_that_is_given_up() -> None:
         assert [how for _, _, how in world.cluster.transactions.ends] == [False]
 
 
-def test_what_a_commit_raised_is_not_told_again_by_closing() -> None:
+def test_an_error_raised_by_commit_is_not_raised_again_by_close() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as world:
         producer = begun(world)
         world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
@@ -391,7 +389,7 @@ def test_what_a_commit_raised_is_not_told_again_by_closing() -> None:
 
 
 @VERSIONS
-def test_an_expired_record_spoils_its_transaction_and_the_next_one_has_an_epoch_of_its_own(version: int) -> None:
+def test_an_expired_record_fails_its_transaction_and_the_epoch_changes(version: int) -> None:
     config = {"delivery.timeout.ms": 2_000, "request.timeout.ms": 1_900, "linger.ms": 0}
     with simulated(cluster=cluster_of(version), transactional_id="x", config=config) as world:
         producer = begun(world)
@@ -416,7 +414,7 @@ def fence(world: Simulated) -> None:
 
 
 @VERSIONS
-def test_a_fenced_producer_can_do_nothing_more(version: int) -> None:
+def test_a_fenced_producer_refuses_every_call(version: int) -> None:
     with simulated(cluster=cluster_of(version), transactional_id="x") as world:
         producer = begun(world)
         producer.send("t", b"v", partition=0)
@@ -433,7 +431,7 @@ def test_a_fenced_producer_can_do_nothing_more(version: int) -> None:
 
 
 @pytest.mark.rule("producer.send.fatal-state")
-def test_writing_tells_a_fenced_producer_of_the_new_generation_to_abort_and_the_abort_tells_why() -> None:
+def test_with_v2_a_fenced_write_is_abortable_and_the_abort_says_why() -> None:
     with simulated(cluster=cluster_of(2), transactional_id="x") as world:
         producer = begun(world)
         fence(world)
@@ -446,7 +444,7 @@ def test_writing_tells_a_fenced_producer_of_the_new_generation_to_abort_and_the_
             producer.send("t", b"v")
 
 
-def test_an_id_that_is_refused_may_be_asked_for_again() -> None:
+def test_a_refused_producer_id_may_be_requested_again() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x") as world:
         refuse(world, "InitProducerId", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         with pytest.raises(TransactionError, match="call init_transactions again") as caught:
@@ -468,7 +466,7 @@ def test_an_id_that_is_refused_may_be_asked_for_again() -> None:
     ],
 )
 @pytest.mark.parametrize("done_meanwhile", [True, False])
-def test_after_a_time_out_the_same_call_waits_for_the_same_outcome(
+def test_after_a_timeout_the_same_call_waits_for_the_same_result(
     call: str, request_name: str, done_meanwhile: bool
 ) -> None:
     with simulated(cluster=cluster_of(), transactional_id="x", max_block_ms=1_000) as world:
@@ -496,7 +494,7 @@ def test_after_a_time_out_the_same_call_waits_for_the_same_outcome(
         assert manager(world).state in (State.READY, State.PREPARED, State.IN_TRANSACTION)
 
 
-def test_an_outcome_that_nobody_asked_for_again_is_not_passed_over() -> None:
+def test_a_result_that_was_not_requested_again_is_not_skipped() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x", max_block_ms=1_000) as world:
         producer = begun(world)
         producer.send("t", b"v", partition=0)
@@ -563,7 +561,7 @@ def test_an_unreachable_coordinator_is_searched_with_exponential_backoff(listed:
         assert manager(world).state is State.READY
 
 
-def test_servers_that_refuse_us_all_are_told_at_once() -> None:
+def test_a_refusal_by_all_servers_is_raised_at_once() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x", know=False) as world:
         world.network.other_protocol.add("seed")
         with pytest.raises(TransactionError, match="TLS alert"):
@@ -572,7 +570,7 @@ def test_servers_that_refuse_us_all_are_told_at_once() -> None:
         assert world.clock() < 1.0
 
 
-def test_brokers_without_transactions_are_told_apart() -> None:
+def test_brokers_without_transactions_are_recognised() -> None:
     cluster = cluster_of()
     for broker in cluster.brokers.values():
         for key in (22, 24, 25, 26, 28):
@@ -583,7 +581,7 @@ def test_brokers_without_transactions_are_told_apart() -> None:
         assert isinstance(caught.value.__cause__, UnsupportedVersionError)
 
 
-def test_two_phases_on_brokers_without_them_are_refused_with_the_reason() -> None:
+def test_two_phase_commit_without_broker_support_is_refused() -> None:
     config = {"transaction.two.phase.commit.enable": True}
     with (
         simulated(cluster=cluster_of(), transactional_id="x", config=config) as world,
@@ -604,7 +602,7 @@ def divide(world: Simulated, before: Callable[[], object]) -> None:
         raise ZeroDivisionError
 
 
-def test_a_block_commits_at_its_end_and_aborts_when_it_raises() -> None:
+def test_a_with_block_commits_at_its_end_and_aborts_when_it_raises() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x") as world:
         world.producer.init_transactions()
         with world.producer.transaction() as producer:
@@ -616,7 +614,7 @@ def test_a_block_commits_at_its_end_and_aborts_when_it_raises() -> None:
         assert manager(world).state is State.READY
 
 
-def test_a_block_whose_commit_fails_is_aborted_and_its_error_raised() -> None:
+def test_a_with_block_whose_commit_fails_is_aborted_and_raises() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x") as world:
         world.producer.init_transactions()
         world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
@@ -626,7 +624,7 @@ def test_a_block_whose_commit_fails_is_aborted_and_its_error_raised() -> None:
         assert manager(world).state is State.READY
 
 
-def test_a_block_never_hides_its_own_exception() -> None:
+def test_a_with_block_never_hides_its_own_exception() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x") as world:
         world.producer.init_transactions()
         with pytest.raises(ZeroDivisionError) as caught:
@@ -637,7 +635,7 @@ def test_a_block_never_hides_its_own_exception() -> None:
 
 @VERSIONS
 @pytest.mark.rule("producer.close.abort-transaction")
-def test_closing_aborts_what_is_open(version: int) -> None:
+def test_close_aborts_an_open_transaction(version: int) -> None:
     with simulated(cluster=cluster_of(version), transactional_id="x") as world:
         producer = begun(world)
         producer.send("t", b"v", partition=0)
@@ -647,7 +645,7 @@ def test_closing_aborts_what_is_open(version: int) -> None:
         assert world.cluster.transactions.ends == [("x", 1, False)]
 
 
-def test_closing_tells_of_what_the_abort_drops() -> None:
+def test_close_reports_records_that_the_abort_drops() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as world:
         producer = begun(world)
         producer.send("t", b"v", partition=0)
@@ -655,7 +653,7 @@ def test_closing_tells_of_what_the_abort_drops() -> None:
             producer.close()
 
 
-def test_closing_leaves_a_prepared_transaction_as_it_is() -> None:
+def test_close_leaves_a_prepared_transaction_unchanged() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x") as world:
         producer = begun(world)
         producer.send("t", b"v", partition=0)
@@ -666,7 +664,7 @@ def test_closing_leaves_a_prepared_transaction_as_it_is() -> None:
         assert (prepared.transactional_id, prepared.epoch, prepared.level, prepared.written) == ("x", 0, 2, True)
 
 
-def test_closing_finishes_a_commit_under_way() -> None:
+def test_close_finishes_a_commit_in_progress() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x", max_block_ms=0) as world:
         with pytest.raises(TransactionTimeoutError):
             world.producer.init_transactions()
@@ -683,7 +681,7 @@ def test_closing_finishes_a_commit_under_way() -> None:
 # Prepared
 
 
-def test_a_prepared_transaction_travels_as_bytes() -> None:
+def test_a_prepared_transaction_can_be_serialized() -> None:
     prepared = PreparedTransaction(transactional_id="é", producer_id=2**62, epoch=7, level=2)
 
     assert PreparedTransaction.from_bytes(prepared.to_bytes()) == prepared
@@ -691,12 +689,12 @@ def test_a_prepared_transaction_travels_as_bytes() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"\xff", b"1" * 5000, b'{"form": 1, "epoch": "1"}'])
-def test_bytes_of_something_else_are_refused(data: bytes) -> None:
+def test_bytes_of_another_format_are_refused(data: bytes) -> None:
     with pytest.raises(InvalidRecordError, match="no prepared transaction"):
         PreparedTransaction.from_bytes(data)
 
 
-def test_nothing_is_prepared_when_a_record_was_given_up() -> None:
+def test_prepare_is_refused_after_a_failed_record() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as world:
         producer = begun(world)
         world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
@@ -706,7 +704,7 @@ def test_nothing_is_prepared_when_a_record_was_given_up() -> None:
         producer.abort_transaction()
 
 
-def test_in_the_old_generation_a_prepared_transactions_epoch_is_never_used_again() -> None:
+def test_with_v1_the_epoch_of_a_prepared_transaction_is_never_reused() -> None:
     with simulated(cluster=cluster_of(1), transactional_id="x") as world:
         producer = begun(world)
         producer.send("t", b"v", partition=0)
@@ -762,7 +760,7 @@ def test_offsets_may_be_written_in_several_ways(partition: object, position: obj
         ({("in", 0): 5}, None),
     ],
 )
-def test_offsets_that_are_none_are_refused_and_the_transaction_goes_on(
+def test_invalid_offsets_are_refused_and_the_transaction_continues(
     offsets: dict[object, object], group: object
 ) -> None:
     with simulated(cluster=cluster_of(), transactional_id="x") as world:
@@ -793,7 +791,7 @@ def old_brokers(world: Simulated) -> None:
         broker.versions[22] = (0, 2)
 
 
-def test_on_old_brokers_what_was_refused_for_good_is_aborted_and_the_next_transaction_goes_on() -> None:
+def test_with_old_brokers_a_refused_batch_is_aborted_and_work_continues() -> None:
     cluster = cluster_of(0)
     with simulated(cluster=cluster, transactional_id="x", config=ONE_BY_ONE, know=False) as world:
         old_brokers(world)
@@ -815,7 +813,7 @@ def test_on_old_brokers_what_was_refused_for_good_is_aborted_and_the_next_transa
         assert committed(world) == [b"next"]
 
 
-def test_on_old_brokers_what_may_be_written_yet_leaves_a_producer_that_can_only_be_closed() -> None:
+def test_with_old_brokers_a_maybe_written_batch_leaves_only_close() -> None:
     cluster = cluster_of(0)
     config = {"delivery.timeout.ms": 2_000, "request.timeout.ms": 1_900, "linger.ms": 0}
     with simulated(cluster=cluster, transactional_id="x", config=config, know=False) as world:
@@ -842,7 +840,7 @@ def test_on_old_brokers_what_may_be_written_yet_leaves_a_producer_that_can_only_
 
 @pytest.mark.parametrize("ended", ["commit_transaction", "abort_transaction"])
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NOT_COORDINATOR])
-def test_an_answer_that_comes_when_its_transaction_has_failed_already_spoils_nothing_more(
+def test_a_response_after_a_failed_transaction_changes_nothing(
     code: ErrorCode, ended: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with simulated(cluster=cluster_of(1), transactional_id="x") as world:
@@ -871,7 +869,7 @@ def test_an_answer_that_comes_when_its_transaction_has_failed_already_spoils_not
 
 
 @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.TRANSACTION_ABORTABLE])
-def test_an_answer_that_comes_while_aborting_is_no_further_failure(code: ErrorCode) -> None:
+def test_a_response_during_an_abort_is_no_further_failure(code: ErrorCode) -> None:
     with simulated(cluster=cluster_of(1), transactional_id="x", max_block_ms=0) as world:
         with pytest.raises(TransactionTimeoutError):
             world.producer.init_transactions()
@@ -890,7 +888,7 @@ def test_an_answer_that_comes_while_aborting_is_no_further_failure(code: ErrorCo
         assert manager(world).state is State.READY
 
 
-def test_an_answer_that_comes_after_the_end_of_all_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_response_after_close_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
     with simulated(cluster=cluster_of(1), transactional_id="x") as world:
         producer = begun(world)
         producer.send("t", b"v", partition=1)
@@ -920,7 +918,7 @@ def test_an_answer_that_comes_after_the_end_of_all_changes_nothing(caplog: pytes
         ((ErrorCode.NONE,), State.ABORTABLE_ERROR),
     ],
 )
-def test_of_several_partitions_the_one_that_is_the_reason_decides(codes: tuple[ErrorCode, ...], after: State) -> None:
+def test_of_several_partitions_the_one_with_the_cause_decides(codes: tuple[ErrorCode, ...], after: State) -> None:
     with simulated(cluster=cluster_of(1), transactional_id="x") as world:
         begun(world)
         partitions = [("t", 0), ("t", 1)]

@@ -27,32 +27,32 @@ from ottla.transactions.admin.descriptions import literal_pattern
         (ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, False, True, Outcome.UNKNOWN),
     ],
 )
-def test_what_a_coordinator_says_is_an_outcome(
+def test_the_error_code_of_a_coordinator_gives_an_outcome(
     code: ErrorCode, commit: bool, open_before: bool, outcome: Outcome
 ) -> None:
     assert outcome_of(code, commit=commit, open_before=open_before) is outcome
 
 
-def test_a_refusal_is_no_outcome() -> None:
+def test_a_refusal_is_an_error_and_not_an_outcome() -> None:
     with pytest.raises(TransactionError, match="it is as it was") as caught:
         outcome_of(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, commit=True, open_before=True)
 
     assert isinstance(caught.value.__cause__, BrokerError)
 
 
-def test_only_two_outcomes_are_visible() -> None:
+def test_only_two_outcomes_are_committed() -> None:
     assert [outcome for outcome in Outcome if outcome.committed] == [Outcome.COMMITTED, Outcome.ALREADY_COMMITTED]
 
 
 @pytest.mark.parametrize(("commit", "outcome"), [(True, Outcome.COMMITTED), (False, Outcome.ABORTED)])
-def test_for_a_transaction_of_nothing_nobody_is_asked(commit: bool, outcome: Outcome) -> None:
+def test_an_empty_transaction_needs_no_request(commit: bool, outcome: Outcome) -> None:
     nothing = PreparedTransaction(transactional_id="x", producer_id=1, epoch=0, level=2, written=False)
 
     assert complete({"bootstrap.servers": "127.0.0.1:9"}, nothing, commit=commit) is outcome
 
 
 @pytest.mark.parametrize("text", ["orders", "a.b*c", "ü(1)[2]{3}", "a\\Eb", "x y\n", "^$|?+"])
-def test_a_prefix_is_looked_for_as_it_is_written(text: str) -> None:
+def test_a_prefix_is_matched_literally(text: str) -> None:
     pattern = re.sub(r"\\x\{([0-9a-f]+)\}", lambda found: re.escape(chr(int(found[1], 16))), literal_pattern(text))
 
     assert re.fullmatch(pattern, text)

@@ -16,11 +16,11 @@ pytestmark = pytest.mark.unmeasured
 @pytest.mark.parametrize("seeds", storms.blocks(12, soak=500), ids=str)
 @pytest.mark.parametrize("story", storms.TRANSACTION_STORIES)
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_transactions_are_there_wholly_or_not_at_all(version: int, story: str, seeds: range) -> None:
+def test_transactions_are_visible_completely_or_not_at_all(version: int, story: str, seeds: range) -> None:
     storms.run(f"transactions-{version}-{story}", seeds)
 
 
 @pytest.mark.rule("sender.retry.corrects")
 @pytest.mark.parametrize("seeds", storms.blocks(12, soak=500), ids=str)
-def test_a_producer_that_fails_for_good_leaves_no_transaction_in_part(seeds: range) -> None:
+def test_a_producer_that_fails_fatally_leaves_no_partial_transaction(seeds: range) -> None:
     storms.run("transactions-old", seeds)

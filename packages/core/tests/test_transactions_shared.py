@@ -52,7 +52,7 @@ def requests(world: Simulated) -> set[str]:
 
 
 @VERSIONS
-def test_what_several_joined_and_wrote_becomes_visible_with_the_owners_commit(version: int) -> None:
+def test_records_of_several_members_become_visible_with_the_commit(version: int) -> None:
     cluster = cluster_of(version)
     shared = opened(cluster)
     for partition in (0, 1):
@@ -68,7 +68,7 @@ def test_what_several_joined_and_wrote_becomes_visible_with_the_owners_commit(ve
 
 
 @VERSIONS
-def test_one_producer_joins_one_transaction_after_the_other(version: int) -> None:
+def test_one_producer_joins_one_transaction_after_another(version: int) -> None:
     cluster = cluster_of(version)
     with simulated(cluster=cluster, transactional_id="x") as world:
         for value in (b"0", b"1", b"2"):
@@ -82,7 +82,7 @@ def test_one_producer_joins_one_transaction_after_the_other(version: int) -> Non
     assert committed(cluster) == [b"0a", b"0b", b"1a", b"1b", b"2a", b"2b"]
 
 
-def test_who_joins_neither_initializes_nor_ends() -> None:
+def test_a_member_neither_initializes_nor_ends_the_transaction() -> None:
     cluster = cluster_of()
     with simulated(cluster=cluster, transactional_id="x") as world:
         world.producer.join_transaction(opened(cluster))
@@ -96,7 +96,7 @@ def test_who_joins_neither_initializes_nor_ends() -> None:
     assert committed(cluster) == []
 
 
-def test_leaving_without_a_record_asks_nobody() -> None:
+def test_leaving_without_records_sends_no_request() -> None:
     cluster = cluster_of()
     with simulated(cluster=cluster, transactional_id="x") as world:
         world.producer.join_transaction(opened(cluster))
@@ -115,7 +115,7 @@ def test_leaving_does_not_wait_for_linger() -> None:
 
 
 @VERSIONS
-def test_a_transaction_that_is_over_takes_nothing_more(version: int) -> None:
+def test_a_shared_transaction_that_ended_takes_no_more_records(version: int) -> None:
     cluster = cluster_of(version)
     with simulated(cluster=cluster, transactional_id="x") as world:
         world.producer.join_transaction(opened(cluster))
@@ -131,7 +131,7 @@ def test_a_transaction_that_is_over_takes_nothing_more(version: int) -> None:
     assert committed(cluster) == []
 
 
-def test_a_record_that_is_given_up_tells_that_the_transaction_must_be_aborted() -> None:
+def test_a_failed_record_requires_an_abort_by_the_owner() -> None:
     cluster = cluster_of()
     with simulated(cluster=cluster, transactional_id="x") as world:
         world.producer.join_transaction(opened(cluster))
@@ -148,7 +148,7 @@ def test_a_record_that_is_given_up_tells_that_the_transaction_must_be_aborted() 
         world.producer.close()
 
 
-def test_leaving_can_be_waited_for_once_more() -> None:
+def test_leaving_can_be_retried_after_a_timeout() -> None:
     cluster = cluster_of()
     with simulated(cluster=cluster, transactional_id="x") as world:
         world.producer.join_transaction(opened(cluster))
@@ -161,7 +161,7 @@ def test_leaving_can_be_waited_for_once_more() -> None:
         assert world.producer.leave_transaction().acknowledged == 1
 
 
-def test_calls_out_of_turn_are_refused() -> None:
+def test_calls_in_the_wrong_order_are_refused() -> None:
     cluster = cluster_of()
     with simulated(cluster=cluster, transactional_id="x") as world:
         producer = world.producer
@@ -185,7 +185,7 @@ def test_calls_out_of_turn_are_refused() -> None:
         world.producer.join_transaction(opened(cluster))
 
 
-def test_a_producer_that_has_the_id_itself_joins_nothing() -> None:
+def test_a_producer_that_owns_the_id_cannot_join() -> None:
     cluster = cluster_of()
     with simulated(cluster=cluster, transactional_id="x") as world:
         world.producer.init_transactions()
@@ -193,7 +193,7 @@ def test_a_producer_that_has_the_id_itself_joins_nothing() -> None:
             world.producer.join_transaction(opened(cluster))
 
 
-def test_who_joined_may_take_the_id_over_afterwards() -> None:
+def test_a_member_may_take_the_id_over_afterwards() -> None:
     cluster = cluster_of()
     shared = opened(cluster)
     with simulated(cluster=cluster, transactional_id="x") as world:

@@ -78,7 +78,7 @@ def test_without_memory_a_record_gets_a_wait_and_nothing_is_queued() -> None:
     assert short.queues.accumulator.incomplete == 1
 
 
-def test_a_wait_is_notified_once_there_is_memory_and_then_the_record_is_queued() -> None:
+def test_a_wait_is_notified_of_memory_and_then_the_record_is_queued() -> None:
     short, notified = Short(), list[bool]()
     wait = short.wait()
     wait.on_ready(lambda: notified.append(True))
@@ -106,7 +106,7 @@ def test_a_wait_that_is_ready_is_notified_at_once() -> None:
     assert short.all_free
 
 
-def test_waits_and_blocked_threads_get_memory_in_the_order_of_their_arrival() -> None:
+def test_waits_and_blocked_threads_get_memory_in_order_of_arrival() -> None:
     short, order = Short(), list[str]()
     wait = short.wait()
     wait.on_ready(lambda: order.append("first"))
@@ -149,7 +149,7 @@ def test_cancelling_after_the_record_was_queued_changes_nothing() -> None:
     assert short.queues.pool.free == free
 
 
-def test_a_record_is_queued_without_its_memory_if_another_thread_has_made_room() -> None:
+def test_a_record_that_fits_meanwhile_is_queued_without_its_memory() -> None:
     short = Short()
     wait = short.wait()
     short.free()
@@ -178,7 +178,7 @@ def test_close_notifies_waits_and_the_next_try_raises_the_refusal() -> None:
     assert short.all_free
 
 
-def test_a_wait_whose_time_has_run_out_raises_what_a_blocked_append_raises() -> None:
+def test_a_wait_that_times_out_raises_the_error_of_a_blocked_append() -> None:
     short = Short()
     wait = short.wait()
     short.queues.clock.advance(0.25)
@@ -298,7 +298,7 @@ def partition_of_placed(placed: Placed | Wait) -> int:
     return placed[0].partition
 
 
-def test_a_record_for_an_unknown_topic_waits_for_metadata_which_is_requested() -> None:
+def test_a_record_for_an_unknown_topic_requests_metadata_and_waits() -> None:
     topics, notified = Topics(), list[bool]()
     wait = topics.wait()
     wait.on_ready(lambda: notified.append(True))
@@ -354,7 +354,7 @@ def test_a_cancelled_metadata_wait_is_not_notified() -> None:
     assert notified == []
 
 
-def test_a_metadata_wait_whose_time_has_run_out_raises_what_a_blocked_send_raises() -> None:
+def test_a_metadata_wait_that_times_out_raises_the_error_of_send() -> None:
     topics = Topics()
     wait = topics.wait()
     topics.metadata.note(ConnectionFailedError("no route"))

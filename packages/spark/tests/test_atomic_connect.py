@@ -49,7 +49,7 @@ print("through")
 """
 
 
-def test_all_or_nothing_batches_are_refused_through_spark_connect_with_the_remedy(tmp_path: Path) -> None:
+def test_atomic_batches_through_spark_connect_are_refused_with_a_remedy(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
 

@@ -264,7 +264,7 @@ def steps_without_faults(level: int) -> list[str]:
 
 
 @LEVELS
-def test_without_faults_each_batch_is_one_commit_and_the_marker_is_read_once(level: int) -> None:
+def test_without_faults_a_batch_is_one_commit_and_one_marker_read(level: int) -> None:
     steps = [step for step in steps_without_faults(level) if step != "row"]
 
     first = ["open", "marker", "mark", "commit"]
@@ -274,7 +274,7 @@ def test_without_faults_each_batch_is_one_commit_and_the_marker_is_read_once(lev
 
 @LEVELS
 @pytest.mark.parametrize("fault", ["died before", "died after", "never asked", "answer lost", "refused", "task died"])
-def test_a_fault_at_any_step_loses_and_doubles_nothing(level: int, fault: str) -> None:
+def test_a_fault_at_any_step_loses_and_duplicates_nothing(level: int, fault: str) -> None:
     for step, name in enumerate(steps_without_faults(level)):
         if fault == "task died" and name != "row":
             continue
@@ -287,13 +287,13 @@ def test_a_fault_at_any_step_loses_and_doubles_nothing(level: int, fault: str) -
 
 
 @LEVELS
-def test_a_second_driver_at_any_step_loses_and_doubles_nothing(level: int) -> None:
+def test_a_second_driver_at_any_step_loses_and_duplicates_nothing(level: int) -> None:
     for step, _name in enumerate(steps_without_faults(level)):
         with_a_second_driver(level, {step: "meanwhile"}, batches=3)
 
 
 @LEVELS
-def test_any_faults_in_any_order_lose_and_double_nothing(level: int) -> None:
+def test_any_faults_in_any_order_lose_and_duplicate_nothing(level: int) -> None:
     chance = random.Random(f"{SEED} {level}")
     kinds = ["died before", "died after", "never asked", "answer lost", "refused", "task died", "meanwhile"]
     for _ in range(5_000 if LONG else 500):
@@ -302,7 +302,7 @@ def test_any_faults_in_any_order_lose_and_double_nothing(level: int) -> None:
 
 
 @LEVELS
-def test_a_failed_task_is_aborted_and_the_batch_run_again_in_place(level: int) -> None:
+def test_a_failed_task_is_aborted_and_its_batch_repeated_in_place(level: int) -> None:
     first_row = steps_without_faults(level).index("row")
     faults = Faults(planned={first_row + 2: "task died"})
     spark = Spark(Brokers(level=level), faults)
@@ -312,7 +312,7 @@ def test_a_failed_task_is_aborted_and_the_batch_run_again_in_place(level: int) -
     assert_exact(spark, 1)
 
 
-def test_a_lost_answer_to_the_commit_is_found_in_the_marker_and_nothing_runs_twice() -> None:
+def test_a_lost_commit_response_is_resolved_by_reading_the_marker() -> None:
     faults = Faults(planned={steps_without_faults(2).index("commit"): "answer lost"})
     spark = Spark(Brokers(level=2), faults)
     course = BatchDriver(OwnerWithFaults(spark.brokers, faults), query=QUERY, attempts=1)
@@ -321,7 +321,7 @@ def test_a_lost_answer_to_the_commit_is_found_in_the_marker_and_nothing_runs_twi
     assert spark.computed == {0: 1}
 
 
-def test_what_is_in_kafka_already_is_computed_and_not_written() -> None:
+def test_a_batch_already_in_kafka_is_computed_and_not_written() -> None:
     spark = Spark(Brokers(level=2), Faults())
     spark.run(1)
     spark.log = -1  # as if the driver had died before Spark's own commit
@@ -333,7 +333,7 @@ def test_what_is_in_kafka_already_is_computed_and_not_written() -> None:
 
 
 @LEVELS
-def test_a_driver_that_was_replaced_writes_nothing_more_and_does_not_win_the_id_back(level: int) -> None:
+def test_a_replaced_driver_writes_nothing_and_does_not_take_the_id_back(level: int) -> None:
     spark = Spark(Brokers(level=level), Faults())
     old = BatchDriver(OwnerWithFaults(spark.brokers, spark.faults), query=QUERY, attempts=3)
     spark.batch(old)
@@ -351,7 +351,7 @@ def test_a_driver_that_was_replaced_writes_nothing_more_and_does_not_win_the_id_
     assert_exact(spark, 3)
 
 
-def test_a_batch_that_took_too_long_is_run_again() -> None:
+def test_a_batch_that_took_too_long_is_repeated() -> None:
     brokers = Brokers(level=2)
     faults = Faults(planned={steps_without_faults(2).index("commit"): "meanwhile"}, meanwhile=brokers.time_out)
     spark = Spark(brokers, faults)
@@ -361,7 +361,7 @@ def test_a_batch_that_took_too_long_is_run_again() -> None:
     assert_exact(spark, 1)
 
 
-def test_a_batch_that_never_comes_through_says_so_and_leaves_nothing_open() -> None:
+def test_a_batch_that_always_fails_is_an_error_and_leaves_nothing_open() -> None:
     brokers = Brokers(level=2)
     first_row = steps_without_faults(2).index("row")
     faults = Faults(planned={first_row: "task died", first_row + 2: "task died"})

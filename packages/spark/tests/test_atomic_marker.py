@@ -15,7 +15,7 @@ def marker(batch: int, query: str = "q") -> Marker:
 
 
 @pytest.mark.parametrize("batch", [0, 1, 2**40])
-def test_a_marker_is_read_back_as_it_was_written(batch: int) -> None:
+def test_a_marker_survives_a_round_trip(batch: int) -> None:
     assert Marker.from_offset(marker(batch, "ü-1").to_offset()) == marker(batch, "ü-1")
 
 
@@ -31,7 +31,7 @@ def test_a_marker_is_read_back_as_it_was_written(batch: int) -> None:
         OffsetAndMetadata(5, '{"query": "q", "batch": "4"}'),
     ],
 )
-def test_the_offset_of_somebody_else_is_no_marker(found: OffsetAndMetadata) -> None:
+def test_an_offset_of_another_program_is_not_a_marker(found: OffsetAndMetadata) -> None:
     with pytest.raises(InvalidRecordError, match="offset 5"):
         Marker.from_offset(found)
 
@@ -48,7 +48,7 @@ def test_the_offset_of_somebody_else_is_no_marker(found: OffsetAndMetadata) -> N
         (7, 8, 7, Due.WRITE),
     ],
 )
-def test_a_batch_is_due_when_the_one_before_is_the_last(
+def test_a_batch_is_due_if_its_predecessor_is_the_last(
     found: int | None, asked: int, begins_with: int | None, verdict: Due
 ) -> None:
     last = None if found is None else marker(found)
@@ -66,13 +66,13 @@ def test_a_batch_is_due_when_the_one_before_is_the_last(
         (7, 0, 0, "the checkpoint is older"),
     ],
 )
-def test_what_cannot_be_told_is_refused(found: int | None, asked: int, begins_with: int | None, says: str) -> None:
+def test_an_ambiguous_marker_is_refused(found: int | None, asked: int, begins_with: int | None, says: str) -> None:
     last = None if found is None else marker(found)
     with pytest.raises(BatchRefusedError, match=says):
         due(last, marker(asked), begins_with=begins_with, where="here")
 
 
 @pytest.mark.parametrize("batch", [0, 1, 5])
-def test_the_marker_of_another_query_is_refused_whatever_its_batch(batch: int) -> None:
+def test_the_marker_of_another_query_is_refused_for_any_batch(batch: int) -> None:
     with pytest.raises(BatchRefusedError, match=r"query other .* and this is query q"):
         due(marker(batch, "other"), marker(1), begins_with=1, where="here")

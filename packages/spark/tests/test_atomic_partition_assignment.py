@@ -12,7 +12,7 @@ COUNTS = st.dictionaries(st.text("abc", min_size=1, max_size=3), st.integers(1, 
 
 
 @given(counts=COUNTS, tasks=st.integers(1, 12))
-def test_every_partition_has_one_owner_and_no_owner_has_none(counts: dict[str, int], tasks: int) -> None:
+def test_every_partition_has_one_owner_and_every_owner_a_partition(counts: dict[str, int], tasks: int) -> None:
     ownership = PartitionAssignment.of(counts, tasks=tasks)
     owned = [ownership.owned_by(owner) for owner in range(ownership.owners)]
     dealt = [(topic, partition) for each in owned for topic, numbers in each.items() for partition in numbers]
@@ -23,7 +23,7 @@ def test_every_partition_has_one_owner_and_no_owner_has_none(counts: dict[str, i
 
 
 @given(counts=COUNTS, tasks=st.integers(1, 12))
-def test_a_slot_and_its_owner_are_of_the_same_partition(counts: dict[str, int], tasks: int) -> None:
+def test_a_slot_and_its_owner_belong_to_the_same_partition(counts: dict[str, int], tasks: int) -> None:
     ownership = PartitionAssignment.of(counts, tasks=tasks)
     for topic, count in counts.items():
         for partition in range(count):
@@ -32,6 +32,6 @@ def test_a_slot_and_its_owner_are_of_the_same_partition(counts: dict[str, int], 
             assert list(ownership.places([slot])) == [(topic, partition)]
 
 
-def test_there_is_no_slot_behind_the_last_partition() -> None:
+def test_there_is_no_slot_after_the_last_partition() -> None:
     with pytest.raises(IndexError, match="there are 3 slots, and slot 3 is none of them"):
         list(PartitionAssignment.of({"a": 1, "b": 2}, tasks=1).places([0, 3]))

@@ -21,22 +21,22 @@ def frame(*, query: str | None = "q", speculation: str = "false") -> Any:
     return SimpleNamespace(sparkSession=SimpleNamespace(_jsparkSession=None, sparkContext=context))
 
 
-def test_speculation_would_have_two_tasks_write_side_by_side() -> None:
+def test_speculation_is_refused_since_two_tasks_would_write_at_once() -> None:
     with pytest.raises(BatchRefusedError, match=r"spark\.speculation=true: two attempts .* set it to false, or use"):
         atomically(NOWHERE, transactional_id="x")(frame(speculation="True"), 0)
 
 
-def test_spark_connect_hides_what_has_to_be_looked_at() -> None:
+def test_spark_connect_is_refused_since_it_hides_the_query() -> None:
     with pytest.raises(BatchRefusedError, match="which Spark Connect hides; run the query in the driver, or use"):
         atomically(NOWHERE, transactional_id="x")(SimpleNamespace(sparkSession=SimpleNamespace()), 0)  # type: ignore[arg-type]
 
 
-def test_a_frame_that_no_query_brings_has_no_batch() -> None:
+def test_a_frame_outside_of_a_query_is_refused() -> None:
     with pytest.raises(BatchRefusedError, match=r"give the sink to writeStream\.foreachBatch"):
         atomically(NOWHERE, transactional_id="x")(frame(query=None), 0)
 
 
-def test_one_sink_is_for_one_query() -> None:
+def test_one_sink_serves_one_query() -> None:
     sink = atomically(NOWHERE, transactional_id="x")
     with pytest.raises(TransactionTimeoutError):
         sink(frame(query="first"), 0)

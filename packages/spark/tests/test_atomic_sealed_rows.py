@@ -64,7 +64,7 @@ def records(packed: Sequence[pa.RecordBatch], ownership: PartitionAssignment) ->
 @ENCODERS
 @pytest.mark.parametrize("owners", [1, 3, 8])
 @pytest.mark.parametrize("most", [1, 400, SEALED_BATCH_BYTES])
-def test_every_row_is_at_its_owner_once_and_whole(
+def test_every_row_reaches_its_owner_once_and_complete(
     owners: int, most: int, encoder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(row_buffer, "TABLE_BYTES", 20 * most)
@@ -107,7 +107,7 @@ def _row(record: Record) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_parcels_are_compressed_as_the_producer_would_and_no_larger_than_asked(codec: str) -> None:
+def test_sealed_rows_are_compressed_like_records_and_keep_the_limit(codec: str) -> None:
     rows = pa.RecordBatch.from_pydict({"value": [b"%090d" % number for number in range(2_000)]})
     packs = packing(["value"], {"topic": "a", "kafka.compression.type": codec}, owners=1, most=20_000)
     [some] = seal_rows(packs, [rows])
@@ -121,7 +121,7 @@ def test_parcels_are_compressed_as_the_producer_would_and_no_larger_than_asked(c
     assert all((section.size < section.plain_size) is (codec != "none") for section in sections)
 
 
-def test_times_are_those_of_the_rows_or_of_now() -> None:
+def test_timestamps_are_those_of_the_rows_or_the_current_time() -> None:
     times = [5_000, None, 7_000_000]
     rows = pa.RecordBatch.from_pydict(
         {"value": ["a", "b", "c"], "timestamp": pa.array(times, pa.timestamp("us", "UTC"))}
@@ -138,7 +138,7 @@ def test_times_are_those_of_the_rows_or_of_now() -> None:
     assert (batch.section.first_timestamp, batch.section.max_timestamp) == (5, found[1])
 
 
-def test_parcels_leave_while_rows_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sealed_rows_are_returned_while_more_rows_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_buffer, "TABLE_BYTES", 100)
     read = []
 
@@ -154,14 +154,14 @@ def test_parcels_leave_while_rows_are_read(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(list(leaving)) == 2
 
 
-def test_a_codec_that_fails_fails_the_task_and_loses_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_codec_error_fails_the_task_and_loses_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sealed, "choose", choosing({"compressor": BrokenCodec()}))
     packs = packing(["value"], {"topic": "a", "kafka.client.id": "with a broken codec"}, owners=1)
     with pytest.raises(WriteError, match=r"^row 1 of t: 2 rows .* were not queued: it could not be encoded: no"):
         seal_rows(packs, [pa.RecordBatch.from_pydict({"value": ["v", "w"]})])
 
 
-def test_a_task_whose_batches_have_not_all_of_its_rows_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_whose_batches_lack_some_of_its_rows_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     class Losing(sealed.TableSealer):
         def seal(self, *arguments: Any, **columns: Any) -> sealed.SealedTable:
             made = super().seal(*arguments, **columns)
@@ -173,7 +173,7 @@ def test_a_task_whose_batches_have_not_all_of_its_rows_fails(monkeypatch: pytest
         seal_rows(packs, [pa.RecordBatch.from_pydict({"value": [bytes(20)] * 30})])
 
 
-def test_a_batch_in_a_parcel_keeps_none_of_the_others() -> None:
+def test_a_batch_keeps_no_memory_of_the_others_sealed_with_it() -> None:
     rows = pa.RecordBatch.from_pydict({"value": [bytes(100)] * 100})
     packs = packing(["value"], {"topic": "a"}, owners=1, most=1_000)
     [some] = seal_rows(packs, [rows])
@@ -186,7 +186,7 @@ def test_settings_are_not_in_the_repr() -> None:
     assert "hunter2" not in repr(packing(["value"], {"topic": "a", "kafka.sasl.password": "hunter2"}, owners=1))
 
 
-def test_rows_without_a_key_are_somewhere_and_those_that_name_a_partition_there() -> None:
+def test_rows_without_a_key_are_distributed_and_explicit_partitions_kept() -> None:
     types = pa.schema([("value", pa.string()), ("partition", pa.int32())])
     rows = [{"value": f"{number}", "partition": number % 5 if number % 2 else None} for number in range(100)]
     packs = packing(types.names, {"topic": "b"}, owners=2)
@@ -197,7 +197,7 @@ def test_rows_without_a_key_are_somewhere_and_those_that_name_a_partition_there(
     assert all(places[b"%d" % number] == number % 5 for number in range(1, 100, 2))
 
 
-def test_values_are_made_before_the_shuffle_and_only_they_are_moved() -> None:
+def test_values_are_built_before_the_shuffle_and_only_they_are_moved() -> None:
     batch = pa.RecordBatch.from_pydict({"key": ["k"], "n": pa.array([7]), "m": pa.array([True])})
     packs = packing(["key"], {"topic": "a", "value.format": "json"}, owners=1)
     [(_owner, _topic, _partition, record)] = records(seal_rows(packs, [batch]), packs.ownership)
@@ -205,36 +205,36 @@ def test_values_are_made_before_the_shuffle_and_only_they_are_moved() -> None:
     assert (record.key, record.value) == (b"k", b'{"n":7,"m":true}')
 
 
-def test_a_row_that_cannot_be_sent_is_named_by_its_place_in_the_frame() -> None:
+def test_a_row_that_cannot_be_sent_is_reported_by_its_position() -> None:
     good, bad = (pa.RecordBatch.from_pydict({"value": ["v", "w"], "topic": ["a", last]}) for last in ("b", None))
     with pytest.raises(WriteError, match=r"row 4 of Spark partition 3 was refused: column 'topic' is null"):
         seal_rows(packing(["value", "topic"], owners=2), [good, bad], task="Spark partition 3")
 
 
-def test_a_row_that_is_too_large_is_named_with_its_size() -> None:
+def test_a_row_that_is_too_large_is_reported_with_its_size() -> None:
     batch = pa.RecordBatch.from_pydict({"value": [b"v", bytes(3_000)]})
     packs = packing(["value"], {"topic": "a", "kafka.max.request.size": "2000"}, owners=1)
     with pytest.raises(WriteError, match=r"row 2 of t was refused: .* \(column 'value': 3000 bytes\)"):
         seal_rows(packs, [batch])
 
 
-def test_a_partition_that_does_not_exist_is_refused_with_its_row() -> None:
+def test_a_missing_partition_is_reported_with_its_row() -> None:
     batch = pa.RecordBatch.from_pydict({"value": ["v", "w"], "partition": pa.array([2, 3], pa.int32())})
     with pytest.raises(WriteError, match=r"row 2 of t was refused: it is for partition 3 of topic 'a', which has 3"):
         seal_rows(packing(["value", "partition"], {"topic": "a"}, owners=1), [batch])
 
 
-def test_a_topic_that_was_not_named_before_is_refused() -> None:
+def test_a_topic_that_was_not_declared_is_refused() -> None:
     batch = pa.RecordBatch.from_pydict({"value": ["v"], "topic": ["c"]})
     with pytest.raises(WriteError, match=r"'c', and 'a', 'b' were said to be written; name all of them in topics="):
         seal_rows(packing(["value", "topic"], owners=1), [batch])
 
 
-def test_no_rows_are_no_parcels() -> None:
+def test_an_empty_frame_gives_no_sealed_rows() -> None:
     assert seal_rows(packing(["value"], {"topic": "a"}, owners=2), []) == []
 
 
-def test_spark_is_told_the_same_columns_as_pyarrow() -> None:
+def test_spark_and_pyarrow_get_the_same_schema() -> None:
     names = {"int": pa.int32(), "bigint": pa.int64(), "tinyint": pa.int8(), "binary": pa.binary()}
     told = [column.split() for column in SPARK_SCHEMA.split(", ")]
 

@@ -38,7 +38,7 @@ class Asked:
         return found
 
 
-def test_what_a_broker_says_of_the_ledger_topic_is_quoted_within_bounds() -> None:
+def test_a_broker_setting_of_the_ledger_topic_is_quoted_within_bounds() -> None:
     client: Any = Asked("cleanup.policy", HOSTILE)
 
     with pytest.raises(LedgerMismatchError) as caught:
@@ -51,7 +51,7 @@ def test_what_a_broker_says_of_the_ledger_topic_is_quoted_within_bounds() -> Non
     ("said", "limit"),
     [("900000", 900_000), (HOSTILE, None), ("", None), ("-5", None), ("9" * 5_000, None), (None, None)],
 )
-def test_a_limit_that_is_no_number_is_as_one_that_is_not_shown(said: str | None, limit: int | None) -> None:
+def test_a_limit_that_is_not_a_number_counts_as_unknown(said: str | None, limit: int | None) -> None:
     client: Any = Asked("transaction.max.timeout.ms", said)
 
     assert longest_timeout_ms(client, 1) == limit

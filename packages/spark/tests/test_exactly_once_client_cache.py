@@ -59,15 +59,15 @@ def asked(job: object) -> KafkaClusterClient:
         return brokers
 
 
-def test_the_next_batch_asks_the_same_brokers() -> None:
+def test_the_next_batch_uses_the_same_client() -> None:
     assert asked("a") is asked("a")
 
 
-def test_another_job_asks_others() -> None:
+def test_another_job_uses_another_client() -> None:
     assert asked("a") is not asked("b")
 
 
-def test_jobs_without_end_leave_no_more_files_open_than_a_few() -> None:
+def test_many_jobs_keep_few_files_open() -> None:
     def files() -> int:
         return len(os.listdir("/proc/self/fd"))
 
@@ -80,7 +80,7 @@ def test_jobs_without_end_leave_no_more_files_open_than_a_few() -> None:
     assert files() == before
 
 
-def test_those_that_were_asked_last_stay(made: list[Watched]) -> None:
+def test_the_most_recently_used_clients_are_kept(made: list[Watched]) -> None:
     for job in [*range(MOST), 0, "another"]:
         asked(job)
 
@@ -88,7 +88,7 @@ def test_those_that_were_asked_last_stay(made: list[Watched]) -> None:
     assert asked(0) is made[0]
 
 
-def test_brokers_that_are_being_asked_are_never_closed(made: list[Watched]) -> None:
+def test_a_client_in_use_is_never_closed(made: list[Watched]) -> None:
     with connected(settings("long")):
         for job in range(MOST + 3):
             asked(job)
@@ -97,7 +97,7 @@ def test_brokers_that_are_being_asked_are_never_closed(made: list[Watched]) -> N
     assert asked("long") is made[0]
 
 
-def test_nobody_asks_brokers_that_another_thread_asks(made: list[Watched]) -> None:
+def test_a_client_is_used_by_one_thread_at_a_time(made: list[Watched]) -> None:
     everybody = threading.Barrier(MOST + 2)
 
     def ask(_: int) -> KafkaClusterClient:
@@ -112,7 +112,7 @@ def test_nobody_asks_brokers_that_another_thread_asks(made: list[Watched]) -> No
     assert sum(not each.closed for each in made) == MOST
 
 
-def test_brokers_of_a_failure_are_closed_and_not_asked_again(made: list[Watched]) -> None:
+def test_a_client_is_closed_after_a_failure_and_not_used_again(made: list[Watched]) -> None:
     with pytest.raises(RuntimeError, match="lost"), connected(settings("a")):
         raise RuntimeError("lost")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 
 
-def test_every_test_that_the_page_names_is_there() -> None:
+def test_every_test_named_on_the_page_exists() -> None:
     named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / "spark-exactly-once.md").read_text()))
     modules = [
         *ROOT.glob("tests/test_spark_exactly_once*.py"),

@@ -37,7 +37,7 @@ STEPS = len(steps_of_a_good_run(2))
 
 
 @LEVELS
-def test_a_run_that_nobody_disturbs_writes_every_row_once(level: int) -> None:
+def test_an_undisturbed_query_writes_every_row_once(level: int) -> None:
     spark = some_spark(level=level)
 
     assert run_until_done(spark) is None
@@ -48,7 +48,7 @@ def test_a_run_that_nobody_disturbs_writes_every_row_once(level: int) -> None:
 @LEVELS
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.value)
 @pytest.mark.parametrize("same_workers", [True, False], ids=["same workers", "new workers"])
-def test_a_fault_at_any_step_loses_and_doubles_nothing(level: int, fault: Fault, same_workers: bool) -> None:
+def test_a_fault_at_any_step_loses_and_duplicates_nothing(level: int, fault: Fault, same_workers: bool) -> None:
     for at in range(STEPS):
         spark = some_spark(level=level)
         run(spark.driver(), at=at, fault=fault)
@@ -60,7 +60,7 @@ def test_a_fault_at_any_step_loses_and_doubles_nothing(level: int, fault: Fault,
 
 
 @LEVELS
-def test_a_driver_that_is_away_for_too_long_at_any_step_is_exact_or_says_what_is_lost(level: int) -> None:
+def test_a_driver_paused_too_long_at_any_step_is_exact_or_reports_a_loss(level: int) -> None:
     said = 0
     for at in range(STEPS):
         spark = some_spark(level=level, tasks=3)
@@ -82,9 +82,7 @@ def test_a_driver_that_is_away_for_too_long_at_any_step_is_exact_or_says_what_is
 
 @LEVELS
 @pytest.mark.parametrize("same_workers", [True, False], ids=["same workers", "new workers"])
-def test_a_driver_that_stands_still_at_any_step_while_another_one_works_doubles_nothing(
-    level: int, same_workers: bool
-) -> None:
+def test_a_driver_paused_at_any_step_of_another_one_duplicates_nothing(level: int, same_workers: bool) -> None:
     for at in range(STEPS):
         spark = some_spark(level=level, batches=3)
         zombie = spark.driver()
@@ -102,7 +100,7 @@ def test_a_driver_that_stands_still_at_any_step_while_another_one_works_doubles_
 
 
 @LEVELS
-def test_a_driver_that_wakes_at_any_step_of_another_one_doubles_nothing(level: int) -> None:
+def test_a_driver_resumed_at_any_step_of_another_one_duplicates_nothing(level: int) -> None:
     """The first stands at each of its steps when the second begins, which goes to each of its own in turn."""
     for at in range(0, STEPS, 2):
         for further in range(STEPS):
@@ -131,7 +129,7 @@ def test_attempts_that_lost_are_aborted_with_the_batch_and_never_seen(level: int
 
 
 @LEVELS
-def test_many_batches_need_no_more_ids_than_one(level: int) -> None:
+def test_many_batches_need_no_more_producer_ids_than_one(level: int) -> None:
     spark = some_spark(level=level, batches=50, tasks=4)
     run(spark.driver())
 
@@ -140,7 +138,7 @@ def test_many_batches_need_no_more_ids_than_one(level: int) -> None:
 
 
 @LEVELS
-def test_ids_that_expired_while_the_query_was_stopped_are_no_alarm(level: int) -> None:
+def test_producer_ids_that_expired_during_a_pause_cause_no_alarm(level: int) -> None:
     spark = some_spark(level=level, batches=3)
     actor = spark.driver()
     while spark.checkpoint.next_batch < 1:
@@ -156,7 +154,7 @@ def test_ids_that_expired_while_the_query_was_stopped_are_no_alarm(level: int) -
 
 @LEVELS
 @pytest.mark.parametrize("seed", range(150))
-def test_storms_of_faults_lose_and_double_nothing(level: int, seed: int) -> None:
+def test_random_faults_lose_and_duplicate_nothing(level: int, seed: int) -> None:
     chance = random.Random(f"{seed} {level}")
     spark = some_spark(level=level, batches=chance.randint(2, 6), tasks=chance.randint(1, 4))
     error = storm(spark, chance)
@@ -197,7 +195,7 @@ def storm(spark: Spark, chance: random.Random) -> DataLossError | None:
     return run_until_done(spark)
 
 
-def test_the_steps_of_a_driver_are_these() -> None:
+def test_the_steps_of_a_driver_are_complete() -> None:
     start = ["list", "lease", "read", "task", "task"]
     end = ["list", "describe", "produce", "end the entry", "commit", "commit", "produce", "end the entry", "checkpoint"]
 

@@ -126,7 +126,7 @@ def test_the_newest_committed_entry_is_the_last() -> None:
     assert scan.last == second
 
 
-def test_entries_count_by_the_end_of_their_transactions_under_old_versions() -> None:
+def test_before_transaction_v2_entries_count_by_their_markers() -> None:
     """With transaction.version 0 and 1 an epoch has many transactions, and their markers have that epoch."""
     scan = scanned(
         written(entry(0).to_bytes(), sequence=0),
@@ -147,7 +147,7 @@ def test_an_entry_without_a_transaction_never_counts(codec: int) -> None:
     assert "is in no transaction" in scans[0].skipped.take()[1]
 
 
-def test_an_entry_of_another_producer_id_counts_only_in_a_topic_of_its_own() -> None:
+def test_an_entry_of_another_producer_id_counts_only_in_an_own_topic() -> None:
     theirs = written(entry().to_bytes(), producer=STRANGER), marker(producer=STRANGER)
     own, shared = scanned(*theirs, lease_ids=None), scanned(*theirs)
     aborted = scanned(written(entry().to_bytes(), producer=STRANGER), marker(ABORT, producer=STRANGER))
@@ -168,7 +168,7 @@ def test_a_second_batch_of_a_transaction_does_not_count() -> None:
     assert "has replaced it" in compacted.problem
 
 
-def test_an_entry_that_was_forgotten_is_found_as_such() -> None:
+def test_a_forgotten_entry_is_recognised() -> None:
     for value in (None, FORGOTTEN):
         scan = scanned(written(entry().to_bytes()), marker(), written(value, epoch=1), marker(epoch=2))
 
@@ -204,7 +204,7 @@ def test_an_unreadable_entry_of_the_lease_is_a_problem_until_the_next_one() -> N
         task_id("orders/" + "a" * 32, process="b" * 32, number=1),
     ],
 )
-def test_an_entry_may_list_transactions_of_its_own_name_only(foreign: str) -> None:
+def test_an_entry_may_list_only_transactions_of_its_own_name(foreign: str) -> None:
     with pytest.raises(InvalidRecordError, match="is no transactional id of 'orders'"):
         Entry.from_bytes(entry(transactional_id=foreign).to_bytes(), name=NAME)
 
@@ -213,7 +213,7 @@ def test_an_entry_may_list_transactions_of_its_own_name_only(foreign: str) -> No
     ("field", "value"),
     [(1, -1), (1, 1 << 63), (2, -1), (2, 1 << 15), (4, 1 << 31), (5, -1), (5, True), (3, 1.0), (0, None)],
 )
-def test_numbers_that_brokers_cannot_have_given_are_refused(field: int, value: object) -> None:
+def test_impossible_numbers_are_refused(field: int, value: object) -> None:
     fields = json.loads(entry().to_bytes())
     fields["transactions"][0][field] = value
 
@@ -222,7 +222,7 @@ def test_numbers_that_brokers_cannot_have_given_are_refused(field: int, value: o
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_an_entry_or_refused(data: bytes) -> None:
+def test_any_bytes_are_parsed_as_an_entry_or_refused(data: bytes) -> None:
     _read(data)
 
 
@@ -234,7 +234,7 @@ def test_any_bytes_are_an_entry_or_refused(data: bytes) -> None:
         ),
     )
 )
-def test_any_json_is_an_entry_or_refused(value: object) -> None:
+def test_any_json_is_parsed_as_an_entry_or_refused(value: object) -> None:
     _read(json.dumps(value).encode())
     fields = json.loads(entry().to_bytes())
     for key in fields:
@@ -242,7 +242,7 @@ def test_any_json_is_an_entry_or_refused(value: object) -> None:
 
 
 @pytest.mark.parametrize("data", [b"[" * 100_000, b'{"form":' * 50_000, b"1" * 10_000, b'{"form":1e999}', b"\xff"])
-def test_json_that_would_break_its_reader_is_refused(data: bytes) -> None:
+def test_json_that_would_exhaust_its_parser_is_refused(data: bytes) -> None:
     with pytest.raises(InvalidRecordError) as refused:
         read_value(data, name=NAME)
 
@@ -257,7 +257,7 @@ def _read(data: bytes) -> None:
 # What batches may hold
 
 
-def test_a_bomb_is_not_unpacked_to_see_whose_it_is() -> None:
+def test_a_decompression_bomb_is_not_decompressed_to_find_its_owner() -> None:
     bomb = written(bytes(100_000_000), key=b"another client's"), written(bytes(100_000_000), transactional=False)
     mine = written(entry().to_bytes(), epoch=3)
     took = memory_of(lambda: scanned(*bomb, mine, marker(epoch=4)))
@@ -265,7 +265,7 @@ def test_a_bomb_is_not_unpacked_to_see_whose_it_is() -> None:
     assert took < 2_000_000
 
 
-def test_an_entry_of_ours_is_unpacked_to_a_few_megabytes_at_most() -> None:
+def test_an_own_entry_is_decompressed_to_a_few_megabytes_at_most() -> None:
     bomb = written(bytes(100_000_000)), marker()
     scan = scanned(*bomb)
     took = memory_of(lambda: scanned(*bomb))
@@ -275,7 +275,7 @@ def test_an_entry_of_ours_is_unpacked_to_a_few_megabytes_at_most() -> None:
 
 
 @given(st.lists(st.binary(max_size=80), max_size=4), st.randoms(use_true_random=False))
-def test_damaged_batches_hide_no_entry_behind_them(rubbish: list[bytes], luck: random.Random) -> None:
+def test_damaged_batches_hide_no_later_entry(rubbish: list[bytes], luck: random.Random) -> None:
     """Batches of other clients have a valid header, which brokers check, and any content."""
     honest = [written(entry(1).to_bytes()), marker()]
     hostile = [damaged(written(each, producer=STRANGER, transactional=luck.random() < 0.5), luck) for each in rubbish]
@@ -286,21 +286,21 @@ def test_damaged_batches_hide_no_entry_behind_them(rubbish: list[bytes], luck: r
 
 
 @given(st.binary(max_size=400))
-def test_any_bytes_in_an_answer_are_split_or_refused(data: bytes) -> None:
+def test_any_bytes_in_a_response_are_split_or_refused(data: bytes) -> None:
     scan = LedgerScan(NAME, lambda _id: True)
     with contextlib.suppress(CorruptBatchError):
         for batch in split(data):
             scan.take(batch)
 
 
-def test_messages_of_old_formats_are_stepped_over() -> None:
+def test_messages_of_old_formats_are_skipped() -> None:
     old = b"\0" * 8 + (20).to_bytes(4, "big") + b"\0" * 4 + b"\1" + b"\0" * 15
     batches = list(split(old + log(written(entry().to_bytes()))))
 
     assert [batch.transactional for batch in batches] == [False, True]
 
 
-def test_a_batch_ends_nowhere_before_it_begins() -> None:
+def test_a_batch_never_ends_before_it_begins() -> None:
     """A reader goes on behind the end of a batch, and would read the same one for ever."""
     batch = bytearray(written(entry().to_bytes()))
     batch[CHECKED_FROM + 2 : CHECKED_FROM + 6] = (-5).to_bytes(4, "big", signed=True)
@@ -309,7 +309,7 @@ def test_a_batch_ends_nowhere_before_it_begins() -> None:
     assert found.last_offset == found.first_offset
 
 
-def test_a_batch_that_is_cut_off_waits_for_the_next_answer() -> None:
+def test_a_truncated_batch_waits_for_the_next_response() -> None:
     whole = log(written(entry().to_bytes()), marker())
     sizes = {len(list(split(whole[:size]))) for size in range(len(whole))}
 
@@ -345,11 +345,11 @@ def memory_of(work: Callable[[], object]) -> int:
     ("prefix", "topic"),
     [("orders-by-day", "ottla-exactly-once-orders-by-day"), ("A_1", "ottla-exactly-once-A_1")],
 )
-def test_each_prefix_has_a_ledger_topic_of_its_own(prefix: str, topic: str) -> None:
+def test_each_prefix_has_its_own_ledger_topic(prefix: str, topic: str) -> None:
     assert own_topic(prefix) == topic
 
 
-def test_prefixes_that_are_no_topic_get_distinct_ones_that_are() -> None:
+def test_prefixes_that_are_no_topic_names_get_distinct_topic_names() -> None:
     prefixes = ["a.b", "a_b", "a/b", "a b", "ä", "日本", "x" * 300, "x" * 301, "a.b.c", "a..b"]
     topics = [own_topic(prefix) for prefix in prefixes]
 
@@ -366,7 +366,7 @@ def options(**own: str) -> dict[str, str]:
     }
 
 
-def test_a_topic_that_is_named_counts_as_shared_unless_it_is_said_not_to_be() -> None:
+def test_a_named_ledger_topic_counts_as_shared_unless_set_otherwise() -> None:
     own = read_settings(read_options(options(), problems=[]))
     named = read_settings(read_options(options(ledger_topic="ledgers"), problems=[]))
     mine = read_settings(read_options(options(ledger_topic="ledgers", ledger_shared="false"), problems=[]))

@@ -59,7 +59,7 @@ def numbers(spark: SparkSession, end: int, value: str = "cast(id as string)") ->
     return spark.range(0, end, 1, 3).selectExpr(f"{value} as value")
 
 
-def test_a_job_that_is_run_again_does_nothing_and_says_so(spark: SparkSession, options: dict[str, str]) -> None:
+def test_a_repeated_job_writes_nothing_and_says_so(spark: SparkSession, options: dict[str, str]) -> None:
     first = write_once(numbers(spark, 100), options, job_id="monday")
     again = write_once(numbers(spark, 100), options, job_id="monday")
     other = write_once(numbers(spark, 10), options, job_id="tuesday")
@@ -72,7 +72,7 @@ def test_a_job_that_is_run_again_does_nothing_and_says_so(spark: SparkSession, o
     )
 
 
-def test_a_job_that_failed_leaves_nothing_and_can_be_run_again(spark: SparkSession, options: dict[str, str]) -> None:
+def test_a_failed_job_leaves_nothing_and_can_be_repeated(spark: SparkSession, options: dict[str, str]) -> None:
     broken = numbers(spark, 100, "if(id = 99, raise_error('broken row'), cast(id as string))")
     with pytest.raises(PySparkException, match="broken row"):
         write_once(broken, options, job_id="monday")
@@ -82,7 +82,7 @@ def test_a_job_that_failed_leaves_nothing_and_can_be_run_again(spark: SparkSessi
     assert visible(options) == Counter(b"%d" % number for number in range(100))
 
 
-def test_a_job_that_is_forgotten_is_written_again(spark: SparkSession, options: dict[str, str]) -> None:
+def test_a_forgotten_job_is_written_again(spark: SparkSession, options: dict[str, str]) -> None:
     write_once(numbers(spark, 10), options, job_id="monday")
     forgotten = forget(options, job_id="monday")
     again = write_once(numbers(spark, 10), options, job_id="monday")
@@ -102,7 +102,7 @@ def test_a_job_writes_json_and_reports_like_any_other_write(spark: SparkSession,
     assert visible(options) == Counter(b'{"id":%d}' % number for number in range(30))
 
 
-def test_what_is_wrong_with_a_job_is_told_before_it_begins(spark: SparkSession, options: dict[str, str]) -> None:
+def test_an_invalid_job_is_refused_before_it_starts(spark: SparkSession, options: dict[str, str]) -> None:
     without_prefix = {key: value for key, value in options.items() if key != "transactional.id.prefix"}
 
     with pytest.raises(InvalidWriteError, match=r"transactional\.id\.prefix"):

@@ -103,7 +103,7 @@ def cluster(spark: Spark) -> Direct:
         (entry(3, Status.VOID), 3, Step.WRITE),
     ],
 )
-def test_a_task_skips_what_is_in_the_ledger_and_writes_what_is_not(last: Entry | None, batch: int, step: Step) -> None:
+def test_a_task_skips_a_batch_in_the_ledger_and_writes_others(last: Entry | None, batch: int, step: Step) -> None:
     assert next_step(last, name=NAME, query=QUERY, batch=batch) is step
 
 
@@ -120,7 +120,7 @@ def test_a_task_refuses_a_ledger_that_disagrees_with_spark(last: Entry, batch: i
         next_step(last, name=NAME, query=QUERY, batch=batch)
 
 
-def test_an_entry_is_read_as_it_was_written() -> None:
+def test_an_entry_survives_a_round_trip() -> None:
     for status in Status:
         assert Entry.from_bytes(entry(3, status).to_bytes(), name=NAME) == entry(3, status)
 
@@ -128,7 +128,7 @@ def test_an_entry_is_read_as_it_was_written() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"{}", b"[]", b'{"form":2}', entry(1, Status.DONE).to_bytes().replace(b"7", b'"7"')]
 )
-def test_what_is_no_entry_is_refused(data: bytes) -> None:
+def test_an_invalid_entry_is_refused(data: bytes) -> None:
     with pytest.raises(InvalidRecordError, match="no entry of an exactly-once ledger"):
         Entry.from_bytes(data, name=NAME)
 
@@ -147,7 +147,7 @@ def test_what_is_no_entry_is_refused(data: bytes) -> None:
         ({"partition": 2}, r"partitions are \[0, 2\]"),
     ],
 )
-def test_attempts_that_do_not_belong_together_are_not_recorded(
+def test_attempts_of_different_runs_are_not_recorded(
     spark: Spark, cluster: Direct, changes: dict[str, Any], why: str
 ) -> None:
     first, second = written(spark, cluster)
@@ -157,7 +157,7 @@ def test_attempts_that_do_not_belong_together_are_not_recorded(
     assert spark.world.ledger == []
 
 
-def test_a_batch_whose_time_is_half_over_is_taken_back_as_a_whole(spark: Spark, cluster: Direct) -> None:
+def test_a_batch_after_half_of_its_time_is_aborted_as_a_whole(spark: Spark, cluster: Direct) -> None:
     attempts = written(spark, cluster)
     spark.world.pass_time(0.6 * TIMEOUT)
 
@@ -174,7 +174,7 @@ def test_a_batch_that_every_task_skipped_is_not_recorded_again(spark: Spark, clu
     assert spark.world.ledger == []
 
 
-def test_a_failed_batch_is_aborted_unless_its_commit_was_tried(spark: Spark, cluster: Direct) -> None:
+def test_a_failed_batch_is_aborted_unless_its_commit_was_attempted(spark: Spark, cluster: Direct) -> None:
     first, second = written(spark, cluster)
     give_up(cluster, [first, second])
     kept = len(cluster.open_transactions(NAME))
@@ -186,7 +186,7 @@ def test_a_failed_batch_is_aborted_unless_its_commit_was_tried(spark: Spark, clu
     assert left == [second.prepared.transactional_id]
 
 
-def test_what_an_earlier_driver_left_open_is_aborted_before_the_tasks_begin(spark: Spark, cluster: Direct) -> None:
+def test_transactions_of_an_earlier_driver_are_aborted_before_the_tasks(spark: Spark, cluster: Direct) -> None:
     written(spark, cluster)
     before = len(cluster.open_transactions(NAME))
     plan(cluster, NAME)
@@ -205,7 +205,7 @@ def recorded(spark: Spark, cluster: Direct) -> tuple[Lease, Entry]:
     return cluster.append(attempts[0].lease, batch), batch
 
 
-def test_a_batch_that_another_driver_commits_while_it_is_taken_back_is_an_alarm(spark: Spark, cluster: Direct) -> None:
+def test_a_batch_that_another_driver_commits_during_an_abort_is_an_alarm(spark: Spark, cluster: Direct) -> None:
     lease, batch = recorded(spark, cluster)
     late, contested = (each.prepared for each in batch.listed)
     spark.world.end(late, commit=False)
@@ -220,7 +220,7 @@ def test_a_batch_that_another_driver_commits_while_it_is_taken_back_is_an_alarm(
     assert spark.world.ledger[-1] == batch
 
 
-def test_a_batch_that_cannot_be_finished_after_all_is_left_to_a_restart(spark: Spark, cluster: Direct) -> None:
+def test_a_batch_that_cannot_be_finished_is_left_to_a_restart(spark: Spark, cluster: Direct) -> None:
     lease, batch = recorded(spark, cluster)
 
     class TooLate(Direct):
@@ -233,7 +233,7 @@ def test_a_batch_that_cannot_be_finished_after_all_is_left_to_a_restart(spark: S
     assert spark.world.ledger[-1] == batch
 
 
-def test_a_batch_of_which_brokers_know_nothing_any_more_is_an_alarm(spark: Spark, cluster: Direct) -> None:
+def test_a_batch_that_brokers_have_forgotten_is_an_alarm(spark: Spark, cluster: Direct) -> None:
     lease, batch = recorded(spark, cluster)
     for each in batch.listed:
         spark.world.end(each.prepared, commit=True)
@@ -243,7 +243,7 @@ def test_a_batch_of_which_brokers_know_nothing_any_more_is_an_alarm(spark: Spark
         settle(cluster, lease, batch)
 
 
-def test_behind_a_loss_that_was_accepted_the_query_goes_on(spark: Spark, cluster: Direct) -> None:
+def test_after_an_accepted_loss_the_query_continues(spark: Spark, cluster: Direct) -> None:
     _lease, batch = recorded(spark, cluster)
     late, in_time = (each.prepared for each in batch.listed)
     spark.world.end(late, commit=False)
@@ -260,7 +260,7 @@ def test_behind_a_loss_that_was_accepted_the_query_goes_on(spark: Spark, cluster
         take_as_done(cluster, NAME)
 
 
-def test_what_is_forgotten_may_be_written_again(spark: Spark, cluster: Direct) -> None:
+def test_a_forgotten_batch_may_be_written_again(spark: Spark, cluster: Direct) -> None:
     run_until_done(spark)
     forgotten = erase(cluster, NAME)
 
@@ -272,7 +272,7 @@ def test_what_is_forgotten_may_be_written_again(spark: Spark, cluster: Direct) -
 # Which ids are free
 
 
-def test_an_id_is_free_again_under_a_newer_lease_only() -> None:
+def test_an_id_is_free_again_only_under_a_newer_lease() -> None:
     pool = IdPool(name=NAME, process="a" * 32)
     older, newer = attrs.evolve(LEASE, epoch=4), attrs.evolve(LEASE, epoch=6)
     first, second = pool.take(LEASE), pool.take(LEASE)
@@ -283,7 +283,7 @@ def test_an_id_is_free_again_under_a_newer_lease_only() -> None:
     assert again == {first, second, zombies}
 
 
-def test_leases_with_other_producer_ids_are_told_apart_by_where_the_ledger_ended() -> None:
+def test_leases_of_other_producer_ids_are_ordered_by_the_ledger_end() -> None:
     other = attrs.evolve(LEASE, producer_id=9, epoch=0)
 
     assert not other.newer_than(LEASE)
@@ -291,7 +291,7 @@ def test_leases_with_other_producer_ids_are_told_apart_by_where_the_ledger_ended
     assert attrs.evolve(other, after=11).newer_than(LEASE)
 
 
-def test_ids_of_longer_names_are_somebody_elses() -> None:
+def test_transactional_ids_of_longer_names_belong_to_others() -> None:
     mine = task_id("orders", process="0f" * 16, number=12)
 
     assert is_task_id("orders", mine)
@@ -304,7 +304,7 @@ def test_ids_of_longer_names_are_somebody_elses() -> None:
         assert not is_task_id("orders", foreign)
 
 
-def test_a_transaction_is_told_from_a_later_one_of_its_id() -> None:
+def test_a_transaction_differs_from_a_later_one_of_its_id() -> None:
     mine = prepared(1)
     found = Open(transactional_id=mine.transactional_id, producer_id=1, epoch=0)
 
@@ -312,7 +312,7 @@ def test_a_transaction_is_told_from_a_later_one_of_its_id() -> None:
     assert not attrs.evolve(found, epoch=1).is_of(mine)
 
 
-def test_actors_that_ended_have_no_more_steps() -> None:
+def test_finished_actors_have_no_more_steps() -> None:
     actor = Actor(lambda _actor: None)
 
     assert run(actor) == 0

@@ -20,7 +20,7 @@ def settings(**options: str) -> Settings:
     return read_settings(read)
 
 
-def test_a_task_gets_the_time_that_the_brokers_allow_or_none_with_two_phase_commit() -> None:
+def test_a_task_gets_the_allowed_timeout_or_none_with_two_phase_commit() -> None:
     limited = settings().for_task("orders/1", timeout_ms=900_000)
     unlimited = settings(two_phase_commit="true").for_task("orders/1", timeout_ms=900_000)
 
@@ -45,7 +45,7 @@ def test_options_that_contradict_the_guarantee_are_refused(options: dict[str, st
         settings(**options)
 
 
-def test_the_command_reads_the_ledger_as_the_query_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_reads_the_ledger_like_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, str]] = []
 
     def status(options: dict[str, str], **_: object) -> str:

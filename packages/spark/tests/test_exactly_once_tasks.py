@@ -67,7 +67,7 @@ def living() -> int:
     return sum(type(each) is Producer for each in gc.get_objects())
 
 
-def test_a_task_goes_on_with_the_producer_of_the_batch_before(mock_cluster: MockCluster) -> None:
+def test_a_task_reuses_the_producer_of_the_batch_before(mock_cluster: MockCluster) -> None:
     name = uuid.uuid4().hex
     first = written(mock_cluster, name)
     gc.collect()
@@ -78,7 +78,7 @@ def test_a_task_goes_on_with_the_producer_of_the_batch_before(mock_cluster: Mock
     assert mock_cluster.request_count(END_TXN.key) == 1  # a new producer has nothing to end
 
 
-def test_a_worker_of_many_jobs_keeps_no_producer_that_is_closed(mock_cluster: MockCluster) -> None:
+def test_a_worker_of_many_jobs_keeps_no_closed_producer(mock_cluster: MockCluster) -> None:
     before = living()
     for _ in range(MOST + 3):
         assert written(mock_cluster, uuid.uuid4().hex).records == 2

@@ -47,7 +47,7 @@ def found(topic: str | None = "t", **columns: DataType) -> tuple[ColumnPositions
 
 @pytest.mark.parametrize("value", [TEXT, BYTES], ids=str)
 @pytest.mark.parametrize("key", [TEXT, BYTES], ids=str)
-def test_all_columns_are_found_where_they_are(key: DataType, value: DataType) -> None:
+def test_all_columns_are_found_at_any_position(key: DataType, value: DataType) -> None:
     problems: list[str] = []
     columns = schema(id=LONG, headers=HEADERS, partition=INT, topic=TEXT, timestamp=TIME, key=key, value=value)
     positions = find_columns(columns, topic=None, problems=problems)
@@ -56,7 +56,7 @@ def test_all_columns_are_found_where_they_are(key: DataType, value: DataType) ->
     assert positions == {"headers": 1, "partition": 2, "topic": 3, "timestamp": 4, "key": 5, "value": 6}
 
 
-def test_a_value_is_all_that_is_needed_beside_the_topic_option() -> None:
+def test_a_value_is_the_only_required_column_with_a_topic_option() -> None:
     assert found(value=BYTES) == ({"value": 0}, [])
 
 
@@ -71,13 +71,13 @@ def test_the_topic_option_makes_the_topic_column_meaningless() -> None:
     assert (positions, problems) == ({"value": 1}, [])
 
 
-def test_without_any_topic_both_ways_to_name_one_are_told() -> None:
+def test_without_a_topic_both_ways_to_name_one_are_reported() -> None:
     _, problems = found(None, value=TEXT)
 
     assert problems == ["there is no topic: set option 'topic', or have a column 'topic' of type string"]
 
 
-def test_a_missing_value_is_told_with_what_is_there() -> None:
+def test_a_missing_value_is_reported_with_the_columns_found() -> None:
     _, problems = found(Value=TEXT, key=TEXT)
 
     assert problems == [
@@ -110,7 +110,9 @@ def test_a_missing_value_is_told_with_what_is_there() -> None:
     ],
     ids=lambda part: part if isinstance(part, str) else part.simpleString(),
 )
-def test_a_wrong_type_is_told_with_column_type_and_what_is_allowed(column: str, type_: DataType, allowed: str) -> None:
+def test_a_wrong_type_is_reported_with_column_type_and_allowed_types(
+    column: str, type_: DataType, allowed: str
+) -> None:
     problems: list[str] = []
     columns = {"topic": TEXT, "value": TEXT, column: type_}
     find_columns(schema(**columns), topic=None, problems=problems)
@@ -118,7 +120,7 @@ def test_a_wrong_type_is_told_with_column_type_and_what_is_allowed(column: str, 
     assert problems == [f"column {column!r} has the unsupported type {type_.simpleString()}; it must be {allowed}"]
 
 
-def test_a_column_that_is_there_twice_is_refused() -> None:
+def test_a_duplicate_column_is_refused() -> None:
     problems: list[str] = []
     find_columns(schema(value=TEXT).add("value", BYTES), topic="t", problems=problems)
 
@@ -137,14 +139,14 @@ def test_with_a_format_the_value_may_be_a_struct() -> None:
     assert found_for_json(schema(value=StructType().add("a", MapType(TEXT, DOUBLE)), a=INT)) == ({"value": 0}, [])
 
 
-def test_with_a_format_and_no_value_all_columns_but_ours_are_the_value() -> None:
+def test_with_a_format_and_no_value_all_other_columns_are_the_value() -> None:
     columns = schema(key=TEXT, a=INT, topic=TEXT, timestamp=TIME, b=StructType())
 
     assert found_for_json(columns) == ({"key": 0, "timestamp": 3}, [])
     assert other_columns(columns.fieldNames()) == [1, 4]
 
 
-def test_with_a_format_there_must_be_something_to_make_a_value_of() -> None:
+def test_with_a_format_at_least_one_column_is_required() -> None:
     _, [problem] = found_for_json(schema(key=TEXT))
 
     assert problem.startswith("there is nothing to make values of")
@@ -153,7 +155,7 @@ def test_with_a_format_there_must_be_something_to_make_a_value_of() -> None:
 @pytest.mark.parametrize(
     "type_", [MapType(BYTES, TEXT), MapType(StructType(), TEXT), ArrayType(DayTimeIntervalType())], ids=str
 )
-def test_what_json_cannot_hold_is_refused_with_column_and_type(type_: DataType) -> None:
+def test_a_type_that_json_cannot_represent_is_refused_with_its_column(type_: DataType) -> None:
     said = f"column 'a' has the unsupported type {type_.simpleString()}; in a value it must be text, bytes, a number"
     _, [problem] = found_for_json(schema(a=type_))
     assert problem.startswith(said)
@@ -162,13 +164,13 @@ def test_what_json_cannot_hold_is_refused_with_column_and_type(type_: DataType) 
     assert problem.startswith("column 'value' has the unsupported type")
 
 
-def test_fields_of_one_name_are_refused() -> None:
+def test_duplicate_field_names_are_refused() -> None:
     _, problems = found_for_json(schema(a=INT).add("a", TEXT).add("a", TEXT))
 
     assert problems == ["column 'a' is there more than once, and would be one field of the value; rename it"]
 
 
-def test_everything_wrong_is_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     _, problems = found(None, key=INT, partition=TEXT)
 
     assert len(problems) == 4

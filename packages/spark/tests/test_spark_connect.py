@@ -92,12 +92,12 @@ def ended(kafka: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Ende
 @pytest.mark.parametrize(
     ("step", "name"), [("batch", "batch"), ("batch_of_a_thread", "thread"), ("each_batch_as_a_frame", "each")]
 )
-def test_a_client_that_has_no_ottla_writes_frames(ended: Ended, step: str, name: str) -> None:
+def test_a_client_without_ottla_writes_frames(ended: Ended, step: str, name: str) -> None:
     assert ended.told[step] is None
     assert ended.arrived(name) == EACH_ROW_ONCE
 
 
-def test_a_client_that_has_no_ottla_writes_streams(ended: Ended) -> None:
+def test_a_client_without_ottla_writes_streams(ended: Ended) -> None:
     assert ended.told["micro_batches"] == BATCHES
     assert ended.arrived("stream") == EACH_ROW_ONCE
 
@@ -107,7 +107,7 @@ def test_a_client_may_register_the_source_in_its_session(ended: Ended) -> None:
     assert ended.arrived("registered") == EACH_ROW_ONCE
 
 
-def test_everything_that_is_wrong_with_a_frame_is_told_to_the_client_at_once(ended: Ended) -> None:
+def test_all_problems_of_a_frame_are_reported_to_the_client_at_once(ended: Ended) -> None:
     said = ended.told["wrong_columns_and_options"]
 
     assert "column 'value' has the unsupported type int; it must be string or binary" in said
@@ -116,29 +116,29 @@ def test_everything_that_is_wrong_with_a_frame_is_told_to_the_client_at_once(end
     assert "did you mean 'linger.ms'?" in said
 
 
-def test_a_row_that_cannot_be_sent_is_told_to_the_client_with_its_place(ended: Ended) -> None:
+def test_a_row_that_cannot_be_sent_is_reported_with_its_position(ended: Ended) -> None:
     said = ended.told["wrong_row"]
 
     assert re.search(r"row 1 of Spark partition \d+ was refused: column 'partition' is negative", said)
 
 
-def test_a_stream_is_in_kafka_once_although_its_last_commit_was_lost(ended: Ended) -> None:
+def test_a_stream_is_in_kafka_once_after_a_lost_checkpoint_commit(ended: Ended) -> None:
     assert ended.told["exactly_once"] == BATCHES
     assert ended.told["exactly_once_after_a_lost_commit"] == BATCHES
     assert ended.visible("exactly-once") == EACH_ROW_ONCE
 
 
-def test_a_job_is_written_once_however_often_it_is_run(ended: Ended) -> None:
+def test_a_repeated_job_is_written_once(ended: Ended) -> None:
     assert ended.told["once"] == [[True, ROWS], [False, ROWS]]
     assert ended.visible("once") == EACH_ROW_ONCE
 
 
-def test_what_needs_the_drivers_own_context_says_so(ended: Ended) -> None:
+def test_functions_that_need_the_driver_context_say_so(ended: Ended) -> None:
     assert "Spark Connect hides" in ended.told["all_or_nothing"]
     assert "it is Spark Connect" in ended.told["report"]
 
 
-def test_no_secret_is_in_what_the_client_is_told_or_either_of_them_prints(ended: Ended) -> None:
+def test_no_secret_is_shown_to_the_client_or_printed(ended: Ended) -> None:
     assert "cannot be sent" in ended.told["secret"]
 
     # What Spark records of requests in its event log does hold them: docs/spark.md.

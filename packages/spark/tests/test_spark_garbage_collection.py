@@ -41,7 +41,7 @@ def _in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_in_a_worker")
-def test_what_lives_on_after_a_first_task_is_not_looked_through_again() -> None:
+def test_objects_kept_after_the_first_task_are_not_scanned_again() -> None:
     settle_in()
     assert gc.get_freeze_count() == 0  # there was no collection yet
     settle_in()
@@ -49,7 +49,7 @@ def test_what_lives_on_after_a_first_task_is_not_looked_through_again() -> None:
 
 
 @pytest.mark.usefixtures("_in_a_worker")
-def test_what_a_later_task_leaves_is_still_found() -> None:
+def test_garbage_of_a_later_task_is_still_collected() -> None:
     for _task in range(3):
         settle_in()
     frozen = gc.get_freeze_count()
@@ -62,7 +62,7 @@ def test_what_a_later_task_leaves_is_still_found() -> None:
 
 
 @pytest.mark.parametrize("module", [None, "pytest", "pyspark.worker"])
-def test_a_program_that_is_no_worker_is_left_alone(monkeypatch: pytest.MonkeyPatch, module: str | None) -> None:
+def test_a_program_that_is_not_a_worker_is_not_changed(monkeypatch: pytest.MonkeyPatch, module: str | None) -> None:
     monkeypatch.setitem(sys.modules, "__main__", running(module))
     for _task in range(3):
         settle_in()
@@ -75,7 +75,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         yield session
 
 
-def test_sparks_workers_are_recognised(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_workers_are_recognised(spark: SparkSession, tmp_path: Path) -> None:
     """No other test would fail if PySpark started them differently."""
 
     def frozen(rows: Iterable[int]) -> Iterator[int]:

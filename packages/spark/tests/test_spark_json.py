@@ -35,7 +35,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.mark.slow
-def test_readers_find_what_to_json_would_have_written(spark: SparkSession) -> None:
+def test_rows_are_read_as_if_written_by_to_json(spark: SparkSession) -> None:
     frame = spark.sql(OF_ALL_TYPES)
     theirs = [row[0] for row in frame.selectExpr("to_json(struct(*))").collect()]
     [batch] = frame.toArrow().combine_chunks().to_batches()
@@ -46,7 +46,7 @@ def test_readers_find_what_to_json_would_have_written(spark: SparkSession) -> No
         assert [json.loads(text) for text in ours] == [json.loads(text) for text in theirs]
 
 
-def test_the_encoder_that_is_asked_for_writes_rows_if_it_can() -> None:
+def test_the_configured_encoder_writes_rows_if_it_can() -> None:
     assert json_rows(None) is compiled
     assert json_rows("Native") is compiled
     assert json_rows("python") is None

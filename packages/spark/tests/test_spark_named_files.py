@@ -71,18 +71,18 @@ def test_a_file_is_refused_before_it_is_opened(key: str, tmp_path: Path) -> None
 
 @pytest.mark.rule("security.spark.names")
 @pytest.mark.parametrize("value", ["../ca.pem", "certs/ca.pem", "./ca.pem", "..", ".", "ca.pem\0", "~/ca.pem"])
-def test_a_bare_name_names_nothing_but_a_file_beside_the_task(value: str) -> None:
+def test_a_bare_name_means_only_a_file_next_to_the_task(value: str) -> None:
     assert "is not an absolute path" in problems(**{"kafka.ssl.truststore.location": value})[0]
 
 
-def test_a_bare_name_is_for_files_that_spark_brings() -> None:
+def test_a_bare_name_is_for_files_that_spark_ships() -> None:
     tls = {"kafka.security.protocol": "PLAINTEXT", "kafka.ssl.truststore.location": "ca.pem"}
 
     assert not any("may not be read" in each or "absolute" in each for each in problems(**tls))
     assert "is not an absolute path" in problems(**{"kafka.sasl.oauthbearer.assertion.file": "token"})[0]
 
 
-def test_an_allowed_file_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_allowed_file_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTTLA_ALLOWED_FILES", f"{tmp_path}/")
     tls = {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": str(tmp_path / "missing.pem")}
 
@@ -91,7 +91,7 @@ def test_an_allowed_file_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.rule("security.spark.names")
 @pytest.mark.parametrize("url", [IDP, "http://169.254.169.254/latest", "http://127.0.0.1:8080/"])
-def test_a_token_url_is_refused_until_it_is_allowed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_url_is_refused_unless_allowed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     [said] = problems(**OAUTH, **{URL: url})
     assert f"OTTLA_ALLOWED_URLS={url} in the environment of Spark's driver" in said
     monkeypatch.setenv("OTTLA_ALLOWED_URLS", url)
@@ -101,7 +101,7 @@ def test_a_token_url_is_refused_until_it_is_allowed(url: str, monkeypatch: pytes
 
 @pytest.mark.rule("security.spark.names")
 @pytest.mark.parametrize("url", ["file:///var/run/token", "FILE:///var/run/%74oken", "file://localhost/var/run/token"])
-def test_a_token_file_is_refused_until_it_is_allowed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_file_is_refused_unless_allowed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     oauth = {key: value for key, value in OAUTH.items() if "credentials" not in key} | {URL: url}
     [said] = problems(**oauth)
     assert "OTTLA_ALLOWED_FILES=/var/run/token in the environment of Spark's driver" in said
@@ -111,13 +111,13 @@ def test_a_token_file_is_refused_until_it_is_allowed(url: str, monkeypatch: pyte
 
 
 @pytest.mark.rule("security.spark.names")
-def test_a_url_of_a_strange_plugin_is_refused() -> None:
+def test_a_url_of_a_third_party_plugin_is_refused() -> None:
     assert "may not be asked" in problems(**{"kafka.strange.registry.url": IDP})[0]
 
 
 @pytest.mark.rule("security.spark.names")
 @pytest.mark.parametrize("option", ["keyTab", '"keyTab"', '"key\\124ab"'])
-def test_a_keytab_in_javas_string_is_refused_however_it_is_spelt(option: str) -> None:
+def test_a_keytab_in_a_jaas_config_is_refused_in_any_spelling(option: str) -> None:
     said = problems(
         **{
             "kafka.security.protocol": "SASL_PLAINTEXT",
@@ -157,7 +157,7 @@ def test_no_option_logs_in_as_the_user_of_the_cluster(keytab: str | None, monkey
 
 @pytest.mark.rule("security.spark.names")
 @pytest.mark.parametrize("option", ["ssl.truststore.location", "ssl.keystore.location"])
-def test_a_file_of_the_identity_servers_tls_in_javas_string_is_refused(
+def test_a_tls_file_of_the_identity_server_in_a_jaas_config_is_refused(
     option: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTTLA_ALLOWED_URLS", IDP)
@@ -170,7 +170,7 @@ def test_a_file_of_the_identity_servers_tls_in_javas_string_is_refused(
 
 @pytest.mark.rule("security.spark.names")
 @pytest.mark.parametrize("key", ["config.providers", "config.providers.file.class", "config.providers.env.param.x"])
-def test_providers_of_values_are_refused(key: str) -> None:
+def test_config_providers_are_refused(key: str) -> None:
     assert (
         "cannot be set: it would read files and the environment of the cluster's machines"
         in problems(**{f"kafka.{key}": "file"})[0]
@@ -189,7 +189,7 @@ def declared() -> list[ConfigKey]:
     return [key for plugin in plugins for key in plugin.config_keys()]
 
 
-def test_every_key_that_speaks_of_a_file_is_known_to_name_one() -> None:
+def test_every_key_with_a_file_is_known_to_name_one() -> None:
     """A new key that names a file must end as such keys do, or be listed here."""
     speaking = {key.name for key in declared() if "file" in key.meaning.lower() and not key.secret}
 

@@ -31,7 +31,7 @@ def planned(options: dict[str, str], *, column: str = "value", overwrite: bool =
     return source.writer(StructType().add(column, StringType()), overwrite)
 
 
-def test_the_prefix_is_taken_from_the_producers_settings() -> None:
+def test_the_prefix_is_read_from_the_producer_settings() -> None:
     options, problems = read(kafka_acks="1")
 
     assert problems == []
@@ -52,21 +52,21 @@ def test_an_empty_topic_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["a b", "..", "x" * 250, "orders,returns"])
-def test_what_can_be_no_topic_is_refused_before_any_task_with_what_a_name_is_made_of(name: str) -> None:
+def test_an_impossible_topic_is_refused_before_any_task_with_the_rule(name: str) -> None:
     _, problems = read(topic=name)
 
     assert problems == [f"option topic={name!r} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or .."]
 
 
 @pytest.mark.parametrize("key", ["topic", "report", "includeHeaders"])
-def test_an_option_of_the_sink_behind_the_producers_prefix_is_refused_with_its_name(key: str) -> None:
+def test_a_sink_option_with_the_prefix_of_the_producer_is_refused(key: str) -> None:
     _, problems = read(**{f"kafka.{key}": "true"})
 
     assert problems == [f"option kafka.{key} is not the producer's but the sink's own; write it as {key!r}"]
 
 
 @pytest.mark.parametrize("key", ["includeheaders", "path"])
-def test_what_sparks_sink_takes_without_effect_is_taken(key: str) -> None:
+def test_options_ignored_by_the_sink_of_spark_are_ignored(key: str) -> None:
     assert read(**{key: "true"})[1] == []
 
 
@@ -80,11 +80,11 @@ def test_what_sparks_sink_takes_without_effect_is_taken(key: str) -> None:
         ("compression.typ", "kafka.compression.type"),
     ],
 )
-def test_an_unknown_option_is_refused_with_the_one_that_was_meant(key: str, meant: str) -> None:
+def test_an_unknown_option_is_refused_with_the_nearest(key: str, meant: str) -> None:
     assert read(**{key: "x"})[1] == [f"option {key!r} is not known; did you mean {meant!r}?"]
 
 
-def test_an_option_like_no_other_is_refused_all_the_same() -> None:
+def test_an_unknown_option_without_a_near_match_is_refused() -> None:
     assert read(zzz="x")[1] == ["option 'zzz' is not known; the producer's own options begin with 'kafka.'"]
 
 
@@ -108,12 +108,12 @@ def test_serializers_are_refused_with_the_reason(part: str) -> None:
         ("kafka.partitioner.class", "nobodys", "no partitioner is named 'nobodys'"),
     ],
 )
-def test_what_the_producer_would_refuse_is_refused_on_the_driver(key: str, value: str, said: str) -> None:
+def test_settings_that_the_producer_refuses_are_refused_on_the_driver(key: str, value: str, said: str) -> None:
     with pytest.raises(InvalidWriteError, match=re.escape(said)):
         planned({**SERVERS, key: value})
 
 
-def test_settings_that_were_found_good_are_not_looked_at_again_and_bad_ones_are(
+def test_valid_settings_are_cached_and_invalid_ones_checked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[object] = []
@@ -139,7 +139,7 @@ def test_servers_are_required() -> None:
 
 
 @pytest.mark.parametrize("read", [lambda source: source.schema(), lambda source: source.reader(StructType())])
-def test_reading_is_refused_with_what_reads(read: Callable[[OttlaDataSource], object]) -> None:
+def test_reading_is_refused_with_the_source_that_reads(read: Callable[[OttlaDataSource], object]) -> None:
     with pytest.raises(OttlaError, match=re.escape('read with Spark\'s own format("kafka")')):
         read(OttlaDataSource(SERVERS))
 
@@ -149,7 +149,7 @@ def test_overwriting_is_refused_with_the_mode_that_works() -> None:
         planned(SERVERS, overwrite=True)
 
 
-def test_everything_wrong_is_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(InvalidWriteError) as refused:
         planned({"bogus": "1", "kafka.transactional.id": "x"}, column="key", overwrite=True)
 
@@ -163,28 +163,28 @@ def stream_planned(**options: str) -> object:
     return source.streamWriter(schema=StructType().add("value", StringType()), overwrite=False)
 
 
-def test_a_stream_is_written_at_least_once_unless_more_is_asked_for() -> None:
+def test_a_stream_is_written_at_least_once_by_default() -> None:
     assert isinstance(stream_planned(), OttlaStreamWriter)
     assert isinstance(stream_planned(guarantee="At-Least-Once"), OttlaStreamWriter)
 
 
-def test_a_stream_is_checked_as_a_batch_is() -> None:
+def test_a_stream_is_checked_like_a_batch() -> None:
     with pytest.raises(InvalidWriteError, match="did you mean 'topic'"):
         stream_planned(topics="t")
 
 
-def test_an_unknown_guarantee_is_refused_with_those_that_there_are() -> None:
+def test_an_unknown_guarantee_is_refused_with_the_known_ones() -> None:
     _, problems = read(guarantee="twice")
 
     assert problems == ["option guarantee='twice' is not known; it is at-least-once or exactly-once"]
 
 
-def test_a_batch_is_not_written_with_the_guarantee_of_streams() -> None:
+def test_a_guarantee_of_streams_is_refused_for_a_batch() -> None:
     with pytest.raises(InvalidWriteError, match="guarantee=exactly-once is for streams"):
         planned({**SERVERS, "guarantee": "exactly-once"})
 
 
-def test_what_belongs_to_exactly_once_is_handed_over_as_it_was_written() -> None:
+def test_exactly_once_options_are_passed_unchanged() -> None:
     options, problems = read(guarantee="exactly-once", transactional_id_prefix=" Jobs-1 ", ledger_topic="l")
 
     assert problems == []
@@ -192,7 +192,7 @@ def test_what_belongs_to_exactly_once_is_handed_over_as_it_was_written() -> None
     assert options.exactly_once == {"transactional.id.prefix": "Jobs-1", "ledger.topic": "l"}
 
 
-def test_what_belongs_to_exactly_once_is_refused_without_it() -> None:
+def test_exactly_once_options_are_refused_without_the_guarantee() -> None:
     _, problems = read(transactional_id_prefix="jobs")
 
     assert problems == ["option transactional.id.prefix is for guarantee=exactly-once; set that too, or leave it out"]
@@ -211,21 +211,21 @@ def test_what_belongs_to_exactly_once_is_refused_without_it() -> None:
         ("kafka.transactional.id", "set guarantee=exactly-once and transactional.id.prefix"),
     ],
 )
-def test_what_makes_no_sense_in_a_write_is_refused_with_the_reason(key: str, said: str) -> None:
+def test_settings_without_effect_in_a_write_are_refused_with_the_reason(key: str, said: str) -> None:
     _, [problem] = read(**{key: "x"})
 
     assert problem.startswith(f"option {key} cannot be set: ")
     assert said in problem
 
 
-def test_a_class_of_javas_is_refused_with_what_to_write_in_its_place() -> None:
+def test_a_java_class_is_refused_with_its_replacement() -> None:
     _, [problem] = read(kafka_partitioner_class="com.acme.Mine")
 
     assert "names a class, and Java's classes cannot be loaded here" in problem
 
 
 @pytest.mark.parametrize("written", ["-1", "soon", "1.5", "", "³", "2147483648", "9" * 5000])
-def test_the_idle_time_of_producers_is_milliseconds(written: str) -> None:
+def test_the_idle_timeout_of_producers_is_in_milliseconds(written: str) -> None:
     assert read(producer_idle_ms="1500")[0].idle == 1.5
     assert read()[0].idle == 300.0
     assert read(producer_idle_ms=written)[1] == [
@@ -233,7 +233,7 @@ def test_the_idle_time_of_producers_is_milliseconds(written: str) -> None:
     ]
 
 
-def test_a_report_is_made_when_it_is_asked_for() -> None:
+def test_a_report_is_made_on_request() -> None:
     assert [read(report=written)[0].report for written in ("true", "TRUE", "false")] == [True, True, False]
     assert not read()[0].report
     assert read(report="yes")[1] == ["option report='yes' is neither true nor false"]
@@ -251,11 +251,11 @@ def test_other_formats_of_values_are_refused_with_the_reason(written: str, said:
 
 
 @pytest.mark.parametrize("key", ["checkpointlocation", "queryname", "asyncprogresstrackingenabled"])
-def test_what_spark_itself_reads_of_a_streams_options_is_taken(key: str) -> None:
+def test_options_of_streams_that_spark_itself_reads_are_accepted(key: str) -> None:
     assert read(**{key: "x"})[1] == []
 
 
-def test_what_goes_to_the_tasks_keeps_its_settings_and_shows_no_secret() -> None:
+def test_the_options_for_tasks_keep_their_values_and_show_no_secret() -> None:
     options, _ = read(kafka_ssl_key_password="hunter2")
     arrived = pickle.loads(pickle.dumps(options))
 

@@ -63,7 +63,7 @@ def test_other_settings_get_another_producer() -> None:
     assert used("a") is not used("b")
 
 
-def test_a_producer_is_one_tasks_at_a_time() -> None:
+def test_a_producer_is_used_by_one_task_at_a_time() -> None:
     with Borrowed(settings(), idle=IDLE) as one, Borrowed(settings(), idle=IDLE) as other:
         first, second = one.producer(), other.producer()
 
@@ -71,7 +71,7 @@ def test_a_producer_is_one_tasks_at_a_time() -> None:
     assert [closed(first), closed(second)] == [False, True]  # the one that was given back last stays
 
 
-def test_a_task_that_asks_for_none_makes_none() -> None:
+def test_a_task_without_rows_creates_no_producer() -> None:
     with Borrowed({"bootstrap.servers": "?"}, idle=IDLE):
         pass
 
@@ -86,7 +86,7 @@ def test_a_producer_stays_in_its_process(monkeypatch: pytest.MonkeyPatch) -> Non
     assert there is not here
 
 
-def test_the_producer_unused_for_longest_is_closed_when_there_are_too_many() -> None:
+def test_surplus_producers_are_closed_least_recently_used_first() -> None:
     made = {name: used(name) for name in "abcd"}
     used("a")
 
@@ -111,14 +111,14 @@ def test_after_a_failure_the_next_task_gets_a_new_producer() -> None:
     assert used() is not spoilt[0]
 
 
-def test_a_producer_that_waits_too_long_is_closed_by_itself() -> None:
+def test_a_producer_that_is_idle_for_too_long_is_closed_automatically() -> None:
     producer = used(idle=0.01)
 
     until(lambda: closed(producer))
     until(lambda: producer_cache._shelf()._thread is None)  # whatever other shelves this process has
 
 
-def test_a_producers_time_begins_again_with_each_task() -> None:
+def test_the_idle_time_of_a_producer_restarts_with_each_task() -> None:
     clock = ManualClock()
     shelf = ProducerCache(clock=clock)
     producer = shelf.take(settings())
@@ -155,19 +155,19 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_file_that_spark_shipped_is_found_by_its_name(shipped: Path) -> None:
+def test_a_file_shipped_by_spark_is_found_by_its_name(shipped: Path) -> None:
     found = with_shipped_files({"ssl.truststore.location": "ca.pem", "acks": "1"})
 
     assert dict(found) == {"ssl.truststore.location": str(shipped / "ca.pem"), "acks": "1"}
 
 
 @pytest.mark.parametrize("path", ["/etc/ca.pem", "other.pem", ""])
-def test_other_paths_stay_as_they_are(shipped: Path, path: str) -> None:
+def test_other_paths_are_unchanged(shipped: Path, path: str) -> None:
     assert dict(with_shipped_files({"ssl.keystore.location": path})) == {"ssl.keystore.location": path}
 
 
 @pytest.mark.usefixtures("shipped")
-def test_a_file_that_lies_where_it_is_said_to_lie_comes_first() -> None:
+def test_an_existing_file_takes_precedence_over_a_shipped_one() -> None:
     Path("ca.pem").write_text("")
 
     assert dict(with_shipped_files({"ssl.keystore.location": "ca.pem"})) == {"ssl.keystore.location": "ca.pem"}

@@ -24,7 +24,7 @@ def records(**columns: pa.Array) -> pa.RecordBatch:
     return records_of(pa.record_batch(columns), {name: at for at, name in enumerate(columns)}, place=PLACE)
 
 
-def test_columns_are_taken_from_where_they_are_and_under_our_names() -> None:
+def test_columns_are_found_at_any_position_under_our_names() -> None:
     batch = pa.record_batch({"note": ["n"], "k": ["key"], "VALUE": [b"v"]})
 
     assert records_of(batch, {"key": 1, "value": 2}, place=PLACE).to_pylist() == [{"key": "key", "value": b"v"}]
@@ -64,14 +64,14 @@ def test_columns_are_not_copied() -> None:
     ],
     ids=["topic", "partition", "timestamp", "header key", "header", "header of a slice"],
 )
-def test_a_wrong_cell_is_told_with_row_and_column(column: str, data: pa.Array, row: int, said: str) -> None:
+def test_a_wrong_cell_is_reported_with_row_and_column(column: str, data: pa.Array, row: int, said: str) -> None:
     columns = {"topic": pa.array(["t"] * 3), "value": pa.array(list("abc")), column: data}
 
     with pytest.raises(WriteError, match=re.escape(f"row {row} of Spark partition 3 was refused: {said}")):
         records(**columns)
 
 
-def test_what_may_be_null_is_taken() -> None:
+def test_nullable_columns_may_contain_nulls() -> None:
     nulls = records(
         value=pa.array([None], pa.string()),
         key=pa.array([None], pa.binary()),
@@ -84,13 +84,13 @@ def test_what_may_be_null_is_taken() -> None:
     assert size(nulls) == 0
 
 
-def test_bytes_are_those_of_keys_and_values() -> None:
+def test_byte_counts_are_those_of_keys_and_values() -> None:
     assert size(records(value=pa.array(["grün", None]), key=pa.array([b"k", b"kk"]))) == 8
     assert size(records(value=pa.array(["1", "22", "333"])[1:2])) == 2
 
 
 @given(st.lists(st.sampled_from(["a", "b", "c", "d"]), min_size=1, max_size=50))
-def test_each_topic_gets_its_rows_in_their_order(topics: list[str]) -> None:
+def test_each_topic_gets_its_rows_in_order(topics: list[str]) -> None:
     batch = records(topic=pa.array(topics), value=pa.array([str(row) for row in range(len(topics))]))
     expected: dict[str, list[Any]] = defaultdict(list)
     for row, topic in enumerate(topics):
@@ -114,7 +114,7 @@ def test_rows_of_one_topic_are_not_copied() -> None:
     assert part.rows.column("value").buffers()[2].address == batch.column("value").buffers()[2].address
 
 
-def test_the_topic_of_the_option_is_that_of_all_rows() -> None:
+def test_the_topic_option_applies_to_all_rows() -> None:
     [part] = by_topic(records(value=pa.array(["1", "2"])), topic="t")
 
     assert (part.topic, part.rows.num_rows) == ("t", 2)

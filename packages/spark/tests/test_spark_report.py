@@ -37,7 +37,7 @@ def test_a_report_is_the_sum_of_its_tasks() -> None:
     assert found.line() == "the write: 5 records, 4010 bytes, acknowledged in 3 tasks"
 
 
-def test_a_report_is_a_table_for_people() -> None:
+def test_a_report_prints_as_a_table() -> None:
     assert str(WriteReport.of("micro-batch 12", TASKS)).splitlines() == [
         "ottla: micro-batch 12",
         "  s [0]                            1",
@@ -52,7 +52,7 @@ def test_a_report_is_a_table_for_people() -> None:
     ]
 
 
-def test_a_table_of_very_many_partitions_is_cut() -> None:
+def test_a_table_of_very_many_partitions_is_truncated() -> None:
     partitions = {("t", partition): 1 for partition in range(report.MOST_LINES + 5)}
     lines = str(WriteReport.of("the write", [TaskWritten(partitions=partitions)])).splitlines()
 
@@ -71,7 +71,7 @@ def test_the_last_report_is_printed_and_found_by_the_program(driver: Path, capsy
     assert [path.name for path in driver.iterdir()] == [report.FILE]
 
 
-def test_without_a_driver_the_program_is_told_where_the_report_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_driver_the_error_says_where_the_report_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkFiles, "_is_running_on_worker", False)
     monkeypatch.setattr(SparkFiles, "_root_directory", None)
     monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)

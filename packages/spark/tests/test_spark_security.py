@@ -77,7 +77,7 @@ with local_spark(folder / "warehouse", **events) as spark:
 """
 
 
-def test_secrets_are_nowhere_to_be_read(tmp_path: Path) -> None:
+def test_secrets_are_shown_nowhere(tmp_path: Path) -> None:
     program, events = tmp_path / "program.py", tmp_path / "events"
     program.write_text(PROGRAM)
     events.mkdir()
@@ -103,7 +103,7 @@ def test_secrets_are_nowhere_to_be_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.rule("security.spark.names")
-def test_a_file_of_the_cluster_is_named_by_no_option(spark: SparkSession) -> None:
+def test_no_option_may_name_a_file_of_the_cluster(spark: SparkSession) -> None:
     frame = spark.range(1).selectExpr("'x' as value")
     for options in (
         {"kafka.security.protocol": "SSL", "kafka.ssl.keystore.location": "/etc/passwd"},
@@ -116,7 +116,7 @@ def test_a_file_of_the_cluster_is_named_by_no_option(spark: SparkSession) -> Non
 
 
 @pytest.mark.kafka
-def test_certificates_travel_as_text_or_as_files_that_spark_ships(
+def test_certificates_are_passed_as_text_or_as_files_shipped_by_spark(
     spark: SparkSession, events: Path, tmp_path: Path
 ) -> None:
     security = Security(folder=tmp_path, users={"alice": SECRET})

@@ -86,7 +86,7 @@ def test_each_micro_batch_arrives_once_and_in_order(
     assert report.partitions == {(topic, 0): 100}
 
 
-def test_the_mode_complete_sends_the_whole_result_each_time(
+def test_complete_mode_sends_the_whole_result_each_time(
     spark: SparkSession, stream: Stream, kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
     topic = make_topic()
@@ -98,7 +98,7 @@ def test_the_mode_complete_sends_the_whole_result_each_time(
     assert values(arrived(kafka, topic)) == [b"10", b"20"]
 
 
-def test_a_stream_that_cannot_be_written_says_so_with_all_that_is_wrong(spark: SparkSession, stream: Stream) -> None:
+def test_a_stream_that_cannot_be_written_reports_all_problems(spark: SparkSession, stream: Stream) -> None:
     stream.add(spark.range(1).selectExpr("id as value"))
 
     with pytest.raises(PySparkException) as refused:
@@ -110,7 +110,7 @@ def test_a_stream_that_cannot_be_written_says_so_with_all_that_is_wrong(spark: S
     assert "option 'bogus' is not known" in said
 
 
-def test_a_row_that_cannot_be_sent_ends_the_query_with_its_place(
+def test_a_row_that_cannot_be_sent_ends_the_query_with_its_position(
     spark: SparkSession, stream: Stream, make_topic: MakeTopic
 ) -> None:
     stream.add(spark.createDataFrame([(make_topic(), "1"), (None, "2")], "topic string, value string"))
@@ -120,7 +120,7 @@ def test_a_row_that_cannot_be_sent_ends_the_query_with_its_place(
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux can be asked")
-def test_a_task_finds_the_one_connection_that_its_rows_come_through(spark: SparkSession) -> None:
+def test_a_task_finds_the_one_connection_that_delivers_its_rows(spark: SparkSession) -> None:
     def look(rows: Iterable[int]) -> Iterable[tuple[list[int], int]]:
         yield list(tcp_quickack.with_tcp_quickack(iter(rows))), len(tcp_quickack._of_worker[os.getpid()])
 

@@ -115,7 +115,7 @@ def _row(**fixed: Any) -> st.SearchStrategy[Row]:
 
 @given(rows=st.lists(_row(), min_size=1, max_size=40), data=st.data())
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_every_row_is_a_record_of_its_topic_and_partition_in_its_order(rows: list[Row], data: st.DataObject) -> None:
+def test_every_row_is_a_record_of_its_topic_and_partition_in_order(rows: list[Row], data: st.DataObject) -> None:
     kinds = {name: data.draw(st.sampled_from(found), name) for name, found in TYPES.items()}
     size = data.draw(st.integers(1, 20), "rows of a batch")
     encoder = data.draw(st.sampled_from(["python", "native"]), "encoder")
@@ -155,7 +155,7 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
 
 
-def test_equal_keys_go_where_send_would_put_them() -> None:
+def test_keys_get_the_same_partitions_as_in_send() -> None:
     keys = [str(number % 10) for number in range(100)]
     with cluster() as world:
         sent(world, [numbered(0, 100, key=keys)], topic="t")
@@ -168,7 +168,7 @@ def test_equal_keys_go_where_send_would_put_them() -> None:
     assert found[0] == found[1] == found[2]
 
 
-def test_a_task_without_rows_asks_for_no_producer() -> None:
+def test_a_task_without_rows_requests_no_producer() -> None:
     def nobody() -> Any:
         raise AssertionError("a producer was asked for")
 
@@ -177,7 +177,7 @@ def test_a_task_without_rows_asks_for_no_producer() -> None:
     assert (written.records, written.bytes, written.partitions) == (0, 0, {})
 
 
-def test_rows_leave_while_more_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_sent_while_more_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_buffer, "TABLE_BYTES", 1000)
     to_zero = pa.array([0] * 100, pa.int32())
     with cluster() as world:
@@ -195,7 +195,7 @@ def test_rows_leave_while_more_are_read(monkeypatch: pytest.MonkeyPatch) -> None
     assert (written.records, written.partitions) == (1100, {("t", 0): 1100})
 
 
-def test_many_topics_do_not_gather_more_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_topics_together_keep_to_the_buffer_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_buffer, "GATHERED_BYTES", 300)
     topics = pa.array([TOPICS[number % 3] for number in range(100)])
     with cluster() as world:
@@ -207,7 +207,7 @@ def test_many_topics_do_not_gather_more_than_they_may(monkeypatch: pytest.Monkey
         assert sent(world, batches()).records == 100
 
 
-def test_what_was_sent_does_not_count_as_gathered_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sent_rows_no_longer_count_towards_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_buffer, "GATHERED_BYTES", 300)
     place = RowPlace(task="task", rows_before=0)
     sent: list[int] = []
@@ -224,7 +224,7 @@ def test_what_was_sent_does_not_count_as_gathered_any_more(monkeypatch: pytest.M
     assert after == [0, 0, 60, 60, 60, 120]
 
 
-def test_a_row_that_is_too_large_is_told_with_its_number_and_the_size_of_its_columns() -> None:
+def test_a_row_that_is_too_large_is_reported_with_number_and_sizes() -> None:
     batches = [
         numbered(0, 10, topic=["u"] * 10),
         pa.record_batch({"value": [b"", bytes(900), b"", bytes(2000)], "topic": ["t", "t", "u", "u"]}),
@@ -237,7 +237,7 @@ def test_a_row_that_is_too_large_is_told_with_its_number_and_the_size_of_its_col
     assert said.endswith("(column 'value': 2000 bytes)")
 
 
-def test_a_partition_that_the_topic_lacks_is_told_with_its_row() -> None:
+def test_a_missing_partition_is_reported_with_its_row() -> None:
     batch = numbered(0, 3, partition=pa.array([0, None, 9], pa.int32()))
     with cluster(max_block_ms=0) as world, pytest.raises(WriteError) as failed:
         sent(world, [numbered(0, 5, partition=pa.array([0] * 5, pa.int32())), batch], topic="t")
@@ -245,7 +245,7 @@ def test_a_partition_that_the_topic_lacks_is_told_with_its_row() -> None:
     assert str(failed.value).startswith("row 8 of Spark partition 7 was refused: it is for partition 9 of topic 't'")
 
 
-def test_a_topic_that_nobody_knows_is_told_with_the_row_that_wants_it() -> None:
+def test_an_unknown_topic_is_reported_with_its_row() -> None:
     with cluster(max_block_ms=0) as world, pytest.raises(WriteError) as failed:
         sent(world, [numbered(0, 3, topic=["t", "nowhere", "t"])])
 
@@ -253,7 +253,7 @@ def test_a_topic_that_nobody_knows_is_told_with_the_row_that_wants_it() -> None:
     assert isinstance(failed.value.__cause__, TopicUnavailableError)
 
 
-def test_what_a_broker_refuses_is_told_with_row_topic_partition_and_counts() -> None:
+def test_a_broker_error_is_reported_with_row_topic_partition_and_counts() -> None:
     to_two = pa.array([2] * 3, pa.int32())
     batches = [
         numbered(0, 3, topic=["t", "u", "t"], partition=to_two),
@@ -270,7 +270,7 @@ def test_what_a_broker_refuses_is_told_with_row_topic_partition_and_counts() -> 
     )
 
 
-def test_a_failure_ends_the_task_before_its_rows_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_ends_the_task_before_all_rows_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_buffer, "TABLE_BYTES", 1)
     read: list[int] = []
     with cluster() as world:

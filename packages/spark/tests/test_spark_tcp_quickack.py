@@ -53,7 +53,7 @@ def found(stack: ExitStack) -> list[socket.socket]:
     return [stack.enter_context(each) for each in local_connections()]
 
 
-def test_what_came_is_acknowledged_before_each_batch_is_waited_for_and_after_the_last(line: Line) -> None:
+def test_tcp_quickack_is_set_before_each_batch_and_after_the_last(line: Line) -> None:
     quick = []
 
     def batches() -> Iterator[int]:
@@ -69,12 +69,12 @@ def test_what_came_is_acknowledged_before_each_batch_is_waited_for_and_after_the
     assert quick == [True, True, True]
 
 
-def test_the_batches_are_the_same(line: Line) -> None:
+def test_the_batches_are_unchanged(line: Line) -> None:
     assert list(acknowledged(iter("abc"), [line.worker])) == ["a", "b", "c"]
     assert list(with_tcp_quickack(iter("abc"))) == ["a", "b", "c"]
 
 
-def test_a_connection_that_is_closed_meanwhile_disturbs_nothing(line: Line) -> None:
+def test_a_connection_that_closes_meanwhile_is_ignored(line: Line) -> None:
     line.worker.close()
 
     assert list(acknowledged(iter("abc"), [line.worker])) == ["a", "b", "c"]
@@ -93,7 +93,7 @@ def test_a_connection_with_several_descriptors_is_found_once(line: Line, stack: 
     assert names.count(again.getsockname()) == 1
 
 
-def test_what_was_found_can_be_closed_without_the_connection(line: Line) -> None:
+def test_a_found_connection_can_be_closed_without_the_original(line: Line) -> None:
     for each in local_connections():
         each.close()
     line.spark.sendall(b"row")
@@ -101,7 +101,7 @@ def test_what_was_found_can_be_closed_without_the_connection(line: Line) -> None
     assert line.worker.recv(3) == b"row"
 
 
-def test_no_descriptor_is_left_of_what_was_looked_at(line: Line, stack: ExitStack) -> None:
+def test_no_examined_descriptor_stays_open(line: Line, stack: ExitStack) -> None:
     pipe = list(map(os.fdopen, os.pipe(), "rw"))
     before = len(os.listdir(DESCRIPTORS))
     many = len(found(stack))
@@ -111,7 +111,7 @@ def test_no_descriptor_is_left_of_what_was_looked_at(line: Line, stack: ExitStac
         end.close()
 
 
-def test_what_listens_or_is_no_tcp_is_not_taken_for_one(stack: ExitStack) -> None:
+def test_listeners_and_non_tcp_sockets_are_skipped(stack: ExitStack) -> None:
     listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
     unix, _other = map(stack.enter_context, socket.socketpair())
     datagrams = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))

@@ -89,7 +89,7 @@ def test_every_task_sends_its_share(
     assert {record.partition for record in records} == {0, 1, 2, 3}
 
 
-def test_rows_go_to_the_topic_that_their_column_names(
+def test_rows_are_sent_to_the_topic_of_their_column(
     spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
     first, second = make_topic(), make_topic()
@@ -100,7 +100,7 @@ def test_rows_go_to_the_topic_that_their_column_names(
     assert values(arrived(kafka, second)) == [b"2"]
 
 
-def test_the_topic_option_beats_the_column(
+def test_the_topic_option_overrides_the_column(
     spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
     topic = make_topic()
@@ -110,7 +110,7 @@ def test_the_topic_option_beats_the_column(
     assert sorted(values(arrived(kafka, topic)), key=str) == [b"1", b"2"]
 
 
-def test_an_empty_frame_is_written_without_a_word_to_kafka(spark: SparkSession) -> None:
+def test_an_empty_frame_is_written_without_a_connection_to_kafka(spark: SparkSession) -> None:
     nobody = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"}
 
     spark.range(0).selectExpr("'v' as value").write.format("ottla").options(**nobody).mode("append").save()
@@ -127,7 +127,7 @@ def test_a_registered_source_writes_too(
     assert values(arrived(kafka, topic)) == [b"v"]
 
 
-def test_a_registered_source_is_found_in_a_thread_of_the_users(
+def test_a_registered_source_is_found_in_another_thread(
     spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
     topic = make_topic()
@@ -163,7 +163,7 @@ def test_codecs_of_the_core_are_set_by_option(
     assert "compresscodec: gzip" in kafka.dump_log(topic)
 
 
-def test_values_are_made_of_columns_as_to_json_would_make_them(
+def test_values_are_built_of_columns_as_by_to_json(
     spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
     topic, from_struct = make_topic(), make_topic()
@@ -211,9 +211,7 @@ def test_overwriting_is_refused(spark: SparkSession, kafka: KafkaCluster) -> Non
         ("kafka.value.serializer", "s", "option kafka.value.serializer cannot be set"),
     ],
 )
-def test_promises_that_are_not_kept_yet_are_refused(
-    spark: SparkSession, write: Write, key: str, value: str, said: str
-) -> None:
+def test_unsupported_guarantees_are_refused(spark: SparkSession, write: Write, key: str, value: str, said: str) -> None:
     with pytest.raises(PySparkException, match=said):
         write(spark.range(1).selectExpr("'v' as value"), topic="t", **{key: value})
 
@@ -232,9 +230,7 @@ def test_a_negative_partition_fails_the_job_with_its_row(
         write(frame, topic=make_topic())
 
 
-def test_a_partition_that_does_not_exist_fails_the_job(
-    spark: SparkSession, write: Write, make_topic: MakeTopic
-) -> None:
+def test_a_missing_partition_fails_the_job(spark: SparkSession, write: Write, make_topic: MakeTopic) -> None:
     frame = spark.range(0, 1, 1, 1).selectExpr("'v' as value", "7 as partition")
     topic = make_topic()
     with pytest.raises(PySparkException, match="row 1 of Spark partition 0 was refused") as failed:
@@ -243,7 +239,7 @@ def test_a_partition_that_does_not_exist_fails_the_job(
     assert topic in str(failed.value)
 
 
-def test_a_topic_that_does_not_exist_fails_the_job(spark: SparkSession, write: Write) -> None:
+def test_a_missing_topic_fails_the_job(spark: SparkSession, write: Write) -> None:
     frame = spark.range(0, 1, 1, 1).selectExpr("'v' as value")
     with pytest.raises(PySparkException, match="row 1 of Spark partition 0, and what follows") as failed:
         write(frame, topic="no-such-topic", kafka_max_block_ms="300")
@@ -251,7 +247,7 @@ def test_a_topic_that_does_not_exist_fails_the_job(spark: SparkSession, write: W
     assert "no-such-topic" in str(failed.value)
 
 
-def test_what_the_broker_refuses_fails_the_job_with_topic_partition_and_count(
+def test_a_broker_error_fails_the_job_with_topic_partition_and_count(
     spark: SparkSession, write: Write, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(max_message_bytes=1000)
@@ -264,7 +260,7 @@ def test_what_the_broker_refuses_fails_the_job_with_topic_partition_and_count(
     assert f"topic '{topic}', partition 0: " in said
 
 
-def test_a_failed_job_does_not_spoil_the_next(
+def test_a_failed_job_does_not_affect_the_next(
     spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
     topic = make_topic()

@@ -19,20 +19,20 @@ MORE = """secrets = ({password!r},)
 WRONG = [
     ("HasABlankInItsName", "contract", "name is 'proof of x'; the name of a SASL mechanism has 1 to 20 of"),
     ("DoesNotSayWhetherItBlocks", "contract", "blocking is None, which is neither True nor False"),
-    ("IsItsOwnExchange", "exchange_of_its_own", r"authenticator\(\) returned the same exchange twice"),
-    ("SharesItsNonce", "at_the_same_time", "message 2 of an honest broker was refused"),
-    ("NeedsAHostWithDots", "any_broker_s_name", r"authenticator\(\) raised IndexError"),
-    ("SaysText", "lets_us_in", r"start\(\) returned a str; it must be bytes"),
-    ("ReturnsAPair", "lets_us_in", r"challenge\(\) with .* returned a tuple, which is no Step"),
-    ("HasNothingToSay", "lets_us_in", "has nothing to reply and is not done either: both sides would wait"),
-    ("SaysTooMuch", "lets_us_in", "gave 1048576 bytes to send; no broker takes more than 524288"),
-    ("NeverEnds", "lets_us_in", "the login did not end after 64 messages, at an honest broker"),
-    ("IsDoneTooEarly", "lets_us_in", "is done after 1 messages of the broker, which does not know"),
-    ("ForgetsThePassword", "lets_us_in", "an honest broker refused message 2 of X-PROOF: the proof is wrong"),
+    ("IsItsOwnExchange", "own_exchange", r"authenticator\(\) returned the same exchange twice"),
+    ("SharesItsNonce", "concurrent_logins", "message 2 of an honest broker was refused"),
+    ("NeedsAHostWithDots", "broker_name", r"authenticator\(\) raised IndexError"),
+    ("SaysText", "honest_broker", r"start\(\) returned a str; it must be bytes"),
+    ("ReturnsAPair", "honest_broker", r"challenge\(\) with .* returned a tuple, which is no Step"),
+    ("HasNothingToSay", "honest_broker", "has nothing to reply and is not done either: both sides would wait"),
+    ("SaysTooMuch", "honest_broker", "gave 1048576 bytes to send; no broker takes more than 524288"),
+    ("NeverEnds", "honest_broker", "the login did not end after 64 messages, at an honest broker"),
+    ("IsDoneTooEarly", "honest_broker", "is done after 1 messages of the broker, which does not know"),
+    ("ForgetsThePassword", "honest_broker", "an honest broker refused message 2 of X-PROOF: the proof is wrong"),
     ("CrashesOnGarbage", "garbage", "raised (UnicodeDecodeError|ValueError); what it refuses must be an Auth"),
     ("CrashesOnGarbage", "damaged", "raised (UnicodeDecodeError|ValueError); what it refuses must be an Auth"),
     ("TrustsAnybody", "garbage", "ended the login well; a broker that proves nothing may be an impostor"),
-    ("HasOneNonce", "played_again", "the messages of an earlier login ended a login well"),
+    ("HasOneNonce", "old_login", "the messages of an earlier login ended a login well"),
     ("TakesTheFirstForTheSecond", "out_of_order", "a broker's first message twice ended a login well"),
     ("RemembersThatItWasFooled", "next_login", "message 1 of an honest broker was refused: never again"),
     ("RemembersThatItWasFooled", "garbage", "message 1 of an honest broker was refused|refused: never again"),
@@ -42,10 +42,14 @@ WRONG = [
     ("TellsItInAnError", "secrets", r"secrets\[0\] is seen in a ValueError that it raised"),
     ("LogsIt", "secrets", r"secrets\[0\] is seen in the log"),
     ("PrintsIt", "secrets", r"secrets\[0\] is seen in what is printed"),
-    ("WaitsWithoutSaying", "lets_us_in", r"start\(\) was not back after 0.5 s; .*do not wait, or say blocking = True"),
+    (
+        "WaitsWithoutSaying",
+        "honest_broker",
+        r"start\(\) was not back after 0.5 s; .*do not wait, or say blocking = True",
+    ),
     ("ComputesForEver", "garbage", r"was not back after 1 s; no other connection can log in meanwhile"),
-    ("RaisesInClose", "closing", r"close\(\) raised AuthenticationError"),
-    ("LeavesAThread", "closing", r"close\(\) left threads behind: left-behind"),
+    ("RaisesInClose", "background_work", r"close\(\) raised AuthenticationError"),
+    ("LeavesAThread", "background_work", r"close\(\) left threads behind: left-behind"),
 ]
 
 
@@ -58,9 +62,7 @@ SUITE = Suite(
 
 
 @each_of(WRONG)
-def test_a_mechanism_that_breaks_a_promise_is_told_which(
-    pytester: pytest.Pytester, plugin: str, test: str, said: str
-) -> None:
+def test_a_broken_promise_of_a_mechanism_is_named(pytester: pytest.Pytester, plugin: str, test: str, said: str) -> None:
     SUITE.assert_catches(pytester, plugin + "()", test, said)
 
 
@@ -69,7 +71,7 @@ def test_a_mechanism_that_keeps_all_promises_passes(pytester: pytest.Pytester, m
     SUITE.assert_passes(pytester, mechanism)
 
 
-def test_without_a_broker_it_is_told_what_was_not_tested(pytester: pytest.Pytester) -> None:
+def test_without_a_broker_the_untested_promises_are_named(pytester: pytest.Pytester) -> None:
     result = SUITE.run(pytester, "Right()", "-rs", more="")
 
     assert_passed(result)

@@ -36,7 +36,7 @@ def archive(java: str, jars: Path, scratch: Path, *, recorded: bytes | None = No
     return made
 
 
-def test_a_java_reads_no_archive_before_one_is_kept(java: str, jars: Path, tmp_path: Path) -> None:
+def test_without_an_archive_java_uses_none_until_one_is_recorded(java: str, jars: Path, tmp_path: Path) -> None:
     first = archive(java, jars, tmp_path / "first", recorded=WHOLE)
     assert first.wanted
     assert first.options == ()
@@ -50,7 +50,7 @@ def test_a_java_reads_no_archive_before_one_is_kept(java: str, jars: Path, tmp_p
     assert kept.read_bytes() == WHOLE
 
 
-def test_another_java_has_an_archive_of_its_own(java: str, jars: Path, tmp_path: Path) -> None:
+def test_each_java_has_its_own_archive(java: str, jars: Path, tmp_path: Path) -> None:
     first = archive(java, jars, tmp_path / "first", recorded=WHOLE)
     first.keep()
     Path(java).write_text("another Java")
@@ -58,7 +58,7 @@ def test_another_java_has_an_archive_of_its_own(java: str, jars: Path, tmp_path:
     assert archive(java, jars, tmp_path / "later").wanted
 
 
-def test_where_java_records_nothing_a_debug_line_says_so_and_nobody_tries_again(
+def test_if_java_records_no_archive_it_is_logged_and_not_retried(
     java: str, jars: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="ottla_testkit")
@@ -71,7 +71,7 @@ def test_where_java_records_nothing_a_debug_line_says_so_and_nobody_tries_again(
     assert line == f"Java recorded no class archive for {jars}; brokers start without one"
 
 
-def test_an_archive_that_was_cut_short_counts_as_none(java: str, jars: Path, tmp_path: Path) -> None:
+def test_a_truncated_archive_counts_as_none(java: str, jars: Path, tmp_path: Path) -> None:
     archive(java, jars, tmp_path / "first", recorded=WHOLE).keep()
     [kept] = jars.iterdir()
     kept.write_bytes(WHOLE[:-1])
@@ -84,13 +84,13 @@ def test_an_archive_that_was_cut_short_counts_as_none(java: str, jars: Path, tmp
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
-def test_a_folder_that_cannot_be_written_wants_none(java: str, jars: Path, tmp_path: Path) -> None:
+def test_no_archive_is_wanted_in_a_read_only_folder(java: str, jars: Path, tmp_path: Path) -> None:
     jars.chmod(0o500)
 
     assert not archive(java, jars, tmp_path / "first").wanted
 
 
-def test_an_archive_that_cannot_be_kept_is_a_debug_line(
+def test_a_failed_recording_is_logged_at_debug(
     java: str, jars: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="ottla_testkit")
@@ -104,7 +104,7 @@ def test_an_archive_that_cannot_be_kept_is_a_debug_line(
     assert "; brokers start without one: " in line
 
 
-def test_several_that_keep_one_at_once_leave_a_whole_one(java: str, jars: Path, tmp_path: Path) -> None:
+def test_concurrent_recordings_leave_a_complete_archive(java: str, jars: Path, tmp_path: Path) -> None:
     recorded = [archive(java, jars, tmp_path / f"{n}", recorded=b"%d" % n * 1_000_000) for n in range(8)]
     threads = [threading.Thread(target=each.keep) for each in recorded]
     for thread in threads:

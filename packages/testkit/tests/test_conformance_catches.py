@@ -46,31 +46,29 @@ WRONG = [
     ("SpinsInTheHandshake", "silent_peer_waits", "is ready all the time: the I/O thread would spin"),
     ("RaisesInClose", "closing_is_possible", r"close\(\) raised ConnectionFailedError.*it must never raise"),
     ("LeavesTheSocketOpen", "closing_is_possible", r"close\(\) left the socket open"),
-    ("LeavesTheSocketOpen", "peer_hears", "the peer did not see that the layer has closed"),
-    ("HangsUpHard", "although_we_close", r"close\(\) threw away \d+ bytes that flush\(\) said had left"),
+    ("LeavesTheSocketOpen", "peer_notices", "the peer did not see that the layer has closed"),
+    ("HangsUpHard", "flushed_data", r"close\(\) threw away \d+ bytes that flush\(\) said had left"),
     ("RaisesWhatItLikes", "the_end_comes", r"read_into\(\) raised ValueError.*must be an OSError or an OttlaError"),
-    ("HandshakesAgain", "stays_done", r"handshake\(\) returned False after it had returned True"),
-    ("ShakesForEver", "hangs_up_or_crashes", "the handshake is not done, and nothing goes on"),
-    ("ShakesForEver", "garbage_for_a_handshake", "and hung up, and the layer does not report it"),
+    ("HandshakesAgain", "a_complete_handshake", r"handshake\(\) returned False after it had returned True"),
+    ("ShakesForEver", "closes_or_crashes", "the handshake is not done, and nothing goes on"),
+    ("ShakesForEver", "garbage_instead", "and hung up, and the layer does not report it"),
 ]
 
 
 @each_of(WRONG)
-def test_a_layer_that_breaks_a_promise_is_told_which(
-    pytester: pytest.Pytester, plugin: str, test: str, said: str
-) -> None:
+def test_a_broken_promise_of_a_layer_is_named(pytester: pytest.Pytester, plugin: str, test: str, said: str) -> None:
     result = SUITE.run(pytester, f"WrongTransport(wrong_transports.{plugin})", "-x", "-k", test, timeout=1.0)
 
     assert_caught(result, said)
 
 
-def test_connections_that_share_what_they_should_not_are_caught(pytester: pytest.Pytester) -> None:
+def test_shared_state_between_connections_is_caught(pytester: pytest.Pytester) -> None:
     result = SUITE.run(pytester, "Shared()", "-x", "-k", "two_connections", timeout=1.0)
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
-def test_targets_that_are_none_are_caught(pytester: pytest.Pytester) -> None:
+def test_invalid_targets_are_caught(pytester: pytest.Pytester) -> None:
     SUITE.assert_catches(pytester, "WrongTargets()", "targets", "it must be None or a sequence of Target")
 
 

@@ -53,7 +53,7 @@ def ping(client: socket.socket, server: socket.socket) -> float:
 
 
 @pytest.mark.parametrize("round_trip", [0.0, 0.001, 0.1])
-def test_an_answer_takes_the_round_trip_and_hardly_more(target: socket.socket, round_trip: float) -> None:
+def test_a_response_takes_the_round_trip_and_hardly_more(target: socket.socket, round_trip: float) -> None:
     with DelayingProxy(*target.getsockname(), round_trip=round_trip) as proxy, connection(proxy, target) as ends:
         ping(*ends)  # its first half also waits for the handshake
         took = sorted(ping(*ends) for _ in range(11))
@@ -63,7 +63,7 @@ def test_an_answer_takes_the_round_trip_and_hardly_more(target: socket.socket, r
     assert took[0] < round_trip + SLOW
 
 
-def test_each_way_takes_half_of_the_round_trip(target: socket.socket) -> None:
+def test_each_direction_takes_half_of_the_round_trip(target: socket.socket) -> None:
     with DelayingProxy(*target.getsockname(), round_trip=0.2) as proxy, connection(proxy, target) as (client, server):
         ping(client, server)
         started = time.monotonic()
@@ -82,7 +82,7 @@ def test_the_first_bytes_also_wait_for_the_handshake(target: socket.socket) -> N
         assert time.monotonic() - started >= 0.195
 
 
-def test_many_requests_may_be_under_way_at_once(target: socket.socket) -> None:
+def test_many_requests_may_be_in_flight_at_once(target: socket.socket) -> None:
     """Ten that are sent before any answer arrives: a proxy that forwards one at a time would need ten round trips."""
     with DelayingProxy(*target.getsockname(), round_trip=1.0) as proxy, connection(proxy, target) as (client, server):
         ping(client, server)
@@ -114,7 +114,7 @@ def test_the_delay_does_not_limit_the_bandwidth(target: socket.socket) -> None:
     assert 0.45 <= took < 20
 
 
-def test_jitter_delays_by_chance_and_keeps_the_order(target: socket.socket) -> None:
+def test_jitter_is_random_and_keeps_the_order(target: socket.socket) -> None:
     with (
         DelayingProxy(*target.getsockname(), round_trip=0.0, jitter=0.2, seed=1) as proxy,
         connection(proxy, target) as (client, server),
@@ -189,14 +189,14 @@ def test_a_reset_arrives_as_a_reset(target: socket.socket) -> None:
             client.recv(1)
 
 
-def test_a_target_that_refuses_resets_the_connection(target: socket.socket) -> None:
+def test_a_refusing_target_resets_the_connection(target: socket.socket) -> None:
     with DelayingProxy(*target.getsockname(), round_trip=0.0) as proxy:
         target.close()
         with socket.create_connection((HOST, proxy.port), WITHIN) as client, pytest.raises(ConnectionResetError):
             client.recv(1)
 
 
-def test_new_connections_go_where_the_proxy_points_now(target: socket.socket) -> None:
+def test_new_connections_use_the_current_target_of_the_proxy(target: socket.socket) -> None:
     with (
         DelayingProxy(HOST, 1, round_trip=0.0) as proxy,
         socket.create_server((HOST, 0)) as elsewhere,
@@ -210,7 +210,7 @@ def test_new_connections_go_where_the_proxy_points_now(target: socket.socket) ->
             ping(*ends)
 
 
-def test_a_receiver_that_does_not_read_holds_up_its_sender(target: socket.socket) -> None:
+def test_a_receiver_that_does_not_read_blocks_its_sender(target: socket.socket) -> None:
     """The proxy keeps a few megabytes of what has arrived, not all that a client could send."""
     with DelayingProxy(*target.getsockname(), round_trip=0.0) as proxy, connection(proxy, target) as (client, server):
         client.settimeout(1)
@@ -221,7 +221,7 @@ def test_a_receiver_that_does_not_read_holds_up_its_sender(target: socket.socket
         assert len(receive(server, read)) == read
 
 
-def test_at_its_end_connections_are_reset_and_none_are_taken(target: socket.socket) -> None:
+def test_stopping_resets_connections_and_accepts_no_more(target: socket.socket) -> None:
     with DelayingProxy(*target.getsockname(), round_trip=0.1) as proxy:
         client = socket.create_connection((HOST, proxy.port), WITHIN)
         client.settimeout(WITHIN)
@@ -236,7 +236,7 @@ def test_at_its_end_connections_are_reset_and_none_are_taken(target: socket.sock
         socket.create_connection((HOST, proxy.port), WITHIN)
 
 
-def test_a_proxy_whose_process_has_died_says_so(target: socket.socket) -> None:
+def test_a_proxy_whose_process_died_reports_it(target: socket.socket) -> None:
     with DelayingProxy(*target.getsockname(), round_trip=0.0) as proxy:
         assert proxy._process is not None
         proxy._process.kill()

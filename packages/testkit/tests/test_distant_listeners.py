@@ -57,7 +57,7 @@ def produce(servers: str, topic: str, partition: int) -> float:
 
 
 @pytest.mark.kafka
-def test_every_broker_is_at_the_distance_but_for_who_starts_near() -> None:
+def test_every_broker_is_distant_except_through_the_near_listener() -> None:
     with KafkaCluster(nodes=2, round_trip=0.0) as kafka:
         kafka.create_topic("t", partitions=2)
         assert ports(kafka.bootstrap_servers) == set(kafka.bootstrap_servers.split(","))

@@ -20,22 +20,22 @@ WRONG_COLUMNS = [
     ("RaisesValueErrorForHeaders", "refuses_headers", r"raised ValueError.*it must be UnsupportedVersionError"),
     ("ReusesItsMemory", "outlive", "encoded bytes changed after the columns were let go of"),
     ("NeedsRoomForTheFirst", "empty_batch", r"append\(\) returned None .* although the first one has room"),
-    ("TakesOneTooMany", "as_long_as_there_is_room", r"took a record, and memory\(\) is \d+ with \d+ allowed"),
-    ("ChargesForWhatItRefuses", "as_long_as", r"append\(\) returned None, and the columns have changed"),
-    ("AllowsNothing", "allowed_later", r"append\(\) returned None .* although allow\(\) has made room for two"),
+    ("TakesOneTooMany", "further_records", r"took a record, and memory\(\) is \d+ with \d+ allowed"),
+    ("ChargesForWhatItRefuses", "further_records", r"append\(\) returned None, and the columns have changed"),
+    ("AllowsNothing", "larger_limit", r"append\(\) returned None .* although allow\(\) has made room for two"),
     ("OpensAgain", "closed_columns", r"append\(\) took a record after close\(\) and allow\(\)"),
     ("KeepsTheBad", "refused_alone", r"append\(\) returned|records became \d+ bytes"),
     ("RaisesWhatUnicodeRaises", "refused_alone", "raised UnicodeEncodeError.*it must be InvalidRecordError"),
     ("ReplacesWhatUtf8CannotHold", "refused_alone", r"append\(\) took timestamp .*, which no format can hold"),
     ("HasNoTimeBefore1970", "every_timestamp", r"append\(\) raised InvalidRecordError.*timestamp -1"),
-    ("EstimatesTooLittle", "sizes_are_bounds", r"and size_estimate\(\) said \d+: requests would be too large"),
-    ("CountsBytesAlone", "sizes_are_bounds", r"and memory\(\) said \d+: it is never less"),
-    ("ForgetsItsNumber", "facts_and_number", r"after encode\(\), \d+ records are 0 by len\(\)"),
-    ("ForgetsItsFacts", "facts_and_number", r"facts\(\) after encode\(\) has other timestamps"),
-    ("ZeroForNull", "facts_and_number", r"facts\(\) before has other sizes of values; null has -1"),
+    ("EstimatesTooLittle", "size_estimates", r"and size_estimate\(\) said \d+: requests would be too large"),
+    ("CountsBytesAlone", "size_estimates", r"and memory\(\) said \d+: it is never less"),
+    ("ForgetsItsNumber", "facts_and_count", r"after encode\(\), \d+ records are 0 by len\(\)"),
+    ("ForgetsItsFacts", "facts_and_count", r"facts\(\) after encode\(\) has other timestamps"),
+    ("ZeroForNull", "facts_and_count", r"facts\(\) before has other sizes of values; null has -1"),
     ("KeysWithoutNulls", "keys_are_those", r"keys\(\) of \d+ records gave other keys"),
     ("MovesTheFirstOnes", "move_to_other", r"records became \d+ bytes|facts\(\) after extend\(\) has other"),
-    ("MovesAllOrNothing", "only_as_far", r"extend\(\) took \d+ records, and memory\(\) is \d+ with \d+ allowed"),
+    ("MovesAllOrNothing", "move_only", r"extend\(\) took \d+ records, and memory\(\) is \d+ with \d+ allowed"),
     ("SaysItMovedAll", "full_columns", r"extend\(\) took 3 records, with no room for any"),
     ("BorrowsWhatItMoves", "move_to_other", r"records became \d+ bytes"),
     ("ForgetsTimesInMoves", "move_to_other", r"facts\(\) after extend\(\) has other timestamps"),
@@ -44,23 +44,19 @@ WRONG_COLUMNS = [
 WRONG_ENCODERS = [
     ("ForTablesOnly", "contract", r"columns\(OBJECTS\) returned None: no producer asks for any other kind"),
     ("FirstOfAll", "contract", "priority is 'highest', and must be an int"),
-    ("CheaperThanItIs", "costs_no_more", "record_cost says 50 for each, so"),
-    ("OneForAll", "of_its_own", "a record that was appended to one batch's columns is in another's"),
+    ("CheaperThanItIs", "no_more_memory", "record_cost says 50 for each, so"),
+    ("OneForAll", "its_own_columns", "a record that was appended to one batch's columns is in another's"),
     ("TornByThreads", "many_threads", r"returned index|records became|raised|returned None"),
 ]
 
 
 @each_of(WRONG_COLUMNS)
-def test_columns_that_break_a_promise_are_told_which(
-    pytester: pytest.Pytester, plugin: str, test: str, said: str
-) -> None:
+def test_a_broken_promise_of_columns_is_named(pytester: pytest.Pytester, plugin: str, test: str, said: str) -> None:
     SUITE.assert_catches(pytester, f"WrongEncoder(wrong_encoders.{plugin})", test, said)
 
 
 @each_of(WRONG_ENCODERS)
-def test_an_encoder_that_breaks_a_promise_is_told_which(
-    pytester: pytest.Pytester, plugin: str, test: str, said: str
-) -> None:
+def test_a_broken_promise_of_an_encoder_is_named(pytester: pytest.Pytester, plugin: str, test: str, said: str) -> None:
     SUITE.assert_catches(pytester, plugin + "()", test, said)
 
 

@@ -26,7 +26,7 @@ def test_a_feature_is_lowered_and_raised_while_the_broker_runs(node: Address) ->
     assert levels == [2, 0, 1, 2]
 
 
-def test_a_level_that_the_cluster_does_not_know_is_refused(node: Address) -> None:
+def test_a_level_unknown_to_the_cluster_is_refused(node: Address) -> None:
     with pytest.raises(ClusterError, match=r"cannot set transaction\.version to 99: error 9"):
         set_feature(node, TRANSACTION_VERSION, 99)
 

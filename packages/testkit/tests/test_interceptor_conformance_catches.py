@@ -11,15 +11,19 @@ RECORDS = 'records = ((b"key", b"value"), (None, {"a": 1}), (b"key", None))'
 WRONG = [
     ("HasAnotherName", "contract", "lacks a method of ottla.interfaces.Interceptor"),
     ("CannotBeClosed", "contract", "close is 'soon', which cannot be called"),
-    ("CrashesOnATombstone", "can_go_on", "the value None and 0 headers raised TypeError"),
-    ("ReturnsNothing", "can_go_on", "returned None; it must be a tuple of key, value and headers"),
-    ("ForgetsTheHeaders", "can_go_on", r"returned \(.*\); it must be a tuple of key, value and headers"),
-    ("GivesADictOfHeaders", "can_go_on", "returned headers of the type dict; they must be a sequence of pairs"),
-    ("WritesATextHeader", "can_go_on", r"returned the header \('seen', 'yes'\); it must be a pair of str and bytes"),
-    ("MakesTextOfValues", "can_go_on", "made a str of the value, which no producer without a serializer takes"),
-    ("AppendsToTheTuple", "can_go_on", "raised AttributeError.*; the record would go on without what it adds"),
-    ("RefusesItsOwnHeader", "another_one", "and 5 headers raised AssertionError"),
-    ("StampsWhatItIsGiven", "stays_as_it_is", "was changed into .*: it is the caller's"),
+    ("CrashesOnATombstone", "every_record_can", "the value None and 0 headers raised TypeError"),
+    ("ReturnsNothing", "every_record_can", "returned None; it must be a tuple of key, value and headers"),
+    ("ForgetsTheHeaders", "every_record_can", r"returned \(.*\); it must be a tuple of key, value and headers"),
+    ("GivesADictOfHeaders", "every_record_can", "returned headers of the type dict; they must be a sequence of pairs"),
+    (
+        "WritesATextHeader",
+        "every_record_can",
+        r"returned the header \('seen', 'yes'\); it must be a pair of str and bytes",
+    ),
+    ("MakesTextOfValues", "every_record_can", "made a str of the value, which no producer without a serializer takes"),
+    ("AppendsToTheTuple", "every_record_can", "raised AttributeError.*; the record would go on without what it adds"),
+    ("RefusesItsOwnHeader", "another_interceptor", "and 5 headers raised AssertionError"),
+    ("StampsWhatItIsGiven", "arguments_are_not_changed", "was changed into .*: it is the caller's"),
     ("AsksSomebodyFirst", "at_once", r"on_send\(\) was not back after 1 s; the caller of send\(\) waits for it"),
     ("TellsSomebodySlowly", "at_once", r"on_acknowledgement\(\) was not back after 1 s; the I/O thread waits for it"),
     ("ExpectsWhatItHasSent", "every_outcome", r"on_acknowledgement\(\) of .* raised KeyError\('orders'\)"),
@@ -32,7 +36,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("interceptor", "test", "said"), WRONG, ids=[wrong for wrong, _test, _said in WRONG])
-def test_an_interceptor_that_breaks_a_promise_is_told_which(
+def test_a_broken_promise_of_an_interceptor_is_named(
     pytester: pytest.Pytester, interceptor: str, test: str, said: str
 ) -> None:
     more = "" if interceptor in ("CrashesOnATombstone", "MakesTextOfValues") else RECORDS
@@ -58,7 +62,7 @@ def test_an_interceptor_that_keeps_all_promises_passes(pytester: pytest.Pytester
     result.assert_outcomes(passed=8)
 
 
-def test_one_that_makes_other_types_of_values_may_say_so(pytester: pytest.Pytester) -> None:
+def test_an_interceptor_that_changes_types_may_declare_it(pytester: pytest.Pytester) -> None:
     more = "keeps_types = False"
     result = run_suite(
         pytester, "InterceptorConformance", "interceptor", "wrong_interceptors.MakesTextOfValues()", more=more

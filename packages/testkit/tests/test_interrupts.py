@@ -29,7 +29,7 @@ def test_an_interrupt_waits_for_the_end_of_the_block() -> None:
     assert steps == ["after the interrupt"]
 
 
-def test_without_an_interrupt_the_usual_handler_is_back_afterwards() -> None:
+def test_without_an_interrupt_the_previous_handler_is_restored() -> None:
     usual = signal.getsignal(signal.SIGINT)
 
     with interrupts_deferred():

@@ -47,7 +47,7 @@ def put_in_place(jar: Path, content: bytes) -> None:
     os.utime(jar, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def test_a_jar_that_is_not_the_pinned_one_never_reaches_the_cache(tmp_path: Path) -> None:
+def test_a_jar_with_another_digest_never_reaches_the_cache(tmp_path: Path) -> None:
     with pytest.raises(JarDigestError, match=r"slf4j-simple-1\.7\.36\.jar is not the file that is pinned") as raised:
         fetch(tmp_path, WRONG, name="slf4j-simple")
 
@@ -55,7 +55,7 @@ def test_a_jar_that_is_not_the_pinned_one_never_reaches_the_cache(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_jar_that_is_not_pinned_at_all_is_refused_with_what_pins_it(tmp_path: Path) -> None:
+def test_a_jar_without_a_digest_is_refused_with_the_command_to_pin_it(tmp_path: Path) -> None:
     with pytest.raises(JarDigestError, match=rf"(?s)not pinned.*ottla_testkit\.pin_jars.*{VARIABLE}"):
         kafka_jars("9.9.9", cache=tmp_path, route=bring(RIGHT), pause=0)
 
@@ -112,7 +112,7 @@ def test_unchanged_jars_are_read_once(tmp_path: Path, monkeypatch: pytest.Monkey
     assert sorted(jar.name for jar in read) == sorted(PINS)
 
 
-def test_a_record_of_verification_that_is_damaged_or_lies_is_not_believed(tmp_path: Path) -> None:
+def test_a_damaged_or_false_record_of_verification_is_ignored(tmp_path: Path) -> None:
     folder = fetch(tmp_path)
     [record] = folder.glob(".verified*")
     text = record.read_text()
@@ -125,7 +125,7 @@ def test_a_record_of_verification_that_is_damaged_or_lies_is_not_believed(tmp_pa
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
-def test_a_cache_that_cannot_be_written_to_is_verified_each_time(tmp_path: Path) -> None:
+def test_a_read_only_cache_is_verified_each_time(tmp_path: Path) -> None:
     folder = tmp_path / "9.9.9"
     folder.mkdir()
     bring(RIGHT)(BROKER, folder=folder, scratch=tmp_path)
@@ -139,16 +139,14 @@ def test_a_cache_that_cannot_be_written_to_is_verified_each_time(tmp_path: Path)
 # Which are pinned
 
 
-def test_every_jar_that_is_asked_for_by_name_is_pinned() -> None:
+def test_every_jar_requested_by_name_is_pinned() -> None:
     sets = [*map(broker_artifacts, pin_jars.VERSIONS), [SERVER], ARTIFACTS]
     asked = {f"{artifact.name}-{artifact.version}.jar" for each in sets for artifact in each}
 
     assert asked <= pinned().keys()
 
 
-def test_more_may_be_pinned_by_a_file_but_none_of_ours_differently(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_may_pin_more_jars_but_none_of_ours_differently(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = next(iter(pinned()))
     more = tmp_path / "digests.txt"
     more.write_text("".join(f"{digest}  {name}\n" for name, digest in {**PINS, ours: "0" * 128}.items()))
@@ -182,16 +180,16 @@ def test_lines_of_sha512sum_are_read_in_both_of_its_forms() -> None:
     }
 
 
-def test_what_is_printed_for_a_version_pins_its_jars() -> None:
+def test_the_printed_digests_of_a_version_pin_its_jars() -> None:
     assert pin_jars.digests([BROKER], by=[bring(RIGHT)]) == PINS
 
 
-def test_routes_that_bring_different_files_of_one_name_pin_nothing() -> None:
+def test_sources_with_different_files_of_one_name_pin_nothing() -> None:
     with pytest.raises(ValueError, match="two files are called"):
         pin_jars.digests([BROKER], by=[bring(RIGHT), bring(WRONG)])
 
 
-def test_routes_are_those_that_can_run_here() -> None:
+def test_sources_are_those_that_work_on_this_machine() -> None:
     count = (shutil.which("mvn") is not None) + (importlib.util.find_spec("pyspark") is not None)
 
     assert len(list(pin_jars.routes())) == count

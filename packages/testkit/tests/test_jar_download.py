@@ -21,7 +21,7 @@ both_routes = pytest.mark.parametrize(
 
 @pytest.mark.slow
 @both_routes
-def test_a_route_brings_what_a_broker_needs(route: Route, tmp_path: Path) -> None:
+def test_a_source_fetches_everything_a_broker_needs(route: Route, tmp_path: Path) -> None:
     jars = kafka_jars(cache=tmp_path, route=route)
 
     names = {jar.name for jar in jars.iterdir()}
@@ -32,7 +32,7 @@ def test_a_route_brings_what_a_broker_needs(route: Route, tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @both_routes
-def test_the_version_asked_for_comes_instead_of_the_one_that_another_needs(route: Route, tmp_path: Path) -> None:
+def test_the_requested_version_is_fetched_instead_of_a_dependency_version(route: Route, tmp_path: Path) -> None:
     wanted = [
         Artifact(group="org.slf4j", name="slf4j-simple", version="1.7.36"),
         Artifact(group="org.slf4j", name="slf4j-api", version="1.7.25"),
@@ -47,7 +47,7 @@ def test_the_version_asked_for_comes_instead_of_the_one_that_another_needs(route
 
 @pytest.mark.slow
 @both_routes
-def test_an_artifact_alone_comes_without_its_dependencies(route: Route, tmp_path: Path) -> None:
+def test_an_artifact_can_be_fetched_without_its_dependencies(route: Route, tmp_path: Path) -> None:
     (tmp_path / "jars").mkdir()
 
     route(
@@ -61,12 +61,12 @@ def test_an_artifact_alone_comes_without_its_dependencies(route: Route, tmp_path
 
 @pytest.mark.slow
 @both_routes
-def test_a_failed_fetch_tells_what_was_run_and_what_it_said(route: Route, tmp_path: Path) -> None:
+def test_a_failed_fetch_reports_the_command_and_its_output(route: Route, tmp_path: Path) -> None:
     with pytest.raises(KafkaUnavailableError, match=r"ran: .*(mvn|java) (.|\n)*never-released"):
         route([NOWHERE], folder=tmp_path, scratch=tmp_path)
 
 
-def test_maven_is_preferred_and_ivy_is_the_other_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_maven_is_preferred_to_ivy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     without: Route = choose_route()
     (tmp_path / "mvn").touch(0o755)

@@ -50,14 +50,14 @@ def test_an_interrupted_fetch_leaves_no_cache(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_registry_that_hiccups_is_asked_again(tmp_path: Path) -> None:
+def test_a_registry_with_a_temporary_error_is_asked_again(tmp_path: Path) -> None:
     registry = Registry(KafkaUnavailableError("hiccup"), KafkaUnavailableError("hiccup"))
 
     assert kafka_jars(VERSION, cache=tmp_path, route=registry, pause=0, digests=DIGESTS).is_dir()
     assert registry.calls == 3
 
 
-def test_a_registry_that_stays_away_is_given_up_after_three_tries(tmp_path: Path) -> None:
+def test_an_unavailable_registry_is_abandoned_after_three_attempts(tmp_path: Path) -> None:
     registry = Registry(*[KafkaUnavailableError("away")] * 9)
 
     with pytest.raises(KafkaUnavailableError, match="away"):
@@ -67,7 +67,7 @@ def test_a_registry_that_stays_away_is_given_up_after_three_tries(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_fetch_without_the_broker_is_no_fetch(tmp_path: Path) -> None:
+def test_a_fetch_without_the_broker_jar_is_a_failure(tmp_path: Path) -> None:
     def bring_nothing(artifacts: Sequence[Artifact], *, folder: Path, scratch: Path) -> None:
         pass
 
@@ -75,7 +75,7 @@ def test_a_fetch_without_the_broker_is_no_fetch(tmp_path: Path) -> None:
         kafka_jars(VERSION, cache=tmp_path, route=bring_nothing, pause=0, digests=DIGESTS)
 
 
-def test_another_process_may_come_first(tmp_path: Path) -> None:
+def test_another_process_may_fill_the_cache_first(tmp_path: Path) -> None:
     def lose_the_race(artifacts: Sequence[Artifact], *, folder: Path, scratch: Path) -> None:
         Registry()(artifacts, folder=folder, scratch=scratch)
         (tmp_path / VERSION).mkdir()
@@ -111,20 +111,20 @@ def test_the_environment_names_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_pa
         ("4.3.0", "kafka_2.13", {"slf4j-simple", "kafka-tools"}),
     ],
 )
-def test_each_version_is_fetched_with_what_it_lacks(version: str, kafka: str, others: set[str]) -> None:
+def test_each_version_is_fetched_with_its_additional_jars(version: str, kafka: str, others: set[str]) -> None:
     first, *rest = broker_artifacts(version)
 
     assert (first.group, first.name, first.version) == ("org.apache.kafka", kafka, version)
     assert {artifact.name for artifact in rest} == others
 
 
-def test_the_broker_and_its_tools_have_one_version() -> None:
+def test_the_broker_and_its_tools_have_the_same_version() -> None:
     kafkas = [artifact for artifact in broker_artifacts("4.3.0") if artifact.group == "org.apache.kafka"]
 
     assert {artifact.name: artifact.version for artifact in kafkas} == {"kafka_2.13": "4.3.0", "kafka-tools": "4.3.0"}
 
 
-def test_nothing_comes_along_with_what_would_bring_a_second_logger() -> None:
+def test_no_second_logger_is_fetched() -> None:
     alone = {a.name for version in ("2.0.1", "4.3.0") for a in broker_artifacts(version) if a.alone}
 
     assert alone == {"zookeeper", "kafka-tools"}

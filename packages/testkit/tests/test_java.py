@@ -31,14 +31,14 @@ def test_a_java_too_old_for_kafka_is_refused(monkeypatch: pytest.MonkeyPatch, tm
         java_command()
 
 
-def test_java_home_comes_before_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_java_home_takes_precedence_over_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     java = fake_java(tmp_path / "bin", says='openjdk version "21.0.2" 2024-01-16')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
 
     assert str(java) == java_command()
 
 
-def test_a_java_that_tells_no_version_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_java_without_a_version_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake_java(tmp_path / "bin", says="no runtime present")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
 

@@ -5,7 +5,7 @@ from ottla_testkit.java.jvm import jvm_command
 JARS = Path("/jars")
 
 
-def test_a_main_class_runs_among_the_versions_jars(tmp_path: Path) -> None:
+def test_a_main_class_runs_with_the_jars_of_the_version(tmp_path: Path) -> None:
     command = jvm_command("/bin/java", version="4.3.0", jars=JARS, heap="100m", folder=tmp_path)
 
     assert command[:2] == ["/bin/java", "-Xmx100m"]
@@ -13,13 +13,13 @@ def test_a_main_class_runs_among_the_versions_jars(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_it_unpacks_while_it_runs_is_in_its_folder(tmp_path: Path) -> None:
+def test_files_unpacked_at_run_time_are_in_its_folder(tmp_path: Path) -> None:
     command = jvm_command("/bin/java", version="4.3.0", jars=JARS, heap="100m", folder=tmp_path)
 
     assert f"-Djava.io.tmpdir={tmp_path}" in command
 
 
-def test_a_version_with_log4j_is_told_to_print_its_log(tmp_path: Path) -> None:
+def test_a_version_with_log4j_is_configured_to_print_its_log(tmp_path: Path) -> None:
     command = jvm_command("/bin/java", version="0.10.2.2", jars=JARS, heap="100m", folder=tmp_path)
 
     (written,) = tmp_path.iterdir()
@@ -27,7 +27,7 @@ def test_a_version_with_log4j_is_told_to_print_its_log(tmp_path: Path) -> None:
     assert "ConsoleAppender" in written.read_text()
 
 
-def test_a_broker_under_load_is_compiled_and_collected_as_in_production(tmp_path: Path) -> None:
+def test_a_broker_under_load_uses_the_jit_and_gc_of_production(tmp_path: Path) -> None:
     def command(*, sustained: bool) -> list[str]:
         return jvm_command("/bin/java", version="4.3.0", jars=JARS, heap="1g", folder=tmp_path, sustained=sustained)
 

@@ -100,7 +100,7 @@ def test_the_end_of_a_partition_moves_with_its_records(kafka: KafkaCluster, make
     assert [kafka.end_offset(topic, 0), kafka.end_offset(topic, 1)] == [3, 0]
 
 
-def test_what_nobody_leads_has_neither_end_nor_files(kafka: KafkaCluster) -> None:
+def test_a_partition_without_a_leader_has_neither_end_nor_files(kafka: KafkaCluster) -> None:
     with pytest.raises(ClusterError, match="nowhere-0 has no leader"):
         kafka.end_offset("nowhere")
     with pytest.raises(ClusterError, match="nowhere-0 has no leader"):
@@ -124,13 +124,13 @@ def test_a_topic_that_kafka_refuses_is_an_error(kafka: KafkaCluster) -> None:
         kafka.create_topic("a/b")
 
 
-def test_a_topic_is_never_created_by_asking_for_it(kafka: KafkaCluster) -> None:
+def test_a_topic_is_never_created_by_a_request_for_it(kafka: KafkaCluster) -> None:
     assert kafka.leader("never-created") == -1
     assert kafka.leader("never-created") == -1
 
 
 @pytest.mark.parametrize("end", [KafkaCluster.kill, KafkaCluster.stop])
-def test_an_ended_and_restarted_node_keeps_its_data(
+def test_a_stopped_and_restarted_node_keeps_its_data(
     own_kafka: KafkaCluster, end: Callable[[KafkaCluster, int], None]
 ) -> None:
     own_kafka.create_topic("t")
@@ -148,7 +148,7 @@ def test_an_ended_and_restarted_node_keeps_its_data(
     assert read_back(own_kafka, "t", count=1) == [b"kept"]
 
 
-def test_a_node_that_was_down_comes_back_at_another_port_with_its_data(own_kafka: KafkaCluster) -> None:
+def test_a_node_that_was_down_restarts_at_another_port_with_its_data(own_kafka: KafkaCluster) -> None:
     own_kafka.create_topic("t")
     produce(own_kafka, "t", b"before")
     old = own_kafka.address(1)
@@ -165,7 +165,7 @@ def test_a_node_that_was_down_comes_back_at_another_port_with_its_data(own_kafka
     assert read_back(own_kafka, "t", count=1) == [b"before"]
 
 
-def test_a_paused_node_answers_nothing_until_it_is_resumed(own_kafka: KafkaCluster) -> None:
+def test_a_paused_node_responds_only_after_it_is_resumed(own_kafka: KafkaCluster) -> None:
     own_kafka.create_topic("t")
     producer = confluent_kafka.Producer(quiet(own_kafka))
     producer.produce("t", b"before")
@@ -199,7 +199,7 @@ def test_another_node_leads_after_the_leader_was_killed() -> None:
         assert seen == [admin_requests.Partition(leader=seen[0].leader, replicas=ALL, in_sync=ALL)] * 3
 
 
-def test_two_clusters_run_side_by_side(kafka: KafkaCluster, own_kafka: KafkaCluster) -> None:
+def test_two_clusters_can_exist_at_once(kafka: KafkaCluster, own_kafka: KafkaCluster) -> None:
     own_kafka.create_topic("only-here")
 
     assert own_kafka.leader("only-here") == 1
@@ -235,7 +235,9 @@ def test_settings_that_kafka_refuses_fail_the_start_and_leave_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_broker_that_ends_while_starting_tells_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_broker_that_ends_while_starting_is_reported_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
     with pytest.raises(ClusterError, match=r"node 1 is not ready(.|\n)*no.such.Authorizer"):
@@ -244,7 +246,7 @@ def test_a_broker_that_ends_while_starting_tells_why(monkeypatch: pytest.MonkeyP
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_port_that_was_taken_meanwhile_is_exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_that_was_taken_meanwhile_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server((HOST, 0)) as occupied:
         taken = occupied.getsockname()[1]
         answers = iter([[taken, *free_ports(1)], free_ports(2)])

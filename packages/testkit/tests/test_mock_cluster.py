@@ -34,27 +34,27 @@ def test_every_broker_is_a_bootstrap_server(mock: MockCluster) -> None:
 
 
 @pytest.mark.parametrize("error", [NOT_LEADER, DISCONNECT])
-def test_a_producer_meets_a_pushed_error_and_tries_again(mock: MockCluster, error: int) -> None:
+def test_a_producer_retries_after_a_pushed_error(mock: MockCluster, error: int) -> None:
     mock.push_errors(PRODUCE, [error, 0])
 
     assert outcomes(mock, b"a") == [None]
     assert mock.request_count(PRODUCE) == 2
 
 
-def test_an_error_that_no_retry_helps_reaches_the_caller(mock: MockCluster) -> None:
+def test_a_permanent_error_reaches_the_caller(mock: MockCluster) -> None:
     mock.push_errors(PRODUCE, [TOPIC_AUTHORIZATION_FAILED])
 
     assert outcomes(mock, b"a") == ["TOPIC_AUTHORIZATION_FAILED"]
 
 
-def test_cleared_errors_are_never_answered(mock: MockCluster) -> None:
+def test_cleared_errors_are_never_returned(mock: MockCluster) -> None:
     mock.push_errors(PRODUCE, [TOPIC_AUTHORIZATION_FAILED] * 3)
     mock.clear_errors(PRODUCE)
 
     assert outcomes(mock, b"a") == [None]
 
 
-def test_a_topic_can_be_made_to_fail(mock: MockCluster) -> None:
+def test_a_topic_can_be_configured_to_fail(mock: MockCluster) -> None:
     mock.set_topic_error("t", TOPIC_AUTHORIZATION_FAILED)
 
     assert outcomes(mock, b"a") == ["TOPIC_AUTHORIZATION_FAILED"]
@@ -86,7 +86,7 @@ def test_records_wait_for_a_broker_that_is_down(mock: MockCluster) -> None:
     assert producer.flush(WITHIN) == 0
 
 
-def test_answers_take_the_time_that_was_set(mock: MockCluster) -> None:
+def test_responses_take_the_configured_time(mock: MockCluster) -> None:
     mock.set_leader("t", 0, 1)
     mock.set_rtt(1, 0.3)
     start = time.monotonic()
@@ -101,7 +101,7 @@ def test_an_api_can_be_limited_to_some_versions(mock: MockCluster) -> None:
     assert outcomes(mock, b"a") == [None]
 
 
-def test_a_refused_call_names_the_reason(mock: MockCluster) -> None:
+def test_a_refused_call_has_the_reason(mock: MockCluster) -> None:
     with pytest.raises(MockError, match="mock_topic_create"):
         mock.create_topic("t", replication=9)
 

@@ -87,14 +87,14 @@ def transactional(make: Make) -> MockProducer:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_has_the_signature_of_the_real_producer_s(method: str) -> None:
+def test_every_method_has_the_signature_of_the_real_producer(method: str) -> None:
     mock, real = getattr(MockProducer, method), getattr(Producer, method)
 
     assert inspect.signature(mock) == inspect.signature(real)
     assert inspect.getdoc(mock) == inspect.getdoc(real)
 
 
-def test_it_is_made_with_what_the_real_producer_is_made_with_and_more_by_name() -> None:
+def test_its_arguments_are_those_of_the_producer_and_more_keywords() -> None:
     mock, real = inspect.signature(MockProducer).parameters, inspect.signature(Producer).parameters
     more = {name: parameter for name, parameter in mock.items() if name not in real}
 
@@ -102,7 +102,7 @@ def test_it_is_made_with_what_the_real_producer_is_made_with_and_more_by_name() 
     assert {parameter.kind for parameter in more.values()} == {inspect.Parameter.KEYWORD_ONLY}
 
 
-def test_a_program_takes_it_for_a_producer(mock_producer: MockProducer) -> None:
+def test_a_program_can_use_it_as_a_producer(mock_producer: MockProducer) -> None:
     assert isinstance(mock_producer, Producer)
 
     delivery = mock_producer.send("orders", b"value", key=b"key", headers=[("trace", b"1")], timestamp_ms=5)
@@ -113,14 +113,14 @@ def test_a_program_takes_it_for_a_producer(mock_producer: MockProducer) -> None:
     )
 
 
-def test_a_configuration_is_checked_as_ever(make: Make) -> None:
+def test_a_configuration_is_checked_as_usual(make: Make) -> None:
     with pytest.raises(ConfigError, match=r"did you mean .linger\.ms"):
         make(linger_mss=5)
     with pytest.raises(ConfigError, match="acks"):
         make({"enable.idempotence": "true", "acks": "1"})
 
 
-def test_keys_of_security_and_servers_are_those_of_production_and_lead_nowhere(make: Make) -> None:
+def test_keys_of_security_and_servers_are_accepted_without_connecting(make: Make) -> None:
     producer = make(
         {"bootstrap.servers": "kafka-1:9093", "security.protocol": "SASL_SSL", "ssl.truststore.location": "/no/where"},
         sasl_mechanism="SCRAM-SHA-512",
@@ -164,7 +164,7 @@ def test_the_partitioner_is_applied(make: Make) -> None:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "snappy", "zstd"])
-def test_records_go_through_encoder_and_codec_and_come_out_as_they_were(make: Make, codec: str) -> None:
+def test_records_pass_encoder_and_codec_unchanged(make: Make, codec: str) -> None:
     producer = make(compression_type=codec)
 
     producer.send("orders", bytes(10_000), key=None, headers=[("nothing", None)])
@@ -194,7 +194,7 @@ def test_history_has_the_order_of_send(waiting: MockProducer) -> None:
     assert waiting.pending == 21
 
 
-def test_what_no_broker_would_take_is_refused(make: Make) -> None:
+def test_records_that_no_broker_would_accept_are_refused(make: Make) -> None:
     producer = make(max_request_size=1000, topics={"orders": 3})
 
     with pytest.raises(RecordTooLargeError):
@@ -208,7 +208,7 @@ def test_what_no_broker_would_take_is_refused(make: Make) -> None:
     assert producer.history == ()
 
 
-def test_memory_that_is_used_up_is_told_at_once_and_comes_back_with_an_answer(make: Make) -> None:
+def test_exhausted_memory_is_an_error_until_a_response_frees_it(make: Make) -> None:
     producer = make(buffer_memory=3000, auto_complete=False)
     producer.send("orders", bytes(2500))
 
@@ -223,7 +223,7 @@ def test_memory_that_is_used_up_is_told_at_once_and_comes_back_with_an_answer(ma
 # Answers
 
 
-def test_records_wait_until_they_are_completed_one_after_the_other(waiting: MockProducer) -> None:
+def test_records_wait_until_they_are_completed_in_order(waiting: MockProducer) -> None:
     first, second = waiting.send("orders", b"1"), waiting.send("orders", b"2")
     assert (first.done(), second.done(), waiting.pending) == (False, False, 2)
 
@@ -235,7 +235,7 @@ def test_records_wait_until_they_are_completed_one_after_the_other(waiting: Mock
     assert second.result(0).offset == 1
 
 
-def test_a_record_fails_with_the_cause_that_the_test_gives(waiting: MockProducer) -> None:
+def test_a_record_fails_with_the_cause_given_by_the_test(waiting: MockProducer) -> None:
     first, second = waiting.send("orders", b"1"), waiting.send("orders", b"2")
 
     assert waiting.error_next(BROKEN)
@@ -248,7 +248,7 @@ def test_a_record_fails_with_the_cause_that_the_test_gives(waiting: MockProducer
     assert not second.done()
 
 
-def test_a_failure_of_the_caller_s_own_is_raised_as_it_is(waiting: MockProducer) -> None:
+def test_an_error_given_by_the_test_is_raised_unchanged(waiting: MockProducer) -> None:
     delivery = waiting.send("orders", b"1")
     late = DeliveryTimeoutError("too late", topic="orders", partition=0, attempts=3, possibly_persisted=True)
 
@@ -259,7 +259,7 @@ def test_a_failure_of_the_caller_s_own_is_raised_as_it_is(waiting: MockProducer)
     assert caught.value is late
 
 
-def test_callbacks_get_what_a_real_producer_gives_them(waiting: MockProducer) -> None:
+def test_callbacks_get_a_delivery_like_that_of_a_real_producer(waiting: MockProducer) -> None:
     heard: list[tuple[Any, Any]] = []
     for _ in range(2):
         waiting.send("orders", b"1", on_delivery=lambda delivery: heard.append((delivery.metadata, delivery.error)))
@@ -291,7 +291,7 @@ def test_a_callback_may_send_but_not_wait(waiting: MockProducer) -> None:
     assert waiting.flush().acknowledged == 2
 
 
-def test_automatic_answers_can_be_switched_on_and_off(waiting: MockProducer) -> None:
+def test_automatic_responses_can_be_switched_on_and_off(waiting: MockProducer) -> None:
     first = waiting.send("orders", b"1")
     waiting.auto_complete = True
 
@@ -323,7 +323,7 @@ def test_many_threads_send_at_once(make: Make) -> None:
 # Ends
 
 
-def test_flush_completes_what_is_pending(waiting: MockProducer) -> None:
+def test_flush_completes_pending_records(waiting: MockProducer) -> None:
     delivery = waiting.send("orders", b"1")
 
     report = waiting.flush()
@@ -332,7 +332,7 @@ def test_flush_completes_what_is_pending(waiting: MockProducer) -> None:
     assert (report.acknowledged, report.topics["orders"].acknowledged, report.pending) == (1, 1, 0)
 
 
-def test_a_failure_that_nobody_looked_at_is_raised_by_flush(waiting: MockProducer) -> None:
+def test_flush_raises_a_failure_that_was_not_retrieved(waiting: MockProducer) -> None:
     waiting.send("orders", b"1")
     waiting.error_next(BROKEN)
 
@@ -341,7 +341,7 @@ def test_a_failure_that_nobody_looked_at_is_raised_by_flush(waiting: MockProduce
     waiting.flush()
 
 
-def test_close_completes_what_is_pending_and_then_nothing_is_taken(waiting: MockProducer) -> None:
+def test_close_completes_pending_records_and_refuses_new_ones(waiting: MockProducer) -> None:
     delivery = waiting.send("orders", b"1")
 
     assert waiting.close().acknowledged == 1
@@ -353,7 +353,7 @@ def test_close_completes_what_is_pending_and_then_nothing_is_taken(waiting: Mock
     waiting.close()
 
 
-def test_close_without_time_gives_up_what_is_pending(waiting: MockProducer) -> None:
+def test_close_with_timeout_zero_fails_pending_records(waiting: MockProducer) -> None:
     delivery = waiting.send("orders", b"1")
 
     with pytest.raises(UndeliveredError):
@@ -362,7 +362,7 @@ def test_close_without_time_gives_up_what_is_pending(waiting: MockProducer) -> N
     assert isinstance(delivery.exception(0), DeliveryError)
 
 
-def test_it_closes_at_the_end_of_its_block(make: Make) -> None:
+def test_it_closes_at_the_end_of_its_with_block(make: Make) -> None:
     with make(auto_complete=False) as producer:
         delivery = producer.send("orders", b"1")
 
@@ -387,7 +387,7 @@ def test_the_next_call_of_a_method_can_be_made_to_raise(mock_producer: MockProdu
     getattr(mock_producer, method)(*arguments)
 
 
-def test_a_method_that_no_producer_has_cannot_be_made_to_raise(mock_producer: MockProducer) -> None:
+def test_an_unknown_method_cannot_be_made_to_raise(mock_producer: MockProducer) -> None:
     with pytest.raises(ValueError, match="has no method 'sent' that can fail; it has abort_transaction"):
         mock_producer.raise_next("sent", BROKEN)
 
@@ -395,7 +395,7 @@ def test_a_method_that_no_producer_has_cannot_be_made_to_raise(mock_producer: Mo
 # Tables
 
 
-def test_a_table_is_sent_row_by_row_as_far_as_history_tells(make: Make) -> None:
+def test_the_rows_of_a_table_are_in_the_history(make: Make) -> None:
     producer = make(partitions=4)
     keys = [f"key-{number}" for number in range(100)]
 
@@ -408,7 +408,7 @@ def test_a_table_is_sent_row_by_row_as_far_as_history_tells(make: Make) -> None:
     assert delivery.metadata(0) is not None
 
 
-def test_a_batch_of_a_table_s_rows_is_answered_together(waiting: MockProducer) -> None:
+def test_a_batch_of_table_rows_completes_together(waiting: MockProducer) -> None:
     delivery = waiting.send_table("orders", pa.table({"value": ["1", "2", "3"]}))
     assert (waiting.pending, delivery.done()) == (3, False)
 
@@ -418,7 +418,7 @@ def test_a_batch_of_a_table_s_rows_is_answered_together(waiting: MockProducer) -
     assert list(delivery.failed_rows()) == [0, 1, 2]
 
 
-def test_a_sealed_batch_is_sent_and_answered_as_its_rows(waiting: MockProducer) -> None:
+def test_a_sealed_batch_completes_like_its_rows(waiting: MockProducer) -> None:
     delivery = waiting.send_sealed(sealed("1", "2", "3"))
     assert [(record.partition, record.value) for record in waiting.history] == [(0, b"1"), (0, b"2"), (0, b"3")]
     assert (waiting.pending, delivery.done()) == (3, False)
@@ -431,7 +431,7 @@ def test_a_sealed_batch_is_sent_and_answered_as_its_rows(waiting: MockProducer) 
 # Transactions
 
 
-def test_records_of_a_transaction_are_history_once_it_is_committed(transactional: MockProducer) -> None:
+def test_records_of_a_transaction_are_in_the_history_once_committed(transactional: MockProducer) -> None:
     delivery = transactional.send("orders", b"1")
     transactional.send_offsets_to_transaction({("input", 0): 5}, "group")
     assert (transactional.history, len(transactional.uncommitted_records)) == ((), 1)
@@ -448,7 +448,7 @@ def test_records_of_a_transaction_are_history_once_it_is_committed(transactional
     assert {partition: position.offset for partition, position in sent.offsets.items()} == {("input", 0): 5}
 
 
-def test_an_aborted_transaction_leaves_nothing_behind(transactional: MockProducer) -> None:
+def test_an_aborted_transaction_leaves_nothing_in_the_history(transactional: MockProducer) -> None:
     delivery = transactional.send("orders", b"1")
     transactional.send_offsets_to_transaction({("input", 0): 5}, "group")
 
@@ -460,9 +460,7 @@ def test_an_aborted_transaction_leaves_nothing_behind(transactional: MockProduce
 
 
 @pytest.mark.parametrize("auto_complete", [True, False])
-def test_records_for_somebody_else_s_transaction_are_history_once_it_is_left(
-    make: Make, *, auto_complete: bool
-) -> None:
+def test_records_of_a_joined_transaction_are_in_the_history_once_left(make: Make, *, auto_complete: bool) -> None:
     producer = make({"transactional.id": "shared"}, auto_complete=auto_complete)
     producer.join_transaction(SharedTransaction(transactional_id="shared", producer_id=5, epoch=0, level=2))
     delivery = producer.send("orders", b"1")
@@ -474,7 +472,7 @@ def test_records_for_somebody_else_s_transaction_are_history_once_it_is_left(
     assert ([record.value for record in producer.history], producer.uncommitted_records) == ([b"1"], ())
 
 
-def test_transactions_follow_each_other(transactional: MockProducer) -> None:
+def test_transactions_may_follow_each_other(transactional: MockProducer) -> None:
     for number in range(3):
         transactional.send("orders", b"%d" % number)
         transactional.commit_transaction()
@@ -485,7 +483,7 @@ def test_transactions_follow_each_other(transactional: MockProducer) -> None:
     assert transactional.commit_count == 4
 
 
-def test_a_block_commits_or_aborts(transactional: MockProducer) -> None:
+def test_a_with_block_commits_or_aborts(transactional: MockProducer) -> None:
     transactional.commit_transaction()
     with transactional.transaction():
         transactional.send("orders", b"kept")
@@ -497,7 +495,7 @@ def test_a_block_commits_or_aborts(transactional: MockProducer) -> None:
     assert (transactional.commit_count, transactional.abort_count) == (2, 1)
 
 
-def test_methods_at_the_wrong_time_are_refused_as_by_a_real_producer(make: Make) -> None:
+def test_methods_in_the_wrong_state_are_refused_as_by_a_real_producer(make: Make) -> None:
     producer = make(transactional_id="payments")
     with pytest.raises(IllegalStateError, match="call init_transactions first"):
         producer.send("orders", b"1")
@@ -516,7 +514,7 @@ def test_methods_at_the_wrong_time_are_refused_as_by_a_real_producer(make: Make)
         make().fence()
 
 
-def test_a_record_that_fails_leaves_only_an_abort(transactional: MockProducer) -> None:
+def test_a_failed_record_allows_only_an_abort(transactional: MockProducer) -> None:
     first, second = transactional.send("orders", b"1"), transactional.send("orders", b"2")
     transactional.error_next(BROKEN)
 
@@ -530,7 +528,7 @@ def test_a_record_that_fails_leaves_only_an_abort(transactional: MockProducer) -
 
 
 @pytest.mark.parametrize("before", [0, 1])
-def test_a_producer_that_was_fenced_can_only_be_closed(transactional: MockProducer, before: int) -> None:
+def test_a_fenced_producer_can_only_be_closed(transactional: MockProducer, before: int) -> None:
     for _ in range(before):
         transactional.send("orders", b"before")
     transactional.fence()
@@ -546,7 +544,7 @@ def test_a_producer_that_was_fenced_can_only_be_closed(transactional: MockProduc
     assert not transactional.transaction_in_flight
 
 
-def test_a_fence_is_noticed_as_soon_as_brokers_are_asked(transactional: MockProducer) -> None:
+def test_a_fenced_producer_fails_at_its_first_request(transactional: MockProducer) -> None:
     transactional.fence()
 
     transactional.send("orders", b"the first for its partition")
@@ -555,7 +553,7 @@ def test_a_fence_is_noticed_as_soon_as_brokers_are_asked(transactional: MockProd
         transactional.send("orders", b"2")
 
 
-def test_positions_of_a_producer_that_was_fenced_are_refused(transactional: MockProducer) -> None:
+def test_offsets_of_a_fenced_producer_are_refused(transactional: MockProducer) -> None:
     transactional.fence()
 
     with pytest.raises(ProducerFencedError):
@@ -577,7 +575,7 @@ def test_the_next_commit_can_be_made_to_fail(transactional: MockProducer) -> Non
     assert (transactional.commit_count, transactional.abort_count) == (1, 0)
 
 
-def test_a_prepared_transaction_waits_for_its_end(make: Make) -> None:
+def test_a_prepared_transaction_remains_until_it_is_completed(make: Make) -> None:
     producer = make(transactional_id="payments", transaction_two_phase_commit_enable=True, auto_complete=False)
     producer.init_transactions()
     producer.begin_transaction()
@@ -608,9 +606,7 @@ def test_a_table_may_be_part_of_a_transaction(transactional: MockProducer) -> No
     assert [record.value for record in transactional.history] == [b"1", b"2"]
 
 
-def test_a_record_that_failed_unnoticed_is_logged_as_by_a_producer(
-    make: Make, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unread_failure_is_logged_as_by_a_producer(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     producer = make(auto_complete=False, client_id="me", partitions=2)
     producer.send("orders", b"1", partition=0)
     kept = producer.send("orders", b"2", partition=1)

@@ -18,7 +18,7 @@ def node(tmp_path: Path) -> Node:
         "[main] INFO kafka.server.KafkaRaftServer - [KafkaRaftServer nodeId=1] Kafka Server started",
     ],
 )
-def test_every_generation_of_brokers_says_in_its_own_words_that_it_serves(node: Node, line: str) -> None:
+def test_the_log_line_of_a_started_broker_is_found_in_every_version(node: Node, line: str) -> None:
     node.log_file.write_text("[main] INFO kafka.server.KafkaServer - starting\n")
     assert not node.started
 
@@ -26,7 +26,7 @@ def test_every_generation_of_brokers_says_in_its_own_words_that_it_serves(node: 
     assert node.started
 
 
-def test_what_a_node_keeps_is_told_by_its_folders(node: Node) -> None:
+def test_the_partitions_of_a_node_are_found_by_their_folders(node: Node) -> None:
     for name in ("a-0", "a-11", "with-dash-3", "__cluster_metadata-0", "gone-0.6cd1f2-delete", "plain"):
         (node.data / name).mkdir(parents=True)
     (node.data / "meta-1").touch()
@@ -34,5 +34,5 @@ def test_what_a_node_keeps_is_told_by_its_folders(node: Node) -> None:
     assert node.kept_partitions == {"a": {0, 11}, "with-dash": {3}}
 
 
-def test_a_node_that_was_never_started_keeps_nothing(node: Node) -> None:
+def test_a_node_that_was_never_started_has_no_partitions(node: Node) -> None:
     assert node.kept_partitions == {}

@@ -25,7 +25,7 @@ def test_a_kraft_node_knows_every_controller() -> None:
     assert not [key for key in BY_KRAFT if "zookeeper" in key]
 
 
-def test_a_broker_beside_zookeeper_is_told_nothing_of_kraft() -> None:
+def test_a_zookeeper_broker_has_no_kraft_settings() -> None:
     assert BESIDE_ZOOKEEPER["broker.id"] == 1
     assert BESIDE_ZOOKEEPER["zookeeper.connect"] == "127.0.0.1:31"
     assert BESIDE_ZOOKEEPER["listeners"] == "PLAINTEXT://127.0.0.1:11"
@@ -34,14 +34,14 @@ def test_a_broker_beside_zookeeper_is_told_nothing_of_kraft() -> None:
 
 
 @pytest.mark.parametrize("settings", [BY_KRAFT, BESIDE_ZOOKEEPER])
-def test_both_ways_are_alike_in_what_tests_see(settings: Mapping[str, Setting]) -> None:
+def test_kraft_and_zookeeper_brokers_have_the_same_test_settings(settings: Mapping[str, Setting]) -> None:
     assert settings["advertised.listeners"] == "PLAINTEXT://127.0.0.1:11"
     assert settings["log.dirs"] == "data1"
     assert settings["auto.create.topics.enable"] == "false"
     assert settings["offsets.topic.replication.factor"] == 2
 
 
-def test_nothing_listens_but_on_this_machine() -> None:
+def test_every_listener_is_bound_to_this_machine_only() -> None:
     zookeeper = zookeeper_settings(port=31, data=DATA)
 
     assert (zookeeper["clientPort"], zookeeper["clientPortAddress"]) == (31, "127.0.0.1")
@@ -51,7 +51,7 @@ def test_nothing_listens_but_on_this_machine() -> None:
         assert set(hosts) == {"127.0.0.1"}
 
 
-def test_zookeeper_accepts_the_session_that_brokers_ask_for() -> None:
+def test_zookeeper_accepts_the_session_timeout_of_brokers() -> None:
     tick, session = zookeeper_settings(port=31, data=DATA)["tickTime"], BESIDE_ZOOKEEPER["zookeeper.session.timeout.ms"]
 
     assert 2 * int(tick) <= int(session) <= 20 * int(tick)

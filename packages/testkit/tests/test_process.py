@@ -33,7 +33,7 @@ def read(pipe: int) -> bytes:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_process_does_not_outlive_an_owner_that_dies_in_any_way(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_process_never_outlives_its_owner(tmp_path: Path, number: signal.Signals) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     with subprocess.Popen([sys.executable, "-c", OWNER, str(fifo)], stdout=subprocess.PIPE) as owner:
@@ -50,7 +50,7 @@ def test_a_process_does_not_outlive_an_owner_that_dies_in_any_way(tmp_path: Path
             os.close(pipe)
 
 
-def test_a_process_that_is_let_go_lives_on() -> None:
+def test_a_released_process_survives_its_owner() -> None:
     with subprocess.Popen(["sleep", "600"]) as process:
         OrphanGuard(process.pid).let_go()
 
@@ -59,7 +59,7 @@ def test_a_process_that_is_let_go_lives_on() -> None:
 
 
 @pytest.mark.parametrize("end", [Process.kill, Process.stop])
-def test_a_process_may_end_and_begin_again(tmp_path: Path, end: Callable[[Process], None]) -> None:
+def test_a_process_may_be_stopped_and_started_again(tmp_path: Path, end: Callable[[Process], None]) -> None:
     process = Process("sleep", command=["sleep", "600"], log_file=tmp_path / "log")
     for _ in range(2):
         process.start()

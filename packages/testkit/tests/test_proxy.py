@@ -42,7 +42,7 @@ def receive(end: socket.socket, size: int) -> bytes:
     return data
 
 
-def test_bytes_go_both_ways(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_bytes_pass_in_both_directions(ends: tuple[socket.socket, socket.socket]) -> None:
     client, server = ends
 
     client.sendall(b"ping")
@@ -52,7 +52,7 @@ def test_bytes_go_both_ways(ends: tuple[socket.socket, socket.socket]) -> None:
     assert receive(client, 4) == b"pong"
 
 
-def test_more_than_the_sockets_can_hold_arrives_whole(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_more_data_than_the_socket_buffers_arrives_completely(ends: tuple[socket.socket, socket.socket]) -> None:
     client, server = ends
     sent = bytes(range(256)) * 40_000
     sender = threading.Thread(target=client.sendall, args=(sent,))
@@ -64,7 +64,7 @@ def test_more_than_the_sockets_can_hold_arrives_whole(ends: tuple[socket.socket,
     assert sent == received
 
 
-def test_a_cut_resets_both_sides_and_welcomes_a_new_connection(
+def test_a_cut_resets_both_sides_and_allows_a_new_connection(
     proxy: CuttingProxy, target: socket.socket, ends: tuple[socket.socket, socket.socket]
 ) -> None:
     proxy.cut()
@@ -81,7 +81,7 @@ def test_a_cut_resets_both_sides_and_welcomes_a_new_connection(
 
 @pytest.mark.parametrize("count", [0, 1, 4])
 @pytest.mark.parametrize("way", Way)
-def test_a_cut_at_a_byte_lets_pass_what_is_before_it_and_nothing_behind(
+def test_a_cut_at_a_byte_lets_exactly_the_earlier_bytes_pass(
     proxy: CuttingProxy, ends: tuple[socket.socket, socket.socket], way: Way, count: int
 ) -> None:
     client, server = ends
@@ -99,7 +99,7 @@ def test_a_cut_at_a_byte_lets_pass_what_is_before_it_and_nothing_behind(
     assert sender.recv(1) == b""
 
 
-def test_a_cut_at_a_byte_may_be_a_reset_and_leaves_the_next_connection_alone(
+def test_a_cut_at_a_byte_may_be_a_reset_and_spares_the_next_connection(
     proxy: CuttingProxy, target: socket.socket, ends: tuple[socket.socket, socket.socket]
 ) -> None:
     client, _server = ends
@@ -116,7 +116,7 @@ def test_a_cut_at_a_byte_may_be_a_reset_and_leaves_the_next_connection_alone(
             assert receive(server, 5) == b"again"
 
 
-def test_new_connections_go_where_the_proxy_points_now(
+def test_new_connections_use_the_current_target_of_the_proxy(
     proxy: CuttingProxy, ends: tuple[socket.socket, socket.socket]
 ) -> None:
     client, server = ends
@@ -140,7 +140,7 @@ def received_before_the_reset(end: socket.socket) -> bytes:
     return data
 
 
-def test_a_planned_cut_comes_right_behind_its_byte_on_the_way_there(
+def test_a_planned_cut_happens_after_its_byte_of_the_request(
     proxy: CuttingProxy, ends: tuple[socket.socket, socket.socket]
 ) -> None:
     client, server = ends
@@ -158,7 +158,7 @@ def test_a_planned_cut_comes_right_behind_its_byte_on_the_way_there(
         client.recv(1)
 
 
-def test_planned_cuts_come_one_after_another_and_then_no_more(proxy: CuttingProxy, target: socket.socket) -> None:
+def test_planned_cuts_happen_one_after_another_and_then_end(proxy: CuttingProxy, target: socket.socket) -> None:
     proxy.cut_by([Cut(after=1), Cut(after=3, from_target=True)])
     arrived = []
     for _ in range(3):
@@ -174,7 +174,7 @@ def test_planned_cuts_come_one_after_another_and_then_no_more(proxy: CuttingProx
     assert proxy.cuts == 2
 
 
-def test_a_target_can_be_named_later(target: socket.socket) -> None:
+def test_a_target_can_be_set_later(target: socket.socket) -> None:
     with CuttingProxy(HOST, 1) as proxy:
         proxy.point_to(*target.getsockname())
         with socket.create_connection((HOST, proxy.port), WITHIN) as client:
@@ -182,7 +182,7 @@ def test_a_target_can_be_named_later(target: socket.socket) -> None:
             assert client.recv(1) == b""
 
 
-def test_new_connections_are_refused_while_others_go_on(
+def test_new_connections_can_be_refused_while_others_continue(
     proxy: CuttingProxy, ends: tuple[socket.socket, socket.socket]
 ) -> None:
     client, server = ends
@@ -221,14 +221,14 @@ def test_when_one_side_closes_so_does_the_other(ends: tuple[socket.socket, socke
     assert client.recv(1) == b""
 
 
-def test_a_target_that_is_away_closes_the_connection(proxy: CuttingProxy, target: socket.socket) -> None:
+def test_an_unavailable_target_closes_the_connection(proxy: CuttingProxy, target: socket.socket) -> None:
     target.close()
 
     with socket.create_connection((HOST, proxy.port), WITHIN) as client:
         assert client.recv(1) == b""
 
 
-def test_the_end_leaves_no_thread_and_no_connection(target: socket.socket) -> None:
+def test_stopping_leaves_no_thread_and_no_connection(target: socket.socket) -> None:
     with CuttingProxy(*target.getsockname()) as proxy:
         client = socket.create_connection((HOST, proxy.port), WITHIN)
 

@@ -21,14 +21,14 @@ def without_java(monkeypatch: pytest.MonkeyPatch, pytester: pytest.Pytester) -> 
     return pytester
 
 
-def test_without_java_a_developers_test_is_skipped_with_the_reason(without_java: pytest.Pytester) -> None:
+def test_without_java_a_test_is_skipped_locally_with_the_reason(without_java: pytest.Pytester) -> None:
     result = without_java.runpytest_subprocess("-rs", "-W", "error")
 
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(["*no `java` on PATH*"])
 
 
-def test_without_java_a_pipelines_test_fails(without_java: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_java_a_test_fails_in_ci(without_java: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
 
     result = without_java.runpytest_subprocess("-W", "error")
@@ -51,11 +51,11 @@ def test_loading_the_plugin_imports_nothing_but_pytest() -> None:
 
 
 @pytest.mark.kafka
-def test_each_topic_has_a_name_of_its_own(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+def test_each_topic_has_its_own_name(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     first, second = make_topic(), make_topic(2, max_message_bytes=1000)
 
     assert first != second
-    assert first.startswith("test_each_topic_has_a_name_of_its_own.")
+    assert first.startswith("test_each_topic_has_its_own_name.")
     assert [kafka.leader(first, 0), kafka.leader(first, 1)] == [1, -1]
     assert [kafka.leader(second, 0), kafka.leader(second, 1)] == [1, 1]
 

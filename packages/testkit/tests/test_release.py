@@ -11,18 +11,18 @@ def test_releases_compare_by_number() -> None:
     assert sorted(reversed(versions), key=release) == versions
 
 
-def test_a_candidate_counts_as_what_it_is_a_candidate_for() -> None:
+def test_a_release_candidate_counts_as_its_release() -> None:
     assert release("4.3.0-rc1") == (4, 3, 0)
 
 
 @pytest.mark.parametrize("version", ["", "four", "4", "4.3.x", "v4.3.0"])
-def test_what_is_no_version_is_refused(version: str) -> None:
+def test_an_invalid_version_is_refused(version: str) -> None:
     with pytest.raises(ClusterError, match=r"is no version of Kafka; one looks like 4\.3\.0"):
         release(version)
 
 
 @pytest.mark.parametrize("version", ["0.8.2.2", "0.10.1.1"])
-def test_a_version_that_cannot_be_run_is_refused_before_anything_is_fetched(version: str) -> None:
+def test_an_unsupported_version_is_refused_before_anything_is_fetched(version: str) -> None:
     with pytest.raises(ClusterError, match=rf"Kafka {version} is too old.*0\.10\.2 and later"):
         KafkaCluster(version=version)
 
@@ -30,5 +30,5 @@ def test_a_version_that_cannot_be_run_is_refused_before_anything_is_fetched(vers
 @pytest.mark.parametrize(
     ("version", "needs"), [("0.10.2.2", True), ("3.2.3", True), ("3.3.0", False), ("4.3.0", False)]
 )
-def test_zookeeper_is_for_versions_before_kraft_was_ready(version: str, needs: bool) -> None:
+def test_zookeeper_is_used_for_versions_without_mature_kraft(version: str, needs: bool) -> None:
     assert needs_zookeeper(version) is needs

@@ -14,19 +14,19 @@ WRONG = [
     ("WaitsForItsServer", "at_once", r"start\(\) was not back after 1 s; the program waits for it"),
     ("WaitsAtItsEnd", "at_once", r"close\(\) was not back after 1 s; the program waits for it"),
     ("LosesTheLastFigures", "are_read", "nothing was read between .*: the last figures would be lost"),
-    ("TakesFiguresOut", "stays_as_it_is", "it changed the snapshot that it was given"),
-    ("HasNoWordForNan", "does_not_expect", r"close\(\) raised ValueError\('cannot convert float NaN to integer'\)"),
-    ("NeedsTags", "does_not_expect", r"close\(\) raised IndexError"),
+    ("TakesFiguresOut", "metrics_it_reads", "it changed the snapshot that it was given"),
+    ("HasNoWordForNan", "unexpected_metrics", r"close\(\) raised ValueError\('cannot convert float NaN to integer'\)"),
+    ("NeedsTags", "unexpected_metrics", r"close\(\) raised IndexError"),
     ("DiesInItsThread", "at_once", "its thread 'reporter' ended by ValueError.*: from then on nothing is reported"),
-    ("LeavesItsThread", "left_behind", r"close\(\) left threads behind: reporter"),
-    ("KeepsTheProgram", "left_behind", r"start\(\) began 'reporter', which is no daemon thread"),
-    ("OneForAll", "side_by_side", "of two reporters only one has read its figures"),
-    ("TakesTheOnlyPlace", "side_by_side", r"start\(\) raised ValueError\('duplicated timeseries'\)"),
+    ("LeavesItsThread", "that_it_started", r"close\(\) left threads behind: reporter"),
+    ("KeepsTheProgram", "that_it_started", r"start\(\) began 'reporter', which is no daemon thread"),
+    ("OneForAll", "two_reporters", "of two reporters only one has read its figures"),
+    ("TakesTheOnlyPlace", "two_reporters", r"start\(\) raised ValueError\('duplicated timeseries'\)"),
 ]
 
 
 @pytest.mark.parametrize(("reporter", "test", "said"), WRONG, ids=[wrong for wrong, _test, _said in WRONG])
-def test_a_reporter_that_breaks_a_promise_is_told_which(
+def test_a_broken_promise_of_a_reporter_is_named(
     pytester: pytest.Pytester, reporter: str, test: str, said: str
 ) -> None:
     result = run_suite(
@@ -53,7 +53,7 @@ def test_a_reporter_that_keeps_all_promises_passes(pytester: pytest.Pytester) ->
     result.assert_outcomes(passed=7)
 
 
-def test_without_another_one_that_test_is_skipped_with_the_reason(pytester: pytest.Pytester) -> None:
+def test_without_a_second_reporter_its_test_is_skipped_with_the_reason(pytester: pytest.Pytester) -> None:
     result = run_suite(pytester, "MetricsReporterConformance", "reporter", "wrong_reporters.Right()", "-rs")
 
     result.assert_outcomes(passed=6, skipped=1)

@@ -25,11 +25,11 @@ def test_passwords_are_not_shown(security: Security) -> None:
     assert PASSWORD not in repr(security)
 
 
-def test_every_listener_has_a_port_of_its_own(security: Security) -> None:
+def test_every_listener_has_its_own_port(security: Security) -> None:
     assert len({security.ports[name] for name in LISTENERS}) == len(LISTENERS)
 
 
-def test_tokens_are_taken_only_with_somebody_who_signs_them(security: Security) -> None:
+def test_tokens_require_an_issuer_that_signs_them(security: Security) -> None:
     settings = security.broker_settings(
         {"listeners": "", "advertised.listeners": "", "listener.security.protocol.map": ""}
     )
@@ -45,7 +45,7 @@ def test_a_cluster_that_cannot_have_secure_listeners_says_so(security: Security,
 
 
 @pytest.mark.kafka
-def test_a_port_that_somebody_else_has_taken_is_left_to_them(security: Security) -> None:
+def test_a_port_that_another_process_has_taken_is_not_used(security: Security) -> None:
     taken = security.ports["MUTUAL"]
 
     with socket.create_server((HOST, taken)), KafkaCluster(security=security) as kafka:

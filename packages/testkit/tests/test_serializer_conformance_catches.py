@@ -26,34 +26,34 @@ WRONG = [
     ("NeedsATextInEachHeader", "null", "with 4 headers raised AttributeError"),
     ("KnowsItsTopic", "samples", "for topic 'x' with 0 headers became b'', and should be"),
     ("NumbersRecords", "samples", r"became b'{\"a\": 1, \"b\": \[null\], \"number\": 1}', and should be"),
-    ("StampsWhatItIsGiven", "stays_as_it_is", "was changed into .*: it is the caller's"),
+    ("StampsWhatItIsGiven", "arguments_are_not_changed", "was changed into .*: it is the caller's"),
     ("TakesEverything", "with_a_reason", r"serialize\(\) took 1, and made b'1' of it; it must be refused"),
     ("RaisesAttributeError", "with_a_reason", "raised AttributeError.*it must be a TypeError or a ValueError"),
     ("HasNoWords", "with_a_reason", r"1 was refused by ValueError\(\), which has no words"),
-    ("NeverRecovers", "no_harm", "after 'text' was refused|after 1 was refused, .* became b''"),
+    ("NeverRecovers", "does_not_affect", "after 'text' was refused|after 1 was refused, .* became b''"),
     (
         "AsksARegistryForEver",
         "at_once",
         r"serialize\(\) of None was not back after 1 s; the caller of send\(\) waits for it",
     ),
-    ("FillsNulls", "what_its_cells", r"row 1 of a column of struct<a: int64> became b'{}', and .* None makes None"),
-    ("ForgetsTheOffset", "what_its_cells", r"row 0 of a column .* became b'{\"a\": 1}', and .* makes None"),
-    ("MakesAList", "what_its_cells", r"4 rows of struct<a: int64> returned \[.*must return an Arrow array"),
-    ("MakesNumbers", "what_its_cells", "must return an Arrow array of as many bytes or texts"),
-    ("LosesARow", "what_its_cells", "must return an Arrow array of as many bytes or texts"),
-    ("FailsWhenEmpty", "what_its_cells", r"serialize_column\(\) of 0 rows .* raised IndexError"),
+    ("FillsNulls", "as_its_cells", r"row 1 of a column of struct<a: int64> became b'{}', and .* None makes None"),
+    ("ForgetsTheOffset", "as_its_cells", r"row 0 of a column .* became b'{\"a\": 1}', and .* makes None"),
+    ("MakesAList", "as_its_cells", r"4 rows of struct<a: int64> returned \[.*must return an Arrow array"),
+    ("MakesNumbers", "as_its_cells", "must return an Arrow array of as many bytes or texts"),
+    ("LosesARow", "as_its_cells", "must return an Arrow array of as many bytes or texts"),
+    ("FailsWhenEmpty", "as_its_cells", r"serialize_column\(\) of 0 rows .* raised IndexError"),
     (
         "RefusesAtTheFirstCell",
-        "type_it_does_not_take",
+        "unsupported_type",
         "took 0 rows of int64; it must refuse the type, even with no row",
     ),
-    ("RefusesByCrashing", "type_it_does_not_take", "of int64 raised KeyError.*; it must be a TypeError"),
+    ("RefusesByCrashing", "unsupported_type", "of int64 raised KeyError.*; it must be a TypeError"),
     ("TornByThreads", "many_threads", "by many threads at once, .* became|raised TypeError"),
 ]
 
 
 @each_of(WRONG)
-def test_a_serializer_that_breaks_a_promise_is_told_which(
+def test_a_broken_promise_of_a_serializer_is_named(
     pytester: pytest.Pytester, plugin: str, test: str, said: str
 ) -> None:
     SUITE.assert_catches(pytester, plugin + "()", test, said)

@@ -83,7 +83,7 @@ def test_a_connection_takes_a_round_trip_and_a_request_half_of_it() -> None:
     assert answer == b"request"
 
 
-def test_several_requests_are_under_way_at_once() -> None:
+def test_several_requests_are_in_flight_at_once() -> None:
     world = connected(LinkConditions(round_trip=0.1))
     began = world.clock()
     for _ in range(5):
@@ -105,7 +105,7 @@ def test_jitter_keeps_the_order_of_a_connection() -> None:
     assert len({at for at, _frame in world.broker.asked}) > 1
 
 
-def test_a_script_says_how_much_a_write_takes() -> None:
+def test_a_script_sets_how_many_bytes_a_write_takes() -> None:
     world = connected()
     world.network.takes.extend([3, 0, 4])
 
@@ -119,7 +119,7 @@ def test_a_script_says_how_much_a_write_takes() -> None:
     world.until(lambda: world.received)
 
 
-def test_chance_has_a_socket_take_all_a_part_or_nothing() -> None:
+def test_a_random_write_takes_all_bytes_some_or_none() -> None:
     world = connected(LinkConditions(partly=0.3, nothing=0.3))
     at_once = 0
     for _ in range(50):
@@ -143,7 +143,7 @@ def test_a_full_buffer_takes_more_when_the_broker_has_acknowledged() -> None:
     assert world.clock() == pytest.approx(began + 0.1)
 
 
-def test_an_answer_in_pieces_comes_when_its_last_piece_does() -> None:
+def test_a_response_in_pieces_arrives_with_its_last_piece() -> None:
     world = connected(LinkConditions(round_trip=0.01, jitter=0.1, pieces=1.0))
     polls = 0
     for number in range(1, 11):
@@ -157,7 +157,7 @@ def test_an_answer_in_pieces_comes_when_its_last_piece_does() -> None:
 
 
 @pytest.mark.parametrize(("out", "back", "asked"), [(True, True, 0), (True, False, 0), (False, True, 1)])
-def test_on_a_half_open_connection_bytes_vanish_and_nobody_learns(out: bool, back: bool, asked: int) -> None:
+def test_bytes_on_a_half_open_connection_vanish_silently(out: bool, back: bool, asked: int) -> None:
     world = connected()
     world.network.half_open(1, out=out, back=back)
 
@@ -169,7 +169,7 @@ def test_on_a_half_open_connection_bytes_vanish_and_nobody_learns(out: bool, bac
     assert world.clock() == 30.0
 
 
-def test_a_frozen_broker_takes_connections_and_goes_on_with_what_was_sent() -> None:
+def test_a_frozen_broker_accepts_connections_and_resumes_with_them() -> None:
     world = World()
     world.network.freeze(1)
     world.connect()
@@ -183,7 +183,7 @@ def test_a_frozen_broker_takes_connections_and_goes_on_with_what_was_sent() -> N
     assert world.broker.asked == [(5.0, b"request")]
 
 
-def test_a_reset_in_the_middle_of_a_request_means_that_no_broker_saw_it() -> None:
+def test_a_reset_within_a_request_means_that_no_broker_received_it() -> None:
     world = connected(LinkConditions(round_trip=0.1))
     world.network.takes.append(5)
     assert not world.send()
@@ -195,7 +195,7 @@ def test_a_reset_in_the_middle_of_a_request_means_that_no_broker_saw_it() -> Non
     assert not world.broker.asked
 
 
-def test_what_a_client_wrote_arrives_though_it_closed() -> None:
+def test_data_written_before_a_close_arrives() -> None:
     world = connected(LinkConditions(round_trip=0.1))
     world.send()
     world.network.close(1, ConnectionFailedError("enough"))
@@ -206,7 +206,7 @@ def test_what_a_client_wrote_arrives_though_it_closed() -> None:
     assert not world.received
 
 
-def test_a_broker_closes_a_connection_that_nobody_used() -> None:
+def test_a_broker_closes_an_idle_connection() -> None:
     world = World()
     world.network.broker_idle = 10.0
     world.connect()
@@ -219,7 +219,7 @@ def test_a_broker_closes_a_connection_that_nobody_used() -> None:
     assert world.clock() == 14.0
 
 
-def test_a_slow_name_is_found_after_its_time() -> None:
+def test_a_slow_name_is_resolved_after_its_delay() -> None:
     world = World()
     world.network.names["broker-1"] = 3.0
 
@@ -229,7 +229,7 @@ def test_a_slow_name_is_found_after_its_time() -> None:
     assert world.network.resolve("broker-1", 9092)
 
 
-def test_a_client_that_polls_without_end_is_a_failure() -> None:
+def test_a_client_that_polls_endlessly_is_a_failure() -> None:
     world = connected()
 
     def spin() -> None:
@@ -240,14 +240,14 @@ def test_a_client_that_polls_without_end_is_a_failure() -> None:
         spin()
 
 
-def test_chance_draws_the_same_numbers_with_every_python() -> None:
+def test_random_numbers_are_the_same_in_every_python_version() -> None:
     chance = Chance(42)
 
     assert [chance.randrange(1_000) for _ in range(5)] == [291, 858, 764, 250, 62]
     assert chance.random() == 0.21840519371218436
 
 
-def test_what_is_drawn_from_a_fork_does_not_shift_its_origin() -> None:
+def test_drawing_from_a_fork_does_not_change_its_origin() -> None:
     one, other = Chance(7), Chance(7)
     fork = one.fork()
     other.fork()

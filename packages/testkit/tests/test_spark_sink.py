@@ -6,7 +6,7 @@ from ottla_testkit.java.download import Artifact
 from ottla_testkit.java.spark_sink import ARTIFACTS, spark_sink_jars
 
 
-def test_the_jars_are_fetched_once_and_alone(tmp_path: Path) -> None:
+def test_the_jars_of_the_sink_are_fetched_once_without_others(tmp_path: Path) -> None:
     asked: list[Artifact] = []
 
     def route(artifacts: Sequence[Artifact], *, folder: Path, scratch: Path) -> None:

@@ -47,19 +47,19 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
             thread.join()
 
 
-def test_zookeeper_tells_which_brokers_it_thinks_are_there(serve: Serve) -> None:
+def test_zookeeper_reports_the_registered_brokers(serve: Serve) -> None:
     assert serve(DUMP).registered() == {1, 12}
 
 
 @pytest.mark.parametrize("answer", [b"", b"This ZooKeeper instance is not currently serving requests\n"])
-def test_a_zookeeper_that_does_not_serve_is_not_one_without_brokers(serve: Serve, answer: bytes) -> None:
+def test_an_unavailable_zookeeper_differs_from_one_without_brokers(serve: Serve, answer: bytes) -> None:
     with pytest.raises(ConnectionError, match="not serving yet"):
         serve(answer).registered()
 
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_the_oldest_broker_runs_with_its_zookeeper_and_keeps_its_data() -> None:
+def test_the_oldest_broker_works_with_its_zookeeper_and_keeps_its_data() -> None:
     with KafkaCluster(version="0.10.2.2") as cluster:
         settings, folder = (cluster.folder / "zookeeper.properties").read_text(), cluster.folder
         cluster.create_topic("t", partitions=2, config={"retention.ms": 3_600_000})
@@ -82,7 +82,7 @@ def test_the_oldest_broker_runs_with_its_zookeeper_and_keeps_its_data() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_topics_are_created_through_another_node_when_the_controller_is_gone() -> None:
+def test_topics_are_created_by_another_node_without_the_controller() -> None:
     with KafkaCluster(version="2.8.2", nodes=2) as cluster:
         cluster.create_topic("before", replication=2)
         controller = admin_requests.metadata(cluster.address(1)).controller

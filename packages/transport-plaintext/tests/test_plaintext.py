@@ -24,14 +24,14 @@ def pair() -> Iterator[tuple[PlaintextLayer, socket.socket]]:
     theirs.close()
 
 
-def test_it_is_found_by_the_name_that_security_protocol_picks() -> None:
+def test_the_plugin_is_found_by_its_security_protocol_name() -> None:
     plugin = Registry().plugin("transport", "plaintext")
 
     assert plugin.distribution == "ottla-transport-plaintext"
     assert isinstance(plugin.create({}, inner=None), PlaintextTransport)
 
 
-def test_it_has_everything_that_the_contract_asks_for() -> None:
+def test_the_plugin_has_all_attributes_of_the_contract() -> None:
     ours, theirs = socket.socketpair()
     transport = PlaintextTransport()
     layer = transport.open(ours, "broker", 9092)
@@ -46,7 +46,7 @@ def test_names_are_resolved_as_usual() -> None:
     assert PlaintextTransport().targets("broker", 9092) is None
 
 
-def test_it_is_ready_at_once_and_wants_nothing_for_itself(pair: tuple[PlaintextLayer, socket.socket]) -> None:
+def test_it_is_ready_at_once_and_needs_no_events_itself(pair: tuple[PlaintextLayer, socket.socket]) -> None:
     layer, _theirs = pair
 
     assert layer.handshake()
@@ -55,14 +55,14 @@ def test_it_is_ready_at_once_and_wants_nothing_for_itself(pair: tuple[PlaintextL
     assert not layer.may_read()
 
 
-def test_chunks_go_out_in_order_in_one_call(pair: tuple[PlaintextLayer, socket.socket]) -> None:
+def test_chunks_are_sent_in_order_in_one_call(pair: tuple[PlaintextLayer, socket.socket]) -> None:
     layer, theirs = pair
 
     assert layer.write([b"one ", memoryview(b"two "), bytearray(b"three")]) == 13
     assert theirs.recv(100) == b"one two three"
 
 
-def test_more_chunks_than_one_call_takes_go_out_over_several(pair: tuple[PlaintextLayer, socket.socket]) -> None:
+def test_more_chunks_than_one_call_takes_are_sent_in_several(pair: tuple[PlaintextLayer, socket.socket]) -> None:
     layer, theirs = pair
     chunks = [b"x"] * (MAX_CHUNKS + 10)
 
@@ -84,7 +84,7 @@ def test_a_full_socket_takes_nothing_and_does_not_block(pair: tuple[PlaintextLay
     assert layer.write([b"more"]) == 4
 
 
-def test_reading_tells_nothing_yet_from_closed(pair: tuple[PlaintextLayer, socket.socket]) -> None:
+def test_reading_distinguishes_no_data_yet_from_closed(pair: tuple[PlaintextLayer, socket.socket]) -> None:
     layer, theirs = pair
     buffer = memoryview(bytearray(10))
 
@@ -96,7 +96,7 @@ def test_reading_tells_nothing_yet_from_closed(pair: tuple[PlaintextLayer, socke
     assert layer.read_into(buffer) == 0
 
 
-def test_a_reset_is_an_error_of_the_system(pair: tuple[PlaintextLayer, socket.socket]) -> None:
+def test_a_reset_is_an_oserror(pair: tuple[PlaintextLayer, socket.socket]) -> None:
     layer, theirs = pair
     theirs.close()
 
@@ -104,7 +104,7 @@ def test_a_reset_is_an_error_of_the_system(pair: tuple[PlaintextLayer, socket.so
         layer.write([b"too late"])
 
 
-def test_closing_tells_the_peer_and_may_be_repeated(pair: tuple[PlaintextLayer, socket.socket]) -> None:
+def test_close_reaches_the_peer_and_may_be_repeated(pair: tuple[PlaintextLayer, socket.socket]) -> None:
     layer, theirs = pair
 
     layer.close()

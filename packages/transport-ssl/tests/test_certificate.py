@@ -45,7 +45,7 @@ def made(
     return builder.sign(KEY, hashes.SHA256()).public_bytes(Encoding.DER)
 
 
-def test_everything_that_people_ask_for_is_read() -> None:
+def test_all_supported_fields_of_a_certificate_are_read() -> None:
     subject = [
         (NameOID.COUNTRY_NAME, "CZ"),
         (NameOID.ORGANIZATION_NAME, "Arbeiter-Unfall"),
@@ -69,18 +69,18 @@ def test_everything_that_people_ask_for_is_read() -> None:
 
 
 @pytest.mark.parametrize("year", [1950, 1999, 2000, 2049, 2050, 9999])
-def test_the_years_of_both_kinds_of_time_are_read(year: int) -> None:
+def test_the_years_of_both_time_formats_are_read(year: int) -> None:
     end = datetime(year, 6, 1, tzinfo=UTC)
 
     assert Certificate.read(made([], begin=end - timedelta(days=1), end=end)).not_after == end
 
 
-def test_a_common_name_is_no_name_of_a_host() -> None:
+def test_a_common_name_is_not_a_host_name() -> None:
     assert Certificate.read(made([(NameOID.COMMON_NAME, "kafka")])).names == ()
     assert Certificate.read(made([(NameOID.COMMON_NAME, "kafka")], names=[x509.DNSName("other")])).names == ("other",)
 
 
-def test_what_comes_out_is_printable_and_short() -> None:
+def test_extracted_text_is_printable_and_short() -> None:
     read = Certificate.read(
         made([(NameOID.ORGANIZATION_NAME, "a\nWARNING all is well\x1b[2J")], names=[x509.DNSName("x" * 300)] * 50)
     )
@@ -90,14 +90,14 @@ def test_what_comes_out_is_printable_and_short() -> None:
     assert all(len(name) == 200 for name in read.names)
 
 
-def test_marks_in_a_name_cover_no_line_above() -> None:
+def test_combining_marks_in_a_name_cover_no_line_above() -> None:
     read = Certificate.read(made([(NameOID.ORGANIZATION_NAME, "a" + "\u0301" * 50)]))
 
     assert "\u0301" * 4 not in read.subject
     assert len(read.subject) <= 210
 
 
-def test_it_agrees_with_openssl(ca: trustme.CA) -> None:
+def test_the_result_agrees_with_openssl(ca: trustme.CA) -> None:
     der = ssl.PEM_cert_to_DER_cert(ca.cert_pem.bytes().decode())
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=der)
@@ -109,7 +109,7 @@ def test_it_agrees_with_openssl(ca: trustme.CA) -> None:
     assert "Test authority" in ours.subject
 
 
-def test_a_certificate_cut_short_anywhere_is_none() -> None:
+def test_a_certificate_cut_short_anywhere_is_invalid() -> None:
     der = made([(NameOID.COMMON_NAME, "kafka")], names=[x509.DNSName("kafka")])
     for size in range(len(der)):
         with pytest.raises(ValueError, match="not a certificate"):
@@ -148,12 +148,12 @@ def test_any_bytes_are_read_or_refused(der: bytes) -> None:
         "1f01 00",  # a tag of two bytes
     ],
 )
-def test_what_is_not_der_is_refused(content: str) -> None:
+def test_data_that_is_not_der_is_refused(content: str) -> None:
     with pytest.raises(ValueError, match=r"element|length|tag"):
         list(elements(bytes.fromhex(content)))
 
 
-def test_one_element_is_one() -> None:
+def test_a_der_element_of_another_type_or_number_is_refused() -> None:
     assert only(bytes.fromhex("0401aa"), 0x04) == b"\xaa"
     with pytest.raises(ValueError, match="0x04 in place of 0x30"):
         only(bytes.fromhex("0401aa"), 0x30)

@@ -21,7 +21,7 @@ def told(details: Sequence[tuple[str, str]], label: str) -> list[str]:
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
-def test_protocol_cipher_certificate_and_names_are_told(connect: Connect, version: str, tmp_path: Path) -> None:
+def test_protocol_cipher_certificate_and_names_are_reported(connect: Connect, version: str, tmp_path: Path) -> None:
     layer, peer = connect({"ssl.enabled.protocols": version})
     shake(layer, peer)
 
@@ -56,7 +56,7 @@ def test_a_certificate_that_expires_soon_is_a_warning(connect: Connect, ca: trus
     assert "CN=old" in told(layer.details(), "warning")[0]
 
 
-def test_our_own_certificate_is_told_without_its_key(
+def test_the_client_certificate_is_reported_without_its_key(
     connect: Connect, client_certificate: trustme.LeafCert, tmp_path: Path
 ) -> None:
     file = tmp_path / "identity.pem"

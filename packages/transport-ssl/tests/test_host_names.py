@@ -49,12 +49,12 @@ def meet(request: pytest.FixtureRequest, connect: Connect, tmp_path: Path) -> Me
         ("fe80::1%eth0", "fe80::1"),
     ],
 )
-def test_an_alternative_name_is_the_brokers_name(meet: Meet, host: str, name: str) -> None:
+def test_a_subject_alternative_name_matches_the_broker(meet: Meet, host: str, name: str) -> None:
     meet(host, common_name="someone", names=(name,))
 
 
 @pytest.mark.parametrize("host", ["kafka.example.com", "10.0.0.1", "::1"])
-def test_a_common_name_is_no_hosts_name(meet: Meet, host: str) -> None:
+def test_a_common_name_does_not_match_the_broker(meet: Meet, host: str) -> None:
     with pytest.raises(HostnameMismatchError) as caught:
         meet(host, common_name=host)
 
@@ -65,7 +65,7 @@ def test_a_common_name_is_no_hosts_name(meet: Meet, host: str) -> None:
 
 
 @pytest.mark.parametrize("names", [("10.0.0.1",), ("other.example.com",)])
-def test_a_common_name_adds_nothing_to_other_names(meet: Meet, names: tuple[str, ...]) -> None:
+def test_a_common_name_adds_nothing_to_alternative_names(meet: Meet, names: tuple[str, ...]) -> None:
     with pytest.raises(HostnameMismatchError, match=f"a certificate for other names: {names[0]}"):
         meet("kafka.example.com", common_name="kafka.example.com", names=names)
 
@@ -82,22 +82,22 @@ def test_a_common_name_adds_nothing_to_other_names(meet: Meet, names: tuple[str,
         ("::1", "127.0.0.1"),
     ],
 )
-def test_a_name_that_only_resembles_the_brokers_is_another_one(meet: Meet, host: str, name: str) -> None:
+def test_a_name_that_only_resembles_that_of_the_broker_does_not_match(meet: Meet, host: str, name: str) -> None:
     with pytest.raises(HostnameMismatchError):
         meet(host, common_name="someone", names=(name,))
 
 
-def test_an_address_as_a_dns_name_is_no_address(meet: Meet) -> None:
+def test_an_address_as_a_dns_name_does_not_match(meet: Meet) -> None:
     with pytest.raises(HostnameMismatchError):
         meet("10.0.0.1", common_name="someone", names=(x509.DNSName("10.0.0.1"),))
 
 
-def test_a_mail_address_leaves_a_certificate_without_hosts(meet: Meet) -> None:
+def test_a_certificate_with_only_a_mail_address_has_no_host_names(meet: Meet) -> None:
     with pytest.raises(HostnameMismatchError, match="a certificate without subjectAltName of a host"):
         meet("kafka.example.com", common_name="kafka.example.com", names=(x509.RFC822Name("ottla@example.com"),))
 
 
-def test_without_a_check_any_trusted_certificate_will_do(meet: Meet) -> None:
+def test_without_host_name_check_any_trusted_certificate_is_accepted(meet: Meet) -> None:
     meet("kafka.example.com", common_name="someone", checked=False)
 
 

@@ -23,14 +23,14 @@ def settings(written: dict[str, Any]) -> TlsSettings:
     return read(values)
 
 
-def test_it_is_found_by_the_name_that_security_protocol_picks() -> None:
+def test_the_plugin_is_found_by_its_security_protocol_name() -> None:
     plugin = Registry().plugin("transport", "ssl")
 
     assert plugin.distribution == "ottla-transport-ssl"
     assert plugin.config_keys() == tuple(KEYS)
 
 
-def test_every_key_of_javas_producer_is_declared_and_librdkafkas_for_crls() -> None:
+def test_every_tls_key_of_java_is_declared_and_the_crl_keys_of_librdkafka() -> None:
     assert sorted(key.name for key in KEYS) == [
         "ssl.cipher.suites",
         "ssl.crl.location",
@@ -55,7 +55,7 @@ def test_every_key_of_javas_producer_is_declared_and_librdkafkas_for_crls() -> N
     ]
 
 
-def test_those_that_java_calls_passwords_are_secret() -> None:
+def test_keys_that_are_passwords_in_java_are_secret() -> None:
     assert {key.name for key in KEYS if key.secret} == {
         "ssl.key.password",
         "ssl.keystore.certificate.chain",
@@ -66,7 +66,7 @@ def test_those_that_java_calls_passwords_are_secret() -> None:
     }
 
 
-def test_by_default_it_is_strict_and_trusts_the_system() -> None:
+def test_the_defaults_are_strict_and_trust_the_system() -> None:
     assert settings({}) == TlsSettings(
         trust=None,
         revocation=None,
@@ -92,13 +92,13 @@ def test_by_default_it_is_strict_and_trusts_the_system() -> None:
         ({"ssl.cipher.suites": "TLS_AES_256_GCM_SHA384,ECDHE-RSA-AES128-GCM-SHA256"}, "TLSv1_2", "TLSv1_3"),
     ],
 )
-def test_versions_are_those_that_every_key_allows(written: dict[str, Any], lowest: str, highest: str) -> None:
+def test_versions_are_those_allowed_by_every_key(written: dict[str, Any], lowest: str, highest: str) -> None:
     read = settings(written)
 
     assert (read.lowest.name, read.highest.name) == (lowest, highest)
 
 
-def test_what_java_sets_and_openssl_does_anyhow_is_accepted() -> None:
+def test_java_settings_that_openssl_always_follows_are_accepted() -> None:
     settings(
         {
             "ssl.keymanager.algorithm": "SunX509",
@@ -112,7 +112,7 @@ def test_what_java_sets_and_openssl_does_anyhow_is_accepted() -> None:
     )
 
 
-def test_types_are_written_in_any_case() -> None:
+def test_store_types_are_case_insensitive() -> None:
     read = settings({"ssl.truststore.location": "/x", "ssl.truststore.type": "pkcs12"})
 
     assert read.trust is not None
@@ -155,7 +155,7 @@ def test_types_are_written_in_any_case() -> None:
         ({"ssl.key.password": 3}, "ssl.key.password=[hidden]: not accepted"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(written: dict[str, Any], said: str) -> None:
+def test_an_impossible_value_is_refused_by_name(written: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         settings(written)
 
@@ -163,7 +163,7 @@ def test_what_cannot_be_is_refused_by_name(written: dict[str, Any], said: str) -
     assert "hunter2" not in str(caught.value)
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         settings({"ssl.truststore.password": "x", "ssl.keystore.password": "x", "ssl.keystore.key": "x"})
 
@@ -186,7 +186,7 @@ def test_secrets_are_in_no_repr() -> None:
     assert "hunter2" not in shown
 
 
-def test_an_impossible_host_is_an_error_of_ours() -> None:
+def test_an_impossible_host_is_an_ottla_error() -> None:
     ours, theirs = socket.socketpair()
     with pytest.raises(TlsHandshakeError, match="cannot be the name of a TLS server"):
         transport({}).open(ours, ".x" * 100, 9093)

@@ -33,7 +33,7 @@ def version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_it_has_everything_that_the_contract_asks_for(connected: tuple[TlsLayer, Peer]) -> None:
+def test_the_plugin_has_all_attributes_of_the_contract(connected: tuple[TlsLayer, Peer]) -> None:
     assert isinstance(connected[0], TransportLayer)
 
 
@@ -44,7 +44,7 @@ def test_names_are_resolved_as_usual() -> None:
     assert made.targets("broker", 9093) is None
 
 
-def test_bytes_go_both_ways_in_either_version(connect: Connect, version: str) -> None:
+def test_bytes_pass_in_both_directions_in_either_tls_version(connect: Connect, version: str) -> None:
     layer, peer = connect({"ssl.enabled.protocols": version})
     shake(layer, peer)
 
@@ -55,7 +55,7 @@ def test_bytes_go_both_ways_in_either_version(connect: Connect, version: str) ->
     assert read_all(layer, 4) == b"four"
 
 
-def test_the_handshake_goes_on_with_whatever_bytes_there_are(connect: Connect, version: str) -> None:
+def test_the_handshake_continues_with_any_number_of_bytes(connect: Connect, version: str) -> None:
     layer, peer = connect({"ssl.enabled.protocols": version})
     assert not layer.handshake()
     assert layer.interest() is Interest.READ
@@ -71,7 +71,7 @@ def test_the_handshake_goes_on_with_whatever_bytes_there_are(connect: Connect, v
     assert layer.interest() is Interest.NONE
 
 
-def test_the_name_is_sent_so_that_a_server_can_have_many(connect: Connect, server_context: ssl.SSLContext) -> None:
+def test_the_server_name_is_sent_for_virtual_hosts(connect: Connect, server_context: ssl.SSLContext) -> None:
     asked: list[str | None] = []
     server_context.sni_callback = lambda _socket, name, _context: asked.append(name)
 
@@ -83,11 +83,11 @@ def test_the_name_is_sent_so_that_a_server_can_have_many(connect: Connect, serve
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "::1%lo"])
-def test_a_certificate_may_be_for_an_address(connect: Connect, host: str) -> None:
+def test_a_certificate_may_be_for_an_ip_address(connect: Connect, host: str) -> None:
     shake(*connect(host=host))
 
 
-def test_a_write_of_any_size_arrives_in_parts_that_the_layer_chooses(connected: tuple[TlsLayer, Peer]) -> None:
+def test_a_write_of_any_size_arrives_in_parts_chosen_by_the_layer(connected: tuple[TlsLayer, Peer]) -> None:
     layer, peer = connected
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
@@ -108,7 +108,7 @@ def test_a_write_of_any_size_arrives_in_parts_that_the_layer_chooses(connected: 
     assert bytes(peer.got) == wanted
 
 
-def test_a_socket_that_is_full_is_waited_for_and_not_blocked_on(connected: tuple[TlsLayer, Peer]) -> None:
+def test_a_full_socket_is_waited_for_without_blocking(connected: tuple[TlsLayer, Peer]) -> None:
     layer, peer = connected
     written = 0
     while taken := layer.write([bytes(1_000_000)]):
@@ -122,7 +122,7 @@ def test_a_socket_that_is_full_is_waited_for_and_not_blocked_on(connected: tuple
     assert layer.interest() is Interest.NONE
 
 
-def test_a_flush_tells_the_truth(connected: tuple[TlsLayer, Peer]) -> None:
+def test_flush_returns_true_only_if_nothing_is_buffered(connected: tuple[TlsLayer, Peer]) -> None:
     """Also when the socket took a part: it returns True for the last byte only."""
     layer, peer = connected
     layer._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8_192)
@@ -140,7 +140,7 @@ def test_a_flush_tells_the_truth(connected: tuple[TlsLayer, Peer]) -> None:
     until(lambda: len(peer.got) == written, take_a_little, flush)
 
 
-def test_nothing_to_write_is_nothing_taken(connected: tuple[TlsLayer, Peer]) -> None:
+def test_writing_nothing_writes_nothing(connected: tuple[TlsLayer, Peer]) -> None:
     layer, _peer = connected
 
     assert layer.write([]) == 0
@@ -148,7 +148,7 @@ def test_nothing_to_write_is_nothing_taken(connected: tuple[TlsLayer, Peer]) -> 
     assert layer.flush()
 
 
-def test_what_is_taken_is_a_row_of_chunks_up_to_the_limit() -> None:
+def test_chunks_are_taken_in_order_up_to_the_limit() -> None:
     assert bytes(gathered([b"ab", b"cd", b"ef"], 5)) == b"abcde"
     assert bytes(gathered([b"abcdef", b"g"], 5)) == b"abcde"
     assert bytes(gathered([b"ab", b"cdefgh"], 5)) == b"abcde"
@@ -156,7 +156,7 @@ def test_what_is_taken_is_a_row_of_chunks_up_to_the_limit() -> None:
     assert bytes(gathered([b"ab"], 5)) == b"ab"
 
 
-def test_a_large_chunk_is_encrypted_from_where_it_lies() -> None:
+def test_a_large_chunk_is_encrypted_without_a_copy() -> None:
     chunk = bytes(AHEAD * 2)
     part = gathered([chunk, b"x"], AHEAD)
 
@@ -164,7 +164,7 @@ def test_a_large_chunk_is_encrypted_from_where_it_lies() -> None:
     assert part.obj is chunk
 
 
-def test_bytes_that_the_socket_will_not_announce_are_announced_by_the_layer(connected: tuple[TlsLayer, Peer]) -> None:
+def test_decrypted_bytes_without_a_socket_event_are_announced(connected: tuple[TlsLayer, Peer]) -> None:
     layer, peer = connected
     assert not layer.may_read()
     peer.say(b"abcdef")
@@ -177,7 +177,7 @@ def test_bytes_that_the_socket_will_not_announce_are_announced_by_the_layer(conn
     assert read(layer) is None
 
 
-def test_a_record_that_comes_byte_by_byte_is_read_when_it_is_whole(connected: tuple[TlsLayer, Peer]) -> None:
+def test_a_record_that_comes_byte_by_byte_is_read_when_it_is_complete(connected: tuple[TlsLayer, Peer]) -> None:
     layer, peer = connected
     peer.tls.write(b"abc")
     *most, last = peer.take_outgoing()
@@ -200,7 +200,7 @@ def test_many_records_in_one_packet_are_all_read(connected: tuple[TlsLayer, Peer
     assert read_all(layer, 300) == b"".join(b"%03d" % number for number in range(100))
 
 
-def test_a_goodbye_and_a_bare_end_are_both_the_end(connect: Connect) -> None:
+def test_a_close_notify_and_a_bare_close_are_both_the_end(connect: Connect) -> None:
     for end in (Peer.say_goodbye, lambda peer: peer.sock.shutdown(socket.SHUT_WR)):
         layer, peer = connect()
         shake(layer, peer)
@@ -212,7 +212,7 @@ def test_a_goodbye_and_a_bare_end_are_both_the_end(connect: Connect) -> None:
         assert layer.read_into(memoryview(bytearray(1))) == 0
 
 
-def test_our_goodbye_reaches_the_peer(connected: tuple[TlsLayer, Peer]) -> None:
+def test_our_close_notify_reaches_the_peer(connected: tuple[TlsLayer, Peer]) -> None:
     layer, peer = connected
     layer.close()
     layer.close()
@@ -222,7 +222,7 @@ def test_our_goodbye_reaches_the_peer(connected: tuple[TlsLayer, Peer]) -> None:
 
 
 @pytest.mark.parametrize("bytes_first", [0, 1, 5, 100, 500])
-def test_closing_is_possible_at_any_moment(connect: Connect, bytes_first: int) -> None:
+def test_close_is_possible_at_any_moment(connect: Connect, bytes_first: int) -> None:
     layer, peer = connect()
     layer.handshake()
     readable(peer.sock)
@@ -234,7 +234,7 @@ def test_closing_is_possible_at_any_moment(connect: Connect, bytes_first: int) -
     layer.close()
 
 
-def test_a_reset_after_the_handshake_is_an_error_of_the_system(connected: tuple[TlsLayer, Peer]) -> None:
+def test_a_reset_after_the_handshake_is_an_oserror(connected: tuple[TlsLayer, Peer]) -> None:
     layer, peer = connected
     _reset(peer.sock)
     readable(layer._sock)
@@ -246,7 +246,7 @@ def test_a_reset_after_the_handshake_is_an_error_of_the_system(connected: tuple[
     layer.close()
 
 
-def test_bytes_changed_on_the_way_end_the_connection(connected: tuple[TlsLayer, Peer]) -> None:
+def test_bytes_changed_on_the_network_end_the_connection(connected: tuple[TlsLayer, Peer]) -> None:
     layer, peer = connected
     peer.tls.write(b"abc")
     record = bytearray(peer.take_outgoing())
@@ -267,7 +267,7 @@ def test_garbage_after_the_handshake_ends_the_connection(connected: tuple[TlsLay
         until(lambda: False, lambda: read(layer))
 
 
-def test_every_connection_is_judged_by_the_servers_certificate_again(
+def test_every_connection_verifies_the_server_certificate_again(
     trusting: dict[str, Any], server_context: ssl.SSLContext
 ) -> None:
     """A resumed session would not be: neither dates nor revocation lists count in it."""
@@ -286,7 +286,7 @@ def test_every_connection_is_judged_by_the_servers_certificate_again(
     assert server_context.session_stats()["hits"] == 0
 
 
-def test_session_tickets_are_no_data(connect: Connect, server_context: ssl.SSLContext) -> None:
+def test_session_tickets_are_not_data(connect: Connect, server_context: ssl.SSLContext) -> None:
     server_context.num_tickets = 8
     layer, peer = connect({"ssl.enabled.protocols": "TLSv1.3"})
     shake(layer, peer)

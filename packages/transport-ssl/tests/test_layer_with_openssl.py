@@ -89,7 +89,7 @@ def opened(request: pytest.FixtureRequest, certificate_file: Path, trusting: Map
 # Without tickets: one that is still on its way would look like the update.
 @pytest.mark.parametrize("opened", [("-tls1_3", "-num_tickets", "0")], indirect=True)
 @pytest.mark.parametrize("command", ["k", "K"])
-def test_a_change_of_keys_in_the_midst_is_followed(opened: tuple[TlsLayer, OpenSslServer], command: str) -> None:
+def test_a_key_update_during_the_connection_is_followed(opened: tuple[TlsLayer, OpenSslServer], command: str) -> None:
     layer, server = opened
     layer.write([b"before\n"])
     server.says(b"before")
@@ -104,7 +104,7 @@ def test_a_change_of_keys_in_the_midst_is_followed(opened: tuple[TlsLayer, OpenS
 
 
 @pytest.mark.parametrize("opened", [("-tls1_2",)], indirect=True)
-def test_a_renegotiation_is_refused_with_the_alert_for_it(opened: tuple[TlsLayer, OpenSslServer]) -> None:
+def test_a_renegotiation_is_refused_with_its_alert(opened: tuple[TlsLayer, OpenSslServer]) -> None:
     layer, server = opened
 
     server.type("r")

@@ -22,7 +22,7 @@ def test_line_ends_do_not_matter(certificate: bytes, line_end: bytes) -> None:
     assert block == plain
 
 
-def test_blocks_come_in_order_and_what_is_between_is_left_out(certificate: bytes) -> None:
+def test_blocks_come_in_order_without_text_between_them(certificate: bytes) -> None:
     key = Block(label="PRIVATE KEY", body=b"key").written()
     found = list(blocks(b"Bag Attributes\n friendlyName: x\n" + certificate + b"\nsubject=...\n" + key))
 
@@ -31,7 +31,7 @@ def test_blocks_come_in_order_and_what_is_between_is_left_out(certificate: bytes
     assert (found[1].is_key, found[1].is_encrypted) == (True, False)
 
 
-def test_a_block_is_written_as_it_was(certificate: bytes) -> None:
+def test_a_block_is_written_unchanged(certificate: bytes) -> None:
     [block] = blocks(certificate)
 
     assert list(blocks(block.written())) == [block]
@@ -52,10 +52,10 @@ def test_a_damaged_block_is_refused_without_its_content() -> None:
         list(blocks(b"-----BEGIN PRIVATE KEY-----\nse!cret\n-----END PRIVATE KEY-----"))
 
 
-def test_no_block_is_no_block() -> None:
+def test_text_without_a_block_has_none() -> None:
     assert list(blocks(b"")) == []
     assert list(blocks(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END PRIVATE KEY-----")) == []
 
 
-def test_a_block_s_content_is_not_in_its_repr() -> None:
+def test_the_content_of_a_block_is_not_in_its_repr() -> None:
     assert "secret" not in repr(Block(label="PRIVATE KEY", body=b"secret", headers=b"secret"))

@@ -69,7 +69,7 @@ def version(request: pytest.FixtureRequest) -> dict[str, Any]:
 # The broker's certificate
 
 
-def test_an_unknown_authority_is_told_with_subject_issuer_and_what_is_trusted(
+def test_an_unknown_authority_is_reported_with_subject_issuer_and_trust(
     connect: Connect, version: Mapping[str, Any], trusting: Mapping[str, Any]
 ) -> None:
     other = trustme.CA(organization_name="Another company", organization_unit_name="Unit")
@@ -90,7 +90,7 @@ def test_an_unknown_authority_is_told_with_subject_issuer_and_what_is_trusted(
     assert peer.error.reason == "TLSV1_ALERT_UNKNOWN_CA", "the broker's log should say it, too"
 
 
-def test_without_a_trust_store_the_system_s_is_named(ca: trustme.CA, server_context: ssl.SSLContext) -> None:
+def test_without_a_trust_store_that_of_the_system_is_named(ca: trustme.CA, server_context: ssl.SSLContext) -> None:
     ours, theirs = tcp_pair()
     layer, peer = transport({}).open(ours, "localhost", 9093), Peer(theirs, server_context)
     assert isinstance(layer, TlsLayer)
@@ -101,7 +101,9 @@ def test_without_a_trust_store_the_system_s_is_named(ca: trustme.CA, server_cont
     theirs.close()
 
 
-def test_another_host_s_certificate_is_told_with_its_names(connect: Connect, version: Mapping[str, Any]) -> None:
+def test_the_certificate_of_another_host_is_reported_with_its_names(
+    connect: Connect, version: Mapping[str, Any]
+) -> None:
     error = refusal(*connect(version, host="kafka.example.com"))
 
     assert type(error) is HostnameMismatchError
@@ -109,16 +111,14 @@ def test_another_host_s_certificate_is_told_with_its_names(connect: Connect, ver
     assert "ssl.endpoint.identification.algorithm" in str(error)
 
 
-def test_another_address_is_told_with_the_names(connect: Connect) -> None:
+def test_the_certificate_of_another_address_is_reported_with_its_names(connect: Connect) -> None:
     error = refusal(*connect(host="127.0.0.2"))
 
     assert type(error) is HostnameMismatchError
     assert "127.0.0.2:9093 shows a certificate for other names: localhost" in str(error)
 
 
-def test_names_go_unchecked_when_asked_for_and_a_warning_says_so(
-    connect: Connect, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_host_names_may_be_unchecked_with_a_warning(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
     shake(*connect({"ssl.endpoint.identification.algorithm": ""}, host="kafka.example.com"))
 
     assert [record.message for record in caplog.records if "identification" in record.message] == [
@@ -133,7 +133,7 @@ def test_an_unchecked_name_still_needs_a_trusted_certificate(connect: Connect) -
     assert type(error) is CertificateNotTrustedError
 
 
-def test_an_expired_certificate_is_told_with_its_dates(
+def test_an_expired_certificate_is_reported_with_its_dates(
     connect: Connect, ca: trustme.CA, version: Mapping[str, Any]
 ) -> None:
     begin, end = datetime(2020, 1, 1, tzinfo=UTC), datetime(2021, 2, 3, 4, 5, tzinfo=UTC)
@@ -145,7 +145,7 @@ def test_an_expired_certificate_is_told_with_its_dates(
     assert "valid from 2020-01-01 00:00 UTC to 2021-02-03 04:05 UTC" in str(error)
 
 
-def test_a_certificate_of_the_future_is_told_with_its_dates(connect: Connect, ca: trustme.CA) -> None:
+def test_a_certificate_that_is_not_valid_yet_is_reported_with_its_dates(connect: Connect, ca: trustme.CA) -> None:
     early = ca.issue_cert("localhost", not_before=NOW + timedelta(days=1))
     error = refusal(*connect(context=serving(early)))
 
@@ -154,7 +154,7 @@ def test_a_certificate_of_the_future_is_told_with_its_dates(connect: Connect, ca
     assert f"valid from {NOW + timedelta(days=1):%Y-%m-%d}" in str(error)
 
 
-def test_an_authority_that_has_expired_is_told(connect: Connect, tmp_path: Path) -> None:
+def test_an_expired_authority_is_reported(connect: Connect, tmp_path: Path) -> None:
     root, certificate = under_an_expired_root()
     file = tmp_path / "old.pem"
     file.write_bytes(root)
@@ -191,11 +191,11 @@ def under_an_expired_root() -> tuple[bytes, bytes]:
     return root, leaf + keys[1].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def test_a_chain_with_something_between_is_verified(connect: Connect, ca: trustme.CA) -> None:
+def test_a_chain_with_an_intermediate_certificate_is_verified(connect: Connect, ca: trustme.CA) -> None:
     shake(*connect(context=serving(ca.create_child_ca().issue_cert("localhost"))))
 
 
-def test_what_stands_in_the_trust_store_is_trusted_be_it_no_root(
+def test_a_certificate_in_the_trust_store_is_trusted_without_its_root(
     connect: Connect, ca: trustme.CA, tmp_path: Path
 ) -> None:
     middle = ca.create_child_ca()
@@ -219,7 +219,7 @@ def demanding(server_context: ssl.SSLContext, ca: trustme.CA) -> ssl.SSLContext:
     return server_context
 
 
-def test_a_certificate_that_the_broker_wants_is_shown(
+def test_a_certificate_that_the_broker_requires_is_sent(
     connect: Connect, demanding: ssl.SSLContext, client_certificate: trustme.LeafCert, version: Mapping[str, Any]
 ) -> None:
     layer, peer = connect({**version} | _inline(client_certificate), context=demanding)
@@ -230,7 +230,7 @@ def test_a_certificate_that_the_broker_wants_is_shown(
     assert shown["subjectAltName"] == (("DNS", "client.example.com"),)
 
 
-def test_a_missing_certificate_of_ours_is_told_where_the_version_tells_it_late(
+def test_a_missing_client_certificate_is_reported_even_if_refused_late(
     connect: Connect, demanding: ssl.SSLContext
 ) -> None:
     layer, peer = connect({"ssl.enabled.protocols": "TLSv1.3"}, context=demanding)
@@ -241,7 +241,7 @@ def test_a_missing_certificate_of_ours_is_told_where_the_version_tells_it_late(
     assert "localhost:9093 wants a certificate from us, and none is configured; set ssl.keystore.location" in str(error)
 
 
-def test_a_refused_certificate_of_ours_is_told_with_its_subject(
+def test_a_refused_client_certificate_is_reported_with_its_subject(
     connect: Connect, demanding: ssl.SSLContext, version: Mapping[str, Any]
 ) -> None:
     stranger = trustme.CA(organization_name="Unknown here").issue_cert("client", common_name="an unknown client")
@@ -253,7 +253,7 @@ def test_a_refused_certificate_of_ours_is_told_with_its_subject(
     assert "the broker does not know who issued it" in str(error)
 
 
-def test_an_expired_certificate_of_ours_is_told_with_its_date(
+def test_an_expired_client_certificate_is_reported_with_its_date(
     connect: Connect, demanding: ssl.SSLContext, ca: trustme.CA
 ) -> None:
     old = ca.issue_cert("client", not_after=datetime(2021, 1, 1, tzinfo=UTC))
@@ -263,9 +263,7 @@ def test_an_expired_certificate_of_ours_is_told_with_its_date(
     assert "valid until 2021-01-01 00:00 UTC" in str(error)
 
 
-def test_a_refusal_is_heard_although_the_connection_was_reset_after_it(
-    connect: Connect, demanding: ssl.SSLContext
-) -> None:
+def test_a_refusal_is_reported_although_the_connection_was_reset(connect: Connect, demanding: ssl.SSLContext) -> None:
     """A broker closes while our first request is on its way: the write fails, and what it said before counts."""
     layer, peer = connect({"ssl.enabled.protocols": "TLSv1.3"}, context=demanding)
     until(layer.handshake, peer.step)
@@ -278,7 +276,7 @@ def test_a_refusal_is_heard_although_the_connection_was_reset_after_it(
         until(lambda: False, lambda: layer.write([b"another"]))
 
 
-def test_the_alert_of_a_server_with_an_older_version_names_the_certificate_as_one_of_the_reasons(
+def test_the_alert_of_an_older_server_suggests_the_client_certificate(
     connect: Connect, demanding: ssl.SSLContext
 ) -> None:
     error = refusal(*connect({"ssl.enabled.protocols": "TLSv1.2"}, context=demanding))
@@ -290,7 +288,7 @@ def test_the_alert_of_a_server_with_an_older_version_names_the_certificate_as_on
 # Nothing in common
 
 
-def test_versions_that_do_not_meet_are_told(connect: Connect, server_context: ssl.SSLContext) -> None:
+def test_versions_without_overlap_are_reported(connect: Connect, server_context: ssl.SSLContext) -> None:
     server_context.maximum_version = ssl.TLSVersion.TLSv1_2
     error = refusal(*connect({"ssl.enabled.protocols": "TLSv1.3"}, context=server_context))
 
@@ -298,7 +296,7 @@ def test_versions_that_do_not_meet_are_told(connect: Connect, server_context: ss
     assert "'protocol version'; we speak TLSv1.3 to TLSv1.3 (ssl.enabled.protocols, ssl.protocol)" in str(error)
 
 
-def test_suites_that_do_not_meet_are_told(connect: Connect, server_context: ssl.SSLContext) -> None:
+def test_cipher_suites_without_overlap_are_reported(connect: Connect, server_context: ssl.SSLContext) -> None:
     server_context.maximum_version = ssl.TLSVersion.TLSv1_2
     server_context.set_ciphers("ECDHE-ECDSA-AES256-GCM-SHA384")
     ours = {"ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"}
@@ -309,7 +307,7 @@ def test_suites_that_do_not_meet_are_told(connect: Connect, server_context: ssl.
     assert "ssl.cipher.suites" in str(error)
 
 
-def test_a_suite_of_tls_1_3_that_is_not_allowed_is_refused_once_it_was_chosen(connect: Connect) -> None:
+def test_a_tls_1_3_suite_that_is_not_allowed_is_refused_once_chosen(connect: Connect) -> None:
     error = refusal(*connect({"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}))
 
     assert type(error) is TlsHandshakeError
@@ -330,7 +328,7 @@ def test_a_suite_that_is_allowed_is_used(connect: Connect) -> None:
     "answer",
     [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.2\r\n", b"-ERR unknown\r\n", b"\0\0\0\x0a" + bytes(10)],
 )
-def test_a_peer_without_tls_is_shown_with_its_first_bytes(connect: Connect, answer: bytes) -> None:
+def test_a_peer_without_tls_is_reported_with_its_first_bytes(connect: Connect, answer: bytes) -> None:
     layer, peer = connect()
     layer.handshake()
     peer.sock.send(answer)
@@ -342,7 +340,7 @@ def test_a_peer_without_tls_is_shown_with_its_first_bytes(connect: Connect, answ
         until(lambda: False, layer.handshake)
 
 
-def test_a_peer_that_says_one_byte_and_hangs_up_is_no_tls(connect: Connect) -> None:
+def test_a_peer_that_sends_one_byte_and_closes_is_reported_as_not_tls(connect: Connect) -> None:
     layer, peer = connect()
     layer.handshake()
     peer.sock.send(b"N")
@@ -353,7 +351,7 @@ def test_a_peer_that_says_one_byte_and_hangs_up_is_no_tls(connect: Connect) -> N
 
 
 @pytest.mark.parametrize("reset", [False, True])
-def test_a_peer_that_hangs_up_on_the_greeting_may_be_a_listener_without_tls(connect: Connect, reset: bool) -> None:
+def test_a_peer_that_closes_after_the_client_hello_may_lack_tls(connect: Connect, reset: bool) -> None:
     layer, peer = connect()
     layer.handshake()
     _hang_up(peer, reset=reset)
@@ -364,7 +362,7 @@ def test_a_peer_that_hangs_up_on_the_greeting_may_be_a_listener_without_tls(conn
 
 @pytest.mark.parametrize("reset", [False, True])
 @pytest.mark.parametrize("share", [0.01, 0.2, 0.5, 0.9, 0.999])
-def test_a_peer_that_ends_in_the_midst_of_the_handshake_may_come_back(
+def test_a_peer_that_closes_during_the_handshake_is_a_temporary_error(
     connect: Connect, version: Mapping[str, Any], share: float, reset: bool
 ) -> None:
     layer, peer = connect(version)
@@ -383,7 +381,7 @@ def test_a_peer_that_ends_in_the_midst_of_the_handshake_may_come_back(
     assert "localhost:9093 closed the connection during the TLS handshake" in str(caught.value)
 
 
-def test_the_peer_s_own_trouble_is_no_refusal(connect: Connect) -> None:
+def test_an_internal_error_of_the_peer_is_not_a_refusal(connect: Connect) -> None:
     layer, peer = connect()
     layer.handshake()
     peer.sock.send(bytes([0x15, 3, 3, 0, 2, 2, 80]))  # alert, fatal, internal error
@@ -395,7 +393,7 @@ def test_the_peer_s_own_trouble_is_no_refusal(connect: Connect) -> None:
     assert "'internal error'" in str(caught.value)
 
 
-def test_every_alert_is_an_error_of_ours(trusting: Mapping[str, Any], version: Mapping[str, Any]) -> None:
+def test_every_alert_is_an_ottla_error(trusting: Mapping[str, Any], version: Mapping[str, Any]) -> None:
     made = transport({**trusting, **version})
     for number in range(256):
         ours, theirs = tcp_pair()

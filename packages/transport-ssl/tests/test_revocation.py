@@ -73,17 +73,17 @@ def test_a_certificate_that_its_issuer_has_revoked_is_refused(world: World) -> N
     assert isinstance(caught.value.__cause__, ssl.SSLCertVerificationError)
 
 
-def test_a_certificate_that_no_list_names_is_accepted_and_the_doctor_says_so(world: World) -> None:
+def test_a_certificate_on_no_list_is_accepted_and_the_doctor_says_so(world: World) -> None:
     world.write(world.authority.revoke(world.authority.issue("another")))
 
     assert ("revocation", f"not revoked by ssl.crl.location={world.file}") in world.meet()
 
 
-def test_without_lists_the_doctor_says_that_revocation_is_not_checked(world: World) -> None:
+def test_without_lists_the_doctor_reports_that_revocation_is_unchecked(world: World) -> None:
     assert ("revocation", "not checked") in world.meet(world.transport(**{"ssl.crl.location": ""}))
 
 
-def test_lists_may_be_in_any_order_among_those_of_others(world: World) -> None:
+def test_lists_of_several_issuers_may_be_in_any_order(world: World) -> None:
     others = [Authority(f"authority {number}").revoke() for number in range(3)]
     world.write(*others[:2], world.authority.revoke(world.broker), *others[2:])
 
@@ -91,7 +91,7 @@ def test_lists_may_be_in_any_order_among_those_of_others(world: World) -> None:
         world.meet()
 
 
-def test_the_newest_of_two_lists_counts(world: World) -> None:
+def test_the_newest_of_two_lists_is_used(world: World) -> None:
     older = world.authority.revoke(since=NOW - 3 * DAY, until=NOW + DAY)
     newer = world.authority.revoke(world.broker, since=NOW - 2 * DAY, until=NOW + DAY)
     world.write(older, newer)
@@ -100,7 +100,7 @@ def test_the_newest_of_two_lists_counts(world: World) -> None:
         world.meet()
 
 
-def test_one_list_in_der_is_read_too(world: World) -> None:
+def test_a_single_list_in_der_is_read_too(world: World) -> None:
     world.file.write_bytes(world.authority.revoke(world.broker).public_bytes(Encoding.DER))
 
     with pytest.raises(CertificateRevokedError):
@@ -131,7 +131,7 @@ def test_an_expired_list_is_refused_with_its_date(world: World) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["signature", "future"])
-def test_a_list_that_cannot_be_used_says_why(world: World, wrong: str) -> None:
+def test_an_unusable_list_is_refused_with_the_reason(world: World, wrong: str) -> None:
     if wrong == "signature":
         world.write(world.authority.revoke(key=ec.generate_private_key(ec.SECP256R1())))
     else:
@@ -142,7 +142,7 @@ def test_a_list_that_cannot_be_used_says_why(world: World, wrong: str) -> None:
         world.meet()
 
 
-def test_a_list_of_other_certificates_of_the_issuer_is_no_list_of_the_brokers(world: World) -> None:
+def test_a_partial_list_of_the_issuer_does_not_cover_the_broker(world: World) -> None:
     """A list may be for authorities only (RFC 5280, 5.2.5); then it says nothing of a broker's certificate."""
     only_authorities = x509.IssuingDistributionPoint(None, None, False, True, None, False, False)
     world.write(world.authority.revoke(extension=only_authorities))
@@ -162,7 +162,7 @@ def test_a_new_list_is_used_by_the_next_connection(world: World) -> None:
         world.meet(made)
 
 
-def test_only_the_brokers_own_certificate_is_checked_as_in_librdkafka(world: World) -> None:
+def test_only_the_broker_certificate_is_checked_as_in_librdkafka(world: World) -> None:
     middle = Authority("the middle", above=world.authority)
     world.write(world.authority.revoke(middle), middle.revoke())
     broker = middle.issue("broker", names=["localhost"])
@@ -202,7 +202,7 @@ def test_an_unknown_issuer_is_reported_before_its_missing_list(world: World) -> 
         (b"\x30\x00", "a list in it is damaged"),
     ],
 )
-def test_a_file_without_lists_is_refused_when_the_producer_is_made(
+def test_a_file_without_lists_is_refused_when_the_producer_is_created(
     tmp_path: Path, content: bytes | None, said: str
 ) -> None:
     file = tmp_path / "lists.pem"
@@ -215,12 +215,12 @@ def test_a_file_without_lists_is_refused_when_the_producer_is_made(
     assert f"ssl.crl.location={file}: {said}" in str(caught.value)
 
 
-def test_a_folder_is_refused_as_no_file(tmp_path: Path) -> None:
+def test_a_folder_is_refused_as_not_a_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"ssl\.crl\.location=.*it cannot be read"):
         transport({"ssl.crl.location": str(tmp_path)})
 
 
-def test_a_list_says_whose_it_is_and_when_the_next_one_is_due() -> None:
+def test_a_list_has_its_issuer_and_the_date_of_the_next_one() -> None:
     due = datetime(2031, 5, 6, 7, 8, 9, tzinfo=UTC)
     read = RevocationList.read(Authority("us").revoke(until=due).public_bytes(Encoding.DER))
 

@@ -13,7 +13,7 @@ from ottla_transport_ssl import secret_file as module
 from ottla_transport_ssl.secret_file import secret_file
 
 
-def test_it_can_be_read_under_its_path_more_than_once_and_is_gone_afterwards() -> None:
+def test_the_file_can_be_read_repeatedly_and_is_gone_afterwards() -> None:
     with secret_file(b"secret") as path:
         assert Path(path).read_bytes() == b"secret"
         assert Path(path).read_bytes() == b"secret"
@@ -23,14 +23,14 @@ def test_it_can_be_read_under_its_path_more_than_once_and_is_gone_afterwards() -
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory files are Linux's")
-def test_on_linux_it_is_on_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_linux_the_file_is_on_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with secret_file(b"secret") as path:
         assert os.readlink(path).startswith("/memfd:")
         assert list(tmp_path.iterdir()) == []
 
 
-def test_elsewhere_it_is_a_file_that_nobody_else_may_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_other_systems_only_its_owner_may_read_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with module._on_disk(b"secret") as path:
         assert Path(path).read_bytes() == b"secret"
@@ -39,7 +39,7 @@ def test_elsewhere_it_is_a_file_that_nobody_else_may_read(tmp_path: Path, monkey
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_is_removed_when_the_block_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_is_removed_when_the_block_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(RuntimeError, match="x"), module._on_disk(b"secret"):
         raise RuntimeError("x")

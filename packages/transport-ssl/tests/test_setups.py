@@ -77,7 +77,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
 
-def test_a_new_certificate_is_used_by_new_connections_and_only_by_them(
+def test_a_new_certificate_is_used_by_new_connections_only(
     trusting: dict[str, Any], demanding: ssl.SSLContext, ca: trustme.CA, tmp_path: Path
 ) -> None:
     file = tmp_path / "ours.pem"
@@ -113,7 +113,7 @@ def test_new_authorities_are_trusted(server_context: ssl.SSLContext, ca: trustme
 
 
 @pytest.mark.parametrize("broken", [b"", b"hello", b"-----BEGIN CERTIFICATE-----", None])
-def test_new_files_that_are_no_good_change_nothing_and_are_told_of_once(
+def test_invalid_new_files_change_nothing_and_are_logged_once(
     ca: trustme.CA, tmp_path: Path, broken: bytes | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "ours.pem"
@@ -134,7 +134,7 @@ def test_new_files_that_are_no_good_change_nothing_and_are_told_of_once(
     assert len(warnings(caplog)) == 1
 
 
-def test_a_key_that_comes_before_its_certificate_is_waited_for(ca: trustme.CA, tmp_path: Path) -> None:
+def test_a_key_written_before_its_certificate_waits_for_it(ca: trustme.CA, tmp_path: Path) -> None:
     file = tmp_path / "ours.pem"
     old, new = ca.issue_cert("first.example.com"), ca.issue_cert("second.example.com")
     file.write_bytes(written(old))
@@ -158,7 +158,7 @@ def test_a_file_changed_in_place_is_noticed(ca: trustme.CA, tmp_path: Path) -> N
     assert made.current() is not first
 
 
-def test_a_certificate_that_soon_ends_is_told_of_once_and_in_time(
+def test_a_certificate_that_expires_soon_is_logged_once_in_time(
     ca: trustme.CA, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "ours.pem"
@@ -179,7 +179,7 @@ def test_a_certificate_that_soon_ends_is_told_of_once_and_in_time(
     assert said.endswith("expires on 2026-09-09 00:00 UTC")
 
 
-def test_one_that_has_ended_already_is_told_of_when_the_producer_is_made(
+def test_an_expired_certificate_is_logged_when_the_producer_is_created(
     ca: trustme.CA, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "ours.pem"
@@ -189,7 +189,7 @@ def test_one_that_has_ended_already_is_told_of_when_the_producer_is_made(
     assert "expired on 2026-05-31 00:00 UTC" in caplog.text
 
 
-def test_expired_authorities_of_one_file_are_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_expired_authorities_of_one_file_are_one_log_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     authorities = [Authority(f"authority {number}", days=number) for number in range(-5, 1)]
     file = tmp_path / "bundle.pem"
     file.write_bytes(b"".join(each.pem for each in [*authorities, Authority("a good one", days=400)]))
@@ -226,7 +226,7 @@ def reading() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "ottla-tls-files"]
 
 
-def test_files_that_do_not_answer_keep_no_connection_waiting(
+def test_a_hanging_file_system_delays_no_connection(
     trusting: dict[str, Any],
     demanding: ssl.SSLContext,
     ca: trustme.CA,
@@ -304,7 +304,7 @@ def test_too_many_open_files_are_reported_as_that(ca: trustme.CA, tmp_path: Path
     )
 
 
-def test_new_files_are_read_again_when_too_many_were_open(
+def test_new_files_are_read_again_after_too_many_were_open(
     ca: trustme.CA, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "authorities.pem"
@@ -321,14 +321,14 @@ def test_new_files_are_read_again_when_too_many_were_open(
     assert made.current() is not first
 
 
-def test_without_files_no_thread_is_begun(ca: trustme.CA, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_files_no_thread_is_started(ca: trustme.CA, monkeypatch: pytest.MonkeyPatch) -> None:
     made = setups({"ssl.truststore.certificates": ca.cert_pem.bytes().decode()}, Day())
     monkeypatch.setattr(threading, "Thread", None)
 
     assert made.current() is made.current()
 
 
-def test_where_the_system_gives_no_more_threads_the_old_files_are_used(
+def test_if_no_thread_can_start_the_old_files_are_used(
     ca: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "authorities.pem"
@@ -346,7 +346,7 @@ def test_where_the_system_gives_no_more_threads_the_old_files_are_used(
     assert made.current() is not first
 
 
-def test_a_fault_while_files_are_read_is_logged_and_the_old_ones_are_used(
+def test_an_error_while_files_are_read_is_logged_and_old_ones_are_used(
     ca: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "authorities.pem"
@@ -366,9 +366,7 @@ def test_a_fault_while_files_are_read_is_logged_and_the_old_ones_are_used(
     assert made.current() is not first
 
 
-def test_a_renewed_certificate_is_watched_in_its_turn(
-    ca: trustme.CA, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_renewed_certificate_is_watched_too(ca: trustme.CA, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "ours.pem"
     file.write_bytes(written(ca.issue_cert("x", not_after=NOW + timedelta(days=1))))
     clock = Day()

@@ -83,7 +83,9 @@ def demanding(server_context: ssl.SSLContext, ca: trustme.CA) -> ssl.SSLContext:
 # What works
 
 
-def test_our_certificate_may_come_in_any_format(connect: Connect, stores: Stores, demanding: ssl.SSLContext) -> None:
+def test_the_client_certificate_may_come_in_any_format(
+    connect: Connect, stores: Stores, demanding: ssl.SSLContext
+) -> None:
     pem = stores.file("pem", stores.chain + stores.key)
     locked = stores.file("locked", stores.encrypted_key() + stores.chain)
     older = stores.file("older", stores.chain + stores.encrypted_key(PrivateFormat.TraditionalOpenSSL))
@@ -139,7 +141,7 @@ def test_authorities_may_come_in_any_format(connect: Connect, stores: Stores) ->
         (b"\xfe\xed\xfe\xed\0\0\0\2", "keytool -list -rfc -keystore {file} > {file}.pem"),
     ],
 )
-def test_a_trust_store_that_cannot_be_used_is_refused(stores: Stores, content: bytes | None, said: str) -> None:
+def test_an_unusable_trust_store_is_refused(stores: Stores, content: bytes | None, said: str) -> None:
     file = stores.file("store", content or b"")
     if content is None:
         os.unlink(file)
@@ -151,14 +153,14 @@ def test_a_trust_store_that_cannot_be_used_is_refused(stores: Stores, content: b
     assert said.format(file=file) in str(caught.value)
 
 
-def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path) -> None:
+def test_a_special_file_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe"):
         with pytest.raises(ConfigError, match=r"it cannot be read: (it is no file|Is a directory)"):
             transport({"ssl.truststore.location": str(path)})
 
 
-def test_a_file_of_any_size_is_not_read(tmp_path: Path) -> None:
+def test_a_file_above_the_size_limit_is_not_read(tmp_path: Path) -> None:
     with open(tmp_path / "large", "wb") as file:
         file.truncate(1 << 40)
 
@@ -167,7 +169,7 @@ def test_a_file_of_any_size_is_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="everything is readable for root")
-def test_a_file_that_may_not_be_read_is_refused(stores: Stores) -> None:
+def test_an_unreadable_file_is_refused(stores: Stores) -> None:
     file = stores.file("secret", stores.authority)
     os.chmod(file, 0)
     with pytest.raises(ConfigError, match="it cannot be read: Permission denied"):
@@ -181,7 +183,7 @@ def test_a_type_that_contradicts_the_content_is_refused(stores: Stores) -> None:
         transport({"ssl.keystore.location": stores.file("p12", stores.pkcs12()), "ssl.keystore.type": "PEM"})
 
 
-def test_a_key_store_that_cannot_be_used_is_refused(stores: Stores) -> None:
+def test_an_unusable_key_store_is_refused(stores: Stores) -> None:
     other = trustme.CA().issue_cert("other").private_key_pem.bytes()
     garbage = b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"
     weak = rsa.generate_private_key(65537, 1024)
@@ -214,7 +216,7 @@ def test_a_key_store_that_cannot_be_used_is_refused(stores: Stores) -> None:
         assert "hunter2" not in _everything(caught.value)
 
 
-def test_both_stores_are_looked_at_before_anything_is_refused(tmp_path: Path) -> None:
+def test_both_stores_are_checked_before_anything_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         transport({"ssl.truststore.location": str(tmp_path / "a"), "ssl.keystore.location": str(tmp_path / "b")})
 
@@ -235,7 +237,7 @@ def test_pkcs12_without_its_library_says_what_to_install(stores: Stores, monkeyp
         transport({"ssl.keystore.location": file})
 
 
-def test_the_terminal_is_never_asked_for_a_password(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_password_is_requested_on_the_terminal(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
     """OpenSSL would ask for the password of an encrypted key if it did not get an empty one."""
     monkeypatch.setattr(sys, "stdin", None)
     older = stores.encrypted_key(PrivateFormat.TraditionalOpenSSL)
@@ -279,14 +281,14 @@ def test_a_password_from_a_function_opens_the_store(
     assert (peer.tls.getpeercert() or {})["subjectAltName"] == (("DNS", "client.example.com"),)
 
 
-def test_an_async_function_may_give_the_password(stores: Stores) -> None:
+def test_a_coroutine_may_give_the_password(stores: Stores) -> None:
     async def password() -> str:
         return PASSWORD
 
     transport({"ssl.keystore.location": stores.file("p12", stores.pkcs12()), "ssl.keystore.password": password})
 
 
-def test_a_key_that_is_renewed_with_its_password_is_opened_by_the_new_one(stores: Stores) -> None:
+def test_a_key_renewed_with_its_password_is_opened_with_the_new_one(stores: Stores) -> None:
     passwords = iter([PASSWORD, "the-next-one"])
     settings = {
         "ssl.keystore.location": stores.file("store", stores.pkcs12()),
@@ -309,9 +311,7 @@ def test_a_key_that_is_renewed_with_its_password_is_opened_by_the_new_one(stores
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_a_function_for_a_password_raises_is_not_quoted(
-    stores: Stores, key: str, error: Exception, told: str
-) -> None:
+def test_an_error_of_a_password_function_is_not_quoted(stores: Stores, key: str, error: Exception, told: str) -> None:
     def password() -> str:
         raise error
 
@@ -328,7 +328,7 @@ def test_what_a_function_for_a_password_raises_is_not_quoted(
     ("given", "told"),
     [(b"x", "returned a bytes, and a password is a string"), (None, "returned a NoneType"), ("x", "does not open it")],
 )
-def test_what_a_function_returns_that_is_no_password_is_refused(stores: Stores, given: object, told: str) -> None:
+def test_a_result_that_is_not_a_password_is_refused(stores: Stores, given: object, told: str) -> None:
     with pytest.raises(ConfigError) as caught:
         transport(
             {

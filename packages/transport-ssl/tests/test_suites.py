@@ -22,7 +22,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize(("java", "openssl"), NAMES.items())
-def test_java_s_names_become_openssl_s(java: str, openssl: str) -> None:
+def test_java_suite_names_become_openssl_names(java: str, openssl: str) -> None:
     read = read_suites([java])
 
     assert read == read_suites([openssl])
@@ -32,7 +32,7 @@ def test_java_s_names_become_openssl_s(java: str, openssl: str) -> None:
     assert openssl in [suite["name"] for suite in context.get_ciphers()]
 
 
-def test_suites_belong_to_one_version_each() -> None:
+def test_each_suite_belongs_to_one_tls_version() -> None:
     both = read_suites(["TLS_AES_256_GCM_SHA384", "ECDHE-RSA-AES128-GCM-SHA256"])
 
     assert both == Suites(tls12=("ECDHE-RSA-AES128-GCM-SHA256",), tls13=frozenset({"TLS_AES_256_GCM_SHA384"}))
@@ -56,7 +56,7 @@ def test_suites_belong_to_one_version_each() -> None:
         "ECDHE-RSA-AES128-GCM-SHA256:ADH-AES128-SHA",
     ],
 )
-def test_what_protects_nothing_or_is_no_suite_is_refused(name: str) -> None:
+def test_insecure_and_unknown_suites_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="there is no cipher suite"):
         read_suites([name])
 

@@ -50,9 +50,7 @@ def test_a_folder_of_authorities_is_read_before_any_handshake(folder: Path, ca: 
 
 
 @pytest.mark.rule("security.tls.system-store")
-def test_a_folder_that_does_not_answer_keeps_no_connection_waiting(
-    folder: Path, ca: trustme.CA, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hanging_folder_delays_no_connection(folder: Path, ca: trustme.CA, monkeypatch: pytest.MonkeyPatch) -> None:
     ca.cert_pem.write_to_path(str(folder / "0a1b2c3d.0"))
     made = setups()
     first = made.current()
@@ -79,7 +77,7 @@ def test_a_folder_that_does_not_answer_keeps_no_connection_waiting(
 
 
 @pytest.mark.rule("security.tls.system-store")
-def test_an_authority_that_is_added_is_trusted_by_the_next_connection(
+def test_an_added_authority_is_trusted_by_the_next_connection(
     folder: Path, ca: trustme.CA, server_context: ssl.SSLContext
 ) -> None:
     made = transport({})
@@ -95,7 +93,7 @@ def test_an_authority_that_is_added_is_trusted_by_the_next_connection(
     theirs.close()
 
 
-def test_what_openssl_would_not_read_is_passed_over(folder: Path, ca: trustme.CA) -> None:
+def test_files_that_openssl_would_not_read_are_skipped(folder: Path, ca: trustme.CA) -> None:
     for name in ("authority.pem", "0a1b2c3d", "0A1B2C3D.0", "0a1b2c3d.r0", "0a1b2c3d.0.bak"):
         ca.cert_pem.write_to_path(str(folder / name))
     (folder / "11111111.0").write_text("no certificate")
@@ -118,7 +116,7 @@ def test_several_folders_and_a_file_are_read(folder: Path, tmp_path: Path, monke
     assert trusted() == 3
 
 
-def test_without_variables_openssls_own_places_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_variables_the_default_paths_of_openssl_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     monkeypatch.delenv("SSL_CERT_DIR", raising=False)
     whole = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

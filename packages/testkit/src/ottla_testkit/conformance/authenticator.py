@@ -109,7 +109,7 @@ class AuthenticatorConformance(CheckedMechanism):
         if not self._closed:
             self._close(mechanism)
 
-    def test_it_has_everything_of_the_contract(self, mechanism: Mechanism) -> None:
+    def test_it_has_all_attributes_of_the_contract(self, mechanism: Mechanism) -> None:
         check(isinstance(mechanism, Mechanism), f"{kind(mechanism)} lacks something of ottla.interfaces.Mechanism")
         name: object = mechanism.name
         check(
@@ -125,11 +125,11 @@ class AuthenticatorConformance(CheckedMechanism):
         close = getattr(mechanism, "close", None)
         check(close is None or callable(close), f"close is a {kind(close)}, which cannot be called")
 
-    def test_every_connection_has_an_exchange_of_its_own(self, mechanism: Mechanism) -> None:
+    def test_every_connection_has_its_own_exchange(self, mechanism: Mechanism) -> None:
         one, other = self._begun(mechanism), self._begun(mechanism)
         check(one is not other, "authenticator() returned the same exchange twice; each connection needs a new one")
 
-    def test_any_broker_s_name_will_do_or_is_refused_in_words(self, mechanism: Mechanism) -> None:
+    def test_any_broker_name_is_accepted_or_refused_with_a_message(self, mechanism: Mechanism) -> None:
         for host, port in itertools.product(HOSTS, (1, 9092, 65535)):
             try:
                 self._start(mechanism, self._begun(mechanism, host=host, port=port))
@@ -138,18 +138,16 @@ class AuthenticatorConformance(CheckedMechanism):
 
     # Login
 
-    def test_an_honest_broker_lets_us_in(self, mechanism: Mechanism, broker: MakeBroker | None) -> None:
+    def test_an_honest_broker_accepts_the_login(self, mechanism: Mechanism, broker: MakeBroker | None) -> None:
         self._log_in(mechanism, _needed(broker))
 
-    def test_logins_one_after_the_other_do_not_disturb_each_other(
+    def test_consecutive_logins_do_not_disturb_each_other(
         self, mechanism: Mechanism, broker: MakeBroker | None
     ) -> None:
         for _ in range(3):
             self._log_in(mechanism, _needed(broker))
 
-    def test_logins_at_the_same_time_do_not_disturb_each_other(
-        self, mechanism: Mechanism, broker: MakeBroker | None
-    ) -> None:
+    def test_concurrent_logins_do_not_disturb_each_other(self, mechanism: Mechanism, broker: MakeBroker | None) -> None:
         make = _needed(broker)
         logins = [Login(self, mechanism, make()) for _ in range(3)]
         for _ in range(MAX_TURNS):
@@ -158,7 +156,7 @@ class AuthenticatorConformance(CheckedMechanism):
         for login in logins:
             check(login.over, "of logins that take turns, one does not end")
 
-    def test_a_login_that_was_broken_off_is_begun_anew(self, mechanism: Mechanism, broker: MakeBroker | None) -> None:
+    def test_an_interrupted_login_can_be_repeated(self, mechanism: Mechanism, broker: MakeBroker | None) -> None:
         make = _needed(broker)
         for turns in range(len(self._log_in(mechanism, make))):
             given_up = Login(self, mechanism, make())
@@ -168,7 +166,7 @@ class AuthenticatorConformance(CheckedMechanism):
 
     # Wrong and hostile brokers
 
-    def test_garbage_is_refused_in_words_at_every_stage(
+    def test_garbage_is_refused_with_a_message_at_every_stage(
         self, mechanism: Mechanism, broker: MakeBroker | None, chance: random.Random
     ) -> None:
         garbage = [*_HOSTILE, *(chance.randbytes(chance.randrange(1, 300)) for _ in range(_DRAWN))]
@@ -176,7 +174,7 @@ class AuthenticatorConformance(CheckedMechanism):
             for data in garbage:
                 self._run_out(self._at(stage, mechanism, broker), mechanism, data)
 
-    def test_damaged_messages_are_refused_in_words(
+    def test_damaged_messages_are_refused_with_a_message(
         self, mechanism: Mechanism, broker: MakeBroker | None, chance: random.Random
     ) -> None:
         make = _needed(broker)
@@ -189,11 +187,11 @@ class AuthenticatorConformance(CheckedMechanism):
                         heard[chance.randrange(len(heard))] = chance.randrange(256)
                 self._outcome(mechanism, login.exchange, bytes(heard))
 
-    def test_an_old_login_cannot_be_played_again(self, mechanism: Mechanism, broker: MakeBroker | None) -> None:
+    def test_an_old_login_cannot_be_replayed(self, mechanism: Mechanism, broker: MakeBroker | None) -> None:
         heard = self._log_in(mechanism, _needed(broker))
         self._expect_no_end(mechanism, heard, "the messages of an earlier login")
 
-    def test_messages_out_of_order_end_no_login(self, mechanism: Mechanism, broker: MakeBroker | None) -> None:
+    def test_messages_out_of_order_complete_no_login(self, mechanism: Mechanism, broker: MakeBroker | None) -> None:
         make = _needed(broker)
         heard = self._log_in(mechanism, make)
         self._expect_no_end(mechanism, heard[::-1], "a broker's messages in the wrong order")
@@ -203,7 +201,9 @@ class AuthenticatorConformance(CheckedMechanism):
         if len(heard) > 1:
             self._check_not_done(mechanism, login.exchange, first, "a broker's first message twice")
 
-    def test_whatever_a_broker_says_the_next_login_works(self, mechanism: Mechanism, broker: MakeBroker | None) -> None:
+    def test_after_any_broker_response_the_next_login_works(
+        self, mechanism: Mechanism, broker: MakeBroker | None
+    ) -> None:
         make = _needed(broker)
         for data in _HOSTILE:
             self._run_out(self._at(0, mechanism, make), mechanism, data)
@@ -211,7 +211,7 @@ class AuthenticatorConformance(CheckedMechanism):
 
     # Secrets
 
-    def test_secrets_are_never_seen(
+    def test_secrets_are_never_shown(
         self,
         mechanism: Mechanism,
         broker: MakeBroker | None,
@@ -242,7 +242,7 @@ class AuthenticatorConformance(CheckedMechanism):
 
     # End of a login
 
-    def test_closing_ends_what_runs_in_the_background(
+    def test_close_ends_background_work(
         self, mechanism: Mechanism, broker: MakeBroker | None, threads_before: frozenset[threading.Thread]
     ) -> None:
         if broker is not None:

@@ -78,7 +78,7 @@ class CompressorConformance:
         print(f"seed {seed}")
         return random.Random(seed)
 
-    def test_it_has_everything_of_the_contract(self, compressor: Compressor) -> None:
+    def test_it_has_all_attributes_of_the_contract(self, compressor: Compressor) -> None:
         check(isinstance(compressor, Compressor), f"{compressor!r} lacks something of ottla.interfaces.Compressor")
         codec_id: object = compressor.codec_id
         check(
@@ -88,24 +88,24 @@ class CompressorConformance:
 
     # Round trips
 
-    def test_what_is_packed_is_unpacked(self, compressor: Compressor, chance: random.Random) -> None:
+    def test_compressed_data_is_decompressed(self, compressor: Compressor, chance: random.Random) -> None:
         for payload in _payloads(chance):
             for level in (None, *self.levels):
                 self._there_and_back(compressor, payload, level=level)
 
-    def test_nothing_is_packed_and_unpacked_as_well(self, compressor: Compressor) -> None:
+    def test_empty_data_is_compressed_and_decompressed(self, compressor: Compressor) -> None:
         nothing: list[Payload] = [[], [b""], [b"", memoryview(b""), bytearray()]]
         for payload in nothing:
             self._there_and_back(compressor, payload)
 
-    def test_it_does_not_matter_where_chunks_end(self, compressor: Compressor, chance: random.Random) -> None:
+    def test_chunk_boundaries_do_not_matter(self, compressor: Compressor, chance: random.Random) -> None:
         whole = _text(chance, 300_000)
         places = sorted(chance.randrange(len(whole)) for _ in range(50))
         pieces = [whole[start:end] for start, end in zip([0, *places], [*places, len(whole)], strict=True)]
         self._there_and_back(compressor, pieces)
         self._there_and_back(compressor, [whole[at : at + 7] for at in range(0, 70_000, 7)])
 
-    def test_what_it_is_given_stays_as_it_is(self, compressor: Compressor, chance: random.Random) -> None:
+    def test_its_arguments_are_not_changed(self, compressor: Compressor, chance: random.Random) -> None:
         changeable = bytearray(_text(chance, 5000))
         given: list[Buffer] = [changeable, memoryview(b"more" * 1000)]
         before, plain = list(given), bytes(changeable)
@@ -119,7 +119,9 @@ class CompressorConformance:
         self._unpack(compressor, again, limit=_NO_LIMIT)
         check(bytes(again) == packed, "decompress() changed the bytes that it was given")
 
-    def test_packed_bytes_come_in_any_kind_of_buffer(self, compressor: Compressor, chance: random.Random) -> None:
+    def test_compressed_bytes_may_come_in_any_kind_of_buffer(
+        self, compressor: Compressor, chance: random.Random
+    ) -> None:
         plain = _text(chance, 50_000)
         packed = self._pack(compressor, [plain])
         around = b"before" + packed + b"behind"
@@ -129,7 +131,7 @@ class CompressorConformance:
 
     # Kafka's format
 
-    def test_kafka_s_own_bytes_are_read(self, compressor: Compressor) -> None:
+    def test_bytes_compressed_by_kafka_are_read(self, compressor: Compressor) -> None:
         packed = bytes.fromhex(OF_KAFKA[compressor.codec_id])
         plain = self._unpack(compressor, packed, limit=1000)
         name = CODECS[compressor.codec_id]
@@ -138,7 +140,7 @@ class CompressorConformance:
             f"what Java's producer packed with {name} was read as {plain!r}; in Kafka's framing it is b'one '",
         )
 
-    def test_the_core_s_own_codec_reads_it_and_is_read(self, compressor: Compressor, chance: random.Random) -> None:
+    def test_the_codec_of_the_core_reads_it_and_is_read(self, compressor: Compressor, chance: random.Random) -> None:
         reference = _reference(compressor.codec_id)
         for payload in _payloads(chance):
             plain = b"".join(payload)
@@ -156,7 +158,7 @@ class CompressorConformance:
     # Limits
 
     @pytest.mark.parametrize("size", [1, 1000, 40_000, 1_000_000])
-    def test_just_the_limit_is_allowed_and_a_byte_more_is_refused(
+    def test_exactly_the_limit_is_allowed_and_one_byte_more_is_refused(
         self, compressor: Compressor, chance: random.Random, size: int
     ) -> None:
         for plain in (bytes(size), chance.randbytes(size)):
@@ -171,7 +173,7 @@ class CompressorConformance:
                     f"decompress() gave {size} bytes with a limit of {limit}; it must raise ProtocolError",
                 )
 
-    def test_a_bomb_is_stopped_before_it_goes_off(self, compressor: Compressor) -> None:
+    def test_a_decompression_bomb_is_stopped(self, compressor: Compressor) -> None:
         packed = self._pack(compressor, [bytes(_BLOCK)] * (_BOMB // _BLOCK))
         unpacked, peak = _measured(lambda: self._unpack(compressor, packed, limit=_LIMIT))
         check(unpacked is None, f"a bomb of {_BOMB} bytes was unpacked with a limit of {_LIMIT}")
@@ -181,7 +183,7 @@ class CompressorConformance:
             "check the limit while it unpacks, not afterwards",
         )
 
-    def test_a_size_that_is_only_announced_takes_no_memory(self, compressor: Compressor) -> None:
+    def test_an_announced_size_takes_no_memory(self, compressor: Compressor) -> None:
         if compressor.codec_id not in LIES:
             pytest.skip("this form announces no size")
         lie = bytes.fromhex(LIES[compressor.codec_id])
@@ -194,7 +196,7 @@ class CompressorConformance:
 
     # Damage
 
-    def test_what_was_cut_is_refused(self, compressor: Compressor, chance: random.Random) -> None:
+    def test_truncated_data_is_refused(self, compressor: Compressor, chance: random.Random) -> None:
         plain = _text(chance, 100_000)
         packed = self._pack(compressor, [plain])
         for place in sorted({1, 2, *(len(packed) * step // _CUTS for step in range(1, _CUTS)), len(packed) - 1}):
@@ -209,7 +211,9 @@ class CompressorConformance:
             )
         self._there_and_back(compressor, [plain])
 
-    def test_damage_is_refused_or_read_within_the_limit(self, compressor: Compressor, chance: random.Random) -> None:
+    def test_damaged_data_is_refused_or_read_within_the_limit(
+        self, compressor: Compressor, chance: random.Random
+    ) -> None:
         plain = _text(chance, 20_000)
         packed = self._pack(compressor, [plain])
         for _ in range(200):
@@ -229,7 +233,7 @@ class CompressorConformance:
 
     # Threads
 
-    def test_many_threads_pack_and_unpack_at_once(self, compressor: Compressor, chance: random.Random) -> None:
+    def test_many_threads_compress_and_decompress_at_once(self, compressor: Compressor, chance: random.Random) -> None:
         texts = [_text(chance, 20_000 + 1000 * number) for number in range(_THREADS)]
 
         def work(plain: bytes) -> None:

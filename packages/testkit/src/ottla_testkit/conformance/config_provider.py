@@ -42,7 +42,7 @@ class ConfigProviderConformance:
         """The provider under test."""
         raise NotImplementedError("give the fixture `provider`")
 
-    def test_it_gives_strings_for_the_keys_that_there_are(self, provider: ConfigProvider) -> None:
+    def test_it_returns_strings_for_existing_keys(self, provider: ConfigProvider) -> None:
         if not self.keys:
             pytest.skip("`keys` is empty: nothing is known to be there")
         given = self._get(provider, self.path, self.keys)
@@ -50,19 +50,19 @@ class ConfigProviderConformance:
         for key in self.keys:
             check(isinstance(given.get(key), str), f"{key} at {self.path!r} has no string for a value")
 
-    def test_a_key_that_is_not_there_has_no_value(self, provider: ConfigProvider) -> None:
+    def test_a_missing_key_has_no_value(self, provider: ConfigProvider) -> None:
         """An empty value would be sent as a password."""
         given = self._get_known(provider, (*self.keys, _NOWHERE))
 
         check(_NOWHERE not in given, "a key that does not exist has a value")
 
-    def test_only_what_was_asked_for_is_given(self, provider: ConfigProvider) -> None:
+    def test_only_requested_keys_are_returned(self, provider: ConfigProvider) -> None:
         given = self._get_known(provider, self.keys)
 
         check(set(given) <= set(self.keys), "it gives values of keys that were not asked for")
 
     @pytest.mark.parametrize("odd", _ODD, ids=ascii)
-    def test_an_odd_name_is_no_fault(self, provider: ConfigProvider, odd: str) -> None:
+    def test_an_odd_name_is_not_an_error(self, provider: ConfigProvider, odd: str) -> None:
         for path, keys in ((self.path, (odd,)), (odd, ("key",)), (f"{self.path}/{odd}", ("key",))):
             try:
                 self._get(provider, path, keys)
@@ -71,7 +71,7 @@ class ConfigProviderConformance:
             except Exception as error:
                 fail(f"get({path!r}, {keys!r}) raised {type(error).__name__}; raise a ConfigError that says why")
 
-    def test_many_threads_may_ask_at_once(self, provider: ConfigProvider) -> None:
+    def test_many_threads_may_call_it_at_once(self, provider: ConfigProvider) -> None:
         first = self._get_known(provider, self.keys)
 
         def ask() -> None:

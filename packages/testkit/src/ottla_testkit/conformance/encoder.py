@@ -59,7 +59,7 @@ class RecordEncoderConformance:
         print(f"seed {seed}")
         return random.Random(seed)
 
-    def test_it_has_everything_of_the_contract(self, encoder: RecordEncoder) -> None:
+    def test_it_has_all_attributes_of_the_contract(self, encoder: RecordEncoder) -> None:
         check(isinstance(encoder, RecordEncoder), f"{encoder!r} lacks something of ottla.interfaces.RecordEncoder")
         for name in ("priority", "record_cost"):
             number: object = getattr(encoder, name)
@@ -69,7 +69,7 @@ class RecordEncoderConformance:
         check(made is not None, "columns(OBJECTS) returned None: no producer asks for any other kind")
         check(isinstance(made, Columns), f"{made!r} lacks a method of ottla.interfaces.Columns")
 
-    def test_every_call_makes_columns_of_its_own(self, encoder: RecordEncoder) -> None:
+    def test_every_call_makes_its_own_columns(self, encoder: RecordEncoder) -> None:
         one, other = columns_of(encoder), columns_of(encoder)
         append(one, Row(b"of one", b"1"))
         check(len(other) == 0, "a record that was appended to one batch's columns is in another's as well")
@@ -79,20 +79,20 @@ class RecordEncoderConformance:
 
     # Bytes
 
-    def test_the_bytes_are_those_of_the_core_s_own_encoder(self, encoder: RecordEncoder, chance: random.Random) -> None:
+    def test_the_bytes_are_those_of_the_encoder_of_the_core(
+        self, encoder: RecordEncoder, chance: random.Random
+    ) -> None:
         for _ in range(_ROUNDS):
             rows = drawn(chance)
             check_bytes(filled(encoder, rows), rows)
 
     @pytest.mark.parametrize("magic", [0, 1])
-    def test_older_formats_are_the_same_as_well(
-        self, encoder: RecordEncoder, chance: random.Random, magic: int
-    ) -> None:
+    def test_older_formats_make_the_same_bytes(self, encoder: RecordEncoder, chance: random.Random, magic: int) -> None:
         for _ in range(_ROUNDS // 3):
             rows = [row._replace(headers=()) for row in drawn(chance)]
             check_bytes(filled(encoder, rows), rows, magic=magic)
 
-    def test_offsets_and_sizes_grow_over_the_bounds_of_their_varints(self, encoder: RecordEncoder) -> None:
+    def test_offsets_and_sizes_grow_over_their_varint_bounds(self, encoder: RecordEncoder) -> None:
         for count in (63, 64, 65, 8191, 8192, 8193):
             rows = [Row(None, b"v", (), NOW + index) for index in range(count)]
             check_bytes(filled(encoder, rows), rows)
@@ -105,7 +105,7 @@ class RecordEncoderConformance:
             rows = [*late[start:], *late[:start]]
             check_bytes(filled(encoder, rows), rows)
 
-    def test_an_older_format_refuses_headers_and_the_records_stay(self, encoder: RecordEncoder) -> None:
+    def test_an_older_format_refuses_headers_and_the_records_remain(self, encoder: RecordEncoder) -> None:
         rows = [Row(None, b"a"), Row(b"k", b"b", (("name", None),))]
         columns = filled(encoder, rows)
         for magic in (0, 1):
@@ -118,7 +118,7 @@ class RecordEncoderConformance:
             fail(f"encode({magic}) did not refuse headers, for which the format has no place")
         check_bytes(columns, rows)
 
-    def test_the_bytes_outlive_thecolumns_of(self, encoder: RecordEncoder) -> None:
+    def test_the_bytes_outlive_the_columns(self, encoder: RecordEncoder) -> None:
         rows = [Row(b"key", bytes([number]) * 500) for number in range(50)]
         columns = filled(encoder, rows)
         chunks = encode(columns, 2).chunks
@@ -137,7 +137,7 @@ class RecordEncoderConformance:
             append(columns, Row(bytes(50_000), bytes(50_000)), why="the first one has room, whatever the limit")
             check(len(columns) == 1, f"one record was appended, and len() is {len(columns)}")
 
-    def test_the_rest_is_taken_as_long_as_there_is_room(self, encoder: RecordEncoder, chance: random.Random) -> None:
+    def test_further_records_are_taken_while_they_fit(self, encoder: RecordEncoder, chance: random.Random) -> None:
         for _ in range(_ROUNDS):
             rows, limit = drawn(chance), chance.randrange(5000)
             columns, taken = columns_of(encoder, limit), []
@@ -156,7 +156,7 @@ class RecordEncoderConformance:
                 check(after == before, "append() returned None, and the columns have changed")
             check_bytes(columns, taken)
 
-    def test_what_is_allowed_later_makes_room(self, encoder: RecordEncoder) -> None:
+    def test_a_larger_limit_allows_more_records(self, encoder: RecordEncoder) -> None:
         row = Row(b"key", bytes(100))
         columns = columns_of(encoder, 0)
         append(columns, row)
@@ -167,7 +167,7 @@ class RecordEncoderConformance:
         columns.allow(0)
         check_bytes(columns, [row, row])
 
-    def test_closed_columns_take_nothing_whatever_is_allowed(self, encoder: RecordEncoder) -> None:
+    def test_closed_columns_take_nothing_whatever_the_limit(self, encoder: RecordEncoder) -> None:
         for how in ("close", "encode", "release"):
             columns = filled(encoder, [Row(None, b"a")])
             columns.close()
@@ -179,7 +179,7 @@ class RecordEncoderConformance:
             check(len(columns) == 1, f"after {how}(), one record is {len(columns)} by len()")
 
     @pytest.mark.parametrize("earlier", [0, 1, 5])
-    def test_what_the_format_cannot_hold_is_refused_alone(self, encoder: RecordEncoder, earlier: int) -> None:
+    def test_a_record_that_the_format_cannot_hold_is_refused_alone(self, encoder: RecordEncoder, earlier: int) -> None:
         good = [Row(b"k", b"good", (("h", b"x"),))] * earlier
         columns = filled(encoder, good)
         for bad in (
@@ -200,13 +200,13 @@ class RecordEncoderConformance:
         append(columns, good[-1])
         check_bytes(columns, good)
 
-    def test_every_timestamp_of_the_format_is_taken(self, encoder: RecordEncoder) -> None:
+    def test_every_timestamp_of_the_format_is_accepted(self, encoder: RecordEncoder) -> None:
         for first in (0, NOW, TIMESTAMP_MAX):
             moments = [first, -1, 0, 1, TIMESTAMP_MAX - 1, TIMESTAMP_MAX]
             rows = [Row(None, b"v", (), moment) for moment in moments]
             check_bytes(filled(encoder, rows), rows)
 
-    def test_a_delta_that_does_not_fit_64_bits_needs_another_batch(self, encoder: RecordEncoder) -> None:
+    def test_a_delta_above_64_bits_needs_another_batch(self, encoder: RecordEncoder) -> None:
         first, just = Row(None, b"no time", (), -1), Row(None, b"just before", (), TIMESTAMP_MAX - 1)
         columns = filled(encoder, [first])
         check(
@@ -218,7 +218,7 @@ class RecordEncoderConformance:
 
     # Sizes
 
-    def test_sizes_are_bounds(self, encoder: RecordEncoder, chance: random.Random) -> None:
+    def test_size_estimates_are_upper_bounds(self, encoder: RecordEncoder, chance: random.Random) -> None:
         for _ in range(_ROUNDS):
             columns = filled(encoder, drawn(chance))
             estimate, memory, count = columns.size_estimate(), columns.memory(), len(columns)
@@ -232,7 +232,7 @@ class RecordEncoderConformance:
                 f"{count} records have {size} bytes on the wire, and memory() said {memory}: it is never less",
             )
 
-    def test_a_record_costs_no_more_memory_than_the_encoder_says(
+    def test_a_record_takes_no_more_memory_than_the_encoder_reports(
         self, encoder: RecordEncoder, chance: random.Random
     ) -> None:
         cost = encoder.record_cost
@@ -248,7 +248,7 @@ class RecordEncoderConformance:
 
     # Reports about records
 
-    def test_facts_and_number_stay_when_the_records_go(self, encoder: RecordEncoder, chance: random.Random) -> None:
+    def test_facts_and_count_remain_after_encoding(self, encoder: RecordEncoder, chance: random.Random) -> None:
         for how in ("encode", "release"):
             for _ in range(_ROUNDS // 4):
                 rows = drawn(chance)
@@ -268,7 +268,7 @@ class RecordEncoderConformance:
 
     # Records that move to other columns
 
-    def test_records_move_to_other_columns_as_they_are(self, encoder: RecordEncoder, chance: random.Random) -> None:
+    def test_records_move_to_other_columns_unchanged(self, encoder: RecordEncoder, chance: random.Random) -> None:
         for _ in range(_ROUNDS):
             before, rows = drawn(chance)[: chance.choice((0, 3))], drawn(chance)
             chosen = sorted(chance.sample(range(len(rows)), chance.randrange(1, len(rows) + 1)))
@@ -285,7 +285,7 @@ class RecordEncoderConformance:
                 gc.collect()
             check_bytes(target, moved)
 
-    def test_records_move_only_as_far_as_there_is_room(self, encoder: RecordEncoder, chance: random.Random) -> None:
+    def test_records_move_only_while_they_fit(self, encoder: RecordEncoder, chance: random.Random) -> None:
         for _ in range(_ROUNDS):
             rows, limit = drawn(chance), chance.randrange(3000)
             source, target = filled(encoder, rows), columns_of(encoder, limit)
@@ -301,7 +301,7 @@ class RecordEncoderConformance:
             check(len(target) == taken, f"extend() took {taken} records, and len() is {len(target)}")
             check_bytes(target, rows[:taken])
 
-    def test_full_columns_take_nothing_over(self, encoder: RecordEncoder) -> None:
+    def test_full_columns_take_no_moved_records(self, encoder: RecordEncoder) -> None:
         source, target = filled(encoder, [Row(b"k", bytes(100))] * 3), columns_of(encoder, 0)
         append(target, Row(None, b"first"))
         taken = target.extend(source, [0, 1, 2])

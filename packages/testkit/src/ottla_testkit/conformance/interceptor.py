@@ -67,24 +67,24 @@ class InterceptorConformance:
         close = getattr(interceptor, "close", None)
         check(close is None or callable(close), f"close is {close!r}, which cannot be called")
 
-    def test_every_record_can_go_on(self, interceptor: Interceptor) -> None:
+    def test_every_record_can_be_sent(self, interceptor: Interceptor) -> None:
         for topic in TOPICS:
             for headers in HEADERS:
                 for key, value in self.records:
                     self._send(interceptor, key, value, topic=topic, headers=headers)
 
-    def test_it_takes_what_another_one_has_made_of_a_record(self, interceptor: Interceptor) -> None:
+    def test_it_accepts_records_changed_by_another_interceptor(self, interceptor: Interceptor) -> None:
         for key, value in self.records:
             made = self._send(interceptor, key, value, headers=HEADERS[1])
             self._send(interceptor, made[0], made[1], headers=made[2])
 
-    def test_what_it_is_given_stays_as_it_is(self, interceptor: Interceptor) -> None:
+    def test_its_arguments_are_not_changed(self, interceptor: Interceptor) -> None:
         for key, value in self.records:
             before = _copied((key, value))
             self._send(interceptor, key, value)
             check((key, value) == before, f"{before!r} was changed into {(key, value)!r}: it is the caller's")
 
-    def test_a_call_comes_back_at_once(self, interceptor: Interceptor) -> None:
+    def test_every_call_returns_at_once(self, interceptor: Interceptor) -> None:
         for key, value in self.records:
             within(
                 self.timeout,
@@ -99,11 +99,11 @@ class InterceptorConformance:
             remedy="the I/O thread waits for it, and with it all other records",
         )
 
-    def test_every_outcome_is_taken(self, interceptor: Interceptor) -> None:
+    def test_every_outcome_is_accepted(self, interceptor: Interceptor) -> None:
         for metadata, error in (*_OUTCOMES, *_OUTCOMES):  # also of records that it did not get
             self._report(interceptor, metadata, error)
 
-    def test_outcomes_come_while_other_records_are_sent(self, interceptor: Interceptor) -> None:
+    def test_outcomes_may_come_while_other_records_are_sent(self, interceptor: Interceptor) -> None:
         records = [(key, value, self._alike(interceptor, key, value)) for key, value in self.records]
 
         def send(first: int) -> None:

@@ -71,7 +71,7 @@ class PartitionerConformance:
             value = getattr(partitioner, flag, False)
             check(isinstance(value, bool), f"{flag} is {value!r}, which is neither True nor False")
 
-    def test_a_sticky_one_can_be_told_what_went_where(self, partitioner: Partitioner) -> None:
+    def test_a_sticky_partitioner_can_be_notified_of_appended_bytes(self, partitioner: Partitioner) -> None:
         sticky = getattr(partitioner, "sticky", False)
         check(
             not sticky or callable(getattr(partitioner, "appended", None)),
@@ -80,15 +80,13 @@ class PartitionerConformance:
 
     # One record
 
-    def test_every_partition_is_in_range_whatever_the_topic_looks_like(
-        self, partitioner: Partitioner, chance: random.Random
-    ) -> None:
+    def test_every_partition_is_in_range_for_any_topic(self, partitioner: Partitioner, chance: random.Random) -> None:
         for view in _views(chance):
             for key in (None, *_KEYS, chance.randbytes(16)):
                 for _ in range(3):
                     self._ask(partitioner, key, view)
 
-    def test_a_topic_that_grows_and_shrinks_is_seen_as_it_is_now(
+    def test_a_topic_that_grows_or_shrinks_is_seen_in_its_current_state(
         self, partitioner: Partitioner, chance: random.Random
     ) -> None:
         for count in (12, 3, 100, 1, 7, 2):
@@ -98,14 +96,16 @@ class PartitionerConformance:
                     self._ask(partitioner, key, view)
                     self._append(partitioner, chance.randrange(count), _LARGE)
 
-    def test_topics_are_told_apart(self, partitioner: Partitioner) -> None:
+    def test_topics_are_independent(self, partitioner: Partitioner) -> None:
         large, small = _view(100), _view(2)
         for number in range(50):
             for of_large, of_small in itertools.product((None, b"%d" % number), repeat=2):
                 self._ask(partitioner, of_large, large, topic="large")
                 self._ask(partitioner, of_small, small, topic="small")
 
-    def test_a_look_changes_nothing_in_the_view(self, partitioner: Partitioner, chance: random.Random) -> None:
+    def test_choosing_a_partition_does_not_change_the_view(
+        self, partitioner: Partitioner, chance: random.Random
+    ) -> None:
         for view in _views(chance):
             queued, available = list(view.queued_bytes), list(view.available)
             for key in (None, b"key"):
@@ -115,7 +115,9 @@ class PartitionerConformance:
                 "partition() changed the view: its lists are the core's own",
             )
 
-    def test_records_without_a_key_go_where_a_leader_is(self, partitioner: Partitioner, chance: random.Random) -> None:
+    def test_records_without_a_key_are_sent_to_a_partition_with_a_leader(
+        self, partitioner: Partitioner, chance: random.Random
+    ) -> None:
         if not self.heeds_availability:
             pytest.skip("heeds_availability is False")
         for count in COUNTS[1:]:
@@ -130,7 +132,7 @@ class PartitionerConformance:
                 )
                 self._append(partitioner, chosen, _LARGE)
 
-    def test_a_call_comes_back_at_once(self, partitioner: Partitioner) -> None:
+    def test_every_call_returns_at_once(self, partitioner: Partitioner) -> None:
         for key in (None, b"key"):
             within(
                 self.timeout,
@@ -141,9 +143,7 @@ class PartitionerConformance:
 
     # Keys
 
-    def test_a_key_goes_to_the_same_partition_whatever_else_happens(
-        self, partitioner: Partitioner, chance: random.Random
-    ) -> None:
+    def test_a_key_always_has_the_same_partition(self, partitioner: Partitioner, chance: random.Random) -> None:
         self._need_keys(partitioner)
         keys = [*_KEYS, *(chance.randbytes(chance.randrange(1, 40)) for _ in range(200))]
         for count in COUNTS:
@@ -158,7 +158,7 @@ class PartitionerConformance:
                         "one key have to stay in order, so only the key and the number of partitions may decide",
                     )
 
-    def test_keys_are_where_others_look_for_them(self, partitioner: Partitioner, chance: random.Random) -> None:
+    def test_keys_have_the_partitions_of_other_clients(self, partitioner: Partitioner, chance: random.Random) -> None:
         for (key, count), expected in self.places.items():
             chosen = self._ask(partitioner, key, _view(count))
             check(
@@ -175,7 +175,7 @@ class PartitionerConformance:
             )
 
     @pytest.mark.parametrize("number", [1, 2, 12, 13, 1000])
-    def test_many_keys_at_once_go_where_they_go_one_by_one(
+    def test_many_keys_at_once_have_the_partitions_of_single_keys(
         self, partitioner: Partitioner, chance: random.Random, number: int
     ) -> None:
         for keys in (
@@ -198,7 +198,7 @@ class PartitionerConformance:
 
     # Optional abilities, in the order in which the core uses them
 
-    def test_what_was_appended_moves_a_sticky_one_on(self, partitioner: Partitioner) -> None:
+    def test_appended_bytes_change_the_partition_of_a_sticky_partitioner(self, partitioner: Partitioner) -> None:
         self._need(partitioner, "appended")
         view, seen = _view(4), set()
         for _ in range(400):
@@ -210,7 +210,7 @@ class PartitionerConformance:
             f"after 400 times {_LARGE} bytes without a key, only the partitions {sorted(seen)} of 4 were chosen",
         )
 
-    def test_it_can_be_told_of_partitions_and_topics_that_it_does_not_know(self, partitioner: Partitioner) -> None:
+    def test_it_can_be_notified_of_unknown_partitions_and_topics(self, partitioner: Partitioner) -> None:
         self._need(partitioner, "appended")
         for topic, partition, size in (("never asked", 0, 1), (TOPIC, 4999, 0), (TOPIC, 0, 1 << 31)):
             self._append(partitioner, partition, size, topic=topic)
@@ -218,7 +218,7 @@ class PartitionerConformance:
         self._append(partitioner, 4999, 10)
         self._ask(partitioner, None, _view(1))
 
-    def test_it_is_asked_again_after_it_was_told_of_a_new_batch(self, partitioner: Partitioner) -> None:
+    def test_it_is_called_again_after_a_new_batch(self, partitioner: Partitioner) -> None:
         self._need(partitioner, "on_new_batch")
         on_new_batch: Callable[[str, int, TopicView], object] = partitioner.on_new_batch  # type: ignore[attr-defined]
 
@@ -236,7 +236,7 @@ class PartitionerConformance:
 
     # Threads
 
-    def test_many_threads_ask_at_once(self, partitioner: Partitioner, chance: random.Random) -> None:
+    def test_many_threads_call_it_at_once(self, partitioner: Partitioner, chance: random.Random) -> None:
         views = {f"topic {count}": _view(count) for count in (1, 3, 12, 100)}
         keys = [None, *(chance.randbytes(8) for _ in range(20))]
         decided = self._keys_decide(partitioner)

@@ -103,11 +103,11 @@ class MetricsReporterConformance:
             f"{reporter!r} lacks a method of ottla.interfaces.MetricsReporter",
         )
 
-    def test_it_starts_and_closes_at_once_and_without_an_error(self, reporter: MetricsReporter) -> None:
+    def test_it_starts_and_closes_at_once_without_an_error(self, reporter: MetricsReporter) -> None:
         with self._started(reporter, FiguresOfTheTest()):
             pass
 
-    def test_the_figures_are_read(self, reporter: MetricsReporter) -> None:
+    def test_the_metrics_are_read(self, reporter: MetricsReporter) -> None:
         figures = FiguresOfTheTest()
         with self._started(reporter, figures):
             self.collect(reporter)
@@ -117,14 +117,14 @@ class MetricsReporterConformance:
             "asked for figures from outside needs `collect` in its suite, which asks",
         )
 
-    def test_what_it_reads_stays_as_it_is(self, reporter: MetricsReporter) -> None:
+    def test_the_metrics_it_reads_are_not_changed(self, reporter: MetricsReporter) -> None:
         figures = FiguresOfTheTest()
         with self._started(reporter, figures):
             self.collect(reporter)
         for read, before in figures.given:
             check(read == before, "it changed the snapshot that it was given, which others may read")
 
-    def test_figures_that_it_does_not_expect_do_no_harm(self, reporter: MetricsReporter) -> None:
+    def test_unexpected_metrics_are_harmless(self, reporter: MetricsReporter) -> None:
         figures = FiguresOfTheTest()
         figures.odd = True
         with self._started(reporter, figures):
@@ -138,14 +138,14 @@ class MetricsReporterConformance:
                         error,
                     )
 
-    def test_nothing_that_it_began_is_left_behind(self, reporter: MetricsReporter) -> None:
+    def test_nothing_that_it_started_remains(self, reporter: MetricsReporter) -> None:
         begun = Begun()
         with self._started(reporter, FiguresOfTheTest()):
             begun.check_daemons("start()")
             self.collect(reporter)
         begun.check_gone("close()", self.timeout)
 
-    def test_two_live_side_by_side_and_one_survives_the_other(
+    def test_two_reporters_coexist_and_one_outlives_the_other(
         self, reporter: MetricsReporter, another: MetricsReporter
     ) -> None:
         first, second = FiguresOfTheTest("a"), FiguresOfTheTest("b")

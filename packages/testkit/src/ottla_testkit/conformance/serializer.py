@@ -56,7 +56,7 @@ class SerializerConformance:
     def test_it_has_every_method_of_the_contract(self, serializer: Serializer) -> None:
         check(isinstance(serializer, Serializer), f"{serializer!r} lacks a method of ottla.interfaces.Serializer")
 
-    def test_null_stays_null(self, serializer: Serializer) -> None:
+    def test_null_remains_null(self, serializer: Serializer) -> None:
         for topic in TOPICS:
             for headers in HEADERS:
                 made = self._serialize(serializer, None, topic=topic, headers=headers)
@@ -76,7 +76,7 @@ class SerializerConformance:
                         f"should be {expected!r}",
                     )
 
-    def test_what_it_is_given_stays_as_it_is(self, serializer: Serializer) -> None:
+    def test_its_arguments_are_not_changed(self, serializer: Serializer) -> None:
         for data, _expected in self.samples:
             try:
                 before = copy.deepcopy(data)
@@ -85,7 +85,7 @@ class SerializerConformance:
             self._serialize(serializer, data)
             check(data == before, f"{_shown(before)} was changed into {_shown(data)}: it is the caller's")
 
-    def test_what_it_does_not_take_is_refused_with_a_reason(self, serializer: Serializer) -> None:
+    def test_an_unsupported_value_is_refused_with_a_reason(self, serializer: Serializer) -> None:
         for data in self.refused:
             error = self._refusal(serializer, data)
             check(
@@ -93,14 +93,14 @@ class SerializerConformance:
                 f"{_shown(data)} was refused by {error!r}, which has no words: the caller of `send` reads them",
             )
 
-    def test_a_refusal_does_no_harm_to_the_next_record(self, serializer: Serializer) -> None:
+    def test_a_refusal_does_not_affect_the_next_record(self, serializer: Serializer) -> None:
         for bad in self.refused:
             for data, expected in self.samples:
                 self._refusal(serializer, bad)
                 made = self._serialize(serializer, data)
                 check(made == expected, f"after {_shown(bad)} was refused, {_shown(data)} became {made!r}")
 
-    def test_a_call_comes_back_at_once(self, serializer: Serializer) -> None:
+    def test_every_call_returns_at_once(self, serializer: Serializer) -> None:
         for data in (None, *(data for data, _expected in self.samples)):
             within(
                 self.timeout,
@@ -123,7 +123,7 @@ class SerializerConformance:
 
     # Whole columns
 
-    def test_a_column_becomes_what_its_cells_become(self, serializer: Serializer) -> None:
+    def test_a_column_becomes_the_same_bytes_as_its_cells(self, serializer: Serializer) -> None:
         for column in self._columns(serializer, self.columns):
             for part in (column, column[1:], column[:-1], column[:0]):
                 made = self._serialize_column(serializer, part)
@@ -136,7 +136,7 @@ class SerializerConformance:
                         f"{expected!r}",
                     )
 
-    def test_a_column_of_a_type_it_does_not_take_is_refused_when_it_is_empty_too(self, serializer: Serializer) -> None:
+    def test_a_column_of_an_unsupported_type_is_refused_even_if_empty(self, serializer: Serializer) -> None:
         for column in self._columns(serializer, self.refused_columns):
             for part in (column, column[:0]):
                 self._column_refusal(serializer, part)

@@ -132,7 +132,7 @@ class TransportConformance:
 
     # The handshake
 
-    def test_a_handshake_with_a_silent_peer_waits_for_the_socket_and_does_not_spin(self, begin: Begin) -> None:
+    def test_a_handshake_with_a_silent_peer_waits_without_spinning(self, begin: Begin) -> None:
         talk = begin()
         for _ in range(3):
             if talk.layer.handshake():
@@ -148,13 +148,13 @@ class TransportConformance:
             "ready all the time: the I/O thread would spin",
         )
 
-    def test_a_handshake_goes_on_byte_by_byte_and_so_does_what_follows(self, begin: Begin) -> None:
+    def test_a_handshake_and_later_data_work_byte_by_byte(self, begin: Begin) -> None:
         talk = begin()
         talk.piece = 1
         talk.open()
         talk.exchange(b"one byte at a time", b"and back again, one by one")
 
-    def test_a_handshake_that_is_done_stays_done_and_says_nothing_more(self, begin: Begin) -> None:
+    def test_a_complete_handshake_stays_complete_and_sends_nothing_more(self, begin: Begin) -> None:
         talk = begin()
         talk.open()
         talk.exchange(b"ping", b"pong")
@@ -168,23 +168,21 @@ class TransportConformance:
         )
         talk.exchange(b"ping", b"pong")
 
-    def test_what_comes_with_the_last_byte_of_the_handshake_is_not_lost(self, begin: Begin) -> None:
+    def test_data_after_the_last_byte_of_the_handshake_is_not_lost(self, begin: Begin) -> None:
         talk = begin()
         talk.peer.write(b"early")
         talk.open()
         talk.until(lambda: len(talk.received) >= 5, "what the far end said right after the handshake was not read")
         check(talk.received == b"early", f"{bytes(talk.received)!r} was read, for b'early'")
 
-    def test_a_peer_that_hangs_up_or_crashes_anywhere_is_an_error_or_the_end(self, begin: Begin) -> None:
+    def test_a_peer_that_closes_or_crashes_anywhere_is_an_error_or_the_end(self, begin: Begin) -> None:
         whole = _length(begin())
         places = sorted({round(whole * step / _CUTS) for step in range(_CUTS + 1)} | {1, 2})
         for place in places:
             for how in (Wire.hang_up, Wire.reset):
                 _cut(begin(), place, how)
 
-    def test_a_peer_that_says_garbage_for_a_handshake_is_an_error_or_no_concern(
-        self, begin: Begin, chance: random.Random
-    ) -> None:
+    def test_garbage_instead_of_a_handshake_is_an_error_or_ignored(self, begin: Begin, chance: random.Random) -> None:
         for garbage in (*GARBAGE, *(chance.randbytes(chance.randrange(1, 600)) for _ in range(20))):
             talk = begin()
             talk.turn()
@@ -192,7 +190,7 @@ class TransportConformance:
             talk.wire.say(garbage)
             talk.run_out(f"a peer said {garbage[:24]!r}...")
 
-    def test_garbage_between_the_peer_s_bytes_is_data_or_an_error(self, begin: Begin, chance: random.Random) -> None:
+    def test_garbage_between_bytes_of_the_peer_is_data_or_an_error(self, begin: Begin, chance: random.Random) -> None:
         for _ in range(20):
             talk = begin()
             talk.open()
@@ -214,14 +212,14 @@ class TransportConformance:
         )
         compare(bytes(talk.peer.received), whole, _NOT_WRITTEN)
 
-    def test_nothing_to_write_is_nothing_taken(self, begin: Begin) -> None:
+    def test_writing_nothing_writes_nothing(self, begin: Begin) -> None:
         talk = begin()
         talk.open()
         check(talk.layer.write([]) == 0, "write([]) took something")
         check(talk.layer.write([b"", memoryview(b"")]) == 0, "write() of empty chunks took something")
         check(talk.layer.flush(), "nothing was written, and flush() says that something waits")
 
-    def test_a_peer_that_does_not_read_fills_the_layer_which_takes_at_most_256_kb_ahead(self, begin: Begin) -> None:
+    def test_a_peer_that_does_not_read_lets_the_layer_buffer_at_most_256_kb(self, begin: Begin) -> None:
         talk = begin()
         talk.open()
         taken = talk.fill()
@@ -234,7 +232,7 @@ class TransportConformance:
             "the most, for they are in no account",
         )
 
-    def test_what_waited_for_a_full_socket_goes_on_when_it_is_read(self, begin: Begin) -> None:
+    def test_writing_continues_when_a_full_socket_is_drained(self, begin: Begin) -> None:
         talk = begin()
         talk.open()
         pattern = bytes(range(256)) * 4096
@@ -244,7 +242,7 @@ class TransportConformance:
         talk.until(lambda: talk.settled and len(talk.peer.received) >= len(pattern) * 4, "writing does not go on")
         compare(bytes(talk.peer.received), pattern * 4, _NOT_WRITTEN)
 
-    def test_flush_is_true_only_when_nothing_waits(self, begin: Begin, chance: random.Random) -> None:
+    def test_flush_is_true_only_if_nothing_is_buffered(self, begin: Begin, chance: random.Random) -> None:
         talk = begin()
         talk.open()
         written = 0
@@ -275,7 +273,7 @@ class TransportConformance:
             check(got is None, f"read_into() gave {got!r}, which the peer never said")
 
     @pytest.mark.parametrize("room", [1, 7, 4096])
-    def test_reads_of_any_size_give_every_byte_once_without_another_event(
+    def test_reads_of_any_size_return_every_byte_once_without_an_event(
         self, begin: Begin, chance: random.Random, room: int
     ) -> None:
         talk = begin()
@@ -289,7 +287,7 @@ class TransportConformance:
         )
         compare(bytes(talk.received), said, _NOT_SAID)
 
-    def test_the_end_comes_after_the_last_byte_and_stays(self, begin: Begin) -> None:
+    def test_the_end_comes_after_the_last_byte_and_remains(self, begin: Begin) -> None:
         talk = begin()
         talk.open()
         last = b"last words" * 3000
@@ -304,12 +302,12 @@ class TransportConformance:
 
     # Reading and writing
 
-    def test_large_amounts_go_both_ways_at_once(self, begin: Begin, chance: random.Random) -> None:
+    def test_large_amounts_pass_in_both_directions_at_once(self, begin: Begin, chance: random.Random) -> None:
         talk = begin(roomy=True)
         talk.open()
         talk.exchange(chance.randbytes(_MANY), chance.randbytes(_MANY))
 
-    def test_an_idle_connection_keeps_nobody_awake(self, begin: Begin) -> None:
+    def test_an_idle_connection_causes_no_wakeups(self, begin: Begin) -> None:
         talk = begin()
         talk.open()
         talk.exchange(b"ping", b"pong")
@@ -323,7 +321,7 @@ class TransportConformance:
         )
         check(not talk.events, "nothing happens, and the socket is ready for what the layer waits for")
 
-    def test_what_is_told_to_the_doctor_is_pairs_of_texts(self, begin: Begin) -> None:
+    def test_details_for_the_doctor_are_pairs_of_texts(self, begin: Begin) -> None:
         talk = begin()
         talk.open()
         talk.layer.details()
@@ -338,7 +336,7 @@ class TransportConformance:
         check(talk.wire.layer_end.fileno() == -1, f"close() left the socket open (stage: {stage})")
         talk.layer.close()
 
-    def test_the_peer_hears_that_we_have_closed(self, begin: Begin) -> None:
+    def test_the_peer_notices_a_close(self, begin: Begin) -> None:
         talk = begin()
         talk.open()
         talk.exchange(b"ping", b"pong")
@@ -346,7 +344,7 @@ class TransportConformance:
         talk.ended = True
         talk.until(lambda: talk.peer.ended, "the peer did not see that the layer has closed", ends=True)
 
-    def test_what_was_flushed_arrives_although_we_close(self, begin: Begin) -> None:
+    def test_flushed_data_arrives_although_the_layer_closes(self, begin: Begin) -> None:
         talk = begin()
         talk.open()
         written = talk.fill()
