@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from machine import columns
+from ottla.accumulator.backlog import Backlog
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.completion import BatchCompletion
 from ottla.accumulator.delivery import OnDelivery
-from ottla.accumulator.incomplete_batches import Backlog
 from ottla.accumulator.io_loop import WokenLoop
 from ottla.errors import DeliveryError
 from ottla_testkit.manual_clock import ManualClock

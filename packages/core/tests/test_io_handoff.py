@@ -142,7 +142,7 @@ def test_a_second_record_before_the_first_wait_wakes_the_io_thread() -> None:
 def test_a_flush_wakes_the_io_thread() -> None:
     with simulated(0) as world, _resting(world) as io_thread:
         world.producer.send("t", b"value")
-        world.accumulator.seal_open_batches()
+        world.accumulator.close_open_batches()
 
         _until(lambda: not io_thread.resting)
 

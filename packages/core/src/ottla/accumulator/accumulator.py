@@ -12,6 +12,7 @@ import attrs
 
 from ottla.accumulator.admission import Admission
 from ottla.accumulator.appender import RecordAppender
+from ottla.accumulator.backlog import Backlog
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_appender import AppenderParts
 from ottla.accumulator.batch_memory import BatchMemory
@@ -21,11 +22,10 @@ from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.completion import BatchCompletion
 from ottla.accumulator.delivery_errors import dropped, expired, given_up
 from ottla.accumulator.drained_batches import DrainedBatches, alike
-from ottla.accumulator.incomplete_batches import Backlog
 from ottla.accumulator.io_loop import IoLoop
 from ottla.accumulator.key_partitioning import KeyPartitioner
 from ottla.accumulator.keyed_appender import KeyedAppender, UnassignedMemory
-from ottla.accumulator.partition_queue import FOREVER, NEVER, PartitionQueue
+from ottla.accumulator.partition_queue import FOREVER, LONG_AGO, PartitionQueue
 from ottla.accumulator.readiness import Readiness, only_lingers
 from ottla.accumulator.sequences import Sequences
 from ottla.concurrency.environment import SYSTEM, Environment
@@ -76,7 +76,7 @@ class Ready:
 
 
 class RecordAccumulator:
-    """The queues of a producer. For the I/O thread, except the appenders, `seal_open_batches`, and all from `flush` on.
+    """The queues of a producer. For the I/O thread, except the appenders, and `close_open_batches` and `flush` onwards.
 
     *sequences* numbers batches, and decides which may leave; *admit* raises when no record may be queued.
     """
@@ -114,7 +114,7 @@ class RecordAccumulator:
             clock=clock,
             environment=environment,
         )
-        self.lost = self._completion.lost
+        self.unretrieved = self._completion.unretrieved
         """Failed records whose error nothing can retrieve any more, to be logged."""
         parts = AppenderParts(
             backlog=self._backlog,
@@ -154,7 +154,7 @@ class RecordAccumulator:
     @property
     def has_unchecked(self) -> bool:
         """Return whether batches may wait behind those that left, which `ready` has not checked."""
-        return bool(self._backlog.waiting) or self._backlog.next_check_at == NEVER
+        return bool(self._backlog.waiting) or self._backlog.next_check_at == LONG_AGO
 
     def ready(self, cluster: Cluster, now: float) -> Ready:
         """Find the brokers with batches that may leave, and the time at which that may change without a new record."""
@@ -190,7 +190,7 @@ class RecordAccumulator:
                     (nodes if readiness.may_leave(head) else soon).add(leader)
             self._backlog.oldest = oldest
             next_check_at = min(next_check_at, oldest + self._delivery_timeout)
-            self._backlog.next_check_at = NEVER if all_wanted else next_check_at
+            self._backlog.next_check_at = LONG_AGO if all_wanted else next_check_at
         return Ready(
             nodes=frozenset(nodes),
             soon=frozenset(soon),
@@ -249,7 +249,7 @@ class RecordAccumulator:
         """Let no other batch of the partition leave until `unmute`."""
         self._backlog.queue_of(batch).muted_until = FOREVER
 
-    def unmute(self, batch: ProducerBatch, at: float = NEVER) -> None:
+    def unmute(self, batch: ProducerBatch, at: float = LONG_AGO) -> None:
         """Undo `mute` at the time *at*."""
         self._backlog.queue_of(batch).muted_until = at
 
@@ -280,15 +280,15 @@ class RecordAccumulator:
     def abort_undrained(self, cause: OttlaError) -> None:
         """Fail every queued batch, because its transaction cannot be committed; batches in flight go on."""
         with self._lock:
-            self.appender.seal_open_batches()
+            self.appender.close_open_batches()
             queued = self._backlog.take_while(lambda _batch: True)
         for batch in queued:
             self._completion.complete(batch, Failed(error=dropped(batch, cause, self._clock())))
 
-    def seal_open_batches(self) -> None:
+    def close_open_batches(self) -> None:
         """Let every queued batch leave; records queued from now on go to later batches."""
         with self._guard:
-            self.appender.seal_open_batches()
+            self.appender.close_open_batches()
         self._wake()
 
     def complete(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> bool:
@@ -378,7 +378,7 @@ class RecordAccumulator:
         """Let every queued batch leave, and wait for all that have no outcome now; False: time ran out."""
         deadline = None if timeout is None else self._clock() + timeout
         with self._guard:
-            self.appender.seal_open_batches()
+            self.appender.close_open_batches()
             pending = list(self._backlog.incomplete)
         self._wake()
         with self._guard:
@@ -395,10 +395,10 @@ class RecordAccumulator:
 
     def close(self, refusal: OttlaError) -> None:
         """Refuse new records with *refusal*, also those that wait for memory; let queued batches leave at once."""
-        self.lost.hold()
+        self.unretrieved.hold()
         with self._guard:
             self._admission.refusal = refusal
-            self.appender.seal_open_batches()
+            self.appender.close_open_batches()
         self.pool.close(refusal)
 
     def abort(self, cause: OttlaError, *, aside: bool = False) -> None:
@@ -421,7 +421,7 @@ class RecordAccumulator:
     def fail_after_fork(self, cause: OttlaError) -> None:
         """Fail every batch without an outcome in a forked child; no callback runs."""
         now = self._clock()
-        self.lost.ignore()
+        self.unretrieved.ignore()
         for batch in tuple(self._backlog.incomplete):
             batch.fail_after_fork(Failed(error=given_up(batch, cause, now)))
 

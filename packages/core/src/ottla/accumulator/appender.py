@@ -19,7 +19,7 @@ from ottla.recordbatch.section import Section
 
 
 class RecordAppender(BatchAppender):
-    """Queues records for partitions. For any thread, except `seal_open_batches`.
+    """Queues records for partitions. For any thread, except `close_open_batches`.
 
     *keyed* has the records that came before and have no partition yet.
     """
@@ -73,7 +73,7 @@ class RecordAppender(BatchAppender):
             self._completion.complete(batch, failed)
         return batch
 
-    def seal_open_batches(self) -> None:
+    def close_open_batches(self) -> None:
         """Let every queued batch take no more records and leave. Under the lock."""
         self._keyed.assign_all()
         for queue in self._backlog.waiting:

@@ -24,7 +24,7 @@ from ottla.accumulator.delivery import (
     ObservingCallback,
     OnDelivery,
 )
-from ottla.accumulator.lost_records import DropNotice, FailedRecords
+from ottla.accumulator.unretrieved_errors import DropNotice, FailedRecords
 from ottla.concurrency import io_threads, signals
 from ottla.concurrency.locks import Latch
 from ottla.errors import DeliveryError, IllegalStateError

@@ -14,8 +14,8 @@ from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.delivery_counts import DeliveryCounts
 from ottla.accumulator.delivery_errors import given_up
 from ottla.accumulator.io_loop import IoLoop
-from ottla.accumulator.lost_records import LostRecords
 from ottla.accumulator.sequences import Sequences
+from ottla.accumulator.unretrieved_errors import UnretrievedErrors
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.errors import DeliveryError
 from ottla.metrics import Counters
@@ -43,13 +43,13 @@ class BatchCompletion:
         self._on_complete = on_complete
         self._pool = pool
         self._sequences = sequences
-        self.lost = LostRecords(wake=io_loop.wake)
+        self.unretrieved = UnretrievedErrors(wake=io_loop.wake)
         """Failed records whose error nothing can retrieve any more."""
         if sequences is not None and sequences.transactional:
-            self.lost.ignore()
+            self.unretrieved.ignore()
         self.on_failure: Callable[[], object] = lambda: None
         """Called without a lock when a batch has failed, so that only deliveries hold a reference to it."""
-        self._counts = DeliveryCounts(counters=counters, lost=self.lost, environment=environment)
+        self._counts = DeliveryCounts(counters=counters, unretrieved=self.unretrieved, environment=environment)
         self._io_loop = io_loop
         self._make_thread = environment.thread
         self._clock = clock

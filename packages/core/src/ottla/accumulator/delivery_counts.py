@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
-from ottla.accumulator.lost_records import FailedRecords, LostRecords
+from ottla.accumulator.unretrieved_errors import FailedRecords, UnretrievedErrors
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import SignalSafeLock
 from ottla.errors import DeliveryError
@@ -27,11 +27,11 @@ class DeliveryCounts:
         self,
         *,
         counters: Counters | None = None,
-        lost: LostRecords | None = None,
+        unretrieved: UnretrievedErrors | None = None,
         environment: Environment = SYSTEM,
     ) -> None:
         self._counters = counters or Counters()
-        self._lost = LostRecords(wake=lambda: None) if lost is None else lost
+        self._unretrieved = UnretrievedErrors(wake=lambda: None) if unretrieved is None else unretrieved
         self._lock = SignalSafeLock(environment)
         self._acknowledged: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
@@ -70,8 +70,8 @@ class DeliveryCounts:
             }
             while self._failures:
                 self._forget(self._failures.popleft())
-            if self._lost.reports is not None:
-                self._lost.reports += 1
+            if self._unretrieved.reports is not None:
+                self._unretrieved.reports += 1
             unseen, error = self._forgotten_unretrieved, self._first_error
             self._forgotten_unretrieved, self._first_error = 0, None
             for counts in (self._acknowledged, self._failed, self._possibly_persisted):
@@ -86,13 +86,13 @@ class DeliveryCounts:
                 self._acknowledged[batch.topic] += count
             case Failed(error=error):
                 self._counters.topic(batch.topic).errors.add(count)
-                failed = batch.watch(error, self._lost.drop)
+                failed = batch.watch(error, self._unretrieved.drop)
                 batch.counted = True
                 self._entered_failures += 1
                 self._failed[batch.topic] += count
                 if error.possibly_persisted:
                     self._possibly_persisted[batch.topic] += count
-                failed.reports = self._lost.reports or 0
+                failed.reports = self._unretrieved.reports or 0
                 self._failures.append(failed)
                 if len(self._failures) > REMEMBERED_FAILURES:
                     self._forget(self._failures.popleft())

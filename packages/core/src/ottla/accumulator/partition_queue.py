@@ -8,7 +8,7 @@ from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
 from ottla.interfaces import TopicView
 
 FOREVER = float("inf")
-NEVER = float("-inf")
+LONG_AGO = float("-inf")
 
 
 class PartitionQueue:
@@ -21,7 +21,7 @@ class PartitionQueue:
         self.partition = partition
         self.batches: deque[ProducerBatch] = deque()
         self.open: ProducerBatch | None = None  # `send` reads it without a lock: `append` fails if it is closed
-        self.muted_until = NEVER
+        self.muted_until = LONG_AGO
 
     def close(self) -> None:
         """Let the open batch, if there is one, take no more records."""

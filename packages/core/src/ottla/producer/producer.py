@@ -372,7 +372,7 @@ class Producer:
                 "flush inside a delivery callback would wait for itself; call it from another thread"
             )
         self._lifecycle.check_process()
-        with self._accumulator.lost.reporting():
+        with self._accumulator.unretrieved.reporting():
             with self._spent.flush.timed(self._clock):
                 in_time = self._accumulator.flush(timeout=timeout)
             report, unretrieved, error = self._accumulator.report()

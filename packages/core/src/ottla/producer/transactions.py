@@ -89,7 +89,7 @@ class Transactions:
 
     def _queue_all_records(self) -> None:
         """Close the open batches, so that the transaction has the records that are queued now, and no others."""
-        self.accumulator.seal_open_batches()
+        self.accumulator.close_open_batches()
         self.manager.all_records_queued()
         self.wake()
 

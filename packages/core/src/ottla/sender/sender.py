@@ -88,7 +88,7 @@ class Sender:
         self._transactions = transactions
         self._counters = counters or Counters()
         self._log = DeliveryLog(client_id=client_id, retries=retries, delivery_timeout=delivery_timeout)
-        self._lost = accumulator.lost
+        self._unretrieved = accumulator.unretrieved
         self._pool = accumulator.pool
         self._memory_log = MemoryLog(accumulator.pool, client_id=client_id)
         self._in_flight: dict[ProducerBatch, None] = {}
@@ -102,7 +102,7 @@ class Sender:
             until = now  # a thread may wait for just this, so this round must not wait
         if self._sequences is not None:
             self._sequences.resolve()
-        ready = self._look(now)
+        ready = self._find_ready(now)
         if self._coordination is not None:
             ending = not self._coordination.idle
             until = min(until, self._coordination.run(now))
@@ -120,17 +120,17 @@ class Sender:
             sent = self._drain(nodes, now)
             if not self._accumulator.has_unchecked:
                 break
-            ready = self._look(now)
+            ready = self._find_ready(now)
             nodes = [node for node in ready.nodes if self._client.ready(node, now)]
             if nodes and not sent:  # what was ready could not be encoded, and what is behind it leaves at once
                 until = now
                 break
-        until = min(until, self._look_again_at(ready, now))
-        log, lost = self._log, self._lost
+        until = min(until, self._next_round_at(ready, now))
+        log, unretrieved = self._log, self._unretrieved
         if log.active:
             until = min(until, log.due_at())
-        if lost.active:
-            until = min(until, lost.due_at())
+        if unretrieved.active:
+            until = min(until, unretrieved.due_at())
         if self._pool.short:
             until = min(until, self._memory_log.due_at())
         now = self._client.poll(until - now, now)
@@ -138,8 +138,8 @@ class Sender:
             self._memory_log.look(now)
         if log.active:
             log.write(now)
-        if lost.active:
-            lost.write(self._client_id, now)
+        if unretrieved.active:
+            unretrieved.write(self._client_id, now)
 
     def recover(self, cause: BaseException, now: float) -> None:
         """Repair the state after a round failed with *cause*; if this call fails itself, it is to be called again.
@@ -182,11 +182,11 @@ class Sender:
 
     def end(self, error: OttlaError) -> None:
         """Raise *error* in threads that wait for coordinator requests: no round will follow."""
-        self._lost.write(self._client_id, 0.0, final=True)
+        self._unretrieved.write(self._client_id, 0.0, final=True)
         if self._coordination is not None:
             self._coordination.abort_pending(error)
 
-    def _look(self, now: float) -> Ready:
+    def _find_ready(self, now: float) -> Ready:
         """Find the brokers with batches that may leave; requests metadata for topics without a known leader."""
         ready = self._accumulator.ready(self._metadata.cluster, now)
         for topic in ready.leaderless:
@@ -194,7 +194,7 @@ class Sender:
             self._metadata.request_update()
         return ready
 
-    def _look_again_at(self, ready: Ready, now: float) -> float:
+    def _next_round_at(self, ready: Ready, now: float) -> float:
         """The time of the next round: after a linger, a backoff or an expiry, or when a broker may be ready again."""
         expiry = self._oldest_in_flight + self._delivery_timeout
         brokers = (self._client.ready_at(node, now) for node in ready.nodes)

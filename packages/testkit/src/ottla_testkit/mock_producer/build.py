@@ -66,7 +66,7 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         environment=SYSTEM,
     )
     if coordinator is not None:
-        queueing.accumulator.lost.ignore()  # the end of a transaction reports its records
+        queueing.accumulator.unretrieved.ignore()  # the end of a transaction reports its records
     outbox = SentBatches(
         accumulator=queueing.accumulator,
         metadata=metadata,

@@ -55,7 +55,7 @@ class MockIoLoop:
 
     def advance(self) -> None:
         """Do the transaction's next steps, and log failed records whose errors were not retrieved."""
-        self._accumulator.lost.write(self._client_id, self._clock())
+        self._accumulator.unretrieved.write(self._client_id, self._clock())
         coordinator = self._coordinator
         if coordinator is None:
             return

@@ -262,7 +262,7 @@ class MockProducer(Producer):
 
     def flush(self, timeout: float | None = None) -> DeliveryReport:
         self._raise("flush")
-        with self._accumulator.lost.reporting():  # what fails meanwhile is reported
+        with self._accumulator.unretrieved.reporting():  # what fails meanwhile is reported
             if not io_threads.on_io_thread():
                 self._workings.rounds.answer_all()
             return super().flush(timeout)

@@ -73,7 +73,7 @@ class SentBatches:
 
     def take(self) -> list[SentRecord]:
         """Take all queued batches; return their records, in order."""
-        self._accumulator.seal_open_batches()
+        self._accumulator.close_open_batches()
         taken: list[SentRecord] = []
         with on_the_io_thread():  # records that cannot be encoded fail at once
             self._counters.end_window_if_due(self._clock())

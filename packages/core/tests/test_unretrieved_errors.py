@@ -14,7 +14,7 @@ import pytest
 from another_thread import Meanwhile
 
 from ottla import UndeliveredError
-from ottla.accumulator.lost_records import FailedRecords, LostRecords
+from ottla.accumulator.unretrieved_errors import FailedRecords, UnretrievedErrors
 from ottla.errors import DeliveryError, ErrorCode, ProducerClosedError
 from simulated_producer import Simulated
 
@@ -133,7 +133,7 @@ def test_only_the_unread_records_of_a_batch_are_lost(world: Simulated, caplog: p
 def test_errors_reported_by_flush_are_not_logged_as_lost(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
     refuse(world)
     world.producer.send("t", b"a")
-    with world.producer._accumulator.lost.reporting():  # a flush waits on another thread
+    with world.producer._accumulator.unretrieved.reporting():  # a flush waits on another thread
         settle(world)
         report, unseen, _error = world.producer._accumulator.report()
     world.round(until=world.clock())
@@ -271,14 +271,14 @@ def test_a_batch_that_was_written_has_no_finalizer(world: Simulated) -> None:
     assert not hasattr(delivery._batch, "_drop_notice")
 
 
-def drop(records: LostRecords, topic: str) -> None:
+def drop(records: UnretrievedErrors, topic: str) -> None:
     error = DeliveryError(topic, topic=topic, partition=0, attempts=1, possibly_persisted=False)
     records.drop(FailedRecords(topic=topic, partition=0, count=1, retrieved=(), error=error))
 
 
 @pytest.mark.rule("producer.log.lost")
 def test_losses_after_a_calm_period_are_logged_as_early_as_the_first() -> None:
-    records = LostRecords(wake=lambda: None)
+    records = UnretrievedErrors(wake=lambda: None)
     now = 0.0
 
     def gap() -> float:
@@ -304,9 +304,9 @@ def test_losses_after_a_calm_period_are_logged_as_early_as_the_first() -> None:
 def test_a_loss_found_during_a_write_is_logged_in_the_end(caplog: pytest.LogCaptureFixture) -> None:
     for step in range(1, 1_000):
         caplog.clear()
-        records = LostRecords(wake=lambda: None)
+        records = UnretrievedErrors(wake=lambda: None)
         drop(records, "first")
-        finalizer = Meanwhile(LostRecords.write, step, partial(drop, records, "second"))
+        finalizer = Meanwhile(UnretrievedErrors.write, step, partial(drop, records, "second"))
         with finalizer.during():
             records.write("me", 0.0)
         if not finalizer.came:

@@ -55,7 +55,7 @@ class DropNotice:
             self._dropped(self._failed)
 
 
-class LostRecords:
+class UnretrievedErrors:
     """Collects what finalizers report, and logs it. `drop` is for any thread, `write` for the I/O thread.
 
     Records that a running `flush` or `close` will report are not logged.

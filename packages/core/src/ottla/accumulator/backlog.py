@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
 from ottla.accumulator.batch import ProducerBatch
-from ottla.accumulator.partition_queue import FOREVER, NEVER, PartitionQueue, TopicQueues
+from ottla.accumulator.partition_queue import FOREVER, LONG_AGO, PartitionQueue, TopicQueues
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import SignalSafeLock
 
@@ -122,7 +122,7 @@ class Backlog:
             if batch.queued_bytes:
                 self._topics[batch.topic].count(batch, 0)
         self.find_oldest()
-        self.next_check_at = NEVER
+        self.next_check_at = LONG_AGO
         return lost
 
     def _recover_queue(self, queue: PartitionQueue) -> None:
@@ -130,7 +130,7 @@ class Backlog:
         if queue.open is not None and (not batches or queue.open is not batches[-1]):
             queue.close()
         if queue.muted_until == FOREVER:
-            queue.muted_until = NEVER
+            queue.muted_until = LONG_AGO
         for batch in batches:
             queue.topic.count(batch, batch.columns.memory())
         if batches:
