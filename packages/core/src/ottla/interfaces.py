@@ -158,7 +158,12 @@ class Mechanism(Protocol):
 
 @attrs.frozen(kw_only=True)
 class TopicView:
-    """The state of a topic that a partitioner may read. `queued_bytes` is live and read without a lock: a hint."""
+    """The state of a topic that a partitioner may read.
+
+    `available` has the partitions with a leader, and `slow` those whose leader has taken no batch for
+    `partitioner.availability.timeout.ms`. `queued_bytes` has a number for each partition; other threads change it while
+    the partitioner reads it, so a number may be out of date.
+    """
 
     partitions: int
     available: Sequence[int]

@@ -63,7 +63,7 @@ class Backlog:
         self.waiting.setdefault(queue)
 
     def take(self, queue: PartitionQueue) -> ProducerBatch:
-        """Remove the first batch of a queue; the queue goes to the end of the line."""
+        """Remove and return the first batch of a queue; the queue becomes the last one to be drained."""
         batch = queue.take()
         if queue.batches:
             self.waiting.move_to_end(queue)
@@ -139,7 +139,7 @@ class Backlog:
             self.waiting.pop(queue, None)
 
     def take_all(self) -> tuple[list[ProducerBatch], list[ProducerBatch]]:
-        """Empty the queues; returns all incomplete batches: those that had left, and those that had not, in order."""
+        """Empty the queues; return the incomplete batches in no queue, and the queued ones, both in order."""
         queued = self.take_while(lambda _batch: True)
         sent = self.incomplete.keys() - queued
         return [batch for batch in self.incomplete if batch in sent], queued

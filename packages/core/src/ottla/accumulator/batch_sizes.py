@@ -1,7 +1,8 @@
 """Sizes of batches: the target, and the limit of their growth while they wait to be sent.
 
-Sizes of batches are on the wire, before compression. Limits are for the memory that records occupy until they are
-encoded, which is more. So a batch never grows past its size on the wire, whatever its records are like.
+A size is the number of bytes of encoded records, before compression. What limits an open batch is the memory that its
+records occupy until they are encoded. A record never occupies less memory than its size. So a batch never exceeds its
+limit on the wire, whatever its records are like.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ class BufferPool:
             _notify(waiter)
 
     def close(self, refusal: OttlaError) -> None:
-        """Refuse with *refusal* from now on, waiting calls included; memory that is held may still be released."""
+        """Make reservations raise *refusal* from now on, also waiting ones; held memory may still be released."""
         with self._guard:
             self._refusal = refusal
             ended = tuple(self._waiters)

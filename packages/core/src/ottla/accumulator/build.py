@@ -34,9 +34,9 @@ So the request leaves within `linger.ms`, the most that a batch waits; of a shor
 
 @attrs.frozen(kw_only=True)
 class Queueing:
-    """A producer's parts from the name of a topic to a sealed batch.
+    """The parts of a producer that a record passes, from the lookup of its topic until its batch is sealed.
 
-    `keyed_appender`: records with keys go there, and their partitions are chosen later; None: they are chosen at once.
+    `keyed_appender` queues records with keys until their partitions are chosen; None: they are chosen at once.
     """
 
     routes: Routes

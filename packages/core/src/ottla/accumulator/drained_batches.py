@@ -49,7 +49,7 @@ class DrainedBatches:
         return sealed
 
     def stamp_or_fail(self, batch: ProducerBatch, sealed: Section) -> bool:
-        """Number a batch for its partition; False: its format has no place for the number, and it needs one."""
+        """Give a batch its sequence; False: it has failed, because it needs one and its format has no place for it."""
         sequences = self._sequences
         if sequences is None:
             return True

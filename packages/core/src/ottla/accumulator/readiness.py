@@ -27,7 +27,7 @@ class Readiness:
         return self.admission.refusal is not None or self.pool.waiting > 0
 
     def due(self, queue: PartitionQueue, head: ProducerBatch, cluster: Cluster, *, urgent: bool) -> float:
-        """The time from which the head of a queue may leave; a batch that is sent again is closed."""
+        """The time from which the head of a queue may leave. A retried batch is closed, so it does not linger."""
         if head.attempts and has_new_leader(cluster, head):
             # KIP-951: the backoff is for the leader that refused the batch; the new leader has not got it yet. The
             # next drain notes the new epoch, so that the backoff is skipped only once for each leader.

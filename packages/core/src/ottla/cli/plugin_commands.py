@@ -1,6 +1,6 @@
 """`ottla plugins`: list installed plugins, check their contracts, and write a new one.
 
-The last two need the testkit, which is imported only for them: the core does not depend on it.
+Checking and writing plugins needs the testkit. It is imported only then, because the core does not depend on it.
 """
 
 from __future__ import annotations

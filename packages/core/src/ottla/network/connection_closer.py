@@ -1,6 +1,7 @@
-"""The end of connections: reasons, backoffs, requests that were in flight, log lines.
+"""The end of connections: its reason, the backoff after it, the requests that were in flight, and the log line.
 
-Decides which error an end means, when the next attempt is allowed, and whether all servers refuse us for good.
+Decides which error an end means, when the next attempt is allowed, and whether a fatal error has to be raised because
+all servers refuse us.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def ended_unused(connection: Connection, error: OttlaError, *, since: float) -> 
 
 
 def closed_before_api_versions(error: ConnectionFailedError) -> ConnectionFailedError:
-    """The error for a peer that took our first request and never sent anything."""
+    """The error for a peer that closed the connection without a response to our first request."""
     guess = ConnectionFailedError(
         f"{error}; it had answered nothing: a listener that expects TLS or SASL does that (security.protocol), and so "
         "does a proxy without a broker behind it"

@@ -99,7 +99,7 @@ class ConnectionOpener:
         self._follow(connection, partial(connection.setup.response, body), now)
 
     def written(self, connection: Connection, now: float) -> None:
-        """Continue a setup whose message without a response is written."""
+        """Continue a setup after a message was written that gets no response: the last one of some logins."""
         assert connection.setup is not None
         self._follow(connection, connection.setup.written, now)
 

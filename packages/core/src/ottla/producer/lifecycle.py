@@ -95,7 +95,7 @@ class Lifecycle:
     def abandon(self) -> None:
         """Send queued records in the background: the producer was dropped without `close`.
 
-        Takes no lock: the garbage collector calls this, on any thread, which may hold any lock.
+        Takes no lock, because the garbage collector calls this on any thread, and that thread may hold any lock.
         """
         if not self.forked:
             self._io_thread.on_end = self._finish_abandoned

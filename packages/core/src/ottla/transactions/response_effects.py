@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class ResponseEffects:
-    """Applies the actions of responses. For the I/O thread, with the state's lock."""
+    """Applies the actions of responses to the transaction. For the I/O thread; the caller holds the state's lock."""
 
     def __init__(self, state: TransactionState, coordinators: Coordinators, retries: RequestRetries) -> None:
         self._state = state

@@ -65,7 +65,10 @@ class Authentication:
         return Exchange(self.mechanism, host=host, port=port, peer=peer, versions=versions)
 
     def compute(self, move: Compute) -> Computation:
-        """Run a computation of the mechanism: here, or in the worker if it may block. Raises ConnectionFailedError."""
+        """Run a computation of the mechanism: on this thread, or on the worker's if the mechanism may block.
+
+        Raises ConnectionFailedError if the worker cannot start its thread.
+        """
         if self.mechanism.blocking:
             return self._worker.begin(move.work)
         computation = Computation(move.work)

@@ -157,7 +157,10 @@ class Selector:
             self._to_close[node] = reason
 
     def poll(self, timeout: float) -> None:
-        """One round over all connections with pending work."""
+        """Wait for events, at most *timeout* seconds; then connect, read and write as far as possible without waiting.
+
+        It also ends the connections that were closed since the last call. It does not wait if a connection has work.
+        """
         self._clear()
         to_close, self._to_close = self._to_close, {}
         for node, reason in to_close.items():

@@ -34,7 +34,7 @@ class JsonSerializer:
         return None if data is None else _text(data).encode()
 
     def serialize_column(self, topic: str, column: Any) -> Any:
-        """The texts of an Arrow column, null where the column is. Raises TypeError for a type without a JSON form."""
+        """The values of an Arrow column as JSON texts; a null stays null. Raises TypeError for a type without JSON."""
         try:
             from ottla.plugins.serializers.json_columns import fits, texts
         except ImportError as cause:

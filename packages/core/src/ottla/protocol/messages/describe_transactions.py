@@ -10,7 +10,7 @@ from ottla.protocol.notation import Int16, Int32, Int64, String
 
 @attrs.define(kw_only=True)
 class DescribeTransactionsRequest:
-    """An empty list of ids has an empty response."""
+    """The transactional ids to describe. The response to an empty list is empty."""
 
     transactional_ids: list[String] = attrs.Factory(list)
 

@@ -126,7 +126,7 @@ class BlockingClient:
                     self._coordinators[found.key, False] = found.node_id
 
     def run(self, request: CoordinatorRequest, transactional_id: str) -> tuple[Any, ErrorCode]:
-        """Send a request until its error code is not retriable; return the response and that code."""
+        """Send a request until the response's error code is not retriable; return that response and its code."""
 
         def one() -> Any:
             return self.send(self.coordinator(transactional_id), request)

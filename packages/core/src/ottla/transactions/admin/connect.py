@@ -1,4 +1,4 @@
-"""Connections for blocking requests, by a producer's configuration."""
+"""Construction of the client and the metadata for blocking requests, from a producer's settings."""
 
 from __future__ import annotations
 
