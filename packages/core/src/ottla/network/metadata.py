@@ -231,9 +231,9 @@ class Metadata:
         """Follow a leader hint of a response (KIP-951); False if metadata is as new, or the hint is not followed.
 
         After two hints in a row for a partition, metadata is requested instead of following a third one. A broker that
-        metadata lacks, or has at another address, is used once, and metadata is requested. Until metadata has this
-        broker, no other such broker is used. Each one that metadata still lacks after a second causes a backoff, so
-        that hints cannot cause any number of connections.
+        metadata lacks, or has at another address, is used for at most a second, and metadata is requested. Until
+        metadata has this broker, no other such broker is used. Each one that metadata still lacks after that second
+        causes a backoff, so that hints cannot cause any number of connections.
         """
         place = (topic, partition)
         with self._changed:
