@@ -12,7 +12,7 @@ import pytest
 from ottla import DeliveryTimeoutError, FlushTimeoutError, OttlaError, Producer, TopicUnavailableError
 from ottla.errors import NameResolutionError
 from ottla.protocol import METADATA, PRODUCE
-from ottla.sender.error_actions import PRODUCE_ERROR_ACTIONS, ProduceErrorAction
+from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, ProduceErrorAction
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.mock_cluster import DISCONNECT, MockCluster
 from readback import read_back

@@ -10,7 +10,7 @@ import pytest
 from ottla import BrokerError, DeliveryError, DeliveryTimeoutError, ErrorCode, Producer, TopicUnavailableError
 from ottla.protocol import PRODUCE
 from ottla.sender.before_append import REFUSED_BEFORE_APPEND
-from ottla.sender.error_actions import ORDER_REFUSED, PRODUCE_ERROR_ACTIONS, ProduceErrorAction
+from ottla.sender.produce_error_actions import ORDER_REFUSED, PRODUCE_ERROR_ACTIONS, ProduceErrorAction
 from ottla_testkit.mock_cluster import DISCONNECT, MockCluster
 
 WAIT = 60.0

@@ -25,7 +25,7 @@ from ottla.interfaces import Encoded
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.sender.before_append import REFUSED_BEFORE_APPEND
-from ottla.sender.error_actions import ORDER_REFUSED, PRODUCE_ERROR_ACTIONS, ProduceErrorAction
+from ottla.sender.produce_error_actions import ORDER_REFUSED, PRODUCE_ERROR_ACTIONS, ProduceErrorAction
 from ottla.transactions import SharedTransaction
 from ottla_testkit.simulation import AfterAppend, SimulatedCluster
 from simulated_producer import Simulated, simulated

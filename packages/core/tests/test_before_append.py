@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.errors import ErrorCode
 from ottla.sender.before_append import ANSWERED, REFUSED_BEFORE_APPEND, Append
-from ottla.sender.error_actions import ORDER_REFUSED, PRODUCE_ERROR_ACTIONS, ProduceErrorAction
+from ottla.sender.produce_error_actions import ORDER_REFUSED, PRODUCE_ERROR_ACTIONS, ProduceErrorAction
 
 
 def test_every_code_says_when_it_is_returned() -> None:

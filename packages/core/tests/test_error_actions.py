@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from ottla.errors import ErrorCode, error_code
-from ottla.sender.error_actions import PRODUCE_ERROR_ACTIONS, ProduceErrorAction
+from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, ProduceErrorAction
 
 JAVAS: Final[list[dict[str, Any]]] = json.loads((Path(__file__).parent / "vectors" / "error_codes.json").read_text())
 """The class of each code in Kafka's `Errors` of 4.3.0."""

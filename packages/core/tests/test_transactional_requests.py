@@ -23,7 +23,6 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from ottla.recordbatch.stamp import ProducerId
-from ottla.transactions.error_actions import CoordinatorRequestKind, TransactionErrorAction
 from ottla.transactions.offsets import ConsumerGroupMetadata, OffsetsToSend
 from ottla.transactions.request_retries import CONCURRENT_TRANSACTIONS_BACKOFF, RequestRetries
 from ottla.transactions.requests import CoordinatorRequest, InitProducerId
@@ -37,6 +36,7 @@ from ottla.transactions.response_actions import (
     ResponseAction,
     TransactionEnded,
 )
+from ottla.transactions.transaction_error_actions import CoordinatorRequestKind, TransactionErrorAction
 from ottla.transactions.transactional_requests import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,

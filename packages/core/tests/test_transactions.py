@@ -30,12 +30,16 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
 )
 from ottla.recordbatch.stamp import ProducerId
-from ottla.transactions.error_actions import TRANSACTION_ERROR_ACTIONS, CoordinatorRequestKind, TransactionErrorAction
 from ottla.transactions.manager import TransactionManager
 from ottla.transactions.offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from ottla.transactions.prepared import PreparedTransaction
 from ottla.transactions.request_source import RequestSource
 from ottla.transactions.states import NEXT_STEPS, TRANSITIONS, State
+from ottla.transactions.transaction_error_actions import (
+    TRANSACTION_ERROR_ACTIONS,
+    CoordinatorRequestKind,
+    TransactionErrorAction,
+)
 from ottla.transactions.transactional_requests import AddPartitionsToTxn
 from ottla_testkit.simulation import SimulatedCluster
 from simulated_producer import Simulated, simulated

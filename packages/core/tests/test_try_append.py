@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from machine import CONSTANT, Queues
-from ottla.accumulator.batch_appender import MemoryWait, Placed
+from ottla.accumulator.appender import MemoryWait, Placed
 from ottla.accumulator.batch_outcome import Acknowledged
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.routes import Routes

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from ottla_transport_ssl.certificate import Certificate, day
-from ottla_transport_ssl.refusals import Meeting
+from ottla_transport_ssl.handshake_errors import Meeting
 from ottla_transport_ssl.setups import SOON
 
 WARNING: Final = "warning"

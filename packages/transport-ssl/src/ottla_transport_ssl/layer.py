@@ -18,7 +18,7 @@ from ottla.errors import OttlaError
 from ottla.interfaces import Buffer, Interest
 from ottla_transport_ssl.contexts import Setup
 from ottla_transport_ssl.details import details
-from ottla_transport_ssl.refusals import Meeting, broken, hung_up, no_tls, refused, suite_refused
+from ottla_transport_ssl.handshake_errors import Meeting, broken, hung_up, no_tls, refused, suite_refused
 
 AHEAD: Final = 256 * 1024
 """Bytes that one write accepts, once the socket has taken the earlier ones."""

@@ -11,10 +11,9 @@ from typing import Final
 import attrs
 
 from ottla.accumulator.admission import Admission
-from ottla.accumulator.appender import RecordAppender
+from ottla.accumulator.appender import AppenderParts
 from ottla.accumulator.backlog import Backlog
 from ottla.accumulator.batch import ProducerBatch
-from ottla.accumulator.batch_appender import AppenderParts
 from ottla.accumulator.batch_memory import BatchMemory
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.batch_sizes import BatchSizes
@@ -25,6 +24,7 @@ from ottla.accumulator.drained_batches import DrainedBatches, alike
 from ottla.accumulator.io_loop import IoLoop
 from ottla.accumulator.key_partitioning import KeyPartitioner
 from ottla.accumulator.keyed_appender import KeyedAppender, UnassignedMemory
+from ottla.accumulator.partition_appender import PartitionAppender
 from ottla.accumulator.partition_queue import FOREVER, LONG_AGO, PartitionQueue
 from ottla.accumulator.readiness import Readiness, only_lingers
 from ottla.accumulator.sequences import Sequences
@@ -131,7 +131,7 @@ class RecordAccumulator:
             parts, UnassignedMemory(sizes=sizes, pool=pool), partitioner=key_partitioner
         )
         """Queues new records with keys for a *key_partitioner*. For any thread."""
-        self.appender = RecordAppender(parts, BatchMemory(sizes=sizes, pool=pool), keyed=self.keyed_appender)
+        self.appender = PartitionAppender(parts, BatchMemory(sizes=sizes, pool=pool), keyed=self.keyed_appender)
         """Queues new records for partitions. For any thread."""
         self._readiness = Readiness(linger=linger, sequences=sequences, pool=pool, admission=self._admission)
         self._drained = DrainedBatches(seal=seal, sequences=sequences, pool=pool, completion=self._completion)

@@ -1,83 +1,286 @@
-"""Queueing of records for partitions: in the open batch, or in a new one once there is memory for it.
-
-`send` may also append to `PartitionQueue.open` directly; it calls the appender when that batch has no room.
-"""
+"""Appending to a queue's open batch, or to a new one once there is memory for it: the base of both appenders."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
+
 import attrs
 
-from ottla.accumulator.batch import UNASSIGNED, NewRecord, ProducerBatch
-from ottla.accumulator.batch_appender import AppenderParts, BatchAppender, Placed
-from ottla.accumulator.batch_memory import BatchMemory
-from ottla.accumulator.batch_outcome import Failed
-from ottla.accumulator.keyed_appender import KeyedAppender
-from ottla.accumulator.partition_queue import PartitionQueue, TopicQueues
-from ottla.concurrency import signals
-from ottla.interfaces import Columns, TopicView
-from ottla.recordbatch.section import Section
+from ottla.accumulator.admission import Admission
+from ottla.accumulator.backlog import Backlog
+from ottla.accumulator.batch import NewRecord, ProducerBatch
+from ottla.accumulator.batch_memory import BatchMemory, MemoryGrant
+from ottla.accumulator.buffer_pool import BufferPool, Claim
+from ottla.accumulator.completion import BatchCompletion
+from ottla.accumulator.io_loop import IoLoop
+from ottla.accumulator.partition_queue import PartitionQueue
+from ottla.concurrency import io_threads, signals
+from ottla.errors import BufferExhaustedError
+from ottla.interfaces import Columns
+
+Placed: TypeAlias = tuple[ProducerBatch, int]
+"""The batch that a record is in, and its index there."""
 
 
-class RecordAppender(BatchAppender):
-    """Queues records for partitions. For any thread, except `close_open_batches`.
+@attrs.frozen(kw_only=True)
+class AppenderParts:
+    """What both appenders of a producer work with."""
 
-    *keyed* has the records that came before and have no partition yet.
+    backlog: Backlog
+    completion: BatchCompletion
+    pool: BufferPool
+    columns: Callable[[int], Columns]
+    admission: Admission
+    linger: float
+    max_block: float
+    io_loop: IoLoop
+    clock: Callable[[], float]
+
+
+class MemoryWait:
+    """A record's wait for memory, in the line of `buffer.memory`, without a blocked thread. For any thread.
+
+    Pass it to the next `try_append` of the same record, or call `cancel`: until then it holds the memory that it gets.
     """
 
-    def __init__(self, parts: AppenderParts, memory: BatchMemory, *, keyed: KeyedAppender) -> None:
-        super().__init__(parts, memory, queue_of=parts.backlog.queue, enqueue=parts.backlog.begin)
-        self._keyed = keyed
+    __slots__ = ("_pool", "_waiter", "queue")
 
-    def queues(self, topic: str, view: TopicView) -> TopicQueues:
-        """The queues of a topic, one for each partition that it has now."""
-        with self._lock:
-            queues = self._backlog.topic(topic, view.partitions)
-            queues.view = attrs.evolve(view, queued_bytes=queues.queued_bytes)
-            return queues
+    def __init__(self, pool: BufferPool, queue: PartitionQueue, size: int) -> None:
+        self._pool = pool
+        self._waiter = pool.stand_in_line(size)
+        self.queue = queue
 
-    def append_to_open(self, topic: str, partition: int, record: NewRecord, size: int) -> Placed | None:
-        """Queue a record as `append` does, but never in a new batch: None when the record needs one."""
+    @property
+    def ready(self) -> bool:
+        """Return whether it is worth to try again: there is memory, or the producer is closed."""
+        return self._waiter.served.is_set
+
+    def on_ready(self, callback: Callable[[], object]) -> None:
+        """Call *callback* once it is ready, from any thread; at once, if it is.
+
+        The callback may run under locks of the producer: it must not call the producer, wait, or raise.
+        `loop.call_soon_threadsafe` is such a function.
+        """
+        self._pool.notify(self._waiter, callback)
+
+    def cancel(self) -> None:
+        """Wait no longer, and give the memory back. Harmless when repeated, and after the record was queued."""
+        self._pool.leave(self._waiter)
+
+    def take(self, claim: Claim, *, before: float = 0.0) -> None:
+        """Move the memory to *claim*. Raises BufferExhaustedError if it has not come, or the pool's refusal."""
+        self._pool.take(self._waiter, claim, before=before)
+
+
+@attrs.frozen
+class MemoryNeeded:
+    """A record's queue, and the memory to reserve before the record can be appended there."""
+
+    queue: PartitionQueue
+    size: int
+
+
+class RecordAppender(ABC):
+    """Appends records to batches. The lock is not held while waiting for memory, or completing batches.
+
+    Under the lock, *queue_of* returns the queue for a record, and *enqueue* puts a new batch behind the others there.
+    """
+
+    def __init__(
+        self,
+        parts: AppenderParts,
+        memory: BatchMemory,
+        *,
+        queue_of: Callable[[str, int], PartitionQueue],
+        enqueue: Callable[[PartitionQueue, ProducerBatch], object],
+    ) -> None:
+        self._queue_of = queue_of
+        self._enqueue = enqueue
+        self._backlog = parts.backlog
+        self._lock = parts.backlog.guard
+        self._completion = parts.completion
+        self._memory = memory
+        self._pool = parts.pool
+        self._columns = parts.columns
+        self._admission = parts.admission
+        self._linger = parts.linger
+        self._max_block = parts.max_block
+        self._io_loop = parts.io_loop
+        self._wake = parts.io_loop.wake
+        self._run_while_waiting = parts.io_loop.run_while_waiting
+        self._clock = parts.clock
+
+    @abstractmethod
+    def _close(self, queue: PartitionQueue) -> None:
+        """Let the open batch, if there is one, take no more records. Under the lock."""
+
+    def append(self, topic: str, partition: int, record: NewRecord, size: int, *, waited: float = 0.0) -> Placed:
+        """Queue a record of *size* bytes, waiting at most `max.block.ms` for memory; returns its batch and index.
+
+        The seconds that the same call has *waited* already, for metadata, are part of `max.block.ms`. Raises
+        BufferExhaustedError, or what the admission raises; then nothing was queued.
+        """
+        charge = self._memory.charge(size)
+        while True:
+            with self._lock:
+                placed = self._place(topic, partition, record, charge)
+            if not isinstance(placed, MemoryNeeded):
+                return placed
+            queue = placed.queue
+            try:
+                with self._claim() as claim:
+                    waited += self._reserve(placed.size, claim, waited=waited)
+                    found = self._append_with(claim, queue, record, charge)
+            except BufferExhaustedError:
+                self._close_for_memory(queue)
+                raise
+            if found is not None:
+                return found
+
+    def try_append(
+        self, topic: str, partition: int, record: NewRecord, size: int, *, wait: MemoryWait | None = None
+    ) -> Placed | MemoryWait:
+        """Queue a record as `append` does, but never block: without memory, returns a wait for it.
+
+        Call it again with that *wait* once it is ready. If the record is not wanted any more, `cancel` the wait.
+        """
+        charge = self._memory.charge(size)
+        while True:
+            if wait is None:
+                with self._lock:
+                    placed = self._place(topic, partition, record, charge)
+                if not isinstance(placed, MemoryNeeded):
+                    return placed
+                wait = MemoryWait(self._pool, placed.queue, placed.size)
+                if not wait.ready:
+                    self._wake()
+            if not wait.ready:
+                return wait
+            with self._claim() as claim:
+                wait.take(claim)
+                found = self._append_with(claim, wait.queue, record, charge)
+            if found is not None:
+                return found
+            wait = None
+
+    def give_up(self, wait: MemoryWait, *, waited: float = 0.0) -> None:
+        """End a wait whose time has run out: raises BufferExhaustedError, as `append` does; returns if it is ready.
+
+        The error reports the seconds that the same call has *waited* before, for metadata.
+        """
+        if wait.ready:
+            return
+        try:
+            with self._claim() as claim:
+                wait.take(claim, before=waited)
+        finally:
+            self._close_for_memory(wait.queue)
+
+    def _place(self, topic: str, partition: int, record: NewRecord, charge: int) -> Placed | MemoryNeeded:
+        """Queue a record if there is memory. Under the lock."""
+        self._admission.check()
+        queue = self._queue_of(topic, partition)
+        placed = self._append_to_open(queue, record, charge)
+        if placed is not None:
+            return placed
+        needed = self._memory.first(charge, self._backlog.partitions)
+        # Mostly there is memory, and the second search is saved: 10 us of a lone record's latency.
+        if queue.open is None and self._pool.try_reserve(needed):
+            return self._append_to_new(queue, record, needed)
+        return MemoryNeeded(queue, needed)
+
+    def _append_with(self, claim: Claim, queue: PartitionQueue, record: NewRecord, charge: int) -> Placed | None:
+        """Append a record after a wait for memory; None: others have used the memory up."""
         with self._lock:
             self._admission.check()
-            return self._append_to_open(self._backlog.queue(topic, partition), record, self._memory.charge(size))
+            placed = self._append_to_open(queue, record, charge)  # another thread may have begun a batch, or made room
+            if placed is not None:
+                return placed
+            reserved, claim.held = claim.held, 0
+            if queue.open is None:
+                return self._append_to_new(queue, record, reserved)
+            queue.open.held_bytes += reserved  # the open batch could not get this memory before
+            return self._append_to_open(queue, record, charge)
 
-    def enqueue(
-        self, topic: str, partition: int, columns: Columns, *, sealed: Section | None = None, waited: float = 0.0
-    ) -> ProducerBatch:
-        """Queue *columns* as a batch of their own, behind the batches that their partition has so far.
+    def _append_to_open(self, queue: PartitionQueue, record: NewRecord, charge: int) -> Placed | None:
+        """Append a record to the open batch, which gets more memory if it needs some and may have it.
 
-        *sealed* is their encoded form, if they were sealed. Waits for memory and raises as `append` does.
+        None: there is no open batch any more, or it stays open and there is no memory.
         """
-        # A codec may make a record a little larger than the size that was checked.
-        memory = columns.memory() if sealed is None else min(sealed.size, self._pool.capacity)
-        with self._claim() as claim:
-            self._reserve(memory, claim, waited=waited)
-            with self._lock:
-                self._admission.check()
-                batch = ProducerBatch(topic=topic, partition=partition, columns=columns, now=self._clock())
-                batch.close()
-                batch.sealed, batch.full = sealed, True
-                queue = self._backlog.queue(topic, partition)
-                self._keyed.assign(queue.topic)
-                batch.held_bytes, claim.held = claim.held, 0
-                self._enqueue(queue, batch)
-                self._announce(queue, batch)
-                queue.close()
-                queue.topic.count(batch, memory)
-        return batch
+        batch = queue.open
+        if batch is None:
+            return None
+        index = batch.append(*record)
+        if index is not None:
+            return batch, index
+        was_full = batch.full
+        grant = self._memory.extend(batch, queue.topic, charge)
+        if batch.full and not was_full:
+            self._wake()
+        if grant is MemoryGrant.GIVEN:
+            index = batch.append(*record)
+            if index is not None:
+                return batch, index
+        if grant is not MemoryGrant.SHORT:
+            self._close(queue)
+        return None
 
-    def refuse(self, topic: str, columns: Columns, failed: Failed) -> ProducerBatch:
-        """Count records that could not be queued as failed; they hold no memory."""
-        batch = ProducerBatch(topic=topic, partition=UNASSIGNED, columns=columns, now=self._clock())
-        with signals.Deferred():
-            self._completion.complete(batch, failed)
-        return batch
+    def _append_to_new(self, queue: PartitionQueue, record: NewRecord, reserved: int) -> Placed:
+        """Begin a batch, which takes any record as its first; frees the *reserved* memory if that fails."""
+        topic, partition = queue.topic.name, queue.partition
+        batch: ProducerBatch | None = None
+        try:
+            batch = ProducerBatch(topic=topic, partition=partition, columns=self._columns(0), now=self._clock())
+            index = batch.append(*record)
+            assert index is not None, "an empty batch takes any record"
+            batch.run_while_waiting = self._run_while_waiting
+            self._memory.begin(batch, queue.topic, reserved)
+            self._enqueue(queue, batch)
+            self._announce(queue, batch)
+        except BaseException:  # a record that the format cannot hold; Ctrl-C, after which the batch may be queued
+            if batch is None or batch not in self._backlog.incomplete:
+                self._pool.release(reserved)
+            raise
+        return batch, index
 
-    def close_open_batches(self) -> None:
-        """Let every queued batch take no more records and leave. Under the lock."""
-        self._keyed.assign_all()
-        for queue in self._backlog.waiting:
-            queue.close()
+    def _announce(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """Have the I/O thread check the queues in time for this new batch."""
+        if batch.full or len(queue.batches) > 1:
+            self._wake()
+        elif batch.created_at + self._linger < self._backlog.next_check_at:  # else it checks in time anyway
+            self._io_loop.batch_started(alone=len(self._backlog.incomplete) == 1)
 
-    def _close(self, queue: PartitionQueue) -> None:
-        queue.close()
+    def _close_for_memory(self, queue: PartitionQueue) -> None:
+        """Let the open batch leave at once, so that its memory is free again."""
+        with self._lock:
+            self._close(queue)
+        self._wake()
+
+    def _reserve(self, memory: int, claim: Claim, *, waited: float) -> float:
+        """Take memory, waiting for the rest of `max.block.ms`; returns the seconds that this took."""
+        # An I/O thread cannot wait: it is the one that frees memory.
+        timeout = 0.0 if io_threads.on_io_thread() else max(self._max_block - waited, 0.0)
+        started_at = self._clock()
+        self._pool.reserve(memory, timeout=timeout, waited=waited, on_wait=self._wake, claim=claim)
+        return self._clock() - started_at
+
+    @contextmanager
+    def _claim(self) -> Iterator[Claim]:
+        """Return memory that is held at the end of the block, which a handler may interrupt anywhere, to the pool."""
+        claim = Claim()
+        try:
+            try:
+                yield claim
+            finally:
+                self._give_back(claim)
+        finally:
+            self._give_back(claim)  # again: a signal handler may have raised as the first call began
+
+    def _give_back(self, claim: Claim) -> None:
+        if claim.held:
+            with signals.Deferred():
+                held, claim.held = claim.held, 0
+                self._pool.release(held)

@@ -28,8 +28,8 @@ class BatchMemory:
     pool: BufferPool
 
     def charge(self, size: int) -> int:
-        """The memory that a record of *size* bytes takes."""
-        return self.sizes.charge(size)
+        """The part of `buffer.memory` that a record of *size* bytes takes until its batch is completed."""
+        return size + self.sizes.record_cost
 
     def first(self, charge: int, partitions: int) -> int:
         """The memory to reserve for a new batch whose first record costs *charge*; *partitions* have queues.

@@ -40,10 +40,6 @@ class BatchSizes:
     ratio: Callable[[str], float] = _no_compression
     record_cost: int = OBJECT_COST
 
-    def charge(self, size: int) -> int:
-        """The memory that a record of *size* bytes takes."""
-        return size + self.record_cost
-
     def comfortable(self, columns: Columns, topic: TopicQueues, charge: int = 0) -> int:
         """The memory that the records may occupy until the batch has its target size, if all are of similar size.
 

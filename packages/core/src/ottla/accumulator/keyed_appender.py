@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from ottla.accumulator.appender import AppenderParts, RecordAppender
 from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
-from ottla.accumulator.batch_appender import AppenderParts, BatchAppender
 from ottla.accumulator.batch_memory import BatchMemory, MemoryGrant
 from ottla.accumulator.batch_outcome import Forwarded
 from ottla.accumulator.key_partitioning import KeyPartitioner, unassigned_memory
@@ -41,7 +41,7 @@ class UnassignedMemory(BatchMemory):
         return max(unassigned_memory(len(topic.queues), self.pool.capacity), batch.columns.memory())
 
 
-class KeyedAppender(BatchAppender):
+class KeyedAppender(RecordAppender):
     """Queues records in unassigned batches, one for each topic. The partition is always UNASSIGNED.
 
     The inherited methods and `assign_partitions` are for any thread. The others are for the accumulator; those from

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from ottla.accumulator.appender import RecordAppender
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Failed
+from ottla.accumulator.partition_appender import PartitionAppender
 from ottla.accumulator.partition_queue import TopicQueues
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of
@@ -68,7 +68,7 @@ class Routes:
         self,
         *,
         metadata: Metadata,
-        appender: RecordAppender,
+        appender: PartitionAppender,
         partitioner: PartitionerAbilities,
         slow: Callable[[], frozenset[int]],
         max_block: float,

@@ -240,7 +240,7 @@ class Sequences:
                 continue
             if not numbers.astray and numbers.next == (numbers.last_acknowledged + 1) % SEQUENCES:
                 numbers.missing = False  # it was written after all, or a batch after it was
-            elif not self._renumber(partition, numbers):
+            elif not self._bump_epoch(partition, numbers):
                 continue
             del self._in_doubt[partition]
 
@@ -260,12 +260,12 @@ class Sequences:
         self.joining = False
         self.failure = None
 
-    def begin_epoch(self, owner: ProducerId) -> None:
+    def take_producer_id(self, owner: ProducerId) -> None:
         """Take a new id or epoch; a partition starts from 0 once none of its older batches is in flight."""
         self.owner = owner
         self.uncertain = False
 
-    def _renumber(self, partition: tuple[str, int], numbers: _Numbers) -> bool:
+    def _bump_epoch(self, partition: tuple[str, int], numbers: _Numbers) -> bool:
         """Number a partition from 0 in another epoch, batches in flight included; False: a new id is needed first."""
         if self.owner == numbers.owner:
             if numbers.astray:

@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 import attrs
 
-from ottla.accumulator.appender import RecordAppender
+from ottla.accumulator.appender import MemoryWait, Placed
 from ottla.accumulator.batch import UNASSIGNED, NewRecord, size_of
-from ottla.accumulator.batch_appender import MemoryWait, Placed
 from ottla.accumulator.keyed_appender import KeyedAppender
+from ottla.accumulator.partition_appender import PartitionAppender
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of
 from ottla.accumulator.routes import Route, Routes
@@ -27,7 +27,7 @@ class TryAppender:
     """Chooses partitions as `Producer.send` does, and never blocks. For any thread. *keyed*: see Queueing."""
 
     routes: Routes
-    appender: RecordAppender
+    appender: PartitionAppender
     keyed: KeyedAppender | None
     partitioner: PartitionerAbilities
 

@@ -1,7 +1,7 @@
 """Error codes of brokers: name, number, meaning, and whether a retry can help.
 
-`ottla.sender.error_actions` and `ottla.transactions.error_actions` have the producer's action for each code; they use
-the flags here, with exceptions.
+`ottla.sender.produce_error_actions` and `ottla.transactions.transaction_error_actions` have the producer's action for
+each code; they use the flags here, with exceptions.
 """
 
 from __future__ import annotations

@@ -36,9 +36,9 @@ from ottla.protocol import PRODUCE
 from ottla.sender.before_append import REFUSED_BEFORE_APPEND
 from ottla.sender.coordinator_requests import CoordinatorRequestSender
 from ottla.sender.delivery_log import DeliveryLog
-from ottla.sender.error_actions import ORDER_REFUSED, PRODUCE_ERROR_ACTIONS, ProduceErrorAction
 from ottla.sender.memory_log import MemoryLog
 from ottla.sender.node_latency import NodeDelays
+from ottla.sender.produce_error_actions import ORDER_REFUSED, PRODUCE_ERROR_ACTIONS, ProduceErrorAction
 from ottla.sender.produce_request import LAST_THAT_ADDS_NOTHING, Refused, produce_request, read_answer
 from ottla.sender.sender_metrics import count_answer, count_request, count_retry
 

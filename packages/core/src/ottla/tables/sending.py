@@ -77,7 +77,7 @@ class TableSizes:
 
 
 class BatchQueue(Protocol):
-    """The queue for a table's batches; a producer's `RecordAppender` is one."""
+    """The queue for a table's batches; a producer's `PartitionAppender` is one."""
 
     def enqueue(
         self, topic: str, partition: int, columns: Columns, *, sealed: Section | None = None, waited: float = 0.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from ottla.transactions.error_actions import CoordinatorRequestKind
 from ottla.transactions.requests import CoordinatorRequest, Target
+from ottla.transactions.transaction_error_actions import CoordinatorRequestKind
 from ottla.transactions.transactional_requests import FindCoordinator
 
 

@@ -104,7 +104,7 @@ class TransactionManager:
                     f"producer of {state.transactional_id!r}; make the producer with that id"
                 )
             state.sequences.begin_transaction()
-            state.sequences.begin_epoch(ProducerId(id=shared.producer_id, epoch=shared.epoch))
+            state.sequences.take_producer_id(ProducerId(id=shared.producer_id, epoch=shared.epoch))
             state.current = CurrentTransaction(version=shared.level, started=True)
             state.transition_to(State.JOINED)
 

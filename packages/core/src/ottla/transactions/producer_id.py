@@ -8,10 +8,10 @@ from typing import Any
 from ottla.accumulator.sequences import Sequences
 from ottla.errors import BrokerError, OttlaError, UnsupportedVersionError
 from ottla.network.backoff import Backoff
-from ottla.transactions.error_actions import TransactionErrorAction
 from ottla.transactions.request_source import QueuedBatches
 from ottla.transactions.requests import CoordinatorRequest, InitProducerId
 from ottla.transactions.response_actions import ProducerIdAssigned, RequestFailed
+from ottla.transactions.transaction_error_actions import TransactionErrorAction
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class ProducerIdRequests:
             case ProducerIdAssigned(owner=owner):
                 self._failures = 0
                 self._sequences.obstacle = None
-                self._sequences.begin_epoch(owner)
+                self._sequences.take_producer_id(owner)
                 logger.debug("%s: %s", self._client_id, owner)
             case RequestFailed(action=TransactionErrorAction.RETRY | TransactionErrorAction.REFIND, error=error):
                 self.on_disconnect(request, error, now)

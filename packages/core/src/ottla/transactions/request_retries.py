@@ -6,7 +6,7 @@ from typing import Final
 
 from ottla.errors import BrokerError, ErrorCode, OttlaError
 from ottla.network.backoff import Backoff
-from ottla.transactions.error_actions import CoordinatorRequestKind
+from ottla.transactions.transaction_error_actions import CoordinatorRequestKind
 
 CONCURRENT_TRANSACTIONS_BACKOFF: Final = 0.02
 """The longest backoff for CONCURRENT_TRANSACTIONS: the coordinator ends the previous transaction within moments."""

@@ -12,8 +12,12 @@ from ottla.errors import BrokerError, ErrorCode, ProtocolError, error_code
 from ottla.protocol.message import Message
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest
 from ottla.recordbatch.stamp import ProducerId
-from ottla.transactions.error_actions import TRANSACTION_ERROR_ACTIONS, CoordinatorRequestKind, TransactionErrorAction
 from ottla.transactions.response_actions import ProducerIdAssigned, RequestFailed, ResponseAction
+from ottla.transactions.transaction_error_actions import (
+    TRANSACTION_ERROR_ACTIONS,
+    CoordinatorRequestKind,
+    TransactionErrorAction,
+)
 
 _FIRST_THAT_BUMPS: Final = 3
 _LAST_STABLE: Final = 5

@@ -9,8 +9,8 @@ import attrs
 
 from ottla.errors import OttlaError
 from ottla.recordbatch.stamp import ProducerId
-from ottla.transactions.error_actions import TransactionErrorAction
 from ottla.transactions.offsets import TopicPartition
+from ottla.transactions.transaction_error_actions import TransactionErrorAction
 
 
 @attrs.frozen

@@ -7,7 +7,6 @@ from typing import assert_never
 
 from ottla.errors import OttlaError
 from ottla.transactions.coordinators import Coordinators
-from ottla.transactions.error_actions import CoordinatorRequestKind, TransactionErrorAction
 from ottla.transactions.request_retries import RequestRetries
 from ottla.transactions.requests import CoordinatorRequest
 from ottla.transactions.response_actions import (
@@ -21,6 +20,7 @@ from ottla.transactions.response_actions import (
     TransactionEnded,
 )
 from ottla.transactions.states import CAN_FAIL, State
+from ottla.transactions.transaction_error_actions import CoordinatorRequestKind, TransactionErrorAction
 from ottla.transactions.transaction_state import TransactionState
 
 logger = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class ResponseEffects:
                 state.offsets.complete_first()
             case TransactionEnded():
                 if action.next_owner is not None:
-                    sequences.begin_epoch(action.next_owner)
+                    sequences.take_producer_id(action.next_owner)
                 # The transaction is over from here on, also if an exception follows: it must not be ended twice.
                 state.current = state.current.end(next_epoch_assigned=action.next_owner is not None)
                 state.complete()
@@ -75,7 +75,7 @@ class ResponseEffects:
 
     def _take_producer_id(self, action: ProducerIdAssigned) -> None:
         state, sequences = self._state, self._state.sequences
-        sequences.begin_epoch(action.owner)
+        sequences.take_producer_id(action.owner)
         state.current = state.current.take_epoch()
         if state.state is not State.INITIALIZING:
             return

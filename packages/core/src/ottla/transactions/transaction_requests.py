@@ -9,12 +9,12 @@ from ottla.errors import AbortableTransactionError, OttlaError, UnsupportedVersi
 from ottla.network.backoff import Backoff
 from ottla.recordbatch.stamp import ProducerId
 from ottla.transactions.coordinators import Coordinators
-from ottla.transactions.error_actions import CoordinatorRequestKind
 from ottla.transactions.request_retries import RequestRetries
 from ottla.transactions.request_source import QueuedBatches
 from ottla.transactions.requests import CoordinatorRequest, InitProducerId
 from ottla.transactions.response_effects import ResponseEffects
 from ottla.transactions.states import CAN_FAIL, State
+from ottla.transactions.transaction_error_actions import CoordinatorRequestKind
 from ottla.transactions.transaction_state import TransactionState
 from ottla.transactions.transactional_requests import AddOffsetsToTxn, AddPartitionsToTxn, EndTxn, TxnOffsetCommit
 

@@ -23,10 +23,10 @@ from ottla.errors import (
     TransactionError,
 )
 from ottla.transactions.current_transaction import CurrentTransaction
-from ottla.transactions.error_actions import FATAL_FOR_A_TRANSACTION
 from ottla.transactions.pending_offsets import PendingOffsetCommits
 from ottla.transactions.pending_result import TransactionalRequestResult
 from ottla.transactions.states import CAN_FAIL, NEXT_STEPS, TRANSITIONS, State
+from ottla.transactions.transaction_error_actions import FATAL_FOR_A_TRANSACTION
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,6 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from ottla.recordbatch.stamp import ProducerId
-from ottla.transactions.error_actions import CoordinatorRequestKind, TransactionErrorAction, deciding_code
 from ottla.transactions.offsets import OffsetsToSend, TopicPartition
 from ottla.transactions.requests import CoordinatorRequest, Target
 from ottla.transactions.response_actions import (
@@ -34,6 +33,7 @@ from ottla.transactions.response_actions import (
     RequestFailed,
     TransactionEnded,
 )
+from ottla.transactions.transaction_error_actions import CoordinatorRequestKind, TransactionErrorAction, deciding_code
 
 _LAST_FOR_CLIENTS: Final = 3
 _LAST_WITH_ONE_KEY: Final = 3

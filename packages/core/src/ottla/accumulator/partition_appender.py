@@ -1,0 +1,83 @@
+"""Queueing of records for partitions: in the open batch, or in a new one once there is memory for it.
+
+`send` may also append to `PartitionQueue.open` directly; it calls the appender when that batch has no room.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from ottla.accumulator.appender import AppenderParts, Placed, RecordAppender
+from ottla.accumulator.batch import UNASSIGNED, NewRecord, ProducerBatch
+from ottla.accumulator.batch_memory import BatchMemory
+from ottla.accumulator.batch_outcome import Failed
+from ottla.accumulator.keyed_appender import KeyedAppender
+from ottla.accumulator.partition_queue import PartitionQueue, TopicQueues
+from ottla.concurrency import signals
+from ottla.interfaces import Columns, TopicView
+from ottla.recordbatch.section import Section
+
+
+class PartitionAppender(RecordAppender):
+    """Queues records for partitions. For any thread, except `close_open_batches`.
+
+    *keyed* has the records that came before and have no partition yet.
+    """
+
+    def __init__(self, parts: AppenderParts, memory: BatchMemory, *, keyed: KeyedAppender) -> None:
+        super().__init__(parts, memory, queue_of=parts.backlog.queue, enqueue=parts.backlog.begin)
+        self._keyed = keyed
+
+    def queues(self, topic: str, view: TopicView) -> TopicQueues:
+        """The queues of a topic, one for each partition that it has now."""
+        with self._lock:
+            queues = self._backlog.topic(topic, view.partitions)
+            queues.view = attrs.evolve(view, queued_bytes=queues.queued_bytes)
+            return queues
+
+    def append_to_open(self, topic: str, partition: int, record: NewRecord, size: int) -> Placed | None:
+        """Queue a record as `append` does, but never in a new batch: None when the record needs one."""
+        with self._lock:
+            self._admission.check()
+            return self._append_to_open(self._backlog.queue(topic, partition), record, self._memory.charge(size))
+
+    def enqueue(
+        self, topic: str, partition: int, columns: Columns, *, sealed: Section | None = None, waited: float = 0.0
+    ) -> ProducerBatch:
+        """Queue *columns* as a batch of their own, behind the batches that their partition has so far.
+
+        *sealed* is their encoded form, if they were sealed. Waits for memory and raises as `append` does.
+        """
+        # A codec may make a record a little larger than the size that was checked.
+        memory = columns.memory() if sealed is None else min(sealed.size, self._pool.capacity)
+        with self._claim() as claim:
+            self._reserve(memory, claim, waited=waited)
+            with self._lock:
+                self._admission.check()
+                batch = ProducerBatch(topic=topic, partition=partition, columns=columns, now=self._clock())
+                batch.close()
+                batch.sealed, batch.full = sealed, True
+                queue = self._backlog.queue(topic, partition)
+                self._keyed.assign(queue.topic)
+                batch.held_bytes, claim.held = claim.held, 0
+                self._enqueue(queue, batch)
+                self._announce(queue, batch)
+                queue.close()
+                queue.topic.count(batch, memory)
+        return batch
+
+    def refuse(self, topic: str, columns: Columns, failed: Failed) -> ProducerBatch:
+        """Count records that could not be queued as failed; they hold no memory."""
+        batch = ProducerBatch(topic=topic, partition=UNASSIGNED, columns=columns, now=self._clock())
+        with signals.Deferred():
+            self._completion.complete(batch, failed)
+        return batch
+
+    def close_open_batches(self) -> None:
+        """Let every queued batch take no more records and leave. Under the lock."""
+        self._keyed.assign_all()
+        for queue in self._backlog.waiting:
+            queue.close()
+
+    def _close(self, queue: PartitionQueue) -> None:
+        queue.close()
