@@ -46,7 +46,7 @@ def wire_size(batch: ProducerBatch) -> int:
 @given(st.integers(min_value=50, max_value=3_000), st.integers(min_value=500, max_value=20_000))
 def test_a_batch_of_similar_records_fills_its_target_and_no_more(value_size: int, target: int) -> None:
     sizes = BatchSizes(target=target, max_bytes=1_000_000)
-    batch = filled(sizes.comfortable, value_size)
+    batch = filled(sizes.target_memory, value_size)
 
     size = wire_size(batch)
 
@@ -61,7 +61,7 @@ def test_a_batch_of_any_records_fits_in_a_request(values: list[int], most: int) 
     batch = ProducerBatch(topic="t", partition=0, columns=columns(0), now=0.0)
     for value_size in values:
         batch.append(None, bytes(value_size), (), 0, None)
-        batch.allow(max(sizes.comfortable(batch.columns, topic_of()), sizes.grown(batch.columns, topic_of())))
+        batch.allow(max(sizes.target_memory(batch.columns, topic_of()), sizes.max_memory(batch.columns, topic_of())))
 
     assert wire_size(batch) <= most or batch.count == 1
 
@@ -70,14 +70,14 @@ def test_a_batch_of_any_records_fits_in_a_request(values: list[int], most: int) 
 def test_a_grown_batch_fills_a_request() -> None:
     sizes = BatchSizes(target=200, max_bytes=10_000)
 
-    assert NEARLY * 10_000 < wire_size(filled(sizes.grown, 100)) <= 10_000
+    assert NEARLY * 10_000 < wire_size(filled(sizes.max_memory, 100)) <= 10_000
 
 
 @pytest.mark.rule("accumulator.grow.off")
 def test_without_growth_no_record_is_added_to_a_full_batch() -> None:
     sizes = BatchSizes(target=200, max_bytes=10_000, growing=False)
 
-    assert filled(sizes.grown, 100).count == 1
+    assert filled(sizes.max_memory, 100).count == 1
 
 
 @pytest.mark.rule("accumulator.size.target", "accumulator.grow.off")
@@ -98,8 +98,8 @@ def test_a_batch_keeps_to_its_target_and_a_grown_one_to_a_request(values: list[i
 @pytest.mark.rule("accumulator.size.ratio")
 def test_a_topic_that_compresses_well_gets_larger_batches() -> None:
     ratios = {"t": 0.25}
-    plain = filled(BatchSizes(target=4_000, max_bytes=100_000).comfortable, 100)
-    compressed = filled(BatchSizes(target=4_000, max_bytes=100_000, ratio=ratios.__getitem__).comfortable, 100)
+    plain = filled(BatchSizes(target=4_000, max_bytes=100_000).target_memory, 100)
+    compressed = filled(BatchSizes(target=4_000, max_bytes=100_000, ratio=ratios.__getitem__).target_memory, 100)
 
     assert 3.9 <= compressed.count / plain.count <= 4.1
 
@@ -108,11 +108,11 @@ def test_a_topic_that_compresses_well_gets_larger_batches() -> None:
 def test_a_batch_fits_in_a_request_before_compression() -> None:
     sizes = BatchSizes(target=4_000, max_bytes=10_000, ratio=lambda _topic: 0.01)
 
-    assert NEARLY * 10_000 < wire_size(filled(sizes.comfortable, 100)) <= 10_000
+    assert NEARLY * 10_000 < wire_size(filled(sizes.target_memory, 100)) <= 10_000
 
 
 @pytest.mark.rule("accumulator.split.learns")
-@pytest.mark.parametrize("limit", ["comfortable", "grown"])
+@pytest.mark.parametrize("limit", ["target_memory", "max_memory"])
 def test_a_size_that_the_topic_refused_is_the_limit_from_then_on(limit: str) -> None:
     sizes = BatchSizes(target=16_384, max_bytes=1_000_000)
     batch = filled(getattr(sizes, limit), 100, topic=topic_of(most=10_000))

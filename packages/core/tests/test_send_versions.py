@@ -11,7 +11,7 @@ import pytest
 
 from ottla import Producer, ProducerClosedError, RecordMetadata
 from ottla.producer.interceptors import Interception
-from ottla.producer.send import Send, weak_send
+from ottla.producer.send_signature import Send, weak_send
 from ottla_testkit.mock_producer import MockProducer
 from simulated_producer import simulated
 

@@ -24,7 +24,7 @@ from ottla.errors import (
 from ottla.interfaces import TopicView
 from ottla.network.cluster import Broker, Topic
 from ottla.network.metadata import Metadata
-from ottla.network.metadata_wait import MetadataWait
+from ottla.network.nonblocking_metadata_wait import MetadataWait
 
 SIZE = 900
 RECORD = (None, bytes(SIZE), (), 0, None)

@@ -41,10 +41,10 @@ class BatchMemory:
 
     def begin(self, batch: ProducerBatch, topic: TopicQueues, reserved: int) -> None:
         """Let a batch that has its first record use the memory that was reserved for it."""
-        memory, comfortable = batch.columns.memory(), self.sizes.comfortable(batch.columns, topic)
+        memory, target_memory = batch.columns.memory(), self.sizes.target_memory(batch.columns, topic)
         batch.held_bytes = reserved
-        batch.full = comfortable <= memory
-        batch.allow(min(reserved, comfortable))
+        batch.full = target_memory <= memory
+        batch.allow(min(reserved, target_memory))
         topic.count(batch, memory)
 
     def extend(self, batch: ProducerBatch, topic: TopicQueues, charge: int) -> MemoryGrant:
@@ -54,10 +54,10 @@ class BatchMemory:
         """
         memory = batch.columns.memory()
         topic.count(batch, memory)
-        allowed = self.sizes.comfortable(batch.columns, topic, charge)
+        allowed = self.sizes.target_memory(batch.columns, topic, charge)
         if memory + charge > allowed:
             batch.full = True
-            allowed = self.sizes.grown(batch.columns, topic, charge)
+            allowed = self.sizes.max_memory(batch.columns, topic, charge)
             if memory + charge > allowed:
                 return MemoryGrant.FULL
         return self._grant(

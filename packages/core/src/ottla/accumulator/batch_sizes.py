@@ -40,7 +40,7 @@ class BatchSizes:
     ratio: Callable[[str], float] = _no_compression
     record_cost: int = OBJECT_COST
 
-    def comfortable(self, columns: Columns, topic: TopicQueues, charge: int = 0) -> int:
+    def target_memory(self, columns: Columns, topic: TopicQueues, charge: int = 0) -> int:
         """The memory that the records may occupy until the batch has its target size, if all are of similar size.
 
         *charge* is the memory of the next record, which is taken if it fits on the wire. A batch that must not grow
@@ -52,18 +52,18 @@ class BatchSizes:
         remaining = target - size
         if remaining <= 0:
             return memory
-        surely = self._surely((max_bytes if self.growing else target) - size, charge)
-        return memory + max(min(remaining * memory // size, surely), self._surely(remaining, charge))
+        within = self._memory_within((max_bytes if self.growing else target) - size, charge)
+        return memory + max(min(remaining * memory // size, within), self._memory_within(remaining, charge))
 
-    def grown(self, columns: Columns, topic: TopicQueues, charge: int = 0) -> int:
+    def max_memory(self, columns: Columns, topic: TopicQueues, charge: int = 0) -> int:
         """The memory that the records may occupy at most."""
         if not self.growing:
             return columns.memory()
-        return columns.memory() + self._surely(max(self._max_bytes(topic) - columns.size_estimate(), 0), charge)
+        return columns.memory() + self._memory_within(max(self._max_bytes(topic) - columns.size_estimate(), 0), charge)
 
     def _max_bytes(self, topic: TopicQueues) -> int:
         return self.max_bytes - HEADER_SIZE if topic.max_bytes is None else topic.max_bytes
 
-    def _surely(self, wire: int, charge: int) -> int:
+    def _memory_within(self, wire: int, charge: int) -> int:
         """Memory that certainly takes at most *wire* bytes on the wire, where a byte is at least one in memory."""
         return max(wire, charge) if charge - self.record_cost + RECORD_FRAME <= wire else wire

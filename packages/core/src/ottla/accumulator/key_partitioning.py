@@ -112,7 +112,7 @@ class KeyPartitioner:
             self._carry_memory(batch, source, queue.topic)
 
     def _free_bytes(self, columns: Columns, topic: TopicQueues) -> int:
-        return max(self.sizes.comfortable(columns, topic), self.sizes.grown(columns, topic))
+        return max(self.sizes.target_memory(columns, topic), self.sizes.max_memory(columns, topic))
 
     def _carry_memory(self, batch: ProducerBatch, source: ProducerBatch, topic: TopicQueues) -> None:
         """Pass the memory that the batch's records occupy on from *source* to *batch*."""
@@ -120,5 +120,5 @@ class KeyPartitioner:
         missing = min(max(memory - batch.held_bytes, 0), source.held_bytes)
         batch.held_bytes += missing
         source.held_bytes -= missing
-        batch.full = batch.full or self.sizes.comfortable(batch.columns, topic) <= memory
+        batch.full = batch.full or self.sizes.target_memory(batch.columns, topic) <= memory
         topic.count(batch, memory)

@@ -19,7 +19,7 @@ from ottla.concurrency import io_threads
 from ottla.interfaces import TopicView
 from ottla.network.cluster import Topic
 from ottla.network.metadata import Metadata
-from ottla.network.metadata_wait import MetadataWait
+from ottla.network.nonblocking_metadata_wait import MetadataWait
 
 
 class Route:

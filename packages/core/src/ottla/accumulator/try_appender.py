@@ -16,7 +16,7 @@ from ottla.accumulator.partition_appender import PartitionAppender
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of
 from ottla.accumulator.routes import Route, Routes
-from ottla.network.metadata_wait import MetadataWait
+from ottla.network.nonblocking_metadata_wait import MetadataWait
 
 Wait: TypeAlias = MemoryWait | MetadataWait
 """What a record waits for; `on_ready` notifies once it is worth to try again, `cancel` ends it."""

@@ -15,7 +15,7 @@ from ottla.errors import BrokerError, ErrorCode, OttlaError, SecurityError, Topi
 from ottla.network.backoff import Backoff, Pace
 from ottla.network.cluster import NO_LEADER, Broker, Cluster, Topic
 from ottla.network.hinted_broker import HintedBroker
-from ottla.network.metadata_wait import MetadataWait
+from ottla.network.nonblocking_metadata_wait import MetadataWait
 from ottla.network.topic_errors import missing_partition, no_servers, not_available
 
 _NEVER = float("-inf")

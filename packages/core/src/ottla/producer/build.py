@@ -16,7 +16,7 @@ from ottla.plugins.config_references import read_draft
 from ottla.plugins.registry import Registry
 from ottla.plugins.selection import Plugins, choose
 from ottla.producer.components import Engine
-from ottla.producer.send import Send, weak_send
+from ottla.producer.send_signature import Send, weak_send
 from ottla.protocol import PRODUCE
 from ottla.sender.build import build_sender
 from ottla.sender.io_handoff import IoHandoff, NoHandoff

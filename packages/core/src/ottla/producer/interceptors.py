@@ -17,7 +17,7 @@ from ottla.errors import DeliveryError
 from ottla.errors.log_throttle import ThrottledLog
 from ottla.interfaces import Header, Headers, Interceptor
 from ottla.producer.callbacks import check_callback
-from ottla.producer.send import Send
+from ottla.producer.send_signature import Send
 from ottla.results import RecordMetadata
 
 logger = logging.getLogger(__name__)

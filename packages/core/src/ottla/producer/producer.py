@@ -186,7 +186,7 @@ class Producer:
                 delivery._batch, delivery._index = batch, index
                 return delivery
         record = (key, value, checked, timestamp_ms, on_delivery)
-        return self._begin_batch(topic, chosen, record, route, partitioned=partition is not None, waited=waited)
+        return self._append_or_wait(topic, chosen, record, route, partitioned=partition is not None, waited=waited)
 
     def send_table(
         self,
@@ -416,7 +416,7 @@ class Producer:
             "for instance one for each process"
         )
 
-    def _begin_batch(
+    def _append_or_wait(
         self, topic: str, partition: int, record: NewRecord, route: Route, *, partitioned: bool, waited: float
     ) -> Delivery:
         """Queue a record for which no open batch has room; `send` has *waited* so many seconds for metadata."""
