@@ -169,19 +169,19 @@ def note_attempt(context: TaskContext, batch: int) -> None:
 def between_bytes_and_commit(batch: int) -> Iterator[None]:
     """Look for the fault in the middle of writing an entry."""
     module = vars(ledger_writer)
-    end = module["end"]
+    end_txn = module["EndTxn"]
 
     def looking(*arguments: Any, **named: Any) -> Any:
         fault = pending("mid-append", batch)
         if fault is not None:
             strike(fault)
-        return end(*arguments, **named)
+        return end_txn(*arguments, **named)
 
-    module["end"] = looking
+    module["EndTxn"] = looking
     try:
         yield
     finally:
-        module["end"] = end
+        module["EndTxn"] = end_txn
 
 
 def halved(iterator: Iterator[pa.RecordBatch], fault: Fault) -> Iterator[pa.RecordBatch]:
