@@ -82,7 +82,9 @@ def sent(world: Simulated, batches: Iterable[pa.RecordBatch], *, topic: str | No
         if not thread.is_alive():
             break
         world.round(until=world.clock())
-        thread.join(0.0005)  # or the rounds take the interpreter's lock from the task, and look like a client that spins
+        thread.join(
+            0.0005
+        )  # or the rounds keep the interpreter's lock from the task, and look like a client that spins
     thread.join(HANG_GUARD)
     [outcome] = ended
     if isinstance(outcome, BaseException):
