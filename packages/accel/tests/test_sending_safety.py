@@ -241,7 +241,7 @@ def test_missing_records_cannot_be_moved(indexes: list[int]) -> None:
     with pytest.raises(IndexError, match="no record"):
         NativeColumns(1_000).extend(columns, indexes)
     with pytest.raises(IndexError, match="no record"):
-        columns.tell(
+        columns.run_callbacks(
             [(7, lambda _delivery: None)], ProducerBatch(topic="t", partition=0, columns=columns, now=0.0), 0, -1, print
         )
 

@@ -349,7 +349,7 @@ cdef class NativeColumns:
         self._callbacks, self._called_back, self._called_back_capacity = None, NULL, 0
         return indexed
 
-    def tell(self, callbacks, batch, long long base_offset, long long log_append_time_ms, raised):
+    def run_callbacks(self, callbacks, batch, long long base_offset, long long log_append_time_ms, raised):
         """Call each callback of a pair with its record's delivery; *raised*() in an except block if it raises."""
         cdef IndexedCallbacks indexed
         cdef Py_ssize_t place, index

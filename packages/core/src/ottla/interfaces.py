@@ -243,7 +243,7 @@ class Columns(Protocol):
     - `lock`, which `put` holds meanwhile;
     - `take_callbacks(given)`, the callbacks that `put` has stored and those *given*, in order, as pairs with their
       index;
-    - `tell(...)`, which calls the callbacks of an acknowledged batch, see `ProducerBatch`.
+    - `run_callbacks(...)`, which runs the callbacks of an acknowledged batch, see `ProducerBatch`.
     """
 
     def append(

@@ -15,7 +15,7 @@ from operator import length_hint
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded, Outcome
-from ottla.accumulator.column_abilities import Callbacks, GuardedColumns, first, run_callbacks
+from ottla.accumulator.column_abilities import CallbackRunner, Callbacks, GuardedColumns, first, is_callback_runner
 from ottla.accumulator.delivery import (
     AcknowledgedDelivery,
     Delivery,
@@ -176,10 +176,12 @@ class BatchResult(Generic[B]):
         if callbacks is None:
             return
         assert isinstance(outcome, Acknowledged | Failed), "callbacks run when it is settled"
-        if isinstance(outcome, Acknowledged) and run_callbacks(type(self._columns)):
+        if isinstance(outcome, Acknowledged) and is_callback_runner(type(self._columns)):
             self._callbacks_to_run = None
-            runner: Any = self._columns
-            runner.tell(callbacks, self, outcome.base_offset, outcome.log_append_time_ms, self._callback_raised)
+            runner: CallbackRunner = self._columns  # type: ignore[assignment]
+            runner.run_callbacks(
+                callbacks, self, outcome.base_offset, outcome.log_append_time_ms, self._callback_raised
+            )
             return
         if isinstance(callbacks, CallbackColumn) and isinstance(outcome, Acknowledged):
             self._run_column(callbacks)

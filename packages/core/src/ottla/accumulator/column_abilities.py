@@ -54,7 +54,7 @@ class GuardedColumns(Protocol):
 class CallbackRunner(Protocol):
     """Columns that run the callbacks of acknowledged records themselves."""
 
-    def tell(
+    def run_callbacks(
         self,
         callbacks: Callbacks,
         batch: object,
@@ -128,6 +128,6 @@ def are_guarded(kind: type[Columns]) -> bool:
 
 
 @cache
-def run_callbacks(kind: type[Columns]) -> bool:
+def is_callback_runner(kind: type[Columns]) -> bool:
     """Return whether columns of this class are a CallbackRunner."""
-    return hasattr(kind, "tell")
+    return hasattr(kind, "run_callbacks")
