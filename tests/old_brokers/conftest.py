@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
+from old_brokers.broker_log import errors_in
 
 from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -51,8 +52,3 @@ def make_old_topic(old_kafka: KafkaCluster) -> MakeTopic:
         return name
 
     return make
-
-
-def errors_in(log: str) -> list[str]:
-    """The lines that say that something went wrong."""
-    return [line for line in log.splitlines() if " ERROR " in line or " FATAL " in line or "Exception" in line]
