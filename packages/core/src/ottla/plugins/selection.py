@@ -1,15 +1,14 @@
-"""The plugins of a configuration: looked up, their keys claimed, and made once the configuration is valid."""
+"""The plugins of a configuration: requested, resolved together, and created once the whole configuration is valid."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 
 from ottla.config import ConfigDraft, ProducerConfig, SerializerChoice
-from ottla.errors import ConfigError, InvalidPluginError, PluginError, PluginNotFoundError
+from ottla.errors import ConfigError, InvalidPluginError
 from ottla.errors.secret import without_frames
 from ottla.interfaces import (
     Columns,
@@ -20,15 +19,42 @@ from ottla.interfaces import (
     Mechanism,
     MetricsReporter,
     Partitioner,
-    PluginConfig,
     RecordEncoder,
     Serializer,
     Transport,
 )
-from ottla.plugins.registry import KindName, Plugin, Registry
+from ottla.plugins.registry import Registry
+from ottla.plugins.requests import PluginRequest, ResolvedPlugin, Resolver, request_named
 from ottla.plugins.value_formats import ValueFormats
 
 KAFKAS_CODECS: Final = frozenset({1, 2, 3, 4})
+
+Role: TypeAlias = Literal[
+    "transport",
+    "mechanism",
+    "connection_via",
+    "partitioner",
+    "compressor",
+    "key_serializer",
+    "value_serializer",
+    "encoder",
+    "reporters",
+    "interceptors",
+]
+"""The use of plugins in a producer."""
+
+CREATION_ORDER: Final[Sequence[Role]] = (
+    "transport",
+    "encoder",
+    "value_serializer",  # gets the encoder
+    "connection_via",  # gets the transport
+    "mechanism",
+    "partitioner",
+    "compressor",
+    "key_serializer",
+    "reporters",
+    "interceptors",
+)
 
 _DEFAULT_MECHANISM: Final = "sasl.mechanism was left out, and that means GSSAPI (Kerberos), as in Java"
 
@@ -58,48 +84,6 @@ class Plugins:
         return made
 
 
-class _Claims:
-    """Looks plugins up, claims their keys, and collects errors until all plugins were looked up."""
-
-    def __init__(self, draft: ConfigDraft, registry: Registry) -> None:
-        self._draft = draft
-        self._registry = registry
-        self.errors: list[PluginError] = []
-        self.unclaimable: set[str] = set()
-        """Keys of plugins that are not available: the missing plugin is reported once, not again for each key."""
-
-    def plugin(self, kind: KindName, name: str, *, family: str = "", note: str = "") -> Callable[..., Any]:
-        """A function that makes the plugin's object once the whole configuration is valid.
-
-        *family* is the prefix of its keys, if that is not the plugin's name; *note* is added to the error of a missing
-        plugin.
-        """
-        try:
-            plugin = self._registry.plugin(kind, name)
-            return _noting(self.of(plugin), note)
-        except PluginError as error:
-            self.errors.append(_noted(error, note))
-            begins = (family,) if family else _families(name)
-            self.unclaimable.update(key for key in self._draft.config.plugin_values if key.startswith(begins))
-            return _never
-
-    def plugins(self, kind: KindName, names: Sequence[str]) -> Callable[[], Mapping[str, Any]]:
-        """The same for several plugins; they are made in order."""
-        found: list[tuple[Plugin, Callable[..., Any]]] = []
-        for name in names:
-            try:
-                plugin = self._registry.plugin(kind, name)
-                found.append((plugin, self.of(plugin)))
-            except PluginError as error:
-                self.errors.append(error)
-        return lambda: {str(plugin): make() for plugin, make in found}
-
-    def of(self, plugin: Plugin) -> Callable[..., Any]:
-        """The same for a plugin that is already looked up."""
-        values = self._draft.claim(plugin.config_keys(), plugin=str(plugin))
-        return lambda **extra: plugin.create(values, **extra)
-
-
 def choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plugins]:
     """The checked configuration and its plugins. Raises ConfigError, or PluginError if that is the only problem.
 
@@ -114,48 +98,65 @@ def choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plug
 
 
 def _choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plugins]:
-    wanted = draft.config
-    claims = _Claims(draft, registry)
-    protocol = wanted.connection.security_protocol
-    transport = claims.plugin("transport", protocol.transport, family="ssl.")
-    mechanism = wanted.connection.sasl_mechanism
-    unasked = "" if draft.given("sasl.mechanism") else _DEFAULT_MECHANISM
-    authenticator = claims.plugin("authenticator", mechanism, family="sasl.", note=unasked) if protocol.sasl else None
-    via = wanted.connection.connection_via
-    outer = claims.plugin("transport", via) if via else None
-    partitioner = claims.plugin("partitioner", wanted.partitioning.partitioner)
-    codec = wanted.batching.compression_type
-    compressor = claims.plugin("compressor", codec) if codec != "none" else None
-    key = _serializer(claims, wanted.serialization.key_serializer, is_key=True)
-    value = _serializer(claims, wanted.serialization.value_serializer, is_key=False)
-    encoder = _encoder(claims, draft, registry, wanted.batching.record_encoder)
-    reporters = claims.plugins("reporter", wanted.observation.reporters)
-    interceptors = claims.plugins("interceptor", wanted.observation.interceptors)
-    config = _finish(draft, registry, claims)
-    inner = transport(inner=None)
-    made = encoder()
-    value_serializer = _with_encoder(value(), made)
+    resolver = Resolver(draft, registry)
+    found: dict[Role, Sequence[ResolvedPlugin]] = {}
+    for role, requests in _requests(draft).items():
+        found[role] = [plugin for request in requests for plugin in resolver.resolve(request)]
+    config = _finish(draft, registry, resolver)
+    created: dict[Role, Any] = {}
+    for role in CREATION_ORDER:
+        created[role] = _create(role, found[role], created, registry)
+    serialization = draft.config.serialization
     return config, Plugins(
-        transport=outer(inner=inner) if outer else inner,
-        mechanism=authenticator() if authenticator else None,
-        partitioner=partitioner(),
-        compressor=_compressor(codec, compressor()) if compressor else None,
-        encoder=made,
-        key_serializer=key(),
-        value_serializer=value_serializer,
-        reporters=reporters(),
-        interceptors=interceptors(),
-        value_formats=_value_formats(
-            draft, registry, made, chosen=(wanted.serialization.value_serializer, value_serializer)
-        ),
+        transport=created["connection_via"] if found["connection_via"] else created["transport"],
+        mechanism=created["mechanism"],
+        partitioner=created["partitioner"],
+        compressor=created["compressor"],
+        encoder=created["encoder"],
+        key_serializer=_serializer(serialization.key_serializer, created["key_serializer"]),
+        value_serializer=_serializer(serialization.value_serializer, created["value_serializer"]),
+        reporters=created["reporters"],
+        interceptors=created["interceptors"],
+        value_formats=_value_formats(draft, registry, created),
     )
 
 
-def _finish(draft: ConfigDraft, registry: Registry, claims: _Claims) -> ProducerConfig:
+def _requests(draft: ConfigDraft) -> Mapping[Role, Sequence[PluginRequest]]:
+    """The plugins that the configuration names, in the order in which errors report them."""
+    config = draft.config
+    connection, observation = config.connection, config.observation
+    protocol, mechanism, via = connection.security_protocol, connection.sasl_mechanism, connection.connection_via
+    codec = config.batching.compression_type
+    unset = "" if draft.given("sasl.mechanism") else _DEFAULT_MECHANISM
+    return {
+        "transport": [PluginRequest(kind="transport", name=protocol.transport, key_prefixes=("ssl.",))],
+        "mechanism": [PluginRequest(kind="authenticator", name=mechanism, key_prefixes=("sasl.",), note=unset)]
+        if protocol.sasl
+        else [],
+        "connection_via": [request_named("transport", via)] if via else [],
+        "partitioner": [request_named("partitioner", config.partitioning.partitioner)],
+        "compressor": [request_named("compressor", codec)] if codec != "none" else [],
+        "key_serializer": _serializer_requests(config.serialization.key_serializer),
+        "value_serializer": _serializer_requests(config.serialization.value_serializer),
+        "encoder": [_encoder_request(config.batching.record_encoder)],
+        "reporters": [PluginRequest(kind="reporter", name=name) for name in observation.reporters],
+        "interceptors": [PluginRequest(kind="interceptor", name=name) for name in observation.interceptors],
+    }
+
+
+def _serializer_requests(choice: SerializerChoice) -> Sequence[PluginRequest]:
+    return [request_named("serializer", choice)] if isinstance(choice, str) and choice != "bytes" else []
+
+
+def _encoder_request(name: str | None) -> PluginRequest:
+    return PluginRequest(kind="encoder", name=None) if name is None else request_named("encoder", name)
+
+
+def _finish(draft: ConfigDraft, registry: Registry, resolver: Resolver) -> ProducerConfig:
     """The checked configuration. If the only problem is one missing plugin, raises its PluginError."""
-    errors = claims.errors
+    errors = resolver.errors
     try:
-        config = draft.finish(installed_keys=registry.declared_keys, excused=claims.unclaimable)
+        config = draft.finish(installed_keys=registry.declared_keys, excused=resolver.unclaimable)
     except ConfigError as error:
         raise ConfigError([*error.problems, *map(str, errors)]) from None
     if len(errors) > 1:
@@ -165,44 +166,49 @@ def _finish(draft: ConfigDraft, registry: Registry, claims: _Claims) -> Producer
     return config
 
 
-def _serializer(claims: _Claims, choice: SerializerChoice, *, is_key: bool) -> Callable[[], Serializer | None]:
-    if not isinstance(choice, str):
-        return lambda: _CallableSerializer(choice)
-    if choice == "bytes":
-        return lambda: None
-    make = claims.plugin("serializer", choice)
-    return lambda: make(is_key=is_key)
+def _create(role: Role, found: Sequence[ResolvedPlugin], created: Mapping[Role, Any], registry: Registry) -> Any:
+    """The objects of a role, by name if there may be several; None: the configuration names no plugin for it.
+
+    *created* has the objects that were made before.
+    """
+    match role:
+        case "reporters" | "interceptors":
+            return {str(each.plugin): each.create() for each in found}
+        case "encoder":
+            return _encoder(found, registry)
+        case _:
+            return _create_one(role, found[0], created) if found else None
 
 
-def _with_encoder(serializer: Serializer | None, encoder: RecordEncoder) -> Serializer | None:
-    """The serializer, after passing the encoder to it if it uses the encoder's abilities."""
-    if (use_encoder := getattr(serializer, "use_encoder", None)) is not None:
-        use_encoder(encoder)
-    return serializer
+def _create_one(role: Role, plugin: ResolvedPlugin, created: Mapping[Role, Any]) -> Any:
+    match role:
+        case "transport":
+            return plugin.create(inner=None)
+        case "connection_via":
+            return plugin.create(inner=created["transport"])
+        case "compressor":
+            return _checked(plugin.create(), name=plugin.request.name)
+        case "key_serializer":
+            return plugin.create(is_key=True)
+        case "value_serializer":
+            return _with_encoder(plugin.create(is_key=False), created["encoder"])
+        case _:
+            return plugin.create()
 
 
-def _value_formats(
-    draft: ConfigDraft,
-    registry: Registry,
-    encoder: RecordEncoder,
-    *,
-    chosen: tuple[SerializerChoice, Serializer | None],
-) -> ValueFormats:
-    def make(name: str) -> Serializer:
-        plugin = registry.plugin("serializer", name)
-        before = len(draft.problems)
-        values = draft.claim(plugin.config_keys(), plugin=str(plugin))
-        if wrong := draft.problems[before:]:
-            raise ConfigError(wrong)
-        serializer: Serializer = plugin.create(values, is_key=False)
-        _with_encoder(serializer, encoder)
-        return serializer
-
-    name, serializer = chosen
-    return ValueFormats(make, named=(name, serializer) if isinstance(name, str) and serializer is not None else None)
+def _encoder(found: Sequence[ResolvedPlugin], registry: Registry) -> RecordEncoder:
+    """The encoder that the configuration names, or the first one that takes records of `send`."""
+    named = [each.create() for each in found if each.request.name is not None]
+    encoders = named or registry.create_encoders((each.plugin, each.values) for each in found)
+    for encoder in encoders:
+        if encoder.columns(ColumnsKind.OBJECTS, 1) is not None:
+            return encoder
+    raise InvalidPluginError(
+        "no installed record encoder takes records of `send`; is ottla itself installed completely?"
+    )
 
 
-def _compressor(name: str, compressor: Compressor) -> Compressor:
+def _checked(compressor: Compressor, *, name: str | None) -> Compressor:
     if compressor.codec_id not in KAFKAS_CODECS:
         raise InvalidPluginError(
             f"compression.type={name}: codec_id {compressor.codec_id!r} is none of Kafka's: 1 gzip, 2 snappy, 3 lz4 or "
@@ -211,24 +217,42 @@ def _compressor(name: str, compressor: Compressor) -> Compressor:
     return compressor
 
 
-def _encoder(claims: _Claims, draft: ConfigDraft, registry: Registry, name: str | None) -> Callable[[], RecordEncoder]:
-    """The encoder of that name, or the first one for records of `send`."""
-    if name is not None:
-        forced = claims.plugin("encoder", name)
-        return lambda: _first_for_send([forced()])
-    encoders: list[tuple[Plugin, PluginConfig]] = [
-        (plugin, draft.claim(plugin.config_keys(), plugin=str(plugin))) for plugin in registry.encoders()
-    ]
-    return lambda: _first_for_send(registry.create_encoders(encoders))
+def _serializer(choice: SerializerChoice, created: Serializer | None) -> Serializer | None:
+    """The serializer for a setting; *created* is that of a plugin. None: values are bytes already."""
+    return created if isinstance(choice, str) else _CallableSerializer(choice)
 
 
-def _first_for_send(encoders: Sequence[RecordEncoder]) -> RecordEncoder:
-    for encoder in encoders:
-        if encoder.columns(ColumnsKind.OBJECTS, 1) is not None:
-            return encoder
-    raise InvalidPluginError(
-        "no installed record encoder takes records of `send`; is ottla itself installed completely?"
+def _with_encoder(serializer: Serializer, encoder: RecordEncoder) -> Serializer:
+    """The serializer, after passing the encoder to it if it uses the encoder's abilities."""
+    if (use_encoder := getattr(serializer, "use_encoder", None)) is not None:
+        use_encoder(encoder)
+    return serializer
+
+
+def _value_formats(draft: ConfigDraft, registry: Registry, created: Mapping[Role, Any]) -> ValueFormats:
+    name, serializer = draft.config.serialization.value_serializer, created["value_serializer"]
+    factory = _SerializerFactory(draft, registry, created["encoder"])
+    return ValueFormats(
+        factory.make, named=(name, serializer) if isinstance(name, str) and serializer is not None else None
     )
+
+
+@attrs.frozen
+class _SerializerFactory:
+    """Makes the value serializers that only a call of `send_table` names, when it does."""
+
+    draft: ConfigDraft
+    registry: Registry
+    encoder: RecordEncoder
+
+    def make(self, name: str) -> Serializer:
+        """The serializer of this name. Raises ConfigError, or PluginError if it is missing."""
+        plugin = self.registry.plugin("serializer", name)
+        before = len(self.draft.problems)
+        values = self.draft.claim(plugin.config_keys(), plugin=str(plugin))
+        if wrong := self.draft.problems[before:]:
+            raise ConfigError(wrong)
+        return _with_encoder(plugin.create(values, is_key=False), self.encoder)
 
 
 @attrs.frozen
@@ -243,27 +267,3 @@ class _CallableSerializer:
         if result is not None and not isinstance(result, bytes):
             raise TypeError(f"the serializer function returned {type(result).__name__}, not bytes")
         return result
-
-
-def _noting(make: Callable[..., Any], note: str) -> Callable[..., Any]:
-    def made(**extra: object) -> Any:
-        try:
-            return make(**extra)
-        except PluginNotFoundError as error:
-            raise _noted(error, note) from error.__cause__
-
-    return made
-
-
-def _families(name: str) -> tuple[str, ...]:
-    """The possible prefixes of the keys of a missing plugin, by the naming convention for plugins."""
-    plain = name.strip().lower()
-    return f"{plain}.", f"{re.sub('[-_]', '.', plain)}."
-
-
-def _noted(error: PluginError, note: str) -> PluginError:
-    return PluginNotFoundError(f"{error}; {note}") if note and isinstance(error, PluginNotFoundError) else error
-
-
-def _never(**_extra: object) -> Any:
-    raise AssertionError("a plugin that was not found is never made")

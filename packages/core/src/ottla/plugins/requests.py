@@ -1,0 +1,83 @@
+"""Plugins that a configuration names: requested as plain values, resolved with their keys, and created later."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from ottla.config import ConfigDraft, PluginValues
+from ottla.errors import PluginError, PluginNotFoundError
+from ottla.plugins.registry import KindName, Plugin, Registry
+
+
+@attrs.frozen(kw_only=True)
+class PluginRequest:
+    """A plugin that a configuration names; name None: every installed encoder that can be loaded.
+
+    If the plugin is missing, its keys cannot be claimed: those that begin with one of `key_prefixes` are not reported,
+    and `note` is added to the error.
+    """
+
+    kind: KindName
+    name: str | None
+    key_prefixes: tuple[str, ...] = ()
+    note: str = ""
+
+
+def request_named(kind: KindName, name: str) -> PluginRequest:
+    """A request for a plugin whose keys begin with its name, by the naming convention for plugins."""
+    plain = name.strip().lower()
+    return PluginRequest(kind=kind, name=name, key_prefixes=(f"{plain}.", f"{re.sub('[-_]', '.', plain)}."))
+
+
+@attrs.frozen(kw_only=True)
+class ResolvedPlugin:
+    """A plugin with the values of its keys; used only once the whole configuration is valid."""
+
+    request: PluginRequest
+    plugin: Plugin
+    values: PluginValues
+
+    def create(self, **extra: object) -> Any:
+        """The object that the plugin's hook makes; *extra* are the hook's other arguments. Raises PluginError."""
+        try:
+            return self.plugin.create(self.values, **extra)
+        except PluginNotFoundError as error:
+            raise _noted(error, self.request.note) from error.__cause__
+
+
+class Resolver:
+    """Looks plugins up and claims their keys; collects errors, so that all are reported together."""
+
+    def __init__(self, draft: ConfigDraft, registry: Registry) -> None:
+        self._draft = draft
+        self._registry = registry
+        self.errors: list[PluginError] = []
+        self.unclaimable: set[str] = set()
+        """Keys of plugins that are not available: the missing plugin is reported once, not again for each key."""
+
+    def resolve(self, request: PluginRequest) -> Sequence[ResolvedPlugin]:
+        """The plugins of a request, with their claimed keys; none after an error, which is collected."""
+        try:
+            found = (
+                self._registry.encoders()
+                if request.name is None
+                else (self._registry.plugin(request.kind, request.name),)
+            )
+            return [self._with_values(plugin, request) for plugin in found]
+        except PluginError as error:
+            self.errors.append(_noted(error, request.note))
+            keys = self._draft.config.plugin_values
+            self.unclaimable.update(key for key in keys if key.startswith(request.key_prefixes))
+            return ()
+
+    def _with_values(self, plugin: Plugin, request: PluginRequest) -> ResolvedPlugin:
+        values = self._draft.claim(plugin.config_keys(), plugin=str(plugin))
+        return ResolvedPlugin(request=request, plugin=plugin, values=values)
+
+
+def _noted(error: PluginError, note: str) -> PluginError:
+    return PluginNotFoundError(f"{error}; {note}") if note and isinstance(error, PluginNotFoundError) else error

@@ -1,0 +1,141 @@
+"""The plugins of a configuration: all problems are collected before the first plugin is created, in a fixed order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+
+from ottla.errors import ConfigError, PluginNotFoundError
+from ottla.hookspecs import hookimpl
+from ottla.plugins.compressors import gzip
+from ottla.plugins.config_references import read_draft
+from ottla.plugins.partitioners import round_robin
+from ottla.plugins.registry import KINDS, Registry
+from ottla.plugins.selection import Plugins, choose
+from ottla.plugins.serializers import json
+from ottla.recordbatch import objects
+from ottla_transport_plaintext import plugin as plaintext
+from third_party_mechanism import Plain
+
+created: list[str] = []
+"""The plugins that were created, in order."""
+
+SETTINGS = {
+    "bootstrap.servers": "127.0.0.1:9",
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "mine",
+    "connection.via": "mine",
+    "partitioner.class": "mine",
+    "compression.type": "mine",
+    "key.serializer": "mine",
+    "value.serializer": "mine",
+    "record.encoder": "mine",
+    "metric.reporters": "mine",
+    "interceptor.classes": "mine",
+}
+
+
+class Observer:
+    """A reporter and an interceptor."""
+
+    def __init__(self) -> None:
+        self.start = self.close = self.on_send = self.on_acknowledgement = lambda *_: None
+
+
+class Hooks:
+    """A plugin of every kind; each hook is noted when it is called."""
+
+    @hookimpl
+    def ottla_transport(self, inner: Any) -> Any:
+        created.append("transport" if inner is None else "connection_via")
+        return plaintext.PlaintextTransport()
+
+    @hookimpl
+    def ottla_authenticator(self) -> Any:
+        created.append("mechanism")
+        return Plain()
+
+    @hookimpl
+    def ottla_partitioner(self) -> Any:
+        created.append("partitioner")
+        return round_robin.RoundRobin()
+
+    @hookimpl
+    def ottla_compressor(self) -> Any:
+        created.append("compressor")
+        return gzip.Gzip(5)
+
+    @hookimpl
+    def ottla_encoder(self) -> Any:
+        created.append("encoder")
+        return objects.ObjectEncoder()
+
+    @hookimpl
+    def ottla_serializer(self, is_key: bool) -> Any:
+        created.append("key_serializer" if is_key else "value_serializer")
+        return json.JsonSerializer()
+
+    @hookimpl
+    def ottla_reporter(self) -> Any:
+        created.append("reporter")
+        return Observer()
+
+    @hookimpl
+    def ottla_interceptor(self) -> Any:
+        created.append("interceptor")
+        return Observer()
+
+
+@pytest.fixture(autouse=True)
+def nothing_created() -> Iterator[None]:
+    created.clear()
+    yield
+    created.clear()
+
+
+def chosen(settings: dict[str, Any]) -> Plugins:
+    """The plugins for these settings, of which `mine` and `plaintext` are all that is installed."""
+    entries = [EntryPoint("mine", f"{__name__}:Hooks", kind.group) for kind in KINDS.values()]
+    registry = Registry([*entries, EntryPoint("plaintext", f"{__name__}:Hooks", KINDS["transport"].group)])
+    return choose(read_draft(settings, registry=registry), registry)[1]
+
+
+def test_plugins_are_created_in_the_documented_order() -> None:
+    plugins = chosen(SETTINGS)
+
+    assert created == [
+        "transport",
+        "encoder",
+        "value_serializer",
+        "connection_via",
+        "mechanism",
+        "partitioner",
+        "compressor",
+        "key_serializer",
+        "reporter",
+        "interceptor",
+    ]
+    assert list(plugins.reporters) == [f"reporter 'mine' of an unnamed distribution ({__name__}:Hooks)"]
+
+
+def test_no_plugin_is_created_while_a_problem_is_left() -> None:
+    with pytest.raises(PluginNotFoundError, match="no interceptor is named 'none'"):
+        chosen({**SETTINGS, "interceptor.classes": "none"})
+
+    assert created == []
+
+
+def test_problems_are_reported_in_the_order_of_the_requests() -> None:
+    named = ("sasl.mechanism", "connection.via", "partitioner.class", "compression.type", "key.serializer")
+    more = ("value.serializer", "record.encoder", "metric.reporters", "interceptor.classes")
+    missing = {key: f"no-{number}" for number, key in enumerate((*named, *more))}
+
+    with pytest.raises(ConfigError) as caught:
+        chosen({**SETTINGS, **missing, "linger.ms": -1})
+
+    first, *rest = caught.value.problems
+    assert "linger.ms" in first
+    assert all(f"'{name}'" in problem.lower() for name, problem in zip(missing.values(), rest, strict=True))
