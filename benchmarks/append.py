@@ -22,6 +22,7 @@ from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.io_loop import WokenLoop
 from ottla.accumulator.sealing import Sealer
+from ottla.accumulator.sequences import Sequences
 from ottla.interfaces import Columns, ColumnsKind, RecordEncoder, TopicView
 from ottla.network.backoff import Backoff
 from ottla.plugins.registry import Plugin, Registry
@@ -145,6 +146,7 @@ def accumulator(workload: Workload, encoder: RecordEncoder) -> RecordAccumulator
         columns=columns,
         seal=Sealer(None).seal,
         key_partitioner=None,
+        sequences=Sequences(off=True),
         io_loop=WokenLoop(lambda: None),
         clock=time.monotonic,
     )

@@ -74,7 +74,7 @@ class Queues:
             columns=columns,
             seal=Sealer(None).seal,
             key_partitioner=None,
-            sequences=sequences,
+            sequences=sequences or Sequences(off=True),
             io_loop=WokenLoop(self.wake),
             clock=self.clock,
         )
@@ -149,6 +149,7 @@ class Machine:
         )
         self.pool = BufferPool(buffer_memory, clock=self.clock)
         self.delays = NodeDelays(availability_timeout)
+        sequences = Sequences(off=True)
         sealer = Sealer(compressor, takes=lambda node: taken_by(self.client.offered(node, PRODUCE)))
         self.accumulator = RecordAccumulator(
             sizes=BatchSizes(target=batch_size, max_bytes=max_request_size, growing=growing, ratio=sealer.ratio),
@@ -160,6 +161,7 @@ class Machine:
             columns=columns,
             seal=sealer.seal,
             key_partitioner=None,
+            sequences=sequences,
             io_loop=WokenLoop(self.network.wakeup),
             clock=self.clock,
         )
@@ -176,6 +178,7 @@ class Machine:
             delivery_timeout=delivery_timeout,
             keep_order=max_in_flight == 1,
             client_id="test",
+            sequences=sequences,
         )
 
     def send(

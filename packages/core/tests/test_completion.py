@@ -14,6 +14,7 @@ from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.completion import BatchCompletion
 from ottla.accumulator.delivery import OnDelivery
 from ottla.accumulator.io_loop import WokenLoop
+from ottla.accumulator.sequences import Sequences
 from ottla.errors import DeliveryError
 from ottla_testkit.manual_clock import ManualClock
 
@@ -34,7 +35,7 @@ class Books:
         self.settlement = BatchCompletion(
             on_complete=self.remove,
             pool=self.pool,
-            sequences=None,
+            sequences=Sequences(off=True),
             counters=None,
             io_loop=WokenLoop(lambda: None),
             clock=clock,

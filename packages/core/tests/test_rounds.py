@@ -142,7 +142,7 @@ class World:
         assert world.pool.free == world.pool.capacity
         assert not world.accumulator.incomplete
         assert not world.sender._in_flight
-        for numbers in world.sender._sequences._partitions.values() if world.sender._sequences is not None else ():
+        for numbers in world.sender._sequences._partitions.values():
             assert not numbers.in_flight
             assert not numbers.on_the_wire
 
@@ -163,7 +163,7 @@ def records(made: World) -> None:
     made.send(b"lost, too!", partition=1)
     world.round(until=world.clock())
     world.network.cut(1)
-    made.check(once=world.sender._sequences is not None)
+    made.check(once=not world.sender._sequences.off)
     report = world.producer.close()
     assert report.acknowledged == len(made.sent) - made.failed
     assert report.failed == made.failed

@@ -93,7 +93,7 @@ class RecordAccumulator:
         columns: Callable[[int], Columns],
         seal: Callable[[ProducerBatch, int], Section],
         key_partitioner: KeyPartitioner | None,
-        sequences: Sequences | None = None,
+        sequences: Sequences,
         admit: Callable[[], object] | None = None,
         counters: Counters | None = None,
         io_loop: IoLoop,
@@ -138,7 +138,7 @@ class RecordAccumulator:
         self._delivery_timeout = delivery_timeout
         self._retry_backoff = retry_backoff
         self._sequences = sequences
-        self._in_transaction = sequences is not None and sequences.transactional
+        self._in_transaction = sequences.transactional
         self._wake = io_loop.wake
         self._clock = clock
 
@@ -240,8 +240,7 @@ class RecordAccumulator:
             topic = self._backlog.queue_of(batch).topic
             topic.max_bytes = min(max_bytes, topic.max_bytes or max_bytes)
             _share_memory(batch, parts)
-            if self._sequences is not None:
-                self._sequences.split(batch, parts)
+            self._sequences.split(batch, parts)
             self._backlog.replace(batch, parts)
             self._backlog.settled([batch])
 
@@ -265,7 +264,7 @@ class RecordAccumulator:
             self._backlog.find_oldest()
         for batch in late:
             batch.last_error = obstacle(batch) or batch.last_error
-            if batch.last_error is None and self._sequences is not None:
+            if batch.last_error is None:
                 batch.last_error = self._sequences.obstacle
             self._completion.complete(batch, Failed(error=expired(batch, now)))
         return bool(late)

@@ -57,7 +57,7 @@ def build_queueing(
     backoff: Backoff,
     slow: Callable[[], frozenset[int]] = frozenset,
     keys_may_wait: bool = True,
-    sequences: Sequences | None = None,
+    sequences: Sequences,
     admit: Callable[[], object] | None = None,
     io_loop: IoLoop,
     environment: Environment,

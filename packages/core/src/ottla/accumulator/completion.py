@@ -34,7 +34,7 @@ class BatchCompletion:
         *,
         on_complete: Callable[[Sequence[ProducerBatch]], object],
         pool: BufferPool,
-        sequences: Sequences | None,
+        sequences: Sequences,
         counters: Counters | None,
         io_loop: IoLoop,
         clock: Callable[[], float],
@@ -45,7 +45,7 @@ class BatchCompletion:
         self._sequences = sequences
         self.unretrieved = UnretrievedErrors(wake=io_loop.wake)
         """Failed records whose error nothing can retrieve any more."""
-        if sequences is not None and sequences.transactional:
+        if sequences.transactional:
             self.unretrieved.ignore()
         self.on_failure: Callable[[], object] = lambda: None
         """Called without a lock when a batch has failed, so that only deliveries hold a reference to it."""
@@ -114,8 +114,6 @@ class BatchCompletion:
         return run_callbacks
 
     def _note(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> None:
-        if self._sequences is None:
-            return
         if isinstance(outcome, Acknowledged):
             self._sequences.acknowledge(batch)
         else:

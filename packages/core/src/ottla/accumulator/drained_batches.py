@@ -23,7 +23,7 @@ class DrainedBatches:
         self,
         *,
         seal: Callable[[ProducerBatch, int], Section],
-        sequences: Sequences | None,
+        sequences: Sequences,
         pool: BufferPool,
         completion: BatchCompletion,
     ) -> None:
@@ -51,8 +51,6 @@ class DrainedBatches:
     def stamp_or_fail(self, batch: ProducerBatch, sealed: Section) -> bool:
         """Give a batch its sequence; False: it has failed, because it needs one and its format has no place for it."""
         sequences = self._sequences
-        if sequences is None:
-            return True
         if sealed.magic >= FIRST_WITH_STAMP:
             sequences.stamp(batch)
         elif batch.stamp is not None or (sequences.required and not sequences.off):

@@ -17,7 +17,7 @@ class Readiness:
     """The rules by which batches leave: linger, backoff, mutes, memory and sequence numbers. Under the lock."""
 
     linger: float
-    sequences: Sequences | None
+    sequences: Sequences
     pool: BufferPool
     admission: Admission
 
@@ -37,7 +37,7 @@ class Readiness:
 
     def may_leave(self, batch: ProducerBatch) -> bool:
         """Return whether the sequence numbers of its partition, and its transaction, let the batch leave."""
-        return self.sequences is None or self.sequences.may_leave(batch)
+        return self.sequences.may_leave(batch)
 
 
 def has_new_leader(cluster: Cluster, batch: ProducerBatch) -> bool:

@@ -93,15 +93,18 @@ class _Numbers:
 
 
 class Sequences:
-    """The sequence numbers of one producer. `owner` is its id and epoch; None: there is no valid id, nothing leaves."""
+    """The sequence numbers of one producer. `owner` is its id and epoch; None: there is no valid id, nothing leaves.
 
-    def __init__(self, *, transactional: bool = False, required: bool = False) -> None:
+    Also of a producer without idempotence (*off*): every batch may leave, and none gets a number.
+    """
+
+    def __init__(self, *, transactional: bool = False, required: bool = False, off: bool = False) -> None:
         self.owner: ProducerId | None = None
         self.transactional = transactional
         self.required = required
         """Whether every batch needs a stamp: idempotence was configured, and is not only the default."""
-        self.off = False
-        """The brokers know no producer ids: every batch leaves without a stamp."""
+        self.off = off
+        """Every batch leaves without a stamp: idempotence is off, or the brokers know no producer ids."""
         self.members: set[tuple[str, int]] = set()
         """The partitions that belong to the open transaction."""
         self.wanted: dict[tuple[str, int], None] = {}

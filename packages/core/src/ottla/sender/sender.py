@@ -66,7 +66,7 @@ class Sender:
         delivery_timeout: float,
         keep_order: bool,
         client_id: str,
-        sequences: Sequences | None = None,
+        sequences: Sequences,
         coordination: CoordinatorRequestSender | None = None,
         transactions: TransactionManager | None = None,
         counters: Counters | None = None,
@@ -100,8 +100,7 @@ class Sender:
         """Run one round; it waits while nothing is due, at most until the time *until*."""
         if self.expire(now):
             until = now  # a thread may wait for just this, so this round must not wait
-        if self._sequences is not None:
-            self._sequences.resolve()
+        self._sequences.resolve()
         ready = self._find_ready(now)
         if self._coordination is not None:
             ending = not self._coordination.idle
@@ -155,8 +154,7 @@ class Sender:
         self._in_flight.clear()
         self._oldest_in_flight = FOREVER
         astray = self._accumulator.recover()
-        if self._sequences is not None:
-            self._sequences.recover()
+        self._sequences.recover()
         for batch in reversed(astray):  # each is put first
             if batch.attempts:
                 batch.unanswered = batch.maybe_written = True
@@ -245,8 +243,7 @@ class Sender:
             batch.mark_sent(node, now)
             self._in_flight[batch] = None
             self._oldest_in_flight = min(self._oldest_in_flight, batch.created_at)
-            if self._sequences is not None:
-                self._sequences.left(batch)
+            self._sequences.left(batch)
             self._metadata.use(batch.topic, now)
             if self._keep_order:
                 self._accumulator.mute(batch)
@@ -301,13 +298,12 @@ class Sender:
         for batch in batches:
             batch.mark_returned(completion.now)
             self._in_flight.pop(batch, None)
-            if self._sequences is not None:
-                self._sequences.came_back(batch)
+            self._sequences.came_back(batch)
             if self._keep_order:
                 self._accumulator.unmute(batch, at=completion.throttled_until)
             if batch.outcome is not None:
                 self.late_answers += 1
-                if answers is not None and self._sequences is not None:
+                if answers is not None:
                     self._note_late(batch, answers.get((batch.topic, batch.partition)))
                 continue
             if error is not None:
@@ -338,8 +334,8 @@ class Sender:
         if answer is None:
             batch.unanswered = batch.maybe_written = True
             return self._retry(batch, ProtocolError("the broker's answer leaves this partition out"), now)
-        if self._sequences is not None and batch.stamp is not None and answer.code in ORDER_REFUSED:
-            return self._out_of_order(self._sequences, batch, answer, now)
+        if batch.stamp is not None and answer.code in ORDER_REFUSED:
+            return self._out_of_order(batch, answer, now)
         batch.maybe_written |= answer.code not in REFUSED_BEFORE_APPEND
         error = BrokerError(answer.code, answer.message)
         action = PRODUCE_ERROR_ACTIONS[answer.code]
@@ -360,19 +356,18 @@ class Sender:
 
     def _note_late(self, batch: ProducerBatch, answer: Acknowledged | Refused | None) -> None:
         """Note it if a batch that was given up is written after all."""
-        assert self._sequences is not None
         known = isinstance(answer, Refused) and PRODUCE_ERROR_ACTIONS[answer.code] is ProduceErrorAction.ACKNOWLEDGED
         if known or isinstance(answer, Acknowledged):
             self._sequences.acknowledge(batch)
 
-    def _out_of_order(self, sequences: Sequences, batch: ProducerBatch, answer: Refused, now: float) -> Failed | None:
+    def _out_of_order(self, batch: ProducerBatch, answer: Refused, now: float) -> Failed | None:
         """Handle a batch that the broker refused for its sequence number.
 
         A batch that came too early is sent again unchanged. If it is the first in flight, the broker lacks the batches
         before it. Then it is renumbered in another epoch, or given up if that could write it twice.
         """
         error = BrokerError(answer.code, answer.message)
-        refused = sequences.refuse_order(batch)
+        refused = self._sequences.refuse_order(batch)
         if refused is OrderRefused.LOST:
             return _failed(batch, error, now)
         if refused is OrderRefused.RENUMBER:  # the leader lacks even the batches before it

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class Numbering:
-    """Sequences, the source of requests for them, and the transaction manager; None: the part does not exist."""
+    """Sequences, the source of requests for them, and the transaction manager; None: there is no need for it."""
 
-    sequences: Sequences | None = None
+    sequences: Sequences
     request_source: RequestSource | None = None
     manager: TransactionManager | None = None
 
@@ -37,7 +37,7 @@ def build_numbering(
 ) -> Numbering:
     """Build what a configuration asks for."""
     if config.idempotence is Idempotence.OFF:
-        return Numbering()
+        return Numbering(sequences=Sequences(off=True))
     if config.transactional_id is None:
         sequences = Sequences(required=config.idempotence is Idempotence.REQUIRED)
         return Numbering(

@@ -11,6 +11,7 @@ import attrs
 from ottla.accumulator.build import build_queueing
 from ottla.accumulator.io_loop import WokenLoop
 from ottla.accumulator.sealing import Sealer
+from ottla.accumulator.sequences import Sequences
 from ottla.concurrency.environment import SYSTEM
 from ottla.config import ConfigDraft, ProducerConfig
 from ottla.network.backoff import Backoff
@@ -51,7 +52,7 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
     backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
     metadata = _metadata(backoff, clock)
     client_id = config.connection.client_id or "mock-producer"
-    # The accumulator gets no sequences: batches have no numbers and do not wait for each other's responses.
+    # The accumulator gets other sequences: batches have no numbers and do not wait for each other's responses.
     numbering = build_numbering(config.transactions, backoff, client_id, SYSTEM)
     coordinator = _coordinator(numbering)
     queueing = build_queueing(
@@ -61,6 +62,7 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         sealer=Sealer(plugins.compressor),
         backoff=backoff,
         keys_may_wait=False,
+        sequences=Sequences(off=True),
         admit=numbering.admit,
         io_loop=WokenLoop(_do_nothing),
         environment=SYSTEM,
@@ -120,7 +122,6 @@ def _metadata(backoff: Backoff, clock: Callable[[], float]) -> Metadata:
 def _coordinator(numbering: Numbering) -> MockCoordinator | None:
     if numbering.manager is None:
         return None
-    assert numbering.sequences is not None, "transactions have sequence numbers"
     assert numbering.request_source is not None, "transactions have requests"
     return MockCoordinator(numbering.manager, numbering.request_source, numbering.sequences)
 
