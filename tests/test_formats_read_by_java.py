@@ -23,7 +23,7 @@ from ottla.plugins.compressors.snappy import Snappy
 from ottla.plugins.compressors.zstd import Zstd
 from ottla.recordbatch.down_conversion import down_converted
 from ottla.recordbatch.objects import ObjectColumns
-from ottla.recordbatch.section import Section, finish
+from ottla.recordbatch.sealed_records import SealedRecords, finish
 from ottla_testkit.java.jars import kafka_jars
 from ottla_testkit.java.runtime import java_command
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -99,7 +99,7 @@ def dump(printed: str) -> Dump:
     return Dump(batches=[each for each in batches if each], records=[each for each in records if each])
 
 
-def section(magic: int, codec: str, rows: Sequence[Row] = ROWS) -> Section:
+def section(magic: int, codec: str, rows: Sequence[Row] = ROWS) -> SealedRecords:
     columns = ObjectColumns(1 << 20)
     for key, value, headers, timestamp_ms in rows:
         assert columns.append(key, value, headers, timestamp_ms) is not None
@@ -117,17 +117,19 @@ def dumps(kafka: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> dict
     compressors = {codec.codec_id: codec for codec in CODECS.values() if codec is not None}
     newest = {name: section(2, name) for name in ("none", "gzip 9", "snappy", "lz4 9")}
     segments: dict[str, Sequence[Buffer]] = {
-        **{f"v{magic} {codec}": section(magic, codec).stamped() for magic, codec in CASES},
+        **{f"v{magic} {codec}": section(magic, codec).wire_chunks() for magic, codec in CASES},
         **{
-            f"v2 as v{magic} {codec}": down_converted(each, magic=magic, compressors=compressors).stamped()
+            f"v2 as v{magic} {codec}": down_converted(each, magic=magic, compressors=compressors).wire_chunks()
             for codec, each in newest.items()
             for magic in (0, 1)
         },
-        "headers": section(2, "none", WITH_HEADERS).stamped(),
-        "stamped": newest["snappy"].stamped(producer_id=2**63 - 1, epoch=32767, sequence=2**31 - 1, transactional=True),
-        "v1 stored": stored(section(1, "gzip 9").stamped(), 1000 + len(ROWS) - 1),
-        "v2 stored": stored(newest["gzip 9"].stamped(), 1000),
-        "all formats": [chunk for magic in (0, 1, 2) for chunk in section(magic, "lz4 9").stamped()],
+        "headers": section(2, "none", WITH_HEADERS).wire_chunks(),
+        "numbered": newest["snappy"].wire_chunks(
+            producer_id=2**63 - 1, epoch=32767, sequence=2**31 - 1, transactional=True
+        ),
+        "v1 stored": stored(section(1, "gzip 9").wire_chunks(), 1000 + len(ROWS) - 1),
+        "v2 stored": stored(newest["gzip 9"].wire_chunks(), 1000),
+        "all formats": [chunk for magic in (0, 1, 2) for chunk in section(magic, "lz4 9").wire_chunks()],
     }
     folder = tmp_path_factory.mktemp("segments")
     files = [folder / str(number) / f"{0:020}.log" for number in range(len(segments))]
@@ -203,7 +205,7 @@ def test_java_sees_which_headers_a_record_has(dumps: dict[str, Dump]) -> None:
 
 
 def test_java_sees_producer_id_epoch_and_the_wrapping_sequence(dumps: dict[str, Dump]) -> None:
-    seen = dumps["stamped"]
+    seen = dumps["numbered"]
 
     [batch] = seen.batches
     assert (batch["id"], batch["epoch"], batch["sequence"]) == (str(2**63 - 1), "32767", str(2**31 - 1))

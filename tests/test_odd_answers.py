@@ -10,7 +10,7 @@ import pytest
 from ottla import BrokerError, DeliveryError, DeliveryTimeoutError, ErrorCode, Producer, TopicUnavailableError
 from ottla.protocol import PRODUCE
 from ottla.sender.before_append import REFUSED_BEFORE_APPEND
-from ottla.sender.produce_error_actions import ORDER_REFUSED, PRODUCE_ERROR_ACTIONS, ProduceErrorAction
+from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, SEQUENCE_ERRORS, ProduceErrorAction
 from ottla_testkit.mock_cluster import DISCONNECT, MockCluster
 
 WAIT = 60.0
@@ -21,7 +21,7 @@ FINAL = [
     code
     for code, verdict in PRODUCE_ERROR_ACTIONS.items()
     if verdict in (ProduceErrorAction.FAIL, ProduceErrorAction.TOO_LARGE)
-    and code not in ORDER_REFUSED  # those get new sequences
+    and code not in SEQUENCE_ERRORS  # those get new sequences
 ]
 
 

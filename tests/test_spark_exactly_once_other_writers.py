@@ -15,9 +15,9 @@ from ledger_kit import attempts, entry, prepare, settings
 from ottla import Producer
 from ottla.errors import ErrorCode, error_code
 from ottla.protocol import PRODUCE, PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.recordbatch.number_columns import Timestamps
 from ottla.recordbatch.records_v2 import encode_records
-from ottla.recordbatch.stamp import ProducerId
 from ottla.recordbatch.v2 import batch_header
 from ottla.transactions import PreparedTransaction
 from ottla.transactions.admin.blocking_client import BlockingClient
@@ -160,8 +160,13 @@ def test_a_second_batch_in_our_own_transaction_does_not_count(kafka: KafkaCluste
         too_early = produce(client, shared, lease, forged, sequence=0, claims=stranger)
         honest = produce(client, shared, lease, entry(status=Status.VOID).to_bytes(), sequence=0, claims=lease_id(name))
         behind = produce(client, shared, lease, forged, sequence=1, claims=stranger)
-        owner = ProducerId(id=lease.producer_id, epoch=lease.epoch)
-        client.run(EndTxn(transactional_id=lease_id(name), owner=owner, commit=True, txn_v2=True), lease_id(name))
+        producer_id_and_epoch = ProducerIdAndEpoch(id=lease.producer_id, epoch=lease.epoch)
+        client.run(
+            EndTxn(
+                transactional_id=lease_id(name), producer_id_and_epoch=producer_id_and_epoch, commit=True, txn_v2=True
+            ),
+            lease_id(name),
+        )
         last = plan(cluster, name).last
 
     assert too_early is ErrorCode.INVALID_PRODUCER_ID_MAPPING

@@ -25,7 +25,7 @@ import pytest
 
 from ottla.errors import TableReadError
 from ottla.recordbatch.parse import parse_batches
-from ottla.recordbatch.section import finish
+from ottla.recordbatch.sealed_records import finish
 from ottla.recordbatch.table_rows import Cut, TableRows
 from ottla.tables.sealed import TableSealer
 from ottla_accel import tables
@@ -40,7 +40,7 @@ OFFSETS: Final = [(pa.binary(), "i"), (pa.large_binary(), "q")]
 def records(cut: Cut) -> list[tuple[bytes | None, bytes | None]]:
     """The records of a batch as a broker reads it."""
     section = finish(cut.columns.encode(2), magic=2, compressor=None)
-    [batch] = parse_batches(b"".join(section.stamped()), compressors={})
+    [batch] = parse_batches(b"".join(section.wire_chunks()), compressors={})
     assert len(cut.rows) == len(batch.records)
     return [(record.key, record.value) for record in batch.records]
 
@@ -295,7 +295,7 @@ def sealed_whole(sealer: TableSealer, table: Any) -> bool:
         return False
     found = 0
     for batch in sealed.batches:
-        [parsed] = parse_batches(b"".join(batch.section.stamped()), compressors={})
+        [parsed] = parse_batches(b"".join(batch.section.wire_chunks()), compressors={})
         found += len(parsed.records)
     assert found == ROWS == table.num_rows
     return True

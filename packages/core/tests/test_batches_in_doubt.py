@@ -25,7 +25,7 @@ from ottla.interfaces import Encoded
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.sender.before_append import REFUSED_BEFORE_APPEND
-from ottla.sender.produce_error_actions import ORDER_REFUSED, PRODUCE_ERROR_ACTIONS, ProduceErrorAction
+from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, SEQUENCE_ERRORS, ProduceErrorAction
 from ottla.transactions import SharedTransaction
 from ottla_testkit.simulation import AfterAppend, SimulatedCluster
 from simulated_producer import Simulated, simulated
@@ -95,7 +95,7 @@ def test_the_next_record_is_written_after_any_ambiguous_error(code: int) -> None
 
 
 @pytest.mark.rule("sender.retry.corrects", "batch.possibly")
-@pytest.mark.parametrize("code", sorted(REFUSED_BEFORE_APPEND - ORDER_REFUSED), ids=name)
+@pytest.mark.parametrize("code", sorted(REFUSED_BEFORE_APPEND - SEQUENCE_ERRORS), ids=name)
 def test_sequences_are_reused_after_an_error_before_the_append(code: ErrorCode) -> None:
     with simulated(1, config=ONE_BY_ONE, retries=1) as world:
         world.producer.send("t", b"before")
@@ -244,7 +244,7 @@ def test_parts_of_a_maybe_written_batch_are_maybe_written() -> None:
         assert [failure(delivery).possibly_persisted for delivery in deliveries] == [True, True]
 
 
-@pytest.mark.rule("sender.retry.stamp", "sender.retry.corrects")
+@pytest.mark.rule("sender.retry.sequence", "sender.retry.corrects")
 def test_a_written_batch_that_is_split_later_is_not_written_twice() -> None:
     with simulated(1, linger_ms=10) as world:
         world.producer.send("t", b"before")

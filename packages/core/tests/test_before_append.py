@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.errors import ErrorCode
 from ottla.sender.before_append import ANSWERED, REFUSED_BEFORE_APPEND, Append
-from ottla.sender.produce_error_actions import ORDER_REFUSED, PRODUCE_ERROR_ACTIONS, ProduceErrorAction
+from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, SEQUENCE_ERRORS, ProduceErrorAction
 
 
 def test_every_code_says_when_it_is_returned() -> None:
@@ -55,4 +55,4 @@ def test_acknowledging_codes_are_returned_after_the_append() -> None:
 def test_wrong_sequences_and_sizes_are_refused_before_the_append() -> None:
     too_large = {code for code, verdict in PRODUCE_ERROR_ACTIONS.items() if verdict is ProduceErrorAction.TOO_LARGE}
 
-    assert ORDER_REFUSED | too_large <= REFUSED_BEFORE_APPEND
+    assert SEQUENCE_ERRORS | too_large <= REFUSED_BEFORE_APPEND

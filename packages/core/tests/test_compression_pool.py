@@ -14,7 +14,7 @@ from ottla import BufferExhaustedError, DeliveryError, ErrorCode, TableReadError
 from ottla.interfaces import Buffer, Columns, Compressor, Facts
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.parse import parse_batches
-from ottla.recordbatch.section import Section, finish
+from ottla.recordbatch.sealed_records import SealedRecords, finish
 from ottla.recordbatch.table_rows import FinishedColumns
 from ottla.tables import sending
 from ottla.tables.compression_pool import Ahead, PartitionRows, Sealed, threads
@@ -32,7 +32,7 @@ def piece(number: int) -> PartitionRows:
     return PartitionRows(0, number, (0,), columns)
 
 
-def plain(columns: Columns) -> Section:
+def plain(columns: Columns) -> SealedRecords:
     return finish(columns.encode(2), magic=2, compressor=None)
 
 
@@ -50,7 +50,7 @@ def contents(given: Sequence[Sealed]) -> list[bytes]:
 def test_compressed_pieces_are_returned_in_order() -> None:
     late = threading.Event()
 
-    def seal(columns: Columns) -> Section:
+    def seal(columns: Columns) -> SealedRecords:
         section = plain(columns)
         if b"".join(section.chunks) == b"1":
             assert late.wait(HANG_GUARD)
@@ -83,7 +83,7 @@ def test_at_most_one_piece_more_than_threads_is_in_progress() -> None:
 def test_a_single_piece_is_compressed_by_the_calling_thread(count: int) -> None:
     by: list[str] = []
 
-    def seal(columns: Columns) -> Section:
+    def seal(columns: Columns) -> SealedRecords:
         by.append(threading.current_thread().name)
         return plain(columns)
 
@@ -103,7 +103,7 @@ def test_without_a_codec_a_piece_is_returned_at_once_unchanged() -> None:
 
 
 def test_a_piece_that_the_codec_refuses_fails_alone_with_the_reason() -> None:
-    def seal(columns: Columns) -> Section:
+    def seal(columns: Columns) -> SealedRecords:
         section = plain(columns)
         if section.chunks == [b"1"]:
             raise ValueError("no ones")
@@ -160,7 +160,7 @@ def test_if_no_thread_can_start_every_piece_is_compressed_once(monkeypatch: pyte
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit])
 def test_a_piece_whose_wait_is_interrupted_is_returned_by_close(interruption: type[BaseException]) -> None:
-    def seal(columns: Columns) -> Section:
+    def seal(columns: Columns) -> SealedRecords:
         section = plain(columns)
         if section.chunks == [b"1"]:
             raise interruption

@@ -21,7 +21,7 @@ from ottla.errors import (
     UnsupportedVersionError,
 )
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
-from ottla.recordbatch.stamp import SEQUENCES, ProducerId
+from ottla.recordbatch.batch_sequence import SEQUENCES, ProducerIdAndEpoch
 from ottla_testkit.simulation import SimulatedCluster
 from simulated_producer import Simulated, simulated
 
@@ -36,7 +36,7 @@ def numbers(world: Simulated) -> Sequences:
     return found
 
 
-def stamps(world: Simulated, partition: int = 0) -> list[tuple[int, int, int]]:
+def sequences(world: Simulated, partition: int = 0) -> list[tuple[int, int, int]]:
     """Epoch, first and last sequence of what the partition remembers of our batches."""
     entries = world.cluster.topics["t"].producers[partition].entries
     return [(entry.epoch, first, last) for entry in entries.values() for first, last, _ in entry.batches]
@@ -127,7 +127,7 @@ def test_old_brokers_turn_it_off_with_one_log_line(caplog: pytest.LogCaptureFixt
 
     assert delivery.result().offset == 0
     assert [line for line in caplog.messages if "idempotence is off" in line] != []
-    assert stamps(world) == []
+    assert sequences(world) == []
 
 
 def test_old_brokers_fail_explicit_idempotence() -> None:
@@ -151,7 +151,7 @@ def test_a_producer_id_is_requested_once_before_the_first_record() -> None:
             world.settle()
 
         assert asked(world, "InitProducerId") == 1
-        assert stamps(world, 0) == stamps(world, 1) == [(0, 0, 0), (0, 1, 1)]
+        assert sequences(world, 0) == sequences(world, 1) == [(0, 0, 0), (0, 1, 1)]
 
 
 def test_a_refused_producer_id_fails_the_queue_and_is_requested_again() -> None:
@@ -201,9 +201,9 @@ def test_a_record_that_expires_without_a_producer_id_says_why() -> None:
 
 def test_exhausted_epochs_lead_to_a_new_producer_id() -> None:
     with simulated(1, config=ONE_BY_ONE) as world:
-        owner = numbers(world).owner
-        assert owner is not None
-        numbers(world).owner = ProducerId(id=owner.id, epoch=LAST_EPOCH)
+        producer_id_and_epoch = numbers(world).producer_id_and_epoch
+        assert producer_id_and_epoch is not None
+        numbers(world).producer_id_and_epoch = ProducerIdAndEpoch(id=producer_id_and_epoch.id, epoch=LAST_EPOCH)
         world.producer.send("t", b"0")
         world.settle()
         world.cluster.brokers[1].codes.append(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
@@ -211,16 +211,16 @@ def test_exhausted_epochs_lead_to_a_new_producer_id() -> None:
         world.settle()
 
         assert delivery.result().offset == 1
-        new = numbers(world).owner
+        new = numbers(world).producer_id_and_epoch
         assert new is not None
-        assert (new.id != owner.id, new.epoch) == (True, 0)
+        assert (new.id != producer_id_and_epoch.id, new.epoch) == (True, 0)
         assert asked(world, "InitProducerId") == 2
 
 
 # Order and repetition
 
 
-@pytest.mark.rule("accumulator.drain.stamp")
+@pytest.mark.rule("accumulator.drain.sequence")
 def test_a_repeated_batch_keeps_its_sequence_and_is_written_once() -> None:
     with simulated(1, config=ONE_BY_ONE) as world:
         world.cluster.brokers[1].codes.append(None)  # written, and never answered
@@ -231,7 +231,7 @@ def test_a_repeated_batch_keeps_its_sequence_and_is_written_once() -> None:
 
         assert delivery.result().offset == 0
         assert world.log() == [b"v"]
-        assert stamps(world) == [(0, 0, 0)]
+        assert sequences(world) == [(0, 0, 0)]
 
 
 @pytest.mark.rule("accumulator.put-back.sequence")
@@ -246,7 +246,7 @@ def test_a_refusal_of_any_of_five_in_flight_keeps_the_order(refused: int) -> Non
 
         assert world.log() == [b"first", b"0", b"1", b"2", b"3", b"4"]
         assert [delivery.result().offset for delivery in deliveries] == [1, 2, 3, 4, 5]
-        assert {epoch for epoch, _, _ in stamps(world)} == {0}
+        assert {epoch for epoch, _, _ in sequences(world)} == {0}
 
 
 def test_the_first_batch_of_a_producer_is_sent_alone() -> None:
@@ -301,7 +301,7 @@ def test_no_new_batch_is_sent_while_a_maybe_written_one_is_retried() -> None:
         world.settle()
         assert world.log() == [b"first", *(b"%d" % number for number in range(9))]
         assert lost.result().offset == 1
-        assert {epoch for epoch, _, _ in stamps(world)} == {0}
+        assert {epoch for epoch, _, _ in sequences(world)} == {0}
 
 
 @pytest.mark.rule("accumulator.order.window")
@@ -325,7 +325,7 @@ def test_at_most_five_batches_follow_an_unacknowledged_one() -> None:
         world.settle()
         assert world.log() == [b"first", *(b"%d" % number for number in range(9))]
         assert hanging.result().offset == 1
-        assert {epoch for epoch, _, _ in stamps(world)} == {0}
+        assert {epoch for epoch, _, _ in sequences(world)} == {0}
 
 
 def test_a_duplicate_counts_as_acknowledged() -> None:
@@ -350,7 +350,7 @@ def test_sequences_wrap_around() -> None:
         world.settle()
 
         assert [delivery.result().offset for delivery in deliveries] == [1, 2, 3]
-        assert stamps(world)[-3:] == [(0, SEQUENCES - 1, SEQUENCES - 1), (0, 0, 0), (0, 1, 1)]
+        assert sequences(world)[-3:] == [(0, SEQUENCES - 1, SEQUENCES - 1), (0, 0, 0), (0, 1, 1)]
 
 
 def test_parts_of_a_batch_that_is_too_large_share_its_sequences() -> None:
@@ -362,7 +362,7 @@ def test_parts_of_a_batch_that_is_too_large_share_its_sequences() -> None:
         world.settle()
 
         assert [delivery.result().offset for delivery in deliveries] == [1, 2, 3, 4, 5, 6]
-        found = stamps(world)
+        found = sequences(world)
         assert [first for _, first, _ in found[1:]] == [last + 1 for _, _, last in found[:-1]]
         assert found[-1][2] == 6
 
@@ -382,7 +382,7 @@ def test_a_leader_that_lost_its_log_gets_everything_in_a_new_epoch(code: ErrorCo
 
         assert [delivery.exception() for delivery in deliveries] == [None] * 3
         assert world.log() == [b"first", b"0", b"1", b"2"]
-        assert stamps(world) == [(1, 0, 0), (1, 1, 1), (1, 2, 2)]
+        assert sequences(world) == [(1, 0, 0), (1, 1, 1), (1, 2, 2)]
         assert asked(world, "InitProducerId") == 1  # an epoch is counted up without asking
 
 
@@ -399,7 +399,7 @@ def test_sequences_of_a_refused_batch_are_reused() -> None:
 
         assert refused.exception() is not None
         assert delivery.result().offset == 1
-        assert stamps(world) == [(0, 0, 0), (0, 1, 1)]
+        assert sequences(world) == [(0, 0, 0), (0, 1, 1)]
 
 
 def test_batches_in_flight_after_a_refused_one_arrive_in_order() -> None:
@@ -442,10 +442,10 @@ def test_a_gap_of_unknown_state_is_skipped_by_a_new_epoch() -> None:
         assert isinstance(error(), DeliveryTimeoutError)
         assert delivery.result().offset == 1
         assert world.log() == [b"first", b"next"]
-        assert stamps(world) == [(1, 0, 0)]
+        assert sequences(world) == [(1, 0, 0)]
 
 
-@pytest.mark.rule("sender.retry.stamp")
+@pytest.mark.rule("sender.retry.sequence")
 def test_maybe_written_batches_after_a_gap_fail_and_are_not_renumbered() -> None:
     with simulated(1, config=ONE_BY_ONE) as world:
         world.producer.send("t", b"first")
@@ -454,7 +454,7 @@ def test_maybe_written_batches_after_a_gap_fail_and_are_not_renumbered() -> None
         world.network.holding = True
         lost, behind = (world.producer.send("t", value) for value in (b"lost", b"behind"))
         world.run_until(lambda: lost._batch.in_flight and behind._batch.in_flight, time_passes=False)
-        give_up(world, lost)
+        fail(world, lost)
         world.cluster.brokers[1].silent = world.network.holding = False
         world.network.cut(1)
         after = world.producer.send("t", b"after")
@@ -468,21 +468,21 @@ def test_maybe_written_batches_after_a_gap_fail_and_are_not_renumbered() -> None
         assert world.log() == [b"first", b"after"]
 
 
-@pytest.mark.rule("sender.retry.stamp")
+@pytest.mark.rule("sender.retry.sequence")
 def test_refused_batches_after_a_gap_are_renumbered() -> None:
     with simulated(1, config=ONE_BY_ONE) as world:
         world.producer.send("t", b"first")
         world.settle()
         world.cluster.brokers[1].codes += [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
         lost, behind = fly(world, b"lost", b"behind")
-        give_up(world, lost)
+        fail(world, lost)
         world.settle()
 
         assert behind.result().offset == 1
-        assert stamps(world) == [(1, 0, 0)]
+        assert sequences(world) == [(1, 0, 0)]
 
 
-def give_up(world: Simulated, delivery: Delivery) -> None:
+def fail(world: Simulated, delivery: Delivery) -> None:
     """As if its time had run out while it was in flight."""
     error = DeliveryTimeoutError("too late", topic="t", partition=0, attempts=1, possibly_persisted=True)
     world.accumulator.complete(delivery._batch, Failed(error=error))
@@ -493,14 +493,14 @@ def test_a_response_after_the_timeout_closes_the_gap() -> None:
         world.producer.send("t", b"first")
         world.settle()
         [late] = fly(world, b"late")
-        give_up(world, late)
-        assert numbers(world)._partitions["t", 0].missing
+        fail(world, late)
+        assert numbers(world)._partitions["t", 0].next_uncertain
         delivery = world.producer.send("t", b"next")
         world.settle()
 
         assert isinstance(late.exception(), DeliveryTimeoutError)
         assert delivery.result().offset == 2
-        assert stamps(world) == [(0, 0, 0), (0, 1, 1), (0, 2, 2)]
+        assert sequences(world) == [(0, 0, 0), (0, 1, 1), (0, 2, 2)]
 
 
 def test_a_topic_format_without_sequences_is_reported_with_the_setting() -> None:

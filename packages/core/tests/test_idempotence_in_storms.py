@@ -26,7 +26,7 @@ def history(seed: int, delivery_timeout_ms: int) -> str:
     return storms.records(seed, story=story, judge=lambda world, sent: judge(world, sent))
 
 
-@pytest.mark.rule("sender.retry.corrects", "sender.retry.stamp", "batch.possibly")
+@pytest.mark.rule("sender.retry.corrects", "sender.retry.sequence", "batch.possibly")
 @pytest.mark.parametrize("seeds", storms.blocks(40, soak=4_000), ids=str)
 @pytest.mark.parametrize("kind", ["patient", "expiring", "refused", "split"])
 def test_records_are_written_once_and_in_order_under_any_faults(kind: str, seeds: range) -> None:

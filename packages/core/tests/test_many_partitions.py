@@ -18,8 +18,8 @@ from ottla.accumulator.partition_queue import TopicQueues
 from ottla.accumulator.sequences import Sequences
 from ottla.errors import BufferExhaustedError, InvalidRecordError, NetworkError
 from ottla.interfaces import TopicView
+from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.recordbatch.objects import OBJECT_COST
-from ottla.recordbatch.stamp import ProducerId
 from ottla_testkit.simulation import SimulatedCluster
 
 MANY = 1_000
@@ -437,12 +437,12 @@ def test_a_skipped_batch_expires_on_time() -> None:
 @pytest.mark.rule("accumulator.many.looks", "accumulator.drain.transaction")
 def test_all_partitions_are_added_to_a_transaction_in_one_request() -> None:
     sequences = Sequences(transactional=True)
-    sequences.owner = ProducerId(id=1, epoch=0)
-    sequences.members.add(("t", 0))
+    sequences.producer_id_and_epoch = ProducerIdAndEpoch(id=1, epoch=0)
+    sequences.partitions_in_transaction.add(("t", 0))
     queues = Queues(linger=0.0, sequences=sequences)
     for partition in range(10):
         queues.append(partition=partition)
 
     queues.accumulator.ready(LEADERS, queues.clock())
 
-    assert set(sequences.wanted) == {("t", partition) for partition in range(1, 10)}
+    assert set(sequences.new_partitions) == {("t", partition) for partition in range(1, 10)}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ottla.plugins.compressors.gzip import Gzip
 from ottla.recordbatch.compression_ratio import CompressionRatios
 from ottla.recordbatch.objects import ObjectColumns
-from ottla.recordbatch.section import Section, finish
+from ottla.recordbatch.sealed_records import SealedRecords, finish
 
 GZIP = Gzip(-1)
 
@@ -86,7 +86,7 @@ def test_without_a_codec_a_batch_holds_its_batch_size() -> None:
 
 def test_batches_of_steady_records_grow_until_they_fill_their_size() -> None:
     ratios, size = CompressionRatios(), 4096
-    sections: list[Section] = []
+    sections: list[SealedRecords] = []
     for _ in range(200):
         columns, limit = ObjectColumns(1 << 20), ratios.plain_limit("t", codec_id=1, batch_size=size)
         while columns.size_estimate() + 40 <= limit:

@@ -18,7 +18,7 @@ from ottla.plugins.compressors.zstd import Zstd
 from ottla.recordbatch.down_conversion import down_converted, rewritten
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.parse import RecordBatch, parse_batches
-from ottla.recordbatch.section import Section, finish
+from ottla.recordbatch.sealed_records import SealedRecords, finish
 
 COMPRESSORS: dict[int, Compressor] = {
     1: Gzip(-1),
@@ -39,7 +39,7 @@ def section(
     magic: int = 2,
     codec_id: int = 0,
     headers: list[Header] | None = None,
-) -> Section:
+) -> SealedRecords:
     """*headers* go with the last of the *rows*."""
     columns = ObjectColumns(1 << 20)
     for key, value, timestamp_ms in rows[:-1]:
@@ -49,8 +49,8 @@ def section(
     return finish(columns.encode(magic), magic=magic, compressor=COMPRESSORS.get(codec_id))
 
 
-def read(wanted: Section) -> list[RecordBatch]:
-    return list(parse_batches(b"".join(wanted.stamped()), compressors=COMPRESSORS))
+def read(wanted: SealedRecords) -> list[RecordBatch]:
+    return list(parse_batches(b"".join(wanted.wire_chunks()), compressors=COMPRESSORS))
 
 
 def content(batches: list[RecordBatch]) -> list[tuple[int, int, bytes | None, bytes | None]]:
@@ -91,7 +91,7 @@ def test_a_section_that_is_old_enough_is_returned_unchanged(before: int, after: 
 
 
 def test_a_batch_from_anywhere_is_rewritten_with_offsets_from_0() -> None:
-    whole = bytearray(b"".join(section(ROWS, codec_id=1).stamped(producer_id=7, epoch=0, sequence=5)))
+    whole = bytearray(b"".join(section(ROWS, codec_id=1).wire_chunks(producer_id=7, epoch=0, sequence=5)))
     whole[:8] = (5000).to_bytes(8, "big")
 
     converted = rewritten(parse_batches(whole, compressors=COMPRESSORS), magic=1, compressors=COMPRESSORS)
@@ -115,7 +115,7 @@ def test_zstd_is_refused_before_decompression(magic: int) -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_transactional_batches_are_refused(magic: int) -> None:
-    chunks = section(ROWS).stamped(producer_id=7, epoch=0, sequence=5, transactional=True)
+    chunks = section(ROWS).wire_chunks(producer_id=7, epoch=0, sequence=5, transactional=True)
 
     with pytest.raises(UnsupportedVersionError, match=rf"v{magic} cannot carry transactions"):
         rewritten(parse_batches(b"".join(chunks), compressors={}), magic=magic, compressors={})

@@ -22,7 +22,7 @@ from ottla.plugins.compressors.snappy import Snappy
 from ottla.plugins.compressors.zstd import Zstd
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.parse import RecordBatch, parse_batches
-from ottla.recordbatch.section import finish
+from ottla.recordbatch.sealed_records import finish
 
 pytestmark = pytest.mark.unmeasured
 

@@ -1,4 +1,4 @@
-"""Whatever the format, the codec and the stamp, the records that go into a batch come out of it."""
+"""Whatever the format, the codec and the producer's fields, the records that go into a batch come out of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.plugins.compressors.snappy import Snappy
 from ottla.plugins.compressors.zstd import Zstd
 from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns
 from ottla.recordbatch.parse import Record, RecordBatch, parse_batches
-from ottla.recordbatch.section import finish
+from ottla.recordbatch.sealed_records import finish
 from ottla.recordbatch.v2 import batch_header
 
 CODECS: tuple[Compressor, ...] = (Gzip(-1), Snappy(cramjam), Lz4(lz4.frame, 9), Zstd(zstandard, 3))
@@ -30,7 +30,7 @@ contents = st.none() | st.binary(max_size=50) | st.builds(bytes, st.integers(0, 
 headers = st.lists(st.tuples(st.text(max_size=10), st.none() | st.binary(max_size=20)), max_size=4)
 rows = st.lists(st.tuples(contents, contents, headers, st.integers(-1, TIMESTAMP_MAX - 1)), min_size=1, max_size=20)
 messages = st.lists(st.tuples(contents, contents, st.integers(-1, TIMESTAMP_MAX - 1)), min_size=1, max_size=20)
-stamps = st.tuples(st.integers(-1, 2**63 - 1), st.integers(-1, 2**15 - 1), st.integers(-1, 2**31 - 1), st.booleans())
+producers = st.tuples(st.integers(-1, 2**63 - 1), st.integers(-1, 2**15 - 1), st.integers(-1, 2**31 - 1), st.booleans())
 
 
 def encoded(rows: list[Row]) -> Encoded:
@@ -47,8 +47,8 @@ def expected(rows: list[Row]) -> tuple[Record, ...]:
     )
 
 
-def header(section: Encoded, packed: bytes, codec_id: int, stamp: tuple[int, int, int, bool]) -> bytes:
-    producer_id, epoch, sequence, transactional = stamp
+def header(section: Encoded, packed: bytes, codec_id: int, fields: tuple[int, int, int, bool]) -> bytes:
+    producer_id, epoch, sequence, transactional = fields
     return batch_header(
         [packed],
         codec_id=codec_id,
@@ -68,26 +68,26 @@ def read(batch: bytes) -> RecordBatch:
 
 
 @pytest.mark.parametrize("codec_id", range(5))
-@given(rows=rows, stamp=stamps)
+@given(rows=rows, fields=producers)
 @settings(deadline=None, max_examples=40)
 def test_records_and_sequences_survive_every_codec(
-    codec_id: int, rows: list[Row], stamp: tuple[int, int, int, bool]
+    codec_id: int, rows: list[Row], fields: tuple[int, int, int, bool]
 ) -> None:
     section = encoded(rows)
     packed = b"".join(section.chunks)
     if codec_id:
         packed = COMPRESSORS[codec_id].compress(section.chunks, level=None)
 
-    batch = read(header(section, packed, codec_id, stamp) + packed)
+    batch = read(header(section, packed, codec_id, fields) + packed)
 
     assert expected(rows) == batch.records
-    assert stamp == (batch.producer_id, batch.epoch, batch.sequence, batch.transactional)
+    assert fields == (batch.producer_id, batch.epoch, batch.sequence, batch.transactional)
     assert (codec_id, max(row[3] for row in rows)) == (batch.codec_id, batch.max_timestamp)
     assert (0, len(rows) - 1) == (batch.base_offset, batch.last_offset)
 
 
 @pytest.mark.parametrize("codec_id", range(1, 5))
-@given(rows=rows, first=stamps, second=stamps)
+@given(rows=rows, first=producers, second=producers)
 @settings(deadline=None, max_examples=20)
 def test_a_retry_with_another_sequence_sends_the_same_compressed_bytes(
     codec_id: int, rows: list[Row], first: tuple[int, int, int, bool], second: tuple[int, int, int, bool]
@@ -95,7 +95,7 @@ def test_a_retry_with_another_sequence_sends_the_same_compressed_bytes(
     section = encoded(rows)
     packed = COMPRESSORS[codec_id].compress(section.chunks, level=None)
 
-    once, again = (read(header(section, packed, codec_id, stamp) + packed) for stamp in (first, second))
+    once, again = (read(header(section, packed, codec_id, fields) + packed) for fields in (first, second))
 
     assert once.records == again.records == expected(rows)
     assert second == (again.producer_id, again.epoch, again.sequence, again.transactional)
@@ -111,7 +111,7 @@ def test_messages_of_v0_and_v1_survive_every_supported_codec(magic: int, codec_i
         assert columns.append(key, value, (), timestamp_ms) is not None
     section = finish(columns.encode(magic), magic=magic, compressor=COMPRESSORS.get(codec_id))
 
-    batches = list(parse_batches(b"".join(section.stamped()), compressors=COMPRESSORS))
+    batches = list(parse_batches(b"".join(section.wire_chunks()), compressors=COMPRESSORS))
 
     times = [row[2] if magic else -1 for row in rows]
     assert [record for batch in batches for record in batch.records] == [

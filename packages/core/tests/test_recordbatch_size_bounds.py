@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ottla.interfaces import Header
 from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns
-from ottla.recordbatch.section import finish
+from ottla.recordbatch.sealed_records import finish
 from ottla.recordbatch.size_bounds import lone_record_bound, record_bound
 
 parts = st.none() | st.binary(max_size=200) | st.builds(bytes, st.sampled_from((63, 64, 8191, 8192, 1_048_576)))

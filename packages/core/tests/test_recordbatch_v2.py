@@ -23,7 +23,7 @@ def compressors() -> dict[int, Compressor]:
     return {compressor.codec_id: compressor for compressor in made}
 
 
-def stamped(chunks: list[Buffer], *, codec_id: int = 0, producer_id: int = -1, epoch: int = -1) -> bytes:
+def header_of(chunks: list[Buffer], *, codec_id: int = 0, producer_id: int = -1, epoch: int = -1) -> bytes:
     return batch_header(
         chunks,
         codec_id=codec_id,
@@ -53,8 +53,8 @@ def section() -> bytes:
 def test_a_new_sequence_is_a_new_header_over_the_same_chunks(section: bytes) -> None:
     chunks: list[Buffer] = [section]
 
-    before = read(stamped(chunks, producer_id=7, epoch=1), chunks, {})
-    after = read(stamped(chunks, producer_id=2**63 - 1, epoch=32767), chunks, {})
+    before = read(header_of(chunks, producer_id=7, epoch=1), chunks, {})
+    after = read(header_of(chunks, producer_id=2**63 - 1, epoch=32767), chunks, {})
 
     assert before.records == after.records
     assert (before.producer_id, before.epoch, before.sequence) == (7, 1, 2**31 - 1)
@@ -66,15 +66,15 @@ def test_a_new_sequence_is_a_new_header_over_the_same_chunks(section: bytes) -> 
 def test_the_header_does_not_depend_on_the_cut_into_chunks(section: bytes) -> None:
     pieces: list[Buffer] = [memoryview(section)[:3], bytearray(section[3:9]), section[9:]]
 
-    assert stamped([section]) == stamped(pieces)
-    assert len(stamped(pieces)) == HEADER_SIZE
+    assert header_of([section]) == header_of(pieces)
+    assert len(header_of(pieces)) == HEADER_SIZE
 
 
 def test_the_header_names_the_codec(section: bytes, compressors: dict[int, Compressor]) -> None:
     for codec_id, compressor in compressors.items():
         chunks: list[Buffer] = [compressor.compress([section], level=None)]
 
-        batch = read(stamped(chunks, codec_id=codec_id), chunks, compressors)
+        batch = read(header_of(chunks, codec_id=codec_id), chunks, compressors)
 
         assert codec_id == batch.codec_id
         assert [record.value for record in batch.records] == [b"one", b"two"]

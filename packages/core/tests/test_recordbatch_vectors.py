@@ -24,7 +24,7 @@ from ottla.recordbatch.lz4_in_v0 import with_right_checksum
 from ottla.recordbatch.messages import OVERHEADS
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.parse import ControlMarker, Record, RecordBatch, parse_batches
-from ottla.recordbatch.section import finish
+from ottla.recordbatch.sealed_records import finish
 from ottla.recordbatch.v2 import HEADER_SIZE
 
 Case = dict[str, Any]
@@ -103,11 +103,11 @@ def encoded(case: Case) -> Encoded:
 
 
 def ours(case: Case) -> bytes:
-    """The same records as our bytes, under Java's stamp."""
+    """The same records as our bytes, with Java's producer id, epoch and sequence."""
     described = case["batches"][0]
     codec_id = CODEC_IDS[described["compression"]]
     section = finish(encoded(case), magic=described["magic"], compressor=COMPRESSORS.get(codec_id))
-    chunks = section.stamped(
+    chunks = section.wire_chunks(
         producer_id=described["producerId"],
         epoch=described["producerEpoch"],
         sequence=described["baseSequence"],

@@ -17,7 +17,7 @@ from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.partition_queue import FOREVER
 from ottla.errors import NetworkError
 from ottla.protocol import PRODUCE
-from ottla.recordbatch.section import Section
+from ottla.recordbatch.sealed_records import SealedRecords
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import Link, SimulatedCluster, SimulatedNetwork
 from simulated_producer import Simulated, simulated
@@ -182,7 +182,7 @@ def test_after_a_batch_that_cannot_be_encoded_the_next_is_sent_at_once() -> None
         seal = far.world.accumulator._drained.seal
         first, _second = far.send(), far.send()
 
-        def broken_once(batch: ProducerBatch, node: int) -> Section:
+        def broken_once(batch: ProducerBatch, node: int) -> SealedRecords:
             if batch is first._batch:
                 raise ValueError("no")
             return seal(batch, node)

@@ -21,7 +21,7 @@ from ottla.accumulator.splitting import Splitter
 from ottla.errors import BufferExhaustedError, DeliveryError, NetworkError, ProducerClosedError
 from ottla.interfaces import TopicView
 from ottla.plugins.compressors.gzip import ottla_compressor
-from ottla.recordbatch.section import Section
+from ottla.recordbatch.sealed_records import SealedRecords
 
 HANG_GUARD = 20.0
 PLENTY = 1_000_000
@@ -354,10 +354,10 @@ def test_the_next_ready_check_is_the_earliest_of_all_times(
 @pytest.mark.rule("accumulator.drain.encoded-once")
 def test_a_batch_is_encoded_once_for_any_number_of_attempts() -> None:
     queues = Queues(linger=0.0)
-    encoded: list[Section] = []
+    encoded: list[SealedRecords] = []
     seal = queues.accumulator._drained.seal
 
-    def note(batch: ProducerBatch, node: int) -> Section:
+    def note(batch: ProducerBatch, node: int) -> SealedRecords:
         section = seal(batch, node)
         if section is not batch.sealed:
             encoded.append(section)

@@ -30,7 +30,7 @@ from ottla.interfaces import Buffer, Compressor
 from ottla.plugins.compressors.gzip import ottla_compressor
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.parse import Record
-from ottla.recordbatch.section import Section
+from ottla.recordbatch.sealed_records import SealedRecords
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 
 
@@ -216,7 +216,7 @@ def test_batches_behind_unencodable_ones_are_sent_at_once() -> None:
     seal = machine.accumulator._drained.seal
     faults = [True, True, True, False, False]
 
-    def seal_or_raise(batch: ProducerBatch, node: int) -> Section:
+    def seal_or_raise(batch: ProducerBatch, node: int) -> SealedRecords:
         if faults.pop(0):
             raise ZeroDivisionError("a fault in a codec")
         return seal(batch, node)

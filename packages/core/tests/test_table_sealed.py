@@ -27,7 +27,7 @@ from ottla.plugins.registry import Registry
 from ottla.plugins.selection import choose
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.parse import parse_batches
-from ottla.recordbatch.section import SealedBatch
+from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.tables import sealed
 from ottla.tables.sealed import TableSealer
 from ottla_testkit.simulation import SimulatedCluster, brokers

@@ -27,7 +27,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from ottla.recordbatch.stamp import ProducerId
+from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.manager import TransactionManager
 from ottla.transactions.offsets import OffsetsToSend
 from ottla.transactions.requests import CoordinatorRequest, InitProducerId
@@ -83,7 +83,7 @@ class World:
     def begin(self) -> None:
         """Begin a transaction with records of a partition."""
         self.manager.begin_transaction()
-        self.sequences.wanted[PARTITION] = None
+        self.sequences.new_partitions[PARTITION] = None
 
     def end(self, *, commit: bool) -> None:
         self.manager.end(commit=commit)
@@ -121,11 +121,11 @@ def test_after_a_lost_response_the_next_transaction_has_a_new_epoch() -> None:
     bump = world.next()
 
     assert isinstance(bump, InitProducerId)
-    assert bump.current == ProducerId(id=5, epoch=0)
+    assert bump.current == ProducerIdAndEpoch(id=5, epoch=0)
     world.answer(bump, InitProducerIdResponse(producer_id=5, producer_epoch=1))
     following = world.next()
     assert isinstance(following, AddPartitionsToTxn)
-    assert following.owner == ProducerId(id=5, epoch=1)
+    assert following.producer_id_and_epoch == ProducerIdAndEpoch(id=5, epoch=1)
 
 
 def test_an_abort_drops_the_offsets_of_its_transaction() -> None:
@@ -175,7 +175,7 @@ def test_a_producer_that_failed_for_good_has_no_producer_id(code: ErrorCode) -> 
     world.answer(world.next(), EndTxnResponse(error_code=code))
 
     assert world.manager.state is State.FATAL_ERROR
-    assert world.sequences.owner is None
+    assert world.sequences.producer_id_and_epoch is None
     assert world.next() is None
 
 
@@ -236,7 +236,9 @@ def test_only_the_first_producer_id_request_keeps_a_prepared_transaction() -> No
     world.requests.note_level(1)
     world.begin()
     assert isinstance(world.next(), AddPartitionsToTxn)
-    world.requests.on_disconnect(AddPartitionsToTxn("x", ProducerId(id=5, epoch=0), [PARTITION]), LOST, world.now)
+    world.requests.on_disconnect(
+        AddPartitionsToTxn("x", ProducerIdAndEpoch(id=5, epoch=0), [PARTITION]), LOST, world.now
+    )
     world.end(commit=False)
     assert world.next() is None
     world.claim()

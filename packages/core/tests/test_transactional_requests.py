@@ -22,7 +22,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from ottla.recordbatch.stamp import ProducerId
+from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.offsets import ConsumerGroupMetadata, OffsetsToSend
 from ottla.transactions.request_retries import CONCURRENT_TRANSACTIONS_BACKOFF, RequestRetries
 from ottla.transactions.requests import CoordinatorRequest, InitProducerId
@@ -45,8 +45,8 @@ from ottla.transactions.transactional_requests import (
     TxnOffsetCommit,
 )
 
-OWNER = ProducerId(id=5, epoch=3)
-NEXT = ProducerId(id=5, epoch=4)
+OWNER = ProducerIdAndEpoch(id=5, epoch=3)
+NEXT = ProducerIdAndEpoch(id=5, epoch=4)
 PARTITIONS = [("in", 0), ("in", 1)]
 OFFSETS = OffsetsToSend.checked({("in", 0): 7, ("in", 1): 8}, "g")
 
@@ -54,8 +54,10 @@ INIT = InitProducerId(transactional_id="x", timeout_ms=1)
 FIND = FindCoordinator(key="x", group=False)
 ADD_PARTITIONS = AddPartitionsToTxn("x", OWNER, PARTITIONS)
 ADD_OFFSETS = AddOffsetsToTxn("x", OWNER, "g")
-COMMIT_OFFSETS = TxnOffsetCommit(transactional_id="x", owner=OWNER, sending=OFFSETS, partitions=PARTITIONS, txn_v2=True)
-END = EndTxn(transactional_id="x", owner=OWNER, commit=True, txn_v2=True)
+COMMIT_OFFSETS = TxnOffsetCommit(
+    transactional_id="x", producer_id_and_epoch=OWNER, sending=OFFSETS, partitions=PARTITIONS, txn_v2=True
+)
+END = EndTxn(transactional_id="x", producer_id_and_epoch=OWNER, commit=True, txn_v2=True)
 
 
 def added(*codes: ErrorCode) -> AddPartitionsToTxnResponse:
@@ -81,12 +83,12 @@ def written(*codes: ErrorCode) -> TxnOffsetCommitResponse:
         (
             INIT,
             InitProducerIdResponse(producer_id=5, producer_epoch=3),
-            ProducerIdAssigned(owner=OWNER, transaction_open=False),
+            ProducerIdAssigned(producer_id_and_epoch=OWNER, transaction_open=False),
         ),
         (
             INIT,
             InitProducerIdResponse(producer_id=5, producer_epoch=3, ongoing_txn_producer_id=5),
-            ProducerIdAssigned(owner=OWNER, transaction_open=True),
+            ProducerIdAssigned(producer_id_and_epoch=OWNER, transaction_open=True),
         ),
         (FIND, FindCoordinatorResponse(node_id=2), CoordinatorFound(2)),
         (
@@ -166,8 +168,10 @@ def test_offsets_that_were_written_are_not_sent_again() -> None:
 
 @pytest.mark.parametrize("txn_v2", [True, False])
 def test_only_version_2_uses_requests_that_add_partitions_implicitly(txn_v2: bool) -> None:
-    end = EndTxn(transactional_id="x", owner=OWNER, commit=True, txn_v2=txn_v2)
-    commit = TxnOffsetCommit(transactional_id="x", owner=OWNER, sending=OFFSETS, partitions=PARTITIONS, txn_v2=txn_v2)
+    end = EndTxn(transactional_id="x", producer_id_and_epoch=OWNER, commit=True, txn_v2=txn_v2)
+    commit = TxnOffsetCommit(
+        transactional_id="x", producer_id_and_epoch=OWNER, sending=OFFSETS, partitions=PARTITIONS, txn_v2=txn_v2
+    )
 
     assert (end.ceiling, commit.ceiling) == ((None, None) if txn_v2 else (4, 4))
 
@@ -201,7 +205,9 @@ def test_the_first_version_of_find_coordinator_knows_groups_only(group: bool, fl
 )
 def test_offsets_of_a_member_need_a_version_that_fences_members(group: ConsumerGroupMetadata, floor: int) -> None:
     offsets = OffsetsToSend.checked({("in", 0): 7}, group)
-    request = TxnOffsetCommit(transactional_id="x", owner=OWNER, sending=offsets, partitions=[("in", 0)], txn_v2=True)
+    request = TxnOffsetCommit(
+        transactional_id="x", producer_id_and_epoch=OWNER, sending=offsets, partitions=[("in", 0)], txn_v2=True
+    )
 
     assert request.floor == floor
 

@@ -29,7 +29,7 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 )
-from ottla.recordbatch.stamp import ProducerId
+from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.manager import TransactionManager
 from ottla.transactions.offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from ottla.transactions.prepared import PreparedTransaction
@@ -188,17 +188,17 @@ def test_no_record_is_written_to_a_partition_before_it_is_added(version: int) ->
 def test_with_transaction_v2_each_transaction_has_its_own_epoch() -> None:
     with simulated(cluster=cluster_of(2), transactional_id="x", config=ONE_BY_ONE) as world:
         producer = begun(world)
-        stamps = []
+        sequences = []
         for _ in range(3):
             for _ in range(2):
                 producer.send("t", b"v", partition=0)
             world.settle()
             [entry] = world.cluster.topics["t"].producers[0].entries.values()
-            stamps.append((entry.epoch, [first for first, _, _ in entry.batches]))
+            sequences.append((entry.epoch, [first for first, _, _ in entry.batches]))
             producer.commit_transaction()
             producer.begin_transaction()
 
-        assert stamps == [(0, [0, 1]), (1, [0, 1]), (2, [0, 1])]
+        assert sequences == [(0, [0, 1]), (1, [0, 1]), (2, [0, 1])]
 
 
 def test_with_transaction_v1_sequences_continue_across_transactions() -> None:
@@ -926,7 +926,7 @@ def test_of_several_partitions_the_one_with_the_cause_decides(codes: tuple[Error
     with simulated(cluster=cluster_of(1), transactional_id="x") as world:
         begun(world)
         partitions = [("t", 0), ("t", 1)]
-        request = AddPartitionsToTxn("x", ProducerId(id=1, epoch=0), partitions)
+        request = AddPartitionsToTxn("x", ProducerIdAndEpoch(id=1, epoch=0), partitions)
         results = [
             AddPartitionsToTxnPartitionResult(partition_index=number, partition_error_code=code)
             for number, code in enumerate(codes)

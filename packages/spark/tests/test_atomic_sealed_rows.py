@@ -55,7 +55,7 @@ def records(packed: Sequence[pa.RecordBatch], ownership: PartitionAssignment) ->
     for some in packed:
         owners = some.column("owner").to_pylist()
         for owner, batch in zip(owners, sealed_batches(some, ownership), strict=True):
-            [found] = parse_batches(b"".join(batch.section.stamped()), compressors={})
+            [found] = parse_batches(b"".join(batch.section.wire_chunks()), compressors={})
             assert len(found.records) == batch.section.count
             for record in found.records:
                 yield owner, batch.topic, batch.partition, record

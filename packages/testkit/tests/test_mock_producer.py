@@ -35,7 +35,7 @@ from ottla import (
 )
 from ottla.errors import IllegalStateError
 from ottla.plugins.partitioners.murmur2 import partition_for_key
-from ottla.recordbatch.section import SealedBatch
+from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.tables.sealed import TableSealer
 from ottla.transactions.shared import SharedTransaction
 from ottla_testkit.mock_producer import MockProducer, SentRecord

@@ -34,7 +34,7 @@ from ottla.interfaces import Columns
 from ottla.metrics import Counters
 from ottla.network.backoff import Backoff
 from ottla.network.cluster import Cluster
-from ottla.recordbatch.section import Section
+from ottla.recordbatch.sealed_records import SealedRecords
 from ottla.results import DeliveryReport
 
 GROWING_IN_A_REQUEST: Final = 128
@@ -91,7 +91,7 @@ class RecordAccumulator:
         retry_backoff: Backoff,
         pool: BufferPool,
         columns: Callable[[int], Columns],
-        seal: Callable[[ProducerBatch, int], Section],
+        seal: Callable[[ProducerBatch, int], SealedRecords],
         key_partitioner: KeyPartitioner | None,
         sequences: Sequences,
         admit: Callable[[], object] | None = None,
@@ -219,7 +219,7 @@ class RecordAccumulator:
                     self._backlog.put_first(batch)
                 free_bytes[node] = 0
                 continue
-            if not self._drained.stamp_or_fail(batch, sealed):
+            if not self._drained.assign_sequence_or_fail(batch, sealed):
                 continue
             free_bytes[node] -= sealed.wire_size
             batch.leader_epoch = cluster.leader_epoch(batch.topic, batch.partition)

@@ -14,7 +14,7 @@ from ottla.accumulator.column_abilities import LockedColumns, are_guarded
 from ottla.accumulator.delivery import OnDelivery
 from ottla.errors import OttlaError
 from ottla.interfaces import Columns, Header
-from ottla.recordbatch.stamp import BatchSequence
+from ottla.recordbatch.batch_sequence import BatchSequence
 
 UNASSIGNED: Final = -1
 """The partition of records that have none yet."""
@@ -62,7 +62,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         "maybe_written",
         "queued_bytes",
         "retry_at",
-        "stamp",
+        "sequence",
         "unanswered",
     )
 
@@ -87,7 +87,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         self.last_node: int | None = None
         self.leader_epoch = -1  # of its partition, in the metadata of the batch's last drain
         self.last_error: OttlaError | None = None
-        self.stamp: BatchSequence | None = None  # kept over all attempts, unless the broker lacks the batches before it
+        self.sequence: BatchSequence | None = None  # kept until a broker lacks the batches before it
 
     @property
     def possibly_persisted(self) -> bool:

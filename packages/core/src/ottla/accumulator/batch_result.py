@@ -30,7 +30,7 @@ from ottla.concurrency.locks import Latch
 from ottla.errors import DeliveryError, IllegalStateError
 from ottla.interfaces import Columns, Facts
 from ottla.recordbatch.callbacks import CallbackColumn
-from ottla.recordbatch.section import Section
+from ottla.recordbatch.sealed_records import SealedRecords
 from ottla.results import RecordMetadata
 
 logger = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class BatchResult(Generic[B]):
         self.outcome: Outcome[B] | None = None
         self.run_while_waiting: Callable[[Any, float | None], object] | None = None
         """Work of a thread that waits for the batch, for at most so many seconds, before it sleeps."""
-        self.sealed: Section | None = None  # released with the outcome
+        self.sealed: SealedRecords | None = None  # released with the outcome
         self.counted = False  # it is part of a delivery report
         self._guarded = guarded
         self._lock: AbstractContextManager[Any] = guarded.lock

@@ -117,7 +117,7 @@ class BatchCompletion:
         if isinstance(outcome, Acknowledged):
             self._sequences.acknowledge(batch)
         else:
-            self._sequences.give_up(batch, outcome.error)
+            self._sequences.fail(batch, outcome.error)
 
     def _run_callbacks(self, batch: ProducerBatch, run_callbacks: Callable[[], object]) -> None:
         def run() -> None:

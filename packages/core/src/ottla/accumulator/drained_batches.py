@@ -10,8 +10,8 @@ from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.completion import BatchCompletion
 from ottla.accumulator.sequences import Sequences
 from ottla.recordbatch.refusals import no_producer_ids
-from ottla.recordbatch.section import Section
-from ottla.recordbatch.v2 import MAGIC as FIRST_WITH_STAMP
+from ottla.recordbatch.sealed_records import SealedRecords
+from ottla.recordbatch.v2 import MAGIC as FIRST_WITH_SEQUENCE
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ class DrainedBatches:
     def __init__(
         self,
         *,
-        seal: Callable[[ProducerBatch, int], Section],
+        seal: Callable[[ProducerBatch, int], SealedRecords],
         sequences: Sequences,
         pool: BufferPool,
         completion: BatchCompletion,
@@ -32,7 +32,7 @@ class DrainedBatches:
         self._pool = pool
         self._completion = completion
 
-    def seal_or_fail(self, batch: ProducerBatch, node: int) -> Section | None:
+    def seal_or_fail(self, batch: ProducerBatch, node: int) -> SealedRecords | None:
         """Seal a batch for this broker, and free the memory that it needs no more; None: it has failed."""
         try:
             sealed = batch.sealed = self.seal(batch, node)
@@ -48,12 +48,12 @@ class DrainedBatches:
             batch.held_bytes -= surplus
         return sealed
 
-    def stamp_or_fail(self, batch: ProducerBatch, sealed: Section) -> bool:
+    def assign_sequence_or_fail(self, batch: ProducerBatch, sealed: SealedRecords) -> bool:
         """Give a batch its sequence; False: it has failed, because it needs one and its format has no place for it."""
         sequences = self._sequences
-        if sealed.magic >= FIRST_WITH_STAMP:
-            sequences.stamp(batch)
-        elif batch.stamp is not None or (sequences.required and not sequences.off):
+        if sealed.magic >= FIRST_WITH_SEQUENCE:
+            sequences.assign(batch)
+        elif batch.sequence is not None or (sequences.required and not sequences.off):
             self._completion.give_up(batch, no_producer_ids(sealed.magic))
             return False
         return True

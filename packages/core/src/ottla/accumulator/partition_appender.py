@@ -15,7 +15,7 @@ from ottla.accumulator.keyed_appender import KeyedAppender
 from ottla.accumulator.partition_queue import PartitionQueue, TopicQueues
 from ottla.concurrency import signals
 from ottla.interfaces import Columns, TopicView
-from ottla.recordbatch.section import Section
+from ottla.recordbatch.sealed_records import SealedRecords
 
 
 class PartitionAppender(RecordAppender):
@@ -42,7 +42,7 @@ class PartitionAppender(RecordAppender):
             return self._append_to_open(self._backlog.queue(topic, partition), record, self._memory.charge(size))
 
     def enqueue(
-        self, topic: str, partition: int, columns: Columns, *, sealed: Section | None = None, waited: float = 0.0
+        self, topic: str, partition: int, columns: Columns, *, sealed: SealedRecords | None = None, waited: float = 0.0
     ) -> ProducerBatch:
         """Queue *columns* as a batch of their own, behind the batches that their partition has so far.
 

@@ -51,10 +51,10 @@ class PartitionQueue:
         """
         place = 0
         for other in self.batches:
-            if batch.stamp is None:
-                before = other.stamp is None and other.created_at < batch.created_at
+            if batch.sequence is None:
+                before = other.sequence is None and other.created_at < batch.created_at
             else:
-                before = other.stamp is not None and not other.stamp.follows(batch.stamp)
+                before = other.sequence is not None and not other.sequence.follows(batch.sequence)
             if not before:
                 break
             place += 1

@@ -13,7 +13,7 @@ from ottla.recordbatch.compression_ratio import CAUTION, CompressionRatios
 from ottla.recordbatch.down_conversion import down_converted
 from ottla.recordbatch.parse import Record, parse_batches
 from ottla.recordbatch.refusals import zstd_is_newer
-from ottla.recordbatch.section import Section, finish
+from ottla.recordbatch.sealed_records import SealedRecords, finish
 from ottla.recordbatch.v2 import MAGIC as NEWEST_MAGIC
 
 
@@ -42,7 +42,7 @@ class Sealer:
         self._compressors: Mapping[int, Compressor] = {} if compressor is None else {self.codec_id: compressor}
         self._ratios = CompressionRatios()
 
-    def seal(self, batch: ProducerBatch, node: int) -> Section:
+    def seal(self, batch: ProducerBatch, node: int) -> SealedRecords:
         """Encode and compress the batch's records for this broker; its columns keep only what deliveries need.
 
         A batch that was sealed before, for a broker that takes a newer format, is converted. Raises
@@ -59,7 +59,7 @@ class Sealer:
             self._ratios.observe(batch.topic, codec_id=section.codec_id, ratio=section.ratio)
         return section
 
-    def seal_columns(self, columns: Columns) -> Section:
+    def seal_columns(self, columns: Columns) -> SealedRecords:
         """Encode and compress records in the newest format, before their broker is known; for any thread."""
         return finish(columns.encode(NEWEST_MAGIC), magic=NEWEST_MAGIC, compressor=self._compressor)
 
@@ -72,5 +72,5 @@ class Sealer:
         section = batch.sealed
         assert section is not None, "only what was sent can be too large"
         self._ratios.start_over(batch.topic, codec_id=section.codec_id, ratio=section.ratio)
-        whole = b"".join(section.stamped())
+        whole = b"".join(section.wire_chunks())
         return [record for part in parse_batches(whole, compressors=self._compressors) for record in part.records]

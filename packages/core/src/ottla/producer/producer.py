@@ -42,7 +42,7 @@ from ottla.producer.components import Engine
 from ottla.producer.interceptors import Interception
 from ottla.producer.transactions import Transactions
 from ottla.recordbatch.objects import TIMESTAMP_MAX
-from ottla.recordbatch.section import SealedBatch
+from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.recordbatch.v2 import HEADER_SIZE
 from ottla.results import DeliveryReport
 from ottla.tables.delivery import TableDelivery

@@ -10,7 +10,7 @@ from ottla.errors import InvalidRecordError, RecordTooLargeError
 from ottla.plugins.value_formats import ValueFormats
 from ottla.producer.components import Engine
 from ottla.recordbatch.codecs import NONE
-from ottla.recordbatch.section import SealedBatch
+from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.recordbatch.table_rows import sealed_columns
 from ottla.recordbatch.v2 import HEADER_SIZE
 from ottla.tables.columns import choose

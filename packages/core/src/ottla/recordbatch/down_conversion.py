@@ -14,11 +14,11 @@ from ottla.recordbatch.codecs import codec
 from ottla.recordbatch.messages import NO_TIMESTAMP, message_set
 from ottla.recordbatch.parse import parse_batches
 from ottla.recordbatch.refusals import no_headers, no_transactions
-from ottla.recordbatch.section import Section, finish, refuse_zstd
+from ottla.recordbatch.sealed_records import SealedRecords, finish, refuse_zstd
 from ottla.recordbatch.stored import RecordBatch
 
 
-def down_converted(section: Section, *, magic: int, compressors: Mapping[int, Compressor]) -> Section:
+def down_converted(section: SealedRecords, *, magic: int, compressors: Mapping[int, Compressor]) -> SealedRecords:
     """The section in format *magic*, 0 or 1; *compressors* by codec id. Returned unchanged if it is old enough.
 
     Raises UnsupportedVersionError, with a remedy, for headers and for zstd.
@@ -26,12 +26,12 @@ def down_converted(section: Section, *, magic: int, compressors: Mapping[int, Co
     if section.magic <= magic:
         return section
     refuse_zstd(magic, section.codec_id)
-    whole = b"".join(section.stamped())
+    whole = b"".join(section.wire_chunks())
     batches = parse_batches(whole, compressors=compressors, limit=section.plain_size)
     return rewritten(batches, magic=magic, compressors=compressors)
 
 
-def rewritten(batches: Iterable[RecordBatch], *, magic: int, compressors: Mapping[int, Compressor]) -> Section:
+def rewritten(batches: Iterable[RecordBatch], *, magic: int, compressors: Mapping[int, Compressor]) -> SealedRecords:
     """The records of *batches*, one batch in v2 or a whole message set, as one section in format *magic*, 0 or 1.
 
     Offsets start at 0, as in a Produce request. Raises UnsupportedVersionError for headers, transactions and zstd.

@@ -20,7 +20,7 @@ def no_transactions(magic: int) -> UnsupportedVersionError:
 
 
 def no_producer_ids(magic: int) -> UnsupportedVersionError:
-    """For the stamp of an idempotent producer."""
+    """For the sequence of an idempotent producer."""
     return _refusal(magic, "producer ids and sequences", "set enable.idempotence=false", _FIRST_WITH_V2)
 
 

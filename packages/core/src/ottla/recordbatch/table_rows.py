@@ -13,7 +13,7 @@ import attrs
 from ottla.interfaces import Buffer, Columns, Encoded, Facts, Header
 from ottla.recordbatch.down_conversion import down_converted
 from ottla.recordbatch.number_columns import Constant
-from ottla.recordbatch.section import Section, finish
+from ottla.recordbatch.sealed_records import SealedRecords, finish
 from ottla.recordbatch.v2 import MAGIC
 
 
@@ -119,7 +119,7 @@ def refused_columns(count: int) -> FinishedColumns:
     )
 
 
-def sealed_columns(section: Section) -> FinishedColumns:
+def sealed_columns(section: SealedRecords) -> FinishedColumns:
     """Columns of records that were sealed elsewhere; times and sizes of single records are unknown, so they are -1."""
     unknown = Constant(-1, section.count)
     return FinishedColumns(

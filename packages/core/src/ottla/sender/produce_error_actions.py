@@ -38,5 +38,5 @@ PRODUCE_ERROR_ACTIONS: Final[Mapping[ErrorCode, ProduceErrorAction]] = MappingPr
     {code: _action(code) for code in ErrorCode}
 )
 
-ORDER_REFUSED: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+SEQUENCE_ERRORS: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 """Codes with which a broker reports that it lacks the batches before this one."""

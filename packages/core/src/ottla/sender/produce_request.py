@@ -66,7 +66,7 @@ def produce_request(
         assert section is not None, "only sealed batches are sent"
         magic = min(magic, section.magic)
         zstd |= section.codec_id == ZSTD
-        by_topic.setdefault(batch.topic, []).append((batch.partition, section.stamped_with(batch.stamp)))
+        by_topic.setdefault(batch.topic, []).append((batch.partition, section.wire_chunks_for(batch.sequence)))
     floor, ceiling = VERSIONS[magic]
     ids = {topic: topic_ids.get(topic, NO_ID) for topic in by_topic}
 

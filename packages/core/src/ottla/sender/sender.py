@@ -15,7 +15,7 @@ from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.delivery_errors import expired, given_up, refused_records
 from ottla.accumulator.partition_queue import FOREVER
 from ottla.accumulator.readiness import has_new_leader
-from ottla.accumulator.sequences import OrderRefused, Sequences
+from ottla.accumulator.sequences import SequenceErrorAction, Sequences
 from ottla.accumulator.splitting import Splitter
 from ottla.errors import (
     BrokerError,
@@ -38,7 +38,7 @@ from ottla.sender.coordinator_requests import CoordinatorRequestSender
 from ottla.sender.delivery_log import DeliveryLog
 from ottla.sender.memory_log import MemoryLog
 from ottla.sender.node_latency import NodeDelays
-from ottla.sender.produce_error_actions import ORDER_REFUSED, PRODUCE_ERROR_ACTIONS, ProduceErrorAction
+from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, SEQUENCE_ERRORS, ProduceErrorAction
 from ottla.sender.produce_request import LAST_THAT_ADDS_NOTHING, Refused, produce_request, read_answer
 from ottla.sender.sender_metrics import count_answer, count_request, count_retry
 
@@ -153,9 +153,9 @@ class Sender:
         self._client.reset(error, now)
         self._in_flight.clear()
         self._oldest_in_flight = FOREVER
-        astray = self._accumulator.recover()
+        lost = self._accumulator.recover()
         self._sequences.recover()
-        for batch in reversed(astray):  # each is put first
+        for batch in reversed(lost):  # each is put first
             if batch.attempts:
                 batch.unanswered = batch.maybe_written = True
             batch.mark_returned(now)
@@ -243,7 +243,7 @@ class Sender:
             batch.mark_sent(node, now)
             self._in_flight[batch] = None
             self._oldest_in_flight = min(self._oldest_in_flight, batch.created_at)
-            self._sequences.left(batch)
+            self._sequences.mark_sent(batch)
             self._metadata.use(batch.topic, now)
             if self._keep_order:
                 self._accumulator.mute(batch)
@@ -298,7 +298,7 @@ class Sender:
         for batch in batches:
             batch.mark_returned(completion.now)
             self._in_flight.pop(batch, None)
-            self._sequences.came_back(batch)
+            self._sequences.mark_returned(batch)
             if self._keep_order:
                 self._accumulator.unmute(batch, at=completion.throttled_until)
             if batch.outcome is not None:
@@ -334,8 +334,8 @@ class Sender:
         if answer is None:
             batch.unanswered = batch.maybe_written = True
             return self._retry(batch, ProtocolError("the broker's answer leaves this partition out"), now)
-        if batch.stamp is not None and answer.code in ORDER_REFUSED:
-            return self._out_of_order(batch, answer, now)
+        if batch.sequence is not None and answer.code in SEQUENCE_ERRORS:
+            return self._on_sequence_error(batch, answer, now)
         batch.maybe_written |= answer.code not in REFUSED_BEFORE_APPEND
         error = BrokerError(answer.code, answer.message)
         action = PRODUCE_ERROR_ACTIONS[answer.code]
@@ -360,17 +360,17 @@ class Sender:
         if known or isinstance(answer, Acknowledged):
             self._sequences.acknowledge(batch)
 
-    def _out_of_order(self, batch: ProducerBatch, answer: Refused, now: float) -> Failed | None:
+    def _on_sequence_error(self, batch: ProducerBatch, answer: Refused, now: float) -> Failed | None:
         """Handle a batch that the broker refused for its sequence number.
 
         A batch that came too early is sent again unchanged. If it is the first in flight, the broker lacks the batches
         before it. Then it is renumbered in another epoch, or given up if that could write it twice.
         """
         error = BrokerError(answer.code, answer.message)
-        refused = self._sequences.refuse_order(batch)
-        if refused is OrderRefused.LOST:
+        refused = self._sequences.on_sequence_error(batch)
+        if refused is SequenceErrorAction.FAIL:
             return _failed(batch, error, now)
-        if refused is OrderRefused.RENUMBER:  # the leader lacks even the batches before it
+        if refused is SequenceErrorAction.RENUMBER:  # the leader lacks even the batches before it
             batch.unanswered = batch.maybe_written = False
         return self._retry(batch, error, now)
 
@@ -433,6 +433,6 @@ def _failed(
 
 def _remedy(batch: ProducerBatch, answer: Refused, error: BrokerError) -> str | None:
     """Advice for a refusal, where the error code's own message has none."""
-    if answer.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT and batch.stamp is not None:
+    if answer.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT and batch.sequence is not None:
         return f"{error} It has no place for a producer's numbers: set enable.idempotence=false for such topics"
     return None

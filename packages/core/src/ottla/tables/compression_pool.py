@@ -17,7 +17,7 @@ import attrs
 from ottla.concurrency import signals
 from ottla.concurrency.locks import Latch
 from ottla.interfaces import Columns
-from ottla.recordbatch.section import Section
+from ottla.recordbatch.sealed_records import SealedRecords
 
 MOST_THREADS: Final = 4
 """More would wait for the thread that cuts: at 40 ns a row it keeps four threads busy that need 170 ns."""
@@ -38,14 +38,14 @@ class Sealed:
     """A piece that is next in order, with its compressed section or the error; neither: there is no codec."""
 
     piece: PartitionRows
-    section: Section | None = None
+    section: SealedRecords | None = None
     error: Exception | None = None
 
 
 class Ahead:
     """The pieces that are cut and not queued yet. *seal* is for any thread; None: there is nothing to compress."""
 
-    def __init__(self, seal: Callable[[Columns], Section] | None, *, threads: int) -> None:
+    def __init__(self, seal: Callable[[Columns], SealedRecords] | None, *, threads: int) -> None:
         self._seal = seal
         self._threads = threads
         self._most = threads + 1 if seal is not None else 0
@@ -111,11 +111,11 @@ def threads() -> int:
 class _Work:
     """One piece to be sealed, once, by the thread that takes it first."""
 
-    def __init__(self, seal: Callable[[Columns], Section], columns: Columns) -> None:
+    def __init__(self, seal: Callable[[Columns], SealedRecords], columns: Columns) -> None:
         self._seal = seal
         self._columns = columns
         self._untaken = [True]
-        self._result: Section | BaseException | None = None
+        self._result: SealedRecords | BaseException | None = None
         self._done = Latch()
 
     @property
@@ -140,7 +140,7 @@ class _Work:
             self._result = error
         self._done.set()
 
-    def result(self) -> Section:
+    def result(self) -> SealedRecords:
         """Wait for the section and return it. Raises the exception that sealing raised."""
         self._done.wait(None)
         result = self._result

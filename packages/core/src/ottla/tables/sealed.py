@@ -24,7 +24,7 @@ from ottla.interfaces import Columns, TopicView
 from ottla.plugins.config_references import read_draft
 from ottla.plugins.registry import Registry
 from ottla.plugins.selection import choose
-from ottla.recordbatch.section import SealedBatch, Section
+from ottla.recordbatch.sealed_records import SealedBatch, SealedRecords
 from ottla.tables.columns import choose as choose_columns
 from ottla.tables.reading import open_stream
 from ottla.tables.sending import BATCH_BYTES, TableSender, TableSending, TableSizes
@@ -108,7 +108,7 @@ class _Queue:
         self._batches: list[SealedBatch] = []
 
     def enqueue(
-        self, topic: str, partition: int, columns: Columns, *, sealed: Section | None = None, waited: float = 0.0
+        self, topic: str, partition: int, columns: Columns, *, sealed: SealedRecords | None = None, waited: float = 0.0
     ) -> ProducerBatch:
         if sealed is None:
             sealed = _plain.seal_columns(columns)

@@ -33,7 +33,7 @@ from ottla.errors import (
 from ottla.interfaces import Columns, RecordEncoder
 from ottla.recordbatch.arrow import FRAME, cut_rows, sums
 from ottla.recordbatch.objects import TIMESTAMP_MAX
-from ottla.recordbatch.section import Section
+from ottla.recordbatch.sealed_records import SealedRecords
 from ottla.recordbatch.table_rows import TableRows, refused_columns
 from ottla.recordbatch.v2 import HEADER_SIZE
 from ottla.tables.columns import Choice
@@ -80,7 +80,7 @@ class BatchQueue(Protocol):
     """The queue for a table's batches; a producer's `PartitionAppender` is one."""
 
     def enqueue(
-        self, topic: str, partition: int, columns: Columns, *, sealed: Section | None = None, waited: float = 0.0
+        self, topic: str, partition: int, columns: Columns, *, sealed: SealedRecords | None = None, waited: float = 0.0
     ) -> ProducerBatch:
         """Queue a batch; *sealed* is its encoded form, if it was sealed. *waited* counts against `max.block.ms`."""
 
@@ -107,7 +107,7 @@ class TableSender:
     routes: KnownRoutes
     partitioner: PartitionerAbilities
     encoder: RecordEncoder
-    seal: Callable[[Columns], Section] | None
+    seal: Callable[[Columns], SealedRecords] | None
     find_route: Callable[[str], Route]
     sizes: TableSizes
     clock: Callable[[], float] = monotonic

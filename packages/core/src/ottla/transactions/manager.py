@@ -7,7 +7,7 @@ was lost or got a retriable error is repeated without a queue.
 from __future__ import annotations
 
 from ottla.errors import AbortableTransactionError, IllegalStateError, OttlaError
-from ottla.recordbatch.stamp import ProducerId
+from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.current_transaction import CurrentTransaction
 from ottla.transactions.offsets import OffsetsToSend
 from ottla.transactions.pending_result import TransactionalRequestResult
@@ -104,7 +104,7 @@ class TransactionManager:
                     f"producer of {state.transactional_id!r}; make the producer with that id"
                 )
             state.sequences.begin_transaction()
-            state.sequences.take_producer_id(ProducerId(id=shared.producer_id, epoch=shared.epoch))
+            state.sequences.take_producer_id(ProducerIdAndEpoch(id=shared.producer_id, epoch=shared.epoch))
             state.current = CurrentTransaction(version=shared.level, started=True)
             state.transition_to(State.JOINED)
 
@@ -127,13 +127,13 @@ class TransactionManager:
     @property
     def prepared(self) -> PreparedTransaction | None:
         """The prepared transaction, for the process that will end it; None if there is none."""
-        owner, current = self._state.sequences.owner, self._state.current
-        if self.state is not State.PREPARED or owner is None:
+        producer_id_and_epoch, current = self._state.sequences.producer_id_and_epoch, self._state.current
+        if self.state is not State.PREPARED or producer_id_and_epoch is None:
             return None
         return PreparedTransaction(
             transactional_id=self.transactional_id,
-            producer_id=owner.id,
-            epoch=owner.epoch,
+            producer_id=producer_id_and_epoch.id,
+            epoch=producer_id_and_epoch.epoch,
             level=current.version or 0,
             written=current.started,
         )

@@ -55,7 +55,7 @@ class ProducerIdRequests:
     def next_request(self, now: float, *, settled: bool) -> CoordinatorRequest | None:
         """An InitProducerId request, while there is no id."""
         sequences = self._sequences
-        if sequences.owner is not None or sequences.off or self._in_flight:
+        if sequences.producer_id_and_epoch is not None or sequences.off or self._in_flight:
             return None
         if self.cause is not None and (self._unreported or settled):
             self._unreported = False
@@ -67,7 +67,7 @@ class ProducerIdRequests:
 
     def due_at(self) -> float:
         """The time of the next attempt."""
-        waiting = self._sequences.owner is None and not self._sequences.off and not self._in_flight
+        waiting = self._sequences.producer_id_and_epoch is None and not self._sequences.off and not self._in_flight
         return self._retry_at if waiting and self.cause is None else float("inf")
 
     def node(self, request: CoordinatorRequest) -> int | None:
@@ -82,11 +82,11 @@ class ProducerIdRequests:
         """Take the id, or retry, or fail what is queued."""
         self._in_flight = False
         match request.handle(answer):
-            case ProducerIdAssigned(owner=owner):
+            case ProducerIdAssigned(producer_id_and_epoch=producer_id_and_epoch):
                 self._failures = 0
                 self._sequences.obstacle = None
-                self._sequences.take_producer_id(owner)
-                logger.debug("%s: %s", self._client_id, owner)
+                self._sequences.take_producer_id(producer_id_and_epoch)
+                logger.debug("%s: %s", self._client_id, producer_id_and_epoch)
             case RequestFailed(action=TransactionErrorAction.RETRY | TransactionErrorAction.REFIND, error=error):
                 self.on_disconnect(request, error, now)
             case RequestFailed(error=error):

@@ -11,7 +11,7 @@ import attrs
 from ottla.errors import BrokerError, ErrorCode, ProtocolError, error_code
 from ottla.protocol.message import Message
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest
-from ottla.recordbatch.stamp import ProducerId
+from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.response_actions import ProducerIdAssigned, RequestFailed, ResponseAction
 from ottla.transactions.transaction_error_actions import (
     TRANSACTION_ERROR_ACTIONS,
@@ -87,7 +87,7 @@ class InitProducerId(CoordinatorRequest):
 
     transactional_id: str | None
     timeout_ms: int
-    current: ProducerId | None = None
+    current: ProducerIdAndEpoch | None = None
     two_phase: bool = False
     keep_prepared: bool = False
 
@@ -131,6 +131,6 @@ class InitProducerId(CoordinatorRequest):
             error = ProtocolError("an answer to InitProducerId has no id")
             return RequestFailed(TransactionErrorAction.RETRY, error)
         return ProducerIdAssigned(
-            owner=ProducerId(id=response.producer_id, epoch=response.producer_epoch),
+            producer_id_and_epoch=ProducerIdAndEpoch(id=response.producer_id, epoch=response.producer_epoch),
             transaction_open=response.ongoing_txn_producer_id >= 0,
         )

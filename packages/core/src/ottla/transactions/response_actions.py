@@ -8,7 +8,7 @@ from typing import TypeAlias
 import attrs
 
 from ottla.errors import OttlaError
-from ottla.recordbatch.stamp import ProducerId
+from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.offsets import TopicPartition
 from ottla.transactions.transaction_error_actions import TransactionErrorAction
 
@@ -25,7 +25,7 @@ class RequestFailed:
 class ProducerIdAssigned:
     """The coordinator assigned an id and epoch; `transaction_open`: it has kept a prepared transaction (KIP-939)."""
 
-    owner: ProducerId
+    producer_id_and_epoch: ProducerIdAndEpoch
     transaction_open: bool
 
 
@@ -60,7 +60,7 @@ class OffsetsWritten:
 class TransactionEnded:
     """The transaction is committed or aborted; with KIP-890, *next_owner* has the epoch of the next one."""
 
-    next_owner: ProducerId | None
+    next_producer_id_and_epoch: ProducerIdAndEpoch | None
 
 
 ResponseAction: TypeAlias = (

@@ -55,8 +55,8 @@ class ResponseEffects:
                 self._take_producer_id(action)
             case PartitionsAdded():
                 for partition in action.partitions:
-                    sequences.wanted.pop(partition, None)
-                    sequences.members.add(partition)
+                    sequences.new_partitions.pop(partition, None)
+                    sequences.partitions_in_transaction.add(partition)
                 state.current = state.current.start()
             case GroupAdded():
                 if state.offsets:
@@ -65,21 +65,28 @@ class ResponseEffects:
             case OffsetsWritten():
                 state.offsets.complete_first()
             case TransactionEnded():
-                if action.next_owner is not None:
-                    sequences.take_producer_id(action.next_owner)
+                if action.next_producer_id_and_epoch is not None:
+                    sequences.take_producer_id(action.next_producer_id_and_epoch)
                 # The transaction is over from here on, also if an exception follows: it must not be ended twice.
-                state.current = state.current.end(next_epoch_assigned=action.next_owner is not None)
+                state.current = state.current.end(next_epoch_assigned=action.next_producer_id_and_epoch is not None)
                 state.complete()
             case _:
                 assert_never(action)
 
     def _take_producer_id(self, action: ProducerIdAssigned) -> None:
         state, sequences = self._state, self._state.sequences
-        sequences.take_producer_id(action.owner)
+        sequences.take_producer_id(action.producer_id_and_epoch)
         state.current = state.current.take_epoch()
         if state.state is not State.INITIALIZING:
             return
-        state.lock.log(logger, logging.DEBUG, "%s: %s for %r", state.client_id, action.owner, state.transactional_id)
+        state.lock.log(
+            logger,
+            logging.DEBUG,
+            "%s: %s for %r",
+            state.client_id,
+            action.producer_id_and_epoch,
+            state.transactional_id,
+        )
         sequences.begin_transaction()
         if action.transaction_open:
             state.current = state.current.begin(state.cluster_version).start()

@@ -7,7 +7,7 @@ from typing import Any
 
 from ottla.errors import AbortableTransactionError, OttlaError, UnsupportedVersionError
 from ottla.network.backoff import Backoff
-from ottla.recordbatch.stamp import ProducerId
+from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.coordinators import Coordinators
 from ottla.transactions.request_retries import RequestRetries
 from ottla.transactions.request_source import QueuedBatches
@@ -175,31 +175,31 @@ class TransactionRequests:
 
     def _wanted(self, *, settled: bool) -> CoordinatorRequest | None:
         """The next request; its coordinator may still have to be found."""
-        state, owner = self._state, self._state.sequences.owner
+        state, producer_id_and_epoch = self._state, self._state.sequences.producer_id_and_epoch
         if state.state is State.INITIALIZING:
             return self._init_producer_id(None)
         if state.state not in CAN_FAIL and state.state is not State.ABORTING:
             return None
-        assert owner is not None, "a transaction begins after an id was assigned"
-        if state.state in _OWN and (state.sequences.wanted or state.offsets):
+        assert producer_id_and_epoch is not None, "a transaction begins after an id was assigned"
+        if state.state in _OWN and (state.sequences.new_partitions or state.offsets):
             state.current = state.current.begin(state.cluster_version)
             if not state.current.can_start:
-                return self._init_producer_id(owner)
+                return self._init_producer_id(producer_id_and_epoch)
         request: CoordinatorRequest | None = None
-        if state.state in CAN_FAIL and state.sequences.wanted:
-            request = self._add_partitions(owner)
+        if state.state in CAN_FAIL and state.sequences.new_partitions:
+            request = self._add_partitions(producer_id_and_epoch)
         if request is None and state.state in _OWN and state.offsets:
-            request = self._send_offsets(owner)
+            request = self._send_offsets(producer_id_and_epoch)
         if request is None and state.state in _ENDING and state.current.all_records_queued and settled:
             request = EndTxn(
                 transactional_id=state.transactional_id,
-                owner=owner,
+                producer_id_and_epoch=producer_id_and_epoch,
                 commit=state.state is State.COMMITTING,
                 txn_v2=state.current.uses_v2,
             )
         return request
 
-    def _init_producer_id(self, current: ProducerId | None) -> CoordinatorRequest:
+    def _init_producer_id(self, current: ProducerIdAndEpoch | None) -> CoordinatorRequest:
         return InitProducerId(
             transactional_id=self._state.transactional_id,
             timeout_ms=self._timeout_ms,
@@ -208,26 +208,26 @@ class TransactionRequests:
             keep_prepared=self._state.keep_prepared and current is None,
         )
 
-    def _add_partitions(self, owner: ProducerId) -> CoordinatorRequest | None:
+    def _add_partitions(self, producer_id_and_epoch: ProducerIdAndEpoch) -> CoordinatorRequest | None:
         """The request that adds partitions; None with KIP-890, where writing adds them."""
         state, sequences = self._state, self._state.sequences
         if not state.current.uses_v2:
-            return AddPartitionsToTxn(state.transactional_id, owner, list(sequences.wanted))
-        sequences.members.update(sequences.wanted)
-        sequences.wanted.clear()
-        sequences.joining = True
+            return AddPartitionsToTxn(state.transactional_id, producer_id_and_epoch, list(sequences.new_partitions))
+        sequences.partitions_in_transaction.update(sequences.new_partitions)
+        sequences.new_partitions.clear()
+        sequences.added_by_writing = True
         state.current = state.current.start()
         self._due_at = float("-inf")  # their batches may be sent now
         return None
 
-    def _send_offsets(self, owner: ProducerId) -> CoordinatorRequest:
+    def _send_offsets(self, producer_id_and_epoch: ProducerIdAndEpoch) -> CoordinatorRequest:
         state, commit = self._state, self._state.offsets.first
         if not state.current.uses_v2 and not commit.group_added:
-            return AddOffsetsToTxn(state.transactional_id, owner, commit.sending.group.group_id)
+            return AddOffsetsToTxn(state.transactional_id, producer_id_and_epoch, commit.sending.group.group_id)
         state.current = state.current.start()
         return TxnOffsetCommit(
             transactional_id=state.transactional_id,
-            owner=owner,
+            producer_id_and_epoch=producer_id_and_epoch,
             sending=commit.sending,
             partitions=list(commit.unwritten),
             txn_v2=state.current.uses_v2,

@@ -181,7 +181,7 @@ class TransactionState:
     def drop(self, error: OttlaError) -> None:
         """Drop the rest of a failed transaction."""
         if self.state is State.FATAL_ERROR:
-            self.sequences.owner = None
+            self.sequences.producer_id_and_epoch = None
         self.offsets.drop(error)
 
     def recover(self) -> None:

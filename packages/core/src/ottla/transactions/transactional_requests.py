@@ -22,7 +22,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from ottla.recordbatch.stamp import ProducerId
+from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.offsets import OffsetsToSend, TopicPartition
 from ottla.transactions.requests import CoordinatorRequest, Target
 from ottla.transactions.response_actions import (
@@ -84,7 +84,7 @@ class AddPartitionsToTxn(CoordinatorRequest):
     """Add partitions to the transaction, before anything is written to them."""
 
     transactional_id: str
-    owner: ProducerId
+    producer_id_and_epoch: ProducerIdAndEpoch
     partitions: Sequence[TopicPartition]
 
     kind = CoordinatorRequestKind.ADD_PARTITIONS
@@ -96,8 +96,8 @@ class AddPartitionsToTxn(CoordinatorRequest):
         """Return the struct for a version."""
         return AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.transactional_id,
-            v3_and_below_producer_id=self.owner.id,
-            v3_and_below_producer_epoch=self.owner.epoch,
+            v3_and_below_producer_id=self.producer_id_and_epoch.id,
+            v3_and_below_producer_epoch=self.producer_id_and_epoch.epoch,
             v3_and_below_topics=[
                 AddPartitionsToTxnTopic(name=topic, partitions=numbers) for topic, numbers in _by_topic(self.partitions)
             ],
@@ -121,7 +121,7 @@ class AddOffsetsToTxn(CoordinatorRequest):
     """Add a group's offsets to the transaction."""
 
     transactional_id: str
-    owner: ProducerId
+    producer_id_and_epoch: ProducerIdAndEpoch
     key: str
 
     kind = CoordinatorRequestKind.ADD_OFFSETS
@@ -132,8 +132,8 @@ class AddOffsetsToTxn(CoordinatorRequest):
         """Return the struct for a version."""
         return AddOffsetsToTxnRequest(
             transactional_id=self.transactional_id,
-            producer_id=self.owner.id,
-            producer_epoch=self.owner.epoch,
+            producer_id=self.producer_id_and_epoch.id,
+            producer_epoch=self.producer_id_and_epoch.epoch,
             group_id=self.key,
         )
 
@@ -147,7 +147,7 @@ class TxnOffsetCommit(CoordinatorRequest):
     """Write the offsets of *partitions*; they take effect when the transaction is committed."""
 
     transactional_id: str
-    owner: ProducerId
+    producer_id_and_epoch: ProducerIdAndEpoch
     sending: OffsetsToSend
     partitions: Sequence[TopicPartition]
     txn_v2: bool
@@ -179,8 +179,8 @@ class TxnOffsetCommit(CoordinatorRequest):
         return TxnOffsetCommitRequest(
             transactional_id=self.transactional_id,
             group_id=group.group_id,
-            producer_id=self.owner.id,
-            producer_epoch=self.owner.epoch,
+            producer_id=self.producer_id_and_epoch.id,
+            producer_epoch=self.producer_id_and_epoch.epoch,
             generation_id=group.generation_id,
             member_id=group.member_id,
             group_instance_id=group.group_instance_id,
@@ -218,7 +218,7 @@ class EndTxn(CoordinatorRequest):
     """Commit the transaction, or abort it."""
 
     transactional_id: str
-    owner: ProducerId
+    producer_id_and_epoch: ProducerIdAndEpoch
     commit: bool
     txn_v2: bool
 
@@ -235,8 +235,8 @@ class EndTxn(CoordinatorRequest):
         """Return the struct for a version."""
         return EndTxnRequest(
             transactional_id=self.transactional_id,
-            producer_id=self.owner.id,
-            producer_epoch=self.owner.epoch,
+            producer_id=self.producer_id_and_epoch.id,
+            producer_epoch=self.producer_id_and_epoch.epoch,
             committed=self.commit,
         )
 
@@ -247,7 +247,7 @@ class EndTxn(CoordinatorRequest):
             return failure
         if response.producer_id < 0:
             return TransactionEnded(None)
-        return TransactionEnded(ProducerId(id=response.producer_id, epoch=response.producer_epoch))
+        return TransactionEnded(ProducerIdAndEpoch(id=response.producer_id, epoch=response.producer_epoch))
 
 
 def coordinator_in(response: Any, key: str) -> Any:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ottla import DeliveryError, InvalidRecordError
 from ottla.errors.secret import Secret
-from ottla.recordbatch.section import SealedBatch, Section
+from ottla.recordbatch.sealed_records import SealedBatch, SealedRecords
 from ottla.tables.sealed import TableSealer
 from ottla_spark.atomic.partition_assignment import PartitionAssignment
 from ottla_spark.errors import WriteError
@@ -106,7 +106,7 @@ def sealed_batches(batch: pa.RecordBatch, ownership: PartitionAssignment) -> Ite
     slots = batch.column(SCHEMA.get_field_index("slot")).to_pylist()
     for number, (topic, partition) in enumerate(ownership.places(slots)):
         [sealed] = batch.slice(number, 1).to_pylist()
-        section = Section(
+        section = SealedRecords(
             magic=sealed["magic"],
             codec_id=sealed["codec"],
             chunks=[sealed["content"]],

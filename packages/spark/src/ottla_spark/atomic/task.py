@@ -16,7 +16,7 @@ from pyspark import TaskContext
 
 from ottla import OttlaError, Producer, TableDelivery
 from ottla.config import as_written
-from ottla.recordbatch.section import SealedBatch
+from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.transactions import SharedTransaction, end_offsets
 from ottla_spark.atomic.errors import TaskRefusedError
 from ottla_spark.atomic.partition_assignment import PartitionAssignment

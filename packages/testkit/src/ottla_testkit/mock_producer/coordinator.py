@@ -27,8 +27,8 @@ class MockCoordinator:
 
     def join(self, topic: str, partition: int) -> None:
         """Add a record's partition to the open transaction."""
-        if (topic, partition) not in self.sequences.members:
-            self.sequences.wanted[topic, partition] = None
+        if (topic, partition) not in self.sequences.partitions_in_transaction:
+            self.sequences.new_partitions[topic, partition] = None
 
     def fence(self) -> None:
         """Let another producer take the transactional id over."""

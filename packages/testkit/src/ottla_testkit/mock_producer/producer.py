@@ -17,7 +17,7 @@ from ottla.interfaces import Headers
 from ottla.network.cluster import Broker, Topic
 from ottla.producer import Producer
 from ottla.producer.transactions import Transactions
-from ottla.recordbatch.section import SealedBatch
+from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.results import DeliveryReport
 from ottla.tables.delivery import TableDelivery
 from ottla.transactions.offsets import OffsetsToSend
@@ -324,7 +324,7 @@ class MockProducer(Producer):
     def _give_up_in_transaction(self, batch: ProducerBatch, error: DeliveryError) -> None:
         coordinator = self._workings.coordinator
         if coordinator is not None:
-            coordinator.sequences.give_up(batch, error)
+            coordinator.sequences.fail(batch, error)
 
     def _raise(self, method: str) -> None:
         planned = self._planned.get(method)

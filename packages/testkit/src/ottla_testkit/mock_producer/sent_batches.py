@@ -121,7 +121,7 @@ class SentBatches:
 
     def _records(self, batch: ProducerBatch) -> Iterator[SentRecord]:
         assert batch.sealed is not None, "what was drained is sealed"
-        for part in parse_batches(b"".join(batch.sealed.stamped()), compressors=self._compressors):
+        for part in parse_batches(b"".join(batch.sealed.wire_chunks()), compressors=self._compressors):
             for record in part.records:
                 yield SentRecord(
                     topic=batch.topic,

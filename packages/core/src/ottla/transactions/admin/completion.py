@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ottla.errors import BrokerError, ErrorCode, TransactionError
-from ottla.recordbatch.stamp import ProducerId
+from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, BlockingClient, blocking_client
 from ottla.transactions.admin.descriptions import ONGOING, described
 from ottla.transactions.current_transaction import TXN_V2
@@ -55,7 +55,7 @@ def ended(client: BlockingClient, prepared: PreparedTransaction, *, commit: bool
     """End a transaction over existing connections; the caller knows whether it was open before."""
     request = EndTxn(
         transactional_id=prepared.transactional_id,
-        owner=ProducerId(id=prepared.producer_id, epoch=prepared.epoch),
+        producer_id_and_epoch=ProducerIdAndEpoch(id=prepared.producer_id, epoch=prepared.epoch),
         commit=commit,
         txn_v2=prepared.level >= TXN_V2,
     )

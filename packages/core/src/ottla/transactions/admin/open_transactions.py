@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from ottla.protocol.messages.describe_transactions import TransactionState
-from ottla.recordbatch.stamp import ProducerId
+from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, BlockingClient, blocking_client
 from ottla.transactions.admin.completion import Outcome, outcome_of
 from ottla.transactions.admin.descriptions import ONGOING, described, listed, partitions_of
@@ -55,16 +55,21 @@ def abort(config: Mapping[str, Any], leftover: Leftover, *, timeout: float = DEF
 
 def aborted(client: BlockingClient, leftover: Leftover) -> Outcome:
     """`abort` over existing connections."""
-    owner = ProducerId(id=leftover.producer_id, epoch=leftover.epoch)
+    producer_id_and_epoch = ProducerIdAndEpoch(id=leftover.producer_id, epoch=leftover.epoch)
     client.coordinator(leftover.transactional_id)
     txn_v2 = client.level() >= TXN_V2
-    end = EndTxn(transactional_id=leftover.transactional_id, owner=owner, commit=False, txn_v2=txn_v2)
+    end = EndTxn(
+        transactional_id=leftover.transactional_id,
+        producer_id_and_epoch=producer_id_and_epoch,
+        commit=False,
+        txn_v2=txn_v2,
+    )
     _answer, code = client.run(end, leftover.transactional_id)
     outcome = outcome_of(code, commit=False, open_before=True)
     if outcome is Outcome.ABORTED and not txn_v2:
         # EndTxn left the epoch as it was, so the producer that has this epoch could write again.
         next_epoch = InitProducerId(
-            transactional_id=leftover.transactional_id, timeout_ms=leftover.timeout_ms, current=owner
+            transactional_id=leftover.transactional_id, timeout_ms=leftover.timeout_ms, current=producer_id_and_epoch
         )
         client.run(next_epoch, leftover.transactional_id)
     return outcome

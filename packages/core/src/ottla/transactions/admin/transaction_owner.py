@@ -14,7 +14,7 @@ import attrs
 
 from ottla.errors import BrokerError, ErrorCode, ProducerFencedError, TransactionError, error_code, quoted
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
-from ottla.recordbatch.stamp import ProducerId
+from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.admin.acl_hints import needed
 from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, BlockingClient, blocking_client
 from ottla.transactions.admin.completion import Outcome, outcome_of
@@ -65,7 +65,7 @@ class Sharing:
         With *after*, an earlier transaction that was ended, the id is kept and not taken over. Raises
         ProducerFencedError if another owner has the id now.
         """
-        current = None if after is None else ProducerId(id=after.producer_id, epoch=after.epoch)
+        current = None if after is None else ProducerIdAndEpoch(id=after.producer_id, epoch=after.epoch)
         request = InitProducerId(transactional_id=transactional_id, timeout_ms=transaction_timeout_ms, current=current)
         answer = self._run(request, transactional_id)
         return SharedTransaction(
@@ -78,13 +78,13 @@ class Sharing:
     def commit_offsets(self, shared: SharedTransaction, offsets: Mapping[Any, Any], group_metadata: Any) -> None:
         """Add offsets by (topic, partition) to the transaction; the partitions have to exist."""
         sending = OffsetsToSend.checked(offsets, group_metadata)
-        group, owner = sending.group.group_id, _owner(shared)
+        group, producer_id_and_epoch = sending.group.group_id, _producer_id_and_epoch(shared)
         txn_v2 = shared.level >= TXN_V2
         if not txn_v2:
-            self._run(AddOffsetsToTxn(shared.transactional_id, owner, group), shared.transactional_id)
+            self._run(AddOffsetsToTxn(shared.transactional_id, producer_id_and_epoch, group), shared.transactional_id)
         request = TxnOffsetCommit(
             transactional_id=shared.transactional_id,
-            owner=owner,
+            producer_id_and_epoch=producer_id_and_epoch,
             sending=sending,
             partitions=list(sending.offsets),
             txn_v2=txn_v2,
@@ -106,7 +106,7 @@ class Sharing:
         """
         request = EndTxn(
             transactional_id=shared.transactional_id,
-            owner=_owner(shared),
+            producer_id_and_epoch=_producer_id_and_epoch(shared),
             commit=commit,
             txn_v2=shared.level >= TXN_V2,
         )
@@ -140,8 +140,8 @@ class Sharing:
         raise TransactionError(f"{what}: {error}{right}") from error
 
 
-def _owner(shared: SharedTransaction) -> ProducerId:
-    return ProducerId(id=shared.producer_id, epoch=shared.epoch)
+def _producer_id_and_epoch(shared: SharedTransaction) -> ProducerIdAndEpoch:
+    return ProducerIdAndEpoch(id=shared.producer_id, epoch=shared.epoch)
 
 
 def _worst(answer: TxnOffsetCommitResponse) -> ErrorCode:

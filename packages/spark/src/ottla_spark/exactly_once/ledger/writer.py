@@ -13,9 +13,9 @@ import attrs
 
 from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code
 from ottla.protocol import PRODUCE, PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.recordbatch.number_columns import Timestamps
 from ottla.recordbatch.records_v2 import encode_records
-from ottla.recordbatch.stamp import ProducerId
 from ottla.recordbatch.v2 import batch_header
 from ottla.transactions.admin.blocking_client import BlockingClient
 from ottla.transactions.current_transaction import TXN_V2
@@ -51,11 +51,13 @@ def write_entry(client: BlockingClient, place: LedgerPartition, lease: Lease, va
             f"an entry of {lease.name!r} has {len(value)} bytes, and {LARGEST_ENTRY - _ROOM_FOR_A_KEY} are read back: "
             "the batch has too many tasks. Use fewer of them, with coalesce for instance; nothing was recorded"
         )
-    owner = ProducerId(id=lease.producer_id, epoch=lease.epoch)
+    producer_id_and_epoch = ProducerIdAndEpoch(id=lease.producer_id, epoch=lease.epoch)
     txn_v2 = lease.level >= TXN_V2
     transactions = transactions_right(lease.name)
     if not txn_v2:
-        coordinator_request = AddPartitionsToTxn(lease.transactional_id, owner, [(place.topic, place.partition)])
+        coordinator_request = AddPartitionsToTxn(
+            lease.transactional_id, producer_id_and_epoch, [(place.topic, place.partition)]
+        )
         _check(
             lease,
             _joined(client, coordinator_request, lease.transactional_id),
@@ -83,7 +85,9 @@ def write_entry(client: BlockingClient, place: LedgerPartition, lease: Lease, va
     )
     if code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # written by an attempt whose answer was lost
         _check(lease, code, "be written", right=f"Write for topic {place.topic!r}")
-    end = EndTxn(transactional_id=lease.transactional_id, owner=owner, commit=True, txn_v2=txn_v2)
+    end = EndTxn(
+        transactional_id=lease.transactional_id, producer_id_and_epoch=producer_id_and_epoch, commit=True, txn_v2=txn_v2
+    )
     answer, code = client.run(end, lease.transactional_id)
     _check(lease, code, "be committed", right=transactions)
     if answer.producer_id >= 0:

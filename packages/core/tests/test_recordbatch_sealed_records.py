@@ -1,4 +1,4 @@
-"""Sealed batches are sent as they are: compressed, wrapped if the format requires it, and stamped late."""
+"""Sealed batches are sent as they are: compressed, wrapped if the format requires it, and numbered late."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla.plugins.compressors.zstd import Zstd
 from ottla.recordbatch.messages import OVERHEADS
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.parse import parse_batches
-from ottla.recordbatch.section import finish
+from ottla.recordbatch.sealed_records import finish
 from ottla.recordbatch.v2 import HEADER_SIZE
 
 COMPRESSORS: dict[int, Compressor] = {
@@ -45,7 +45,7 @@ def test_sizes_are_those_of_the_encoded_bytes(magic: int, codec_id: int) -> None
 
     assert (section.magic, section.codec_id, section.count) == (magic, codec_id, 100)
     assert section.size == sum(map(len, section.chunks))
-    assert section.wire_size == sum(map(len, section.stamped()))
+    assert section.wire_size == sum(map(len, section.wire_chunks()))
     assert section.plain_size == len(plain)
 
 
@@ -65,8 +65,8 @@ def test_the_ratio_is_that_of_the_compressed_records(magic: int, codec_id: int) 
 def test_in_v2_every_sequence_gets_a_new_header_over_the_same_chunks(codec_id: int) -> None:
     section = finish(encoded(2), magic=2, compressor=COMPRESSORS.get(codec_id))
 
-    once = section.stamped()
-    again = section.stamped(producer_id=7, epoch=3, sequence=2**31 - 1, transactional=True)
+    once = section.wire_chunks()
+    again = section.wire_chunks(producer_id=7, epoch=3, sequence=2**31 - 1, transactional=True)
 
     assert all(first is second for first, second in zip(once[1:], again[1:], strict=True))
     [before], [after] = (parse_batches(b"".join(chunks), compressors=COMPRESSORS) for chunks in (once, again))
@@ -79,15 +79,15 @@ def test_in_v2_every_sequence_gets_a_new_header_over_the_same_chunks(codec_id: i
 def test_before_v2_a_sequence_is_refused_with_a_remedy(magic: int) -> None:
     section = finish(encoded(magic), magic=magic, compressor=COMPRESSORS[1])
 
-    assert section.stamped() == section.chunks
+    assert section.wire_chunks() == section.chunks
     with pytest.raises(
         UnsupportedVersionError, match=rf"v{magic} cannot carry transactions; leave transactional\.id unset"
     ):
-        section.stamped(producer_id=7, epoch=0, sequence=0, transactional=True)
+        section.wire_chunks(producer_id=7, epoch=0, sequence=0, transactional=True)
     with pytest.raises(
         UnsupportedVersionError, match=rf"v{magic} cannot carry producer ids .*enable\.idempotence=false"
     ):
-        section.stamped(producer_id=0, epoch=0, sequence=0)
+        section.wire_chunks(producer_id=0, epoch=0, sequence=0)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -107,5 +107,5 @@ def test_a_codec_may_return_any_bytes_like_object(kind: Callable[[bytes], Any]) 
     section = finish(encoded(2), magic=2, compressor=Other(-1))
 
     assert section.size == sum(map(len, section.chunks)) == len(b"".join(section.chunks))
-    [batch] = parse_batches(b"".join(section.stamped()), compressors=COMPRESSORS)
+    [batch] = parse_batches(b"".join(section.wire_chunks()), compressors=COMPRESSORS)
     assert len(batch.records) == 100

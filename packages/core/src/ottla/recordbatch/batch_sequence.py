@@ -14,7 +14,7 @@ SEQUENCES: Final = 1 << 31
 
 
 @attrs.frozen(kw_only=True)
-class ProducerId:
+class ProducerIdAndEpoch:
     """A producer id and its epoch, as assigned by the cluster."""
 
     id: int
@@ -28,19 +28,21 @@ class ProducerId:
 class BatchSequence:
     """The producer's fields in a batch's header."""
 
-    owner: ProducerId
-    sequence: int
+    producer_id_and_epoch: ProducerIdAndEpoch
+    base_sequence: int
     transactional: bool = False
 
-    def further(self, records: int) -> BatchSequence:
+    def advanced_by(self, records: int) -> BatchSequence:
         """The batch sequence for *records* records later."""
         return BatchSequence(
-            owner=self.owner, sequence=(self.sequence + records) % SEQUENCES, transactional=self.transactional
+            producer_id_and_epoch=self.producer_id_and_epoch,
+            base_sequence=(self.base_sequence + records) % SEQUENCES,
+            transactional=self.transactional,
         )
 
     def follows(self, other: BatchSequence) -> bool:
         """Return whether this one comes after another of the same partition."""
-        return comes_after(self.sequence, other.sequence)
+        return comes_after(self.base_sequence, other.base_sequence)
 
 
 def comes_after(sequence: int, other: int) -> bool:

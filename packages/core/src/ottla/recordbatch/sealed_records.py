@@ -11,15 +11,15 @@ from collections.abc import Sequence
 import attrs
 
 from ottla.interfaces import Buffer, Compressor, Encoded
+from ottla.recordbatch.batch_sequence import BatchSequence
 from ottla.recordbatch.codecs import NONE, ZSTD, compressed
 from ottla.recordbatch.messages import OVERHEADS, wrapper
 from ottla.recordbatch.refusals import no_producer_ids, no_transactions, no_zstd
-from ottla.recordbatch.stamp import BatchSequence
 from ottla.recordbatch.v2 import HEADER_SIZE, batch_header
 
 
 @attrs.frozen(kw_only=True)
-class Section:
+class SealedRecords:
     """The records of one batch as they are sent: in v2 everything but the header, in v0 and v1 everything.
 
     `plain_size` is the size of the records before compression.
@@ -44,26 +44,26 @@ class Section:
 
     @property
     def wire_size(self) -> int:
-        """The size of `stamped` in a request."""
+        """The size of `wire_chunks` in a request."""
         return self.size + (HEADER_SIZE if self.magic == 2 else 0)
 
-    def stamped_with(self, stamp: BatchSequence | None) -> Sequence[Buffer]:
-        """`stamped` with the fields of *stamp*; None: without them."""
-        if stamp is None:
-            return self.stamped()
-        return self.stamped(
-            producer_id=stamp.owner.id,
-            epoch=stamp.owner.epoch,
-            sequence=stamp.sequence,
-            transactional=stamp.transactional,
+    def wire_chunks_for(self, sequence: BatchSequence | None) -> Sequence[Buffer]:
+        """`wire_chunks` with the producer's fields of *sequence*; None: without them."""
+        if sequence is None:
+            return self.wire_chunks()
+        return self.wire_chunks(
+            producer_id=sequence.producer_id_and_epoch.id,
+            epoch=sequence.producer_id_and_epoch.epoch,
+            sequence=sequence.base_sequence,
+            transactional=sequence.transactional,
         )
 
-    def stamped(
+    def wire_chunks(
         self, *, producer_id: int = -1, epoch: int = -1, sequence: int = -1, transactional: bool = False
     ) -> Sequence[Buffer]:
         """The batch for the wire, without copying its records.
 
-        Raises UnsupportedVersionError for a stamp in v0 or v1, which have no field for it.
+        Raises UnsupportedVersionError for these fields in v0 or v1, which have no place for them.
         """
         if self.magic == 2:
             header = batch_header(
@@ -91,10 +91,10 @@ class SealedBatch:
 
     topic: str
     partition: int
-    section: Section
+    section: SealedRecords
 
 
-def finish(encoded: Encoded, *, magic: int, compressor: Compressor | None) -> Section:
+def finish(encoded: Encoded, *, magic: int, compressor: Compressor | None) -> SealedRecords:
     """Encoded records of format *magic*, compressed and, before v2, wrapped; not compressed if *compressor* is None.
 
     Raises UnsupportedVersionError for zstd before v2.
@@ -108,7 +108,7 @@ def finish(encoded: Encoded, *, magic: int, compressor: Compressor | None) -> Se
         if magic < 2:
             packed = wrapper(magic, packed, codec_id=codec_id, count=encoded.count, max_timestamp=encoded.max_timestamp)
         chunks, size = [packed], len(packed)
-    return Section(
+    return SealedRecords(
         magic=magic,
         codec_id=codec_id,
         chunks=chunks,
