@@ -81,8 +81,8 @@ class Stream:
         """Files more, each of them a micro-batch; with *again* some rows of earlier ones are in it once more."""
         for _ in range(files):
             pairs = [(f"k{row % 7}", f"{self.files}-{row}") for row in range(rows)]
-            told_again = again.sample(sorted(self.rows), min(len(self.rows), rows // 2)) if again is not None else []
-            lines = [*pairs, *(((key or b"").decode(), value.decode()) for key, value in told_again)]
+            repeated = again.sample(sorted(self.rows), min(len(self.rows), rows // 2)) if again is not None else []
+            lines = [*pairs, *(((key or b"").decode(), value.decode()) for key, value in repeated)]
             path = self.folder / "in" / f"{self.files:05}.json"
             path.parent.mkdir(exist_ok=True)
             hidden = path.with_name("." + path.name)

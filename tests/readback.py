@@ -57,7 +57,7 @@ def read_back(bootstrap_servers: str, topic: str, *, partitions: int = 1) -> lis
         consumer.close()
 
 
-def told_again(numbers: Sequence[int], *, count: int) -> list[int]:
+def repeated_stretches(numbers: Sequence[int], *, count: int) -> list[int]:
     """How many of 0, 1, .. *count* - 1 come once more, each time that some do; fails when one is left out.
 
     A retry whose first answer was lost writes a stretch again, right behind the first time: 0 1 2 3 2 3 4.

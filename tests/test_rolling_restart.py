@@ -14,7 +14,7 @@ import pytest
 
 from ottla import Producer
 from ottla_testkit.kafka_cluster import KafkaCluster
-from readback import Found, read_back, told_again
+from readback import Found, read_back, repeated_stretches
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -73,4 +73,4 @@ def test_a_rolling_restart_loses_fails_and_reorders_nothing() -> None:
     assert {key: set(numbers) for key, numbers in _by_key(unordered).items()} == each
     assert {key: set(numbers) for key, numbers in _by_key(ordered).items()} == each
     for key, numbers in _by_key(ordered).items():
-        told_again(numbers, count=len(each[key]))
+        repeated_stretches(numbers, count=len(each[key]))

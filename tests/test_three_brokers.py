@@ -14,7 +14,7 @@ import pytest
 
 from ottla import Delivery, DeliveryTimeoutError, Producer
 from ottla_testkit.kafka_cluster import KafkaCluster
-from readback import read_back, told_again
+from readback import read_back, repeated_stretches
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -87,7 +87,7 @@ def test_a_killed_leader_loses_and_reorders_nothing(trio: KafkaCluster) -> None:
     assert (report.acknowledged, report.failed, report.pending) == (RECORDS, 0, 0)
     again: list[int] = []
     for partition, log in enumerate(_log(trio, topic)):
-        again += told_again([int(value) for value in log], count=len(sent[partition::PARTITIONS]))
+        again += repeated_stretches([int(value) for value in log], count=len(sent[partition::PARTITIONS]))
         _see_where_they_are(log, sent[partition::PARTITIONS])
     assert len(again) <= led
 

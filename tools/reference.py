@@ -26,7 +26,7 @@ from ottla.config.refused import REFUSED
 from ottla.errors import ErrorCode
 from ottla.interfaces import ConfigKey
 from ottla.metrics.catalogue import LABELS, METRICS, MISSING, Reading
-from ottla.sender.before_append import ANSWERED, Append
+from ottla.sender.before_append import ERROR_ORIGINS, AppendTime
 
 HOOK: Final = "ottla_config_keys"
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -98,7 +98,7 @@ other a record that is given up has `possibly_persisted`, and its sequence numbe
 places are in the source of Kafka's broker. Codes whose place is *unknown* are not known to be answered to Produce
 requests: they count as *before or after*, and so do numbers that the producer does not know.
 
-| code | name | answered | by |
+| code | name | origin | by |
 |---|---|---|---|
 """
 
@@ -131,11 +131,12 @@ def error_codes() -> str:
     lines = [CODES, "| code | name | means | | append |", "|---|---|---|---|---|"]
     for code in ErrorCode:
         marks = ", ".join(["again"] * code.retriable + ["stale"] * code.stale_metadata)
-        lines.append(f"| {code.value} | `{code.name}` | {code.meaning} | {marks} | {ANSWERED[code].append.value} |")
+        when = ERROR_ORIGINS[code].append.value
+        lines.append(f"| {code.value} | `{code.name}` | {code.meaning} | {marks} | {when} |")
     lines += ["", APPENDS.rstrip("\n")]
-    for code, answered in ANSWERED.items():
-        if answered.append is not Append.UNKNOWN:
-            lines.append(f"| {code.value} | `{code.name}` | {answered.append.value} | {answered.places} |")
+    for code, origin in ERROR_ORIGINS.items():
+        if origin.append is not AppendTime.UNKNOWN:
+            lines.append(f"| {code.value} | `{code.name}` | {origin.append.value} | {origin.places} |")
     return "\n".join([*lines, ""])
 
 

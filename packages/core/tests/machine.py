@@ -22,8 +22,8 @@ from ottla.network.cluster import Broker, Cluster, Topic
 from ottla.network.metadata import Metadata
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.objects import ObjectEncoder
-from ottla.sender.node_latency import NodeDelays
-from ottla.sender.produce_request import taken_by
+from ottla.sender.node_latency import NodeLatencyStats
+from ottla.sender.produce_request import supported_formats
 from ottla.sender.sender import Sender
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import SimulatedCluster, SimulatedNetwork
@@ -148,9 +148,11 @@ class Machine:
             clock=self.clock,
         )
         self.pool = BufferPool(buffer_memory, clock=self.clock)
-        self.delays = NodeDelays(availability_timeout)
+        self.latency_stats = NodeLatencyStats(availability_timeout)
         sequences = Sequences(off=True)
-        sealer = Sealer(compressor, takes=lambda node: taken_by(self.client.offered(node, PRODUCE)))
+        sealer = Sealer(
+            compressor, formats_of=lambda node: supported_formats(self.client.supported_versions(node, PRODUCE))
+        )
         self.accumulator = RecordAccumulator(
             sizes=BatchSizes(target=batch_size, max_bytes=max_request_size, growing=growing, ratio=sealer.ratio),
             linger=linger,
@@ -169,7 +171,7 @@ class Machine:
             accumulator=self.accumulator,
             client=self.client,
             metadata=self.metadata,
-            delays=self.delays,
+            latency_stats=self.latency_stats,
             splitter=Splitter(target=batch_size, columns=columns, records=sealer.records),
             acks=acks,
             retries=retries,

@@ -87,7 +87,7 @@ def make_selector(
         transport=transport or PlaintextTransport(),
         send_buffer_bytes=send_buffer,
         receive_buffer_bytes=receive_buffer,
-        max_answer_size=10_000_000,
+        max_response_size=10_000_000,
     )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ottla.errors import ErrorCode
-from ottla.sender.before_append import ANSWERED, REFUSED_BEFORE_APPEND, Append
+from ottla.sender.before_append import ERROR_ORIGINS, REFUSED_BEFORE_APPEND, AppendTime
 from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, SEQUENCE_ERRORS, ProduceErrorAction
 
 
 def test_every_code_says_when_it_is_returned() -> None:
-    assert list(ANSWERED) == list(ErrorCode)
+    assert list(ERROR_ORIGINS) == list(ErrorCode)
 
 
 def test_only_these_codes_certainly_come_before_the_append() -> None:
@@ -38,10 +38,10 @@ def test_only_these_codes_certainly_come_before_the_append() -> None:
 
 
 def test_a_code_with_an_unknown_position_is_not_certain() -> None:
-    unplaced = {code for code, answered in ANSWERED.items() if "`" not in answered.places}
+    unplaced = {code for code, answered in ERROR_ORIGINS.items() if "`" not in answered.places}
 
     assert not unplaced & REFUSED_BEFORE_APPEND
-    assert {ANSWERED[code].append for code in unplaced} == {Append.UNKNOWN, Append.EITHER}
+    assert {ERROR_ORIGINS[code].append for code in unplaced} == {AppendTime.UNKNOWN, AppendTime.EITHER}
 
 
 def test_acknowledging_codes_are_returned_after_the_append() -> None:
@@ -49,7 +49,7 @@ def test_acknowledging_codes_are_returned_after_the_append() -> None:
         code for code, verdict in PRODUCE_ERROR_ACTIONS.items() if verdict is ProduceErrorAction.ACKNOWLEDGED
     }
 
-    assert {ANSWERED[code].append for code in acknowledged} == {Append.AFTER}
+    assert {ERROR_ORIGINS[code].append for code in acknowledged} == {AppendTime.AFTER}
 
 
 def test_wrong_sequences_and_sizes_are_refused_before_the_append() -> None:

@@ -59,7 +59,7 @@ class ScriptedLayer:
 
 
 def make_channel(layer: ScriptedLayer) -> Channel:
-    channel = Channel(layer, peer="broker:9092", max_answer_size=1_000)
+    channel = Channel(layer, peer="broker:9092", max_response_size=1_000)
     assert channel.handshake()
     return channel
 
@@ -116,7 +116,7 @@ def test_one_read_returns_one_response_even_if_more_arrived() -> None:
 def test_responses_of_any_size_are_found_in_any_pieces(sizes: list[int], pieces: list[int]) -> None:
     bodies = [bytes([number + 1]) * size for number, size in enumerate(sizes)]
     layer = ScriptedLayer(b"".join(map(framed, bodies)), pieces=pieces)
-    channel = Channel(layer, peer="broker:9092", max_answer_size=9_000)
+    channel = Channel(layer, peer="broker:9092", max_response_size=9_000)
     assert channel.handshake()
 
     assert [content(channel) for _ in bodies] == bodies
@@ -203,7 +203,7 @@ def test_a_response_cut_off_by_a_close_is_not_delivered() -> None:
 @pytest.mark.rule("selector.receive.room")
 def test_a_large_size_takes_no_memory_before_its_bytes_arrive() -> None:
     layer = ScriptedLayer((100_000_000).to_bytes(4, "big") + bytes(10))
-    channel = Channel(layer, peer="broker:9092", max_answer_size=100_000_000)
+    channel = Channel(layer, peer="broker:9092", max_response_size=100_000_000)
     channel.handshake()
     tracemalloc.start()
 
@@ -219,7 +219,7 @@ def test_a_large_size_takes_no_memory_before_its_bytes_arrive() -> None:
 def test_the_buffer_of_a_large_response_grows_as_bytes_arrive(size: int) -> None:
     body = bytes(range(256)) * (size // 256) + bytes(size % 256)
     channel = Channel(
-        ScriptedLayer(framed(body) + framed(b"next"), pieces=[3, 9, 700_001]), peer="b:1", max_answer_size=size
+        ScriptedLayer(framed(body) + framed(b"next"), pieces=[3, 9, 700_001]), peer="b:1", max_response_size=size
     )
     channel.handshake()
 

@@ -17,7 +17,7 @@ from ottla.recordbatch.parse import parse_batches
 from ottla.recordbatch.sealed_records import SealedRecords, finish
 from ottla.recordbatch.table_rows import FinishedColumns
 from ottla.tables import sending
-from ottla.tables.compression_pool import Ahead, PartitionRows, Sealed, threads
+from ottla.tables.compression_pool import CompressionPool, PartitionRows, Sealed, threads
 from ottla.tables.delivery import TableDelivery
 from ottla_testkit.simulation import SimulatedCluster, brokers
 from simulated_producer import Simulated, simulated
@@ -58,25 +58,25 @@ def test_compressed_pieces_are_returned_in_order() -> None:
             late.set()
         return section
 
-    ahead = Ahead(seal, threads=2)
-    given = [sealed for number in range(4) for sealed in ahead.put(piece(number))]
-    given += ahead.rest()
+    pool = CompressionPool(seal, threads=2)
+    given = [sealed for number in range(4) for sealed in pool.put(piece(number))]
+    given += pool.rest()
 
     assert numbers(given) == [0, 1, 2, 3]
     assert contents(given) == [b"0", b"1", b"2", b"3"]
-    assert ahead.close() == []
+    assert pool.close() == []
 
 
 def test_at_most_one_piece_more_than_threads_is_in_progress() -> None:
-    ahead = Ahead(plain, threads=3)
+    pool = CompressionPool(plain, threads=3)
     put = 0
     for number in range(40):
         put += 1
-        put -= len(list(ahead.put(piece(number))))
+        put -= len(list(pool.put(piece(number))))
 
         assert put <= 4
-    assert len(list(ahead.rest())) == put
-    ahead.close()
+    assert len(list(pool.rest())) == put
+    pool.close()
 
 
 @pytest.mark.parametrize("count", [0, 2])
@@ -87,17 +87,17 @@ def test_a_single_piece_is_compressed_by_the_calling_thread(count: int) -> None:
         by.append(threading.current_thread().name)
         return plain(columns)
 
-    ahead = Ahead(seal, threads=count)
-    given = [*ahead.put(piece(0)), *ahead.rest()]
+    pool = CompressionPool(seal, threads=count)
+    given = [*pool.put(piece(0)), *pool.rest()]
 
     assert numbers(given) == [0]
     assert by == [threading.current_thread().name]
 
 
 def test_without_a_codec_a_piece_is_returned_at_once_unchanged() -> None:
-    ahead = Ahead(None, threads=4)
+    pool = CompressionPool(None, threads=4)
 
-    [given] = ahead.put(piece(0))
+    [given] = pool.put(piece(0))
 
     assert (given.section, given.error, len(given.piece.columns.encode(2).chunks)) == (None, None, 1)
 
@@ -109,9 +109,9 @@ def test_a_piece_that_the_codec_refuses_fails_alone_with_the_reason() -> None:
             raise ValueError("no ones")
         return section
 
-    ahead = Ahead(seal, threads=2)
-    given = [sealed for number in range(3) for sealed in ahead.put(piece(number))] + [*ahead.rest()]
-    ahead.close()
+    pool = CompressionPool(seal, threads=2)
+    given = [sealed for number in range(3) for sealed in pool.put(piece(number))] + [*pool.rest()]
+    pool.close()
 
     assert contents(given) == [b"0", b"2"]
     assert [str(sealed.error) for sealed in given] == ["None", "no ones", "None"]
@@ -119,24 +119,24 @@ def test_a_piece_that_the_codec_refuses_fails_alone_with_the_reason() -> None:
 
 def test_close_ends_the_threads_and_returns_the_remaining_pieces() -> None:
     before = threading.active_count()
-    ahead = Ahead(plain, threads=2)
-    taken = [sealed for number in range(4) for sealed in ahead.put(piece(number))]
+    pool = CompressionPool(plain, threads=2)
+    taken = [sealed for number in range(4) for sealed in pool.put(piece(number))]
 
-    left = ahead.close()
+    left = pool.close()
 
     assert [*numbers(taken), *(each.offset for each in left)] == [0, 1, 2, 3]
     assert threading.active_count() == before
-    assert ahead.close() == []
+    assert pool.close() == []
 
 
 def test_at_interpreter_exit_the_calling_thread_compresses() -> None:
-    ahead = Ahead(plain, threads=1)
-    list(ahead.put(piece(0)))
-    list(ahead.put(piece(1)))
-    assert ahead._pool is not None
-    ahead._pool.shutdown()  # as the interpreter does
+    pool = CompressionPool(plain, threads=1)
+    list(pool.put(piece(0)))
+    list(pool.put(piece(1)))
+    assert pool._pool is not None
+    pool._pool.shutdown()  # as the interpreter does
 
-    assert contents([*ahead.put(piece(2)), *ahead.rest()])[-1] == b"2"
+    assert contents([*pool.put(piece(2)), *pool.rest()])[-1] == b"2"
 
 
 @pytest.mark.parametrize("begun", [0, 1])
@@ -150,9 +150,9 @@ def test_if_no_thread_can_start_every_piece_is_compressed_once(monkeypatch: pyte
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    ahead = Ahead(plain, threads=3)
-    given = [sealed for number in range(30) for sealed in ahead.put(piece(number))] + [*ahead.rest()]
-    ahead.close()
+    pool = CompressionPool(plain, threads=3)
+    given = [sealed for number in range(30) for sealed in pool.put(piece(number))] + [*pool.rest()]
+    pool.close()
 
     assert [sealed.error for sealed in given] == [None] * 30
     assert contents(given) == [b"%d" % number for number in range(30)]
@@ -166,13 +166,13 @@ def test_a_piece_whose_wait_is_interrupted_is_returned_by_close(interruption: ty
             raise interruption
         return section
 
-    ahead = Ahead(seal, threads=2)
-    taken = [sealed for number in range(3) for sealed in ahead.put(piece(number))]
+    pool = CompressionPool(seal, threads=2)
+    taken = [sealed for number in range(3) for sealed in pool.put(piece(number))]
     with pytest.raises(interruption):
-        taken.extend(ahead.rest())
+        taken.extend(pool.rest())
 
     assert numbers(taken) == [0]
-    assert [each.offset for each in ahead.close()] == [1, 2]
+    assert [each.offset for each in pool.close()] == [1, 2]
 
 
 def test_one_processor_needs_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -263,7 +263,7 @@ def test_pending_records_are_reported_before_close_returns() -> None:
 def test_without_interceptors_send_is_unchanged() -> None:
     with simulated(1) as world:
         assert "send" not in vars(world.producer)
-        assert world.producer._engine.interception is None
+        assert world.producer._engine.interceptors is None
 
 
 @pytest.mark.rule("producer.send-table.interceptors")

@@ -24,7 +24,7 @@ from ottla.protocol import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from ottla.sender.produce_request import Refused, read_answer
+from ottla.sender.produce_request import PartitionRefusal, read_response
 from ottla.transactions import Leftover, abort
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 from ottla_testkit.simulation.login import SimulatedLogin
@@ -164,7 +164,7 @@ def test_warnings_about_ignored_brokers_are_short(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(metadata_messages, "printable", quoted)
     brokers = [*(listed(-n) for n in range(1, 500)), *(listed(n % 500, str(n)) for n in range(1_500))]
 
-    answer = metadata_messages.read_answer(MetadataResponse(brokers=brokers), [])
+    answer = metadata_messages.read_response(MetadataResponse(brokers=brokers), [])
 
     assert len(answer.brokers) == 500
     assert quoted.call_count == len(answer.left_out) == 4
@@ -275,9 +275,9 @@ def test_of_two_leaders_with_the_same_id_the_first_is_used() -> None:
         node_endpoints=[NodeEndpoint(node_id=2, host=host, port=9092) for host in ("broker-2", "elsewhere")],
     )
 
-    found = read_answer(answer, [], {})[("t", 0)]
+    found = read_response(answer, [], {})[("t", 0)]
 
-    assert isinstance(found, Refused)
+    assert isinstance(found, PartitionRefusal)
     assert found.leader is not None
     assert found.leader.host == "broker-2"
 

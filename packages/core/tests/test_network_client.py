@@ -19,7 +19,7 @@ from ottla.errors import (
 )
 from ottla.interfaces import Target
 from ottla.network import Completion, Request
-from ottla.network.api_versions import offered_versions
+from ottla.network.api_versions import read_api_versions
 from ottla.protocol import API_VERSIONS, METADATA, PRODUCE, MetadataRequest, ProduceRequest
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 
@@ -110,9 +110,9 @@ def test_apiversions_falls_back_to_the_highest_version_the_broker_names() -> Non
     ],
 )
 def test_apiversions_falls_back_to_0_if_the_refusal_names_no_version(refusal: bytes) -> None:
-    offer = offered_versions(4, memoryview(refusal))
+    api_versions = read_api_versions(4, memoryview(refusal))
 
-    assert offer.ask_again_with == 0
+    assert api_versions.ask_again_with == 0
 
 
 @pytest.mark.rule("network.version.highest")
@@ -236,7 +236,7 @@ def test_a_completion_that_raises_stops_no_other_and_fails_the_round() -> None:
     after = ask(machine)
     rounds(machine)
 
-    assert after[0].answer is not None
+    assert after[0].response is not None
 
 
 @pytest.mark.rule("network.flight.fifo")
@@ -417,7 +417,7 @@ def send_unanswered(machine: Machine) -> None:
         message=PRODUCE,
         body=lambda version: [PRODUCE.request(version).encode(ProduceRequest(acks=0))],
         on_complete=lambda _completion: None,
-        answered=False,
+        expects_response=False,
     )
     machine.client.send(1, request, machine.clock())
     machine.client.poll(0.0, machine.clock())
@@ -501,7 +501,7 @@ def test_one_remaining_broker_prevents_a_rebootstrap() -> None:
     machine.run(5.0)
 
     assert machine.metadata.cluster.brokers.keys() == {2}
-    assert machine.client.offered(-1, METADATA) is None
+    assert machine.client.supported_versions(-1, METADATA) is None
 
 
 @pytest.mark.rule("metadata.again.off")

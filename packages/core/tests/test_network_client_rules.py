@@ -27,7 +27,7 @@ from ottla.network.cluster import Broker
 from ottla.network.connection import Connection
 from ottla.network.connection_stage import Stage
 from ottla.network.connections import Connections
-from ottla.network.metadata_messages import read_answer
+from ottla.network.metadata_messages import read_response
 from ottla.network.selectable import Address
 from ottla.protocol import (
     METADATA,
@@ -627,7 +627,7 @@ def test_a_response_with_wrong_partition_numbers_is_a_failure(numbers: Sequence[
     )
 
     with pytest.raises(OttlaError, match="does not count the partitions of 't' from 0"):
-        read_answer(answer, ["t"])
+        read_response(answer, ["t"])
 
 
 @pytest.mark.rule("network.metadata.broken")
@@ -642,7 +642,7 @@ def test_a_negative_leader_is_none_and_partitions_come_in_any_order() -> None:
         topics=[MetadataResponseTopic(name="t", partitions=partitions)],
     )
 
-    topics = read_answer(answer, ["t"]).topics
+    topics = read_response(answer, ["t"]).topics
 
     assert topics["t"].leaders == (-1, -1, 5)
 
@@ -659,7 +659,7 @@ def test_topics_that_were_not_requested_are_omitted() -> None:
         ],
     )
 
-    topics = read_answer(answer, ["t"]).topics
+    topics = read_response(answer, ["t"]).topics
 
     assert list(topics) == ["t"]
 
@@ -730,7 +730,7 @@ def test_a_poll_handles_writes_responses_disconnects_then_callbacks() -> None:
 
     def request(name: str, *, answered: bool = True) -> Request:
         body = question([]).body
-        return Request(message=METADATA, body=body, on_complete=note(name), answered=answered)
+        return Request(message=METADATA, body=body, on_complete=note(name), expects_response=answered)
 
     machine.cluster.brokers[2].silent = True
     machine.client.send(2, request("lost"), machine.clock())
@@ -768,7 +768,7 @@ def test_a_callback_that_sends_or_raises_affects_no_other() -> None:
         until(machine, lambda: more)
     until(machine, lambda: more)
 
-    assert more[0].answer is not None
+    assert more[0].response is not None
 
 
 @pytest.mark.rule("network.poll.returns")

@@ -297,21 +297,21 @@ def test_one_long_wait_for_memory_is_logged_and_many_short_ones_are_not(caplog: 
     for _ in range(20):  # a wait each second, and each of them ends
         wait()
         clock.advance(1.0)
-        log.look(clock())
+        log.note(clock())
         pool.release(100)
     assert lines(caplog) == []
 
     wait()
     for _ in range(7):
-        log.look(clock())
+        log.note(clock())
         clock.advance(1.0)
     pool.release(100)
     clock.advance(QUIET - 2.0)
-    log.look(clock())
+    log.note(clock())
     assert [level for level, _message in lines(caplog)] == ["WARNING"]
 
     clock.advance(1.0)
-    log.look(clock())
+    log.note(clock())
 
     assert [level for level, _message in lines(caplog)] == ["WARNING", "INFO"]
     assert "buffer.memory is sufficient again, after 6.0 s" in lines(caplog)[1][1]
@@ -328,15 +328,15 @@ def test_constant_memory_shortage_is_one_line_per_half_minute(caplog: pytest.Log
     for _ in range(30):  # records of one call leave every seven seconds
         waiting = WaitingCall(pool)
         for _ in range(7):
-            log.look(clock())
+            log.note(clock())
             clock.advance(1.0)
         pool.release(100)
         waiting.end()
-        log.look(clock())  # no thread waits at this moment
+        log.note(clock())  # no thread waits at this moment
     assert [level for level, _message in lines(caplog)] == ["WARNING"] * 6
 
     clock.advance(QUIET)
-    log.look(clock())
+    log.note(clock())
 
     assert lines(caplog)[-1] == (
         "INFO",
@@ -354,14 +354,14 @@ def test_repeated_refusals_are_one_line_per_half_minute(caplog: pytest.LogCaptur
     for _ in range(100):
         with suppress(BufferExhaustedError):
             pool.reserve(100, timeout=0.0)
-        log.look(clock())
+        log.note(clock())
         clock.advance(1.0)
-        log.look(clock())
+        log.note(clock())
     assert 4 <= len(lines(caplog)) <= 7
     assert {level for level, _message in lines(caplog)} == {"WARNING"}
 
     clock.advance(QUIET)
-    log.look(clock())
+    log.note(clock())
 
     assert lines(caplog)[-1][1].endswith("after 99.0 s; calls of send that were refused: 100")
 
@@ -378,9 +378,9 @@ def test_a_wait_for_memory_that_starts_during_a_check_is_noticed() -> None:
         pool = BufferPool(100, clock=ManualClock())
         pool.reserve(100, timeout=0.0)
         pool.short = True
-        caller = Meanwhile(MemoryLog.look, step, wait)
+        caller = Meanwhile(MemoryLog.note, step, wait)
         with caller.during():
-            MemoryLog(pool, client_id="test").look(0.0)
+            MemoryLog(pool, client_id="test").note(0.0)
         if not caller.came:
             break
         assert pool.short, step

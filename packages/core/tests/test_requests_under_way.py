@@ -10,9 +10,9 @@ import attrs
 import pytest
 
 from machine import Queues, cluster_of
-from ottla.accumulator.accumulator import COMPANY
+from ottla.accumulator.accumulator import FILL_REQUEST_TO
 from ottla.accumulator.batch import ProducerBatch
-from ottla.accumulator.build import TO_SEAL
+from ottla.accumulator.build import SEALING_SECONDS
 from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.partition_queue import FOREVER
 from ottla.errors import NetworkError
@@ -25,7 +25,7 @@ from simulated_producer import Simulated, simulated
 ONE_BY_ONE = {"batch.size": 1, "batch.growth.enable": False}
 """Each record is a batch."""
 
-SEALED = 0.010 - TO_SEAL
+SEALED = 0.010 - SEALING_SECONDS
 """The time at which a batch with a linger of 10 ms is sent."""
 
 
@@ -218,18 +218,18 @@ def test_a_batch_that_has_lingered_takes_other_batches_along() -> None:
 
 @pytest.mark.rule("accumulator.drain.company")
 def test_batches_taken_along_make_at_most_a_small_request() -> None:
-    assert len(lingering(Queues(buffer_memory=10_000_000), partitions=3 * COMPANY)) == COMPANY
+    assert len(lingering(Queues(buffer_memory=10_000_000), partitions=3 * FILL_REQUEST_TO)) == FILL_REQUEST_TO
 
 
 @pytest.mark.rule("accumulator.drain.company")
 def test_a_request_with_many_batches_takes_none_along() -> None:
     queues = Queues()
-    for partition in range(COMPANY):
+    for partition in range(FILL_REQUEST_TO):
         queues.append(partition=partition)
     queues.clock.advance(0.005)
-    queues.append(partition=COMPANY)
+    queues.append(partition=FILL_REQUEST_TO)
 
-    assert drained(queues, COMPANY + 1) == list(range(COMPANY))
+    assert drained(queues, FILL_REQUEST_TO + 1) == list(range(FILL_REQUEST_TO))
 
 
 @pytest.mark.rule("accumulator.drain.company", "accumulator.ready.backoff")

@@ -153,7 +153,7 @@ def test_a_response_after_completion_changes_nothing_and_is_counted(code: ErrorC
     machine.settle()
 
     assert acknowledged.result().offset == 0
-    assert machine.sender.late_answers == 1
+    assert machine.sender.late_responses == 1
     for delivery in deliveries:
         error = delivery.exception()
         assert error is not None
@@ -178,7 +178,7 @@ def test_a_batch_aborted_in_flight_is_not_retried_after_a_disconnect() -> None:
     machine.run(1.0)
 
     assert delivery.exception() is error
-    assert machine.sender.late_answers == 1
+    assert machine.sender.late_responses == 1
     assert machine.log() == [b"a"]  # once
 
 

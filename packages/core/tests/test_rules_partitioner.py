@@ -20,7 +20,7 @@ from ottla import (
     OttlaError,
     ProducerClosedError,
 )
-from ottla.accumulator.build import TO_SEAL
+from ottla.accumulator.build import SEALING_SECONDS
 from ottla.accumulator.key_partitioning import KeyPartitioner, unassigned_memory
 from ottla.interfaces import Header, TopicView
 from ottla.plugins.partitioners.murmur2 import partition_for_key
@@ -338,7 +338,7 @@ def test_an_unassigned_batch_ends_with_everything_that_ends_linger(what: str) ->
 
         if what == "linger":
             world.settle()
-            assert world.clock() - started == pytest.approx(5.0 - TO_SEAL)
+            assert world.clock() - started == pytest.approx(5.0 - SEALING_SECONDS)
         elif what == "flush":
             Calling(world, world.producer.flush).rounds()
         elif what == "close":

@@ -532,7 +532,7 @@ def test_with_one_in_flight_any_responses_lose_and_reorder_nothing(
         assert delivered == values
     assert machine.pool.free == machine.pool.capacity
     machine.run(5.0)
-    assert machine.sender.late_answers == 0
+    assert machine.sender.late_responses == 0
 
 
 # Splitting

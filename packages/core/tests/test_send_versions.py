@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ottla import Producer, ProducerClosedError, RecordMetadata
-from ottla.producer.interceptors import Interception
+from ottla.producer.interceptors import Interceptors
 from ottla.producer.send_signature import Send, weak_send
 from ottla_testkit.mock_producer import MockProducer
 from simulated_producer import simulated
@@ -41,12 +41,12 @@ class Owner:
 def test_all_versions_of_send_have_the_same_signature() -> None:
     owner = Owner()
     expected = without_self(Send.__call__)
-    interception = Interception({"passive": Passive()}, clock=lambda: 0.0)
+    interceptors = Interceptors({"passive": Passive()}, clock=lambda: 0.0)
 
     assert without_self(Producer.send) == expected
     assert without_self(MockProducer.send) == expected
     assert inspect.signature(weak_send(owner)) == expected
-    assert inspect.signature(interception.around(weak_send(owner))) == expected
+    assert inspect.signature(interceptors.around(weak_send(owner))) == expected
 
 
 @pytest.mark.parametrize("interceptors", [False, True])
@@ -68,7 +68,7 @@ def test_encoder_serializers_and_interceptors_decide_which_send_is_used(
         send: Any = world.producer.send
 
         if interceptors:
-            assert send.__qualname__ == "Interception.around.<locals>.intercepted"
+            assert send.__qualname__ == "Interceptors.around.<locals>.intercepted"
             [inner] = [each.cell_contents for each in send.__closure__ if callable(each.cell_contents)]
             send = inner
             version = version.replace("Producer.send", "weak_send.<locals>.send")

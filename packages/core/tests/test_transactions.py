@@ -67,8 +67,8 @@ def manager(world: Simulated) -> TransactionManager:
 
 
 def requests_of(world: Simulated) -> RequestSource:
-    assert world.sender._coordination is not None
-    return world.sender._coordination._request_source
+    assert world.sender._coordinator_requests is not None
+    return world.sender._coordinator_requests._request_source
 
 
 def committed(world: Simulated, partition: int = 0) -> list[bytes | None]:

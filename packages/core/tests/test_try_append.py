@@ -183,7 +183,7 @@ def test_a_wait_that_times_out_raises_the_error_of_a_blocked_append() -> None:
     wait = short.wait()
     short.queues.clock.advance(0.25)
     with pytest.raises(BufferExhaustedError, match=r"waited 0\.250 s after 1\.000 s of other waits"):
-        short.appender.give_up(wait, waited=1.0)
+        short.appender.time_out(wait, waited=1.0)
 
     assert short.queues.pool.refusals == 1
     assert short.queues.pool.waiting == 0
@@ -195,7 +195,7 @@ def test_giving_up_a_wait_that_is_ready_keeps_its_memory_for_the_next_try() -> N
     short = Short()
     wait = short.wait()
     short.free()
-    short.appender.give_up(wait)
+    short.appender.time_out(wait)
 
     assert not isinstance(short.try_append(wait), MemoryWait)
 
@@ -359,10 +359,10 @@ def test_a_metadata_wait_that_times_out_raises_the_error_of_send() -> None:
     wait = topics.wait()
     topics.metadata.note(ConnectionFailedError("no route"))
     with pytest.raises(TopicUnavailableError, match=r"'t' was not available within max\.block\.ms \(60 s\).*no route"):
-        topics.appender.give_up(wait)
+        topics.appender.time_out(wait)
 
     topics.answer([1])
-    topics.appender.give_up(wait)  # the topic has come meanwhile
+    topics.appender.time_out(wait)  # the topic has come meanwhile
 
 
 @pytest.mark.parametrize("how", ["fatal", "closed"])
@@ -404,7 +404,7 @@ def test_a_memory_wait_whose_time_has_run_out_raises_buffer_exhausted() -> None:
     wait = topics.append(0, size=900)
     assert isinstance(wait, MemoryWait)
     with pytest.raises(BufferExhaustedError):
-        topics.appender.give_up(wait)
+        topics.appender.time_out(wait)
 
 
 def test_memory_is_given_back_when_the_topic_is_lost_meanwhile() -> None:

@@ -17,7 +17,7 @@ import attrs
 from ottla.errors import TransactionTimeoutError
 from ottla.transactions import Outcome, PreparedTransaction
 from ottla_spark.exactly_once.driver.cluster import Open, TransactionOutcome, TransactionStatus
-from ottla_spark.exactly_once.driver.commit import Attempt, commit, give_up
+from ottla_spark.exactly_once.driver.commit import Attempt, abort_prepared, commit
 from ottla_spark.exactly_once.driver.plan import Plan, plan
 from ottla_spark.exactly_once.errors import DataLossError, LeaseLostError
 from ottla_spark.exactly_once.ledger.entry import Entry, Ledger, Status, Step, next_step
@@ -323,7 +323,7 @@ class Spark:
                         self._task(actor, given, batch, partition, rows, done)
                 commit(cluster, [each for each in done if each is not None], batch=batch)
             except Exception:
-                give_up(cluster, done)
+                abort_prepared(cluster, done)
                 raise
             actor.step("checkpoint", lambda written=batch + 1: self._note(written))  # type: ignore[misc]
 

@@ -22,7 +22,7 @@ from exactly_once_world import (
 from ottla.errors import InvalidRecordError
 from ottla.transactions import PreparedTransaction
 from ottla_spark.exactly_once.driver.cluster import Open
-from ottla_spark.exactly_once.driver.commit import Attempt, commit, give_up
+from ottla_spark.exactly_once.driver.commit import Attempt, abort_prepared, commit
 from ottla_spark.exactly_once.driver.plan import plan
 from ottla_spark.exactly_once.driver.recovery import settle
 from ottla_spark.exactly_once.errors import (
@@ -176,9 +176,9 @@ def test_a_batch_that_every_task_skipped_is_not_recorded_again(spark: Spark, clu
 
 def test_a_failed_batch_is_aborted_unless_its_commit_was_attempted(spark: Spark, cluster: Direct) -> None:
     first, second = written(spark, cluster)
-    give_up(cluster, [first, second])
+    abort_prepared(cluster, [first, second])
     kept = len(cluster.open_transactions(NAME))
-    give_up(cluster, [first, None])
+    abort_prepared(cluster, [first, None])
     left = [each.transactional_id for each in cluster.open_transactions(NAME)]
 
     assert kept == 2

@@ -19,7 +19,7 @@ from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.completion import BatchCompletion
-from ottla.accumulator.delivery_errors import dropped, expired, given_up
+from ottla.accumulator.delivery_errors import delivery_failed, dropped, expired
 from ottla.accumulator.drained_batches import DrainedBatches, alike
 from ottla.accumulator.io_loop import IoLoop
 from ottla.accumulator.key_partitioning import KeyPartitioner
@@ -48,7 +48,7 @@ thousands of batches would not be answered within `request.timeout.ms`.
 """
 
 
-COMPANY: Final = 32
+FILL_REQUEST_TO: Final = 32
 """A request with fewer batches, of which one has lingered, is filled up to this number with batches that still linger.
 
 Otherwise each of these would take a request of its own a moment later, and only five may be in flight to a distant
@@ -274,7 +274,7 @@ class RecordAccumulator:
         with self._lock:
             queued = self._backlog.take_while(lambda _batch: True)
         for batch in queued:
-            self._completion.give_up(batch, cause)
+            self._completion.fail(batch, cause)
 
     def abort_undrained(self, cause: OttlaError) -> None:
         """Fail every queued batch, because its transaction cannot be committed; batches in flight go on."""
@@ -303,7 +303,7 @@ class RecordAccumulator:
     ) -> Iterator[tuple[PartitionQueue, ProducerBatch]]:
         """Remove and yield the ready heads, one per partition, while their broker's *free_bytes* lasts.
 
-        Then, for a broker with few of them of which one has lingered, heads that still linger (`COMPANY`).
+        Then, for a broker with few of them of which one has lingered, heads that still linger (`FILL_REQUEST_TO`).
         """
         if not free_bytes:
             return
@@ -325,7 +325,7 @@ class RecordAccumulator:
                     continue
                 head = queue.batches[0]
                 if readiness.due(queue, head, cluster, urgent=urgent) > now:
-                    if len(lingering) < COMPANY * len(free_bytes) and only_lingers(queue, head, now):
+                    if len(lingering) < FILL_REQUEST_TO * len(free_bytes) and only_lingers(queue, head, now):
                         lingering.append((queue, leader))
                     continue
                 if not readiness.may_leave(head):
@@ -339,7 +339,7 @@ class RecordAccumulator:
                 if not growing[leader]:
                     free_bytes[leader] = 0
         for queue, leader in lingering:
-            if free_bytes[leader] <= 0 or growing[leader] == GROWING_IN_A_REQUEST or taken[leader] >= COMPANY:
+            if free_bytes[leader] <= 0 or growing[leader] == GROWING_IN_A_REQUEST or taken[leader] >= FILL_REQUEST_TO:
                 continue
             with self._lock:
                 if not (queue.batches and readiness.may_leave(queue.batches[0])):
@@ -415,14 +415,14 @@ class RecordAccumulator:
             # The I/O thread may be blocked between taking a batch and sending it, by a codec for instance.
             batch.maybe_written |= aside
         for batch in (*sent, *queued, *unassigned):
-            self._completion.give_up(batch, cause, aside=aside)
+            self._completion.fail(batch, cause, aside=aside)
 
     def fail_after_fork(self, cause: OttlaError) -> None:
         """Fail every batch without an outcome in a forked child; no callback runs."""
         now = self._clock()
         self.unretrieved.ignore()
         for batch in tuple(self._backlog.incomplete):
-            batch.fail_after_fork(Failed(error=given_up(batch, cause, now)))
+            batch.fail_after_fork(Failed(error=delivery_failed(batch, cause, now)))
 
     def report(self) -> tuple[DeliveryReport, int, DeliveryError | None]:
         """The delivery report since the last one, the number of errors not retrieved, and the first of them."""

@@ -166,7 +166,7 @@ class RecordAppender(ABC):
                 return found
             wait = None
 
-    def give_up(self, wait: MemoryWait, *, waited: float = 0.0) -> None:
+    def time_out(self, wait: MemoryWait, *, waited: float = 0.0) -> None:
         """End a wait whose time has run out: raises BufferExhaustedError, as `append` does; returns if it is ready.
 
         The error reports the seconds that the same call has *waited* before, for metadata.

@@ -61,9 +61,9 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         "leader_epoch",
         "maybe_written",
         "queued_bytes",
+        "response_lost",
         "retry_at",
         "sequence",
-        "unanswered",
     )
 
     def __init__(self, *, topic: str, partition: int, columns: Columns, now: float) -> None:
@@ -82,7 +82,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         self._since = now  # when it was queued, or sent
         self._queued_seconds = 0.0
         self._in_flight_seconds = 0.0
-        self.unanswered = False  # an attempt ended without an answer
+        self.response_lost = False  # an attempt ended without an answer
         self.maybe_written = False  # an attempt may have reached the append; later ones do not change that
         self.last_node: int | None = None
         self.leader_epoch = -1  # of its partition, in the metadata of the batch's last drain
@@ -129,7 +129,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
     def inherit(self, batch: ProducerBatch) -> None:
         """Take over the attempts, errors and times of the batch that had these records before."""
         self.attempts, self.last_node, self.last_error = batch.attempts, batch.last_node, batch.last_error
-        self.unanswered, self.maybe_written = batch.unanswered, batch.maybe_written
+        self.response_lost, self.maybe_written = batch.response_lost, batch.maybe_written
         self.leader_epoch = batch.leader_epoch
         self._queued_seconds, self._in_flight_seconds, self._since = (
             batch._queued_seconds,

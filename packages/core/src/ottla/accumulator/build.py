@@ -25,7 +25,7 @@ from ottla.network.backoff import Backoff
 from ottla.network.metadata import Metadata
 from ottla.plugins.selection import Plugins
 
-TO_SEAL: Final = 0.000_5
+SEALING_SECONDS: Final = 0.000_5
 """Seconds before the end of its linger at which a batch is sealed and put into a request, which takes about as long.
 
 So the request leaves within `linger.ms`, the most that a batch waits; of a short linger, a tenth is used for that.
@@ -74,7 +74,7 @@ def build_queueing(
     key_partitioner = _key_partitioner(partitioner, plugins, sizes) if keys_may_wait else None
     accumulator = RecordAccumulator(
         sizes=sizes,
-        linger=batching.linger - min(TO_SEAL, batching.linger / 10),
+        linger=batching.linger - min(SEALING_SECONDS, batching.linger / 10),
         delivery_timeout=config.delivery.delivery_timeout,
         max_block=batching.max_block,
         retry_backoff=backoff,

@@ -12,7 +12,7 @@ from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.batch_result import no_callbacks_to_run
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.delivery_counts import DeliveryCounts
-from ottla.accumulator.delivery_errors import given_up
+from ottla.accumulator.delivery_errors import delivery_failed
 from ottla.accumulator.io_loop import IoLoop
 from ottla.accumulator.sequences import Sequences
 from ottla.accumulator.unretrieved_errors import UnretrievedErrors
@@ -98,9 +98,9 @@ class BatchCompletion:
         finally:
             self._count(quiet)
 
-    def give_up(self, batch: ProducerBatch, cause: Exception, *, why: str | None = None, aside: bool = False) -> None:
+    def fail(self, batch: ProducerBatch, cause: Exception, *, why: str | None = None, aside: bool = False) -> None:
         """Fail a batch for another reason than time; *why* replaces the text of its *cause*."""
-        self.complete(batch, Failed(error=given_up(batch, cause, self._clock(), why=why)), aside=aside)
+        self.complete(batch, Failed(error=delivery_failed(batch, cause, self._clock(), why=why)), aside=aside)
 
     def report(self, pending: Iterable[ProducerBatch]) -> tuple[DeliveryReport, int, DeliveryError | None]:
         """The delivery report since the last one, the number of errors not retrieved, and the first of them."""

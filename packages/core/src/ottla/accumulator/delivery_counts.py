@@ -37,18 +37,18 @@ class DeliveryCounts:
         self._failed: Counter[str] = Counter()
         self._possibly_persisted: Counter[str] = Counter()
         self._failures: deque[FailedRecords] = deque()  # not the batches: `lost` logs them when they are dropped
-        self._entered_failures = 0
+        self._failures_counted = 0
         self._forgotten_unretrieved = 0
         self._first_error: DeliveryError | None = None
 
     def add(self, batches: Iterable[ProducerBatch]) -> bool:
         """Count batches that have just been completed; True: one of them failed."""
         with self._lock:
-            before = self._entered_failures
+            before = self._failures_counted
             for batch in batches:
                 if not batch.counted:  # else an earlier call counted it and was interrupted; this one goes on
                     self._add(batch)
-            return self._entered_failures > before
+            return self._failures_counted > before
 
     def take_report(self, pending: Iterable[ProducerBatch]) -> tuple[DeliveryReport, int, DeliveryError | None]:
         """The report since the last one, the number of errors not retrieved, and the first of them.
@@ -72,11 +72,11 @@ class DeliveryCounts:
                 self._forget(self._failures.popleft())
             if self._unretrieved.reports is not None:
                 self._unretrieved.reports += 1
-            unseen, error = self._forgotten_unretrieved, self._first_error
+            unretrieved, error = self._forgotten_unretrieved, self._first_error
             self._forgotten_unretrieved, self._first_error = 0, None
             for counts in (self._acknowledged, self._failed, self._possibly_persisted):
                 counts.clear()
-        return DeliveryReport(topics), unseen, error
+        return DeliveryReport(topics), unretrieved, error
 
     def _add(self, batch: ProducerBatch) -> None:
         count = batch.count
@@ -88,7 +88,7 @@ class DeliveryCounts:
                 self._counters.topic(batch.topic).errors.add(count)
                 failed = batch.watch(error, self._unretrieved.drop)
                 batch.counted = True
-                self._entered_failures += 1
+                self._failures_counted += 1
                 self._failed[batch.topic] += count
                 if error.possibly_persisted:
                     self._possibly_persisted[batch.topic] += count
@@ -100,7 +100,7 @@ class DeliveryCounts:
                 raise AssertionError("only settled batches are entered, and of split ones the parts")
 
     def _forget(self, failed: FailedRecords) -> None:
-        unseen = failed.unretrieved
-        self._forgotten_unretrieved += unseen
-        if unseen and self._first_error is None:
+        unretrieved = failed.unretrieved
+        self._forgotten_unretrieved += unretrieved
+        if unretrieved and self._first_error is None:
             self._first_error = failed.error

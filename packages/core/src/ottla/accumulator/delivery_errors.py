@@ -16,7 +16,7 @@ from ottla.errors import (
 )
 
 
-def given_up(batch: ProducerBatch, cause: Exception, now: float, *, why: str | None = None) -> DeliveryError:
+def delivery_failed(batch: ProducerBatch, cause: Exception, now: float, *, why: str | None = None) -> DeliveryError:
     """The error of a batch that is given up for another reason than time; *why* replaces the text of its *cause*."""
     error = DeliveryError(
         f"{_records(batch)} not delivered: {why or cause}" + _history(batch, now),

@@ -40,7 +40,7 @@ class DrainedBatches:
             logger.debug("a batch for %s could not be encoded", batch, exc_info=True)
             # Without its traceback: its frames hold the batch, and lost records are logged only when the batch is
             # dropped (`DropNotice`).
-            self._completion.give_up(batch, cause.with_traceback(None), why=f"it could not be encoded: {cause}")
+            self._completion.fail(batch, cause.with_traceback(None), why=f"it could not be encoded: {cause}")
             return None
         surplus = batch.held_bytes - sealed.size
         if surplus > 0:
@@ -54,7 +54,7 @@ class DrainedBatches:
         if sealed.magic >= FIRST_WITH_SEQUENCE:
             sequences.assign(batch)
         elif batch.sequence is not None or (sequences.required and not sequences.off):
-            self._completion.give_up(batch, no_producer_ids(sealed.magic))
+            self._completion.fail(batch, no_producer_ids(sealed.magic))
             return False
         return True
 

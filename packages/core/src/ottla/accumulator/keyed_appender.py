@@ -71,7 +71,7 @@ class KeyedAppender(RecordAppender):
         for batch, cause in failed:
             short = isinstance(cause, MemoryError | BufferExhaustedError)
             why = "there was no memory to queue them" if short else f"no partition could be chosen: {cause}"
-            self._completion.give_up(batch, cause, why=why)
+            self._completion.fail(batch, cause, why=why)
 
     def recover(self, batch: ProducerBatch) -> bool:
         """Repair a batch that a failed round has left in no queue; False: it is no unassigned batch."""

@@ -98,9 +98,9 @@ class Routes:
         found = self._metadata.find(topic, partition=partition)
         return found if isinstance(found, MetadataWait) else self._route_to(topic, found)
 
-    def give_up(self, wait: MetadataWait) -> None:
+    def time_out(self, wait: MetadataWait) -> None:
         """End a wait whose time has run out: raises TopicUnavailableError as `find` does; returns if it is over."""
-        self._metadata.give_up(wait, timeout=self._max_block)
+        self._metadata.time_out(wait, timeout=self._max_block)
 
     def await_partition(self, topic: str, partition: int, *, waited: float = 0.0) -> Route:
         """The route of a topic once it has this partition, waiting for metadata. Raises TopicUnavailableError.

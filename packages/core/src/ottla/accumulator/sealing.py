@@ -18,26 +18,28 @@ from ottla.recordbatch.v2 import MAGIC as NEWEST_MAGIC
 
 
 @attrs.frozen(kw_only=True)
-class Takes:
+class SupportedFormats:
     """The formats that a broker takes: its newest record format, and whether it knows zstd."""
 
     magic: int = 2
     zstd: bool = True
 
 
-def _everything(_node: int) -> Takes:
-    return Takes()
+def _everything(_node: int) -> SupportedFormats:
+    return SupportedFormats()
 
 
 class Sealer:
     """Seals batches with one codec, None: uncompressed, in the newest format that their broker takes.
 
-    For the I/O thread, except `ratio` and `seal_columns`. *takes* returns the formats of a broker.
+    For the I/O thread, except `ratio` and `seal_columns`. *formats_of* returns the formats of a broker.
     """
 
-    def __init__(self, compressor: Compressor | None, *, takes: Callable[[int], Takes] = _everything) -> None:
+    def __init__(
+        self, compressor: Compressor | None, *, formats_of: Callable[[int], SupportedFormats] = _everything
+    ) -> None:
         self._compressor = compressor
-        self._takes = takes
+        self._formats_of = formats_of
         self.codec_id = 0 if compressor is None else compressor.codec_id
         self._compressors: Mapping[int, Compressor] = {} if compressor is None else {self.codec_id: compressor}
         self._ratios = CompressionRatios()
@@ -48,9 +50,9 @@ class Sealer:
         A batch that was sealed before, for a broker that takes a newer format, is converted. Raises
         UnsupportedVersionError for what the older format cannot hold.
         """
-        takes = self._takes(node)
-        magic = takes.magic
-        if self.codec_id == ZSTD and magic == NEWEST_MAGIC and not takes.zstd:
+        formats = self._formats_of(node)
+        magic = formats.magic
+        if self.codec_id == ZSTD and magic == NEWEST_MAGIC and not formats.zstd:
             raise zstd_is_newer()
         if batch.sealed is not None:
             return down_converted(batch.sealed, magic=magic, compressors=self._compressors)

@@ -66,7 +66,7 @@ class _PartitionSequences:
     @property
     def has_room(self) -> bool:
         """Return whether the broker would still recognize the first batch in flight after one more batch."""
-        unanswered = bool(self.in_flight) and self.in_flight[0].unanswered
+        unanswered = bool(self.in_flight) and self.in_flight[0].response_lost
         return not unanswered and len(self.in_flight) + len(self.acknowledged_later) < BATCHES_REMEMBERED
 
     def has_numbered(self, batch: ProducerBatch) -> bool:

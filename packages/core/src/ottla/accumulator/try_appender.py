@@ -52,12 +52,12 @@ class TryAppender:
         )
         return self._note_sticky(partition, record, route, placed)
 
-    def give_up(self, wait: Wait, *, waited: float = 0.0) -> None:
+    def time_out(self, wait: Wait, *, waited: float = 0.0) -> None:
         """End a wait whose time has run out: raises what `Producer.send` raises then; returns if it is over."""
         if isinstance(wait, MetadataWait):
-            self.routes.give_up(wait)
+            self.routes.time_out(wait)
         else:
-            self.appender.give_up(wait, waited=waited)
+            self.appender.time_out(wait, waited=waited)
 
     def _append(self, topic: str, partition: int | None, record: NewRecord, route: Route) -> Placed | MemoryWait:
         size = size_of(record)

@@ -25,7 +25,7 @@ from ottla.errors import (
     printable,
 )
 from ottla.interfaces import Transport
-from ottla.network.api_versions import Offer, api_versions_request, offered_versions
+from ottla.network.api_versions import NodeApiVersions, api_versions_request, read_api_versions
 from ottla.protocol import API_VERSIONS
 
 _SECURITY: Final = "check security.protocol, and the port"
@@ -93,7 +93,7 @@ def _greet(opened: Connected, transport: Transport, bounds: Bounds) -> Greeting:
         return NoHandshake(endpoint=endpoint, trouble=_unshaken(error, seconds=seconds), seconds=seconds)
     shaken = bounds.clock()
     try:
-        offer = _ask_versions(session)
+        api_versions = _ask_versions(session)
     except Exception as error:
         session.close()
         seconds = bounds.clock() - shaken
@@ -104,19 +104,19 @@ def _greet(opened: Connected, transport: Transport, bounds: Bounds) -> Greeting:
     return Greeted(
         endpoint=endpoint,
         session=session,
-        versions=offer.versions,
+        versions=api_versions.versions,
         details=details,
         handshake_seconds=shaken - started,
         seconds=bounds.clock() - shaken,
     )
 
 
-def _ask_versions(session: BrokerSession) -> Offer:
+def _ask_versions(session: BrokerSession) -> NodeApiVersions:
     request, version = api_versions_request(), API_VERSIONS.max_version
-    offer = offered_versions(version, session.ask(request, version))
-    if offer.ask_again_with is None:
-        return offer
-    return offered_versions(offer.ask_again_with, session.ask(request, offer.ask_again_with))
+    api_versions = read_api_versions(version, session.ask(request, version))
+    if api_versions.ask_again_with is None:
+        return api_versions
+    return read_api_versions(api_versions.ask_again_with, session.ask(request, api_versions.ask_again_with))
 
 
 def unanswered(error: Exception, *, seconds: float, remedy: str) -> Trouble:

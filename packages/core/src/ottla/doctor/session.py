@@ -29,7 +29,7 @@ class BrokerSession:
         self._sock = sock
         self._bounds = bounds
         self._layer = transport.open(sock, host, port)
-        self._channel = Channel(self._layer, peer=PEER, max_answer_size=bounds.answer_bytes)
+        self._channel = Channel(self._layer, peer=PEER, max_response_size=bounds.answer_bytes)
         self._asked = 0
 
     def begin(self) -> None:

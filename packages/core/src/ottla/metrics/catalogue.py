@@ -76,9 +76,9 @@ def _requests(group: str) -> list[Metric]:
     return [
         *_counted(group, "request", "requests", "Requests sent", times=True),
         *_measured(group, "request-size", "requests", "Bytes of a request"),
-        *_counted(group, "response", "answers", "Answers received", times=True),
+        *_counted(group, "response", "responses", "Answers received", times=True),
         *_counted(group, "outgoing-byte", "requests", "Bytes of requests sent, before encryption"),
-        *_counted(group, "incoming-byte", "answers", "Bytes of answers received, after decryption"),
+        *_counted(group, "incoming-byte", "responses", "Bytes of answers received, after decryption"),
         *_measured(group, "request-latency", "latencies", "Milliseconds from a Produce request to its answer"),
     ]
 

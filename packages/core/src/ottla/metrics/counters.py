@@ -18,7 +18,7 @@ class NodeCounters:
     """Counters for one broker."""
 
     requests: Counter = attrs.Factory(Counter)  # bytes of each
-    answers: Counter = attrs.Factory(Counter)  # bytes of each
+    responses: Counter = attrs.Factory(Counter)  # bytes of each
     latencies: Counter = attrs.Factory(Counter)  # ms from a Produce request to its response
 
 

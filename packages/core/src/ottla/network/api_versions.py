@@ -25,7 +25,7 @@ class Features:
 
 
 @attrs.frozen(kw_only=True)
-class Offer:
+class NodeApiVersions:
     """The versions that a broker offers, or the version of ApiVersions for a repeated request.
 
     `version` is that of the response.
@@ -51,31 +51,31 @@ def api_versions_request() -> Request:
     )
 
 
-def offered_versions(version: int, body: memoryview) -> Offer:
+def read_api_versions(version: int, body: memoryview) -> NodeApiVersions:
     """Parse an ApiVersions response to a request of *version*.
 
     Raises ProtocolError for a response that cannot be parsed, or with an error that a repeated request cannot fix.
     """
     code = error_code(peek_error_code(body))
     if code is ErrorCode.UNSUPPORTED_VERSION and version > 0:
-        return Offer(version=version, versions={}, ask_again_with=_highest_offered(version, body))
+        return NodeApiVersions(version=version, versions={}, ask_again_with=_highest_offered(version, body))
     if code is not ErrorCode.NONE:
         raise ProtocolError(f"the broker does not give its API versions: {BrokerError(code)}")
     try:
-        answer = API_VERSIONS.response(version).decode(body)
+        response = API_VERSIONS.response(version).decode(body)
     except ProtocolError:
         if version == 0:
             raise
         # librdkafka's mock cluster garbles the flexible versions.
-        return Offer(version=version, versions={}, ask_again_with=0)
-    return Offer(
+        return NodeApiVersions(version=version, versions={}, ask_again_with=0)
+    return NodeApiVersions(
         version=version,
-        versions={api.api_key: (api.min_version, api.max_version) for api in answer.api_keys},
+        versions={api.api_key: (api.min_version, api.max_version) for api in response.api_keys},
         features=Features(
-            levels={feature.name: feature.max_version_level for feature in answer.finalized_features},
-            epoch=answer.finalized_features_epoch,
+            levels={feature.name: feature.max_version_level for feature in response.finalized_features},
+            epoch=response.finalized_features_epoch,
         ),
-        throttle_ms=answer.throttle_time_ms,
+        throttle_ms=response.throttle_time_ms,
     )
 
 
@@ -84,8 +84,8 @@ def _highest_offered(version: int, body: memoryview) -> int:
     try:
         # KIP-511: such a response has the form of version 0. From Kafka 2.4 on it has the supported range of
         # ApiVersions. Older brokers give no range, and some do not even write the whole form.
-        answer = API_VERSIONS.response(0).decode(body, exact=False)
+        response = API_VERSIONS.response(0).decode(body, exact=False)
     except ProtocolError:
         return 0
-    highest = next((api.max_version for api in answer.api_keys if api.api_key == API_VERSIONS.key), 0)
+    highest = next((api.max_version for api in response.api_keys if api.api_key == API_VERSIONS.key), 0)
     return highest if 0 < highest < version else 0

@@ -45,7 +45,7 @@ def build_selector(connection: ConnectionConfig, transport: Transport, environme
         transport=transport,
         send_buffer_bytes=connection.send_buffer_bytes,
         receive_buffer_bytes=connection.receive_buffer_bytes,
-        max_answer_size=connection.receive_message_max_bytes,
+        max_response_size=connection.receive_message_max_bytes,
         environment=environment,
     )
 

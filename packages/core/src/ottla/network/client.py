@@ -162,7 +162,7 @@ class NetworkClient:
         changes = (max(c.retry_at, c.throttled_until) for c in self._connections)
         return min((at for at in changes if at > now), default=float("inf"))
 
-    def offered(self, node: int, message: Message[Any, Any]) -> tuple[int, int] | None:
+    def supported_versions(self, node: int, message: Message[Any, Any]) -> tuple[int, int] | None:
         """The versions of a request that a connected broker supports; None if it supports none or is not connected."""
         connection = self._connections.get(node)
         return None if connection is None else connection.versions.get(message.key)

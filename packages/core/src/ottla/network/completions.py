@@ -19,22 +19,26 @@ class Completions(deque[tuple[Request, Completion]]):
         super().__init__()
         self._client_id = client_id
 
-    def answered(self, request: Request, connection: Connection, answer: object, now: float) -> None:
+    def answered(self, request: Request, connection: Connection, response: object, now: float) -> None:
         """Add a request with its response."""
         completion = Completion(
-            node=connection.broker.id, answer=answer, error=None, now=now, throttled_until=connection.throttled_until
+            node=connection.broker.id,
+            response=response,
+            error=None,
+            now=now,
+            throttled_until=connection.throttled_until,
         )
         self.append((request, completion))
 
     def written(self, request: Request, connection: Connection, now: float) -> None:
         """Add a request that expects no response and is written."""
-        self.append((request, Completion(node=connection.broker.id, answer=None, error=None, now=now)))
+        self.append((request, Completion(node=connection.broker.id, response=None, error=None, now=now)))
 
     def failed(
         self, request: Request, connection: Connection, error: OttlaError, now: float, *, written: bool = True
     ) -> None:
         """Add a request with its error; *written*: it may have reached the broker."""
-        completion = Completion(node=connection.broker.id, answer=None, error=error, now=now, written=written)
+        completion = Completion(node=connection.broker.id, response=None, error=error, now=now, written=written)
         self.append((request, completion))
 
     def fail_all(self, connection: Connection, error: OttlaError, now: float) -> None:

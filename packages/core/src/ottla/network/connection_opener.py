@@ -12,7 +12,7 @@ from typing import assert_never
 
 from ottla.errors import ConnectionRetiredError, NetworkError
 from ottla.metrics import Counters
-from ottla.network.api_versions import Features, Offer
+from ottla.network.api_versions import Features, NodeApiVersions
 from ottla.network.authentication import Ask, Authentication, LoggedIn, Token
 from ottla.network.backoff import Backoff
 from ottla.network.connection import Connection
@@ -173,7 +173,7 @@ class ConnectionOpener:
             match step := next_step():
                 case Ask() | Token():
                     self._writer.write_step(connection, step, now)
-                case Offer():
+                case NodeApiVersions():
                     self._take_versions(connection, step, now)
                 case LoggedIn(session=session):
                     self._admit(connection, session, now)
@@ -184,14 +184,14 @@ class ConnectionOpener:
         except NetworkError as error:
             self._closer.close(connection, error)
 
-    def _take_versions(self, connection: Connection, offer: Offer, now: float) -> None:
+    def _take_versions(self, connection: Connection, api_versions: NodeApiVersions, now: float) -> None:
         assert connection.setup is not None
-        self._throttled.obey(connection, API_VERSIONS, offer.version, offer.throttle_ms, now)
-        if offer.ask_again_with is not None:
+        self._throttled.obey(connection, API_VERSIONS, api_versions.version, api_versions.throttle_ms, now)
+        if api_versions.ask_again_with is not None:
             self._follow(connection, connection.setup.begin, now)
             return
-        connection.versions = dict(offer.versions)
-        self.features = self.features.newer(offer.features)
+        connection.versions = dict(api_versions.versions)
+        self.features = self.features.newer(api_versions.features)
         if self._authentication is not None:
             connection.stage = Stage.AUTHENTICATING
         self._log_in(connection, now)

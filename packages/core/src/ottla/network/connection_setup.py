@@ -1,6 +1,6 @@
 """The setup of one connection: ApiVersions, then the login, and later logins that renew its session. Does no I/O.
 
-    begin -> Ask -> response -> Offer -> log_in -> (Ask, Token or a computation, as often as needed) -> LoggedIn
+    begin -> Ask -> response -> NodeApiVersions -> log_in -> (Ask, Token or a computation, repeated) -> LoggedIn
 
 Each method returns the next step. The caller sends the messages and passes their responses to `response`.
 """
@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from ottla.errors import AuthenticationError, ConnectionFailedError, NetworkError, OttlaError, UnsupportedVersionError
-from ottla.network.api_versions import Offer, api_versions_request, offered_versions
+from ottla.network.api_versions import NodeApiVersions, api_versions_request, read_api_versions
 from ottla.network.authentication import (
     Ask,
     Authentication,
@@ -29,7 +29,7 @@ from ottla.protocol import API_VERSIONS
 if TYPE_CHECKING:
     from ottla.network.authentication.exchange import Exchange
 
-Step: TypeAlias = Ask | Token | Offer | LoggedIn | None
+Step: TypeAlias = Ask | Token | NodeApiVersions | LoggedIn | None
 """The next step: a message to send, the broker's versions, the end of the setup, or None to wait."""
 
 
@@ -73,10 +73,10 @@ class ConnectionSetup:
         """Handle the response to the last message."""
         if self._exchange is not None:
             return self._follow(partial(self._exchange.answered, body))
-        offer = offered_versions(self._asked_version, body)
-        if offer.ask_again_with is not None:
-            self._asked_version = offer.ask_again_with
-        return offer
+        api_versions = read_api_versions(self._asked_version, body)
+        if api_versions.ask_again_with is not None:
+            self._asked_version = api_versions.ask_again_with
+        return api_versions
 
     def log_in(self, versions: Mapping[int, tuple[int, int]]) -> Step:
         """Start a login at a broker that offers these versions, or renew the session; without logins it is ready."""

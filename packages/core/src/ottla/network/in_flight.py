@@ -65,7 +65,7 @@ class InFlightRequests(deque[InFlight]):
     def written(self) -> InFlight | None:
         """Note that the newest request is completely written; return and remove it if it expects no response."""
         self.writing = False
-        if self and not self[-1].request.answered:
+        if self and not self[-1].request.expects_response:
             return self.pop()
         return None
 
@@ -85,14 +85,14 @@ class InFlightRequests(deque[InFlight]):
         correlation_id, offset = read_response_header(message, sent.version, frame)
         if correlation_id != sent.correlation_id:
             raise ProtocolError(f"answer {correlation_id} came, {sent.correlation_id} ({message.name}) was next")
-        answer: Any = memoryview(frame)[offset:]
+        response: Any = memoryview(frame)[offset:]
         if not sent.setup:
             # Bytes after a response are ignored, as in Java: librdkafka's mock cluster adds a byte to Metadata 13.
-            answer = message.response(sent.version).decode(answer, exact=False)
+            response = message.response(sent.version).decode(response, exact=False)
         self.popleft()
         if self.unconfirmed is not None and sent.number > self.unconfirmed.number:
             self.forget_unconfirmed()
-        return sent, answer
+        return sent, response
 
     def forget_unconfirmed(self) -> None:
         """Note that the broker has taken all requests without a response."""

@@ -134,7 +134,7 @@ class Metadata:
         self._wake()
         return wait
 
-    def give_up(self, wait: MetadataWait, *, timeout: float) -> None:
+    def time_out(self, wait: MetadataWait, *, timeout: float) -> None:
         """End a wait whose time, *timeout* seconds, has run out: raises as `wait_for` does; returns if it is over."""
         wait.cancel()
         with self._changed:
@@ -325,16 +325,16 @@ class Metadata:
             self._changed.notify_all()
 
 
-def _newer(known: Topic | None, answer: Topic, brokers: Collection[int]) -> Topic:
+def _newer(known: Topic | None, response: Topic, brokers: Collection[int]) -> Topic:
     """The response, with known leaders kept where their epoch is newer than the response's (KIP-320).
 
     Leaders that are not among *brokers* are not kept: such a leader comes from a hint, and would leave the partition
     without a leader for ever.
     """
-    if known is None or known.id != answer.id or not answer.leaders:
-        return answer
-    leaders, epochs = list(answer.leaders), list(answer.epochs)
+    if known is None or known.id != response.id or not response.leaders:
+        return response
+    leaders, epochs = list(response.leaders), list(response.epochs)
     for partition, epoch in enumerate(known.epochs[: len(epochs)]):
         if epoch > epochs[partition] >= 0 and known.leaders[partition] in brokers:
             leaders[partition], epochs[partition] = known.leaders[partition], epoch
-    return attrs.evolve(answer, leaders=tuple(leaders), epochs=tuple(epochs))
+    return attrs.evolve(response, leaders=tuple(leaders), epochs=tuple(epochs))

@@ -22,7 +22,7 @@ from ottla.protocol import (
 
 
 @attrs.frozen(kw_only=True)
-class MetadataAnswer:
+class MetadataUpdate:
     """The brokers and topics of a response; `left_out` describes brokers with impossible values.
 
     Of many of them it has as many as are shown, and one more.
@@ -44,15 +44,15 @@ def metadata_request(topics: Sequence[str], *, on_complete: Callable[[Completion
     return Request(message=METADATA, body=body, on_complete=on_complete, floor=1)
 
 
-def read_answer(answer: MetadataResponse, wanted: Collection[str]) -> MetadataAnswer:
+def read_response(response: MetadataResponse, wanted: Collection[str]) -> MetadataUpdate:
     """The brokers of a response, and its *wanted* topics; others take no memory and no log line.
 
     Raises an OttlaError when it cannot be used.
     """
-    code = error_code(answer.error_code)
+    code = error_code(response.error_code)
     if code is not ErrorCode.NONE:
         raise BrokerError(code)
-    usable, unusable = usable_brokers(answer.brokers)
+    usable, unusable = usable_brokers(response.brokers)
     brokers = {node: Broker(id=node, host=each.host, port=each.port) for node, each in usable.items()}
     # One more than are shown: to quote the hosts of 20,000 brokers takes seconds.
     left_out = [_left_out(each, brokers) for each in unusable[: SHOWN + 1]]
@@ -60,8 +60,8 @@ def read_answer(answer: MetadataResponse, wanted: Collection[str]) -> MetadataAn
         why = f" that can be used: {left_out[0]}" if left_out else ""
         raise NetworkError(f"the answer to a metadata request names no broker{why}")
     names = frozenset(wanted)
-    topics = {topic.name: _topic(topic) for topic in answer.topics if topic.name in names}
-    return MetadataAnswer(brokers=brokers, topics=topics, left_out=left_out)
+    topics = {topic.name: _topic(topic) for topic in response.topics if topic.name in names}
+    return MetadataUpdate(brokers=brokers, topics=topics, left_out=left_out)
 
 
 def usable_brokers(

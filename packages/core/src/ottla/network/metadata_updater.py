@@ -16,7 +16,7 @@ from ottla.network.connection_stage import Stage
 from ottla.network.connections import Connections
 from ottla.network.metadata import Metadata, Wanted
 from ottla.network.metadata_log import MetadataLog
-from ottla.network.metadata_messages import metadata_request, read_answer
+from ottla.network.metadata_messages import metadata_request, read_response
 from ottla.network.request import Completion, Request
 
 logger = logging.getLogger(__name__)
@@ -151,7 +151,7 @@ class MetadataUpdater:
             self._metadata.fail(completion.error, completion.now)
             return
         try:
-            answer = read_answer(completion.answer, wanted.topics)
+            response = read_response(completion.response, wanted.topics)
         except OttlaError as error:
             self._metadata.fail(error, completion.now)
             self.log.failed(error, completion.now)
@@ -159,8 +159,8 @@ class MetadataUpdater:
             if refused and self._rebootstraps and not self._metadata.cluster.bootstrap:
                 self._rebootstrap_as_asked(completion.now)
             return
-        self._metadata.update(answer.brokers, answer.topics, completion.now, partial=wanted.partial)
-        self.log.answered(answer.topics, completion.now)
-        self.log.cluster_is(answer.brokers)
-        self.log.left_out(answer.left_out, completion.now)
+        self._metadata.update(response.brokers, response.topics, completion.now, partial=wanted.partial)
+        self.log.answered(response.topics, completion.now)
+        self.log.cluster_is(response.brokers)
+        self.log.left_out(response.left_out, completion.now)
         self._closer.close_gone(completion.now)

@@ -20,7 +20,7 @@ class Completion:
     """
 
     node: int
-    answer: Any
+    response: Any
     error: OttlaError | None
     now: float
     written: bool = True
@@ -36,4 +36,4 @@ class Request:
     on_complete: Callable[[Completion], object]
     floor: int = 0
     ceiling: int | None = None
-    answered: bool = True
+    expects_response: bool = True

@@ -55,7 +55,7 @@ class RequestWriter:
             )
         )
         if self._selector.send(connection.broker.id, [size.to_bytes(4, "big") + header, *body]):
-            if request.answered:
+            if request.expects_response:
                 in_flight.writing = False
             else:
                 self.written.append(connection.broker.id)  # completed by the next poll, not within this call
@@ -76,16 +76,19 @@ class RequestWriter:
 def version_for(connection: Connection, request: Request) -> int:
     """The highest version of a request that the broker and we share. Raises UnsupportedVersionError."""
     message = request.message
-    offered = connection.versions.get(message.key)
-    if offered is None:
+    supported = connection.versions.get(message.key)
+    if supported is None:
         raise UnsupportedVersionError(f"{connection.broker} does not offer {message.name} requests")
-    return choose_version(message, *offered, floor=request.floor, ceiling=request.ceiling)
+    return choose_version(message, *supported, floor=request.floor, ceiling=request.ceiling)
 
 
 def _own_request(step: Ask | Token, data: bytes) -> Request:
-    answered = isinstance(step, Ask) or not step.last
+    expects_response = isinstance(step, Ask) or not step.last
     return Request(
-        message=step.message, body=lambda _version: [data], on_complete=_completed_by_setup, answered=answered
+        message=step.message,
+        body=lambda _version: [data],
+        on_complete=_completed_by_setup,
+        expects_response=expects_response,
     )
 
 

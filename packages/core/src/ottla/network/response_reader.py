@@ -66,25 +66,25 @@ class ResponseReader:
         for node, frame in self._selector.received:
             connection = self._connections[node]
             connection.use(now)
-            self._counters.node(node).answers.add(len(frame) + 4)
+            self._counters.node(node).responses.add(len(frame) + 4)
             try:
-                sent, answer = connection.in_flight.pair(frame)
+                sent, response = connection.in_flight.pair(frame)
                 if sent.setup:
-                    self._opener.answered(connection, answer, now)
+                    self._opener.answered(connection, response, now)
                 else:
-                    self._complete(connection, sent, answer, now)
+                    self._complete(connection, sent, response, now)
             except ProtocolError as cause:
                 error = ConnectionFailedError(f"{connection.broker} answered something unreadable: {cause}")
                 error.__cause__ = cause
                 self._closer.close(connection, error)
 
-    def _complete(self, connection: Connection, sent: InFlight, answer: Any, now: float) -> None:
+    def _complete(self, connection: Connection, sent: InFlight, response: Any, now: float) -> None:
         self._note_working(connection, now)
-        throttle_ms = getattr(answer, "throttle_time_ms", 0)
+        throttle_ms = getattr(response, "throttle_time_ms", 0)
         self._throttled.obey(connection, sent.request.message, sent.version, throttle_ms, now)
         if connection.stage is Stage.RENEWING:
             self._opener.begin_renewal_time(connection, now)
-        self._completions.answered(sent.request, connection, answer, now)
+        self._completions.answered(sent.request, connection, response, now)
 
     def _note_working(self, connection: Connection, now: float) -> None:
         """Reset the failures of a broker that answers, or that takes requests without an answer."""

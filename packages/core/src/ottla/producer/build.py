@@ -21,10 +21,10 @@ from ottla.protocol import PRODUCE
 from ottla.sender.build import build_sender
 from ottla.sender.io_handoff import IoHandoff, NoHandoff
 from ottla.sender.io_thread import IoThread
-from ottla.sender.node_latency import NodeDelays
-from ottla.sender.produce_request import taken_by
+from ottla.sender.node_latency import NodeLatencyStats
+from ottla.sender.produce_request import supported_formats
 from ottla.sender.rounds import Rounds
-from ottla.transactions.build import build_numbering
+from ottla.transactions.build import build_transactions
 
 _numbers = itertools.count(1)
 
@@ -61,9 +61,9 @@ def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send |
     | encoder     | interceptors | other settings | `producer.send` is                                |
     |-------------|--------------|----------------|---------------------------------------------------|
     | ottla-accel | none         | simple         | `QuickSend.send` of ottla-accel                   |
-    | ottla-accel | some         | simple         | `Interception.around`, around `QuickSend.send`    |
+    | ottla-accel | some         | simple         | `Interceptors.around`, around `QuickSend.send`    |
     | any         | none         | any other      | the method, of Producer or the subclass           |
-    | any         | some         | any other      | `Interception.around`, around the method          |
+    | any         | some         | any other      | `Interceptors.around`, around the method          |
 
     Settings are simple if the C code does all that the method would: there are no serializers, partitions are not
     assigned for many keys at once, the partitioner has no `on_new_batch`, and `send` is not *overridden*. It calls the
@@ -80,8 +80,8 @@ def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send |
     quick_send: Callable[..., Send] | None = getattr(plugins.encoder, "quick_send", None)
     if simple and quick_send is not None:
         send = quick_send(producer, routes=queueing.routes.known, partitioner=plugins.partitioner)
-    if engine.interception is not None:
-        send = engine.interception.around(send or weak_send(producer))
+    if engine.interceptors is not None:
+        send = engine.interceptors.around(send or weak_send(producer))
     return send
 
 
@@ -104,26 +104,28 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
         else NoHandoff(selector.wakeup)
     )
     metadata = build_metadata(config, io_handoff.wake, backoff, environment)
-    numbering = build_numbering(config.transactions, backoff, client_id, environment)
-    delays = NodeDelays(config.partitioning.availability_timeout)
+    transactions = build_transactions(config.transactions, backoff, client_id, environment)
+    latency_stats = NodeLatencyStats(config.partitioning.availability_timeout)
     queueing = build_queueing(
         config,
         plugins,
         metadata=metadata,
-        sealer=Sealer(plugins.compressor, takes=lambda node: taken_by(client.offered(node, PRODUCE))),
+        sealer=Sealer(
+            plugins.compressor, formats_of=lambda node: supported_formats(client.supported_versions(node, PRODUCE))
+        ),
         backoff=backoff,
-        slow=lambda: delays.slow,
-        sequences=numbering.sequences,
-        admit=numbering.admit,
+        slow=lambda: latency_stats.slow,
+        sequences=transactions.sequences,
+        admit=transactions.admit,
         io_loop=io_handoff,
         environment=environment,
     )
-    delays.on_change = queueing.routes.forget
+    latency_stats.on_change = queueing.routes.forget
     accumulator = queueing.accumulator
     client = build_client(
         config, selector, metadata, authentication, client_id, environment, counters=queueing.counters
     )
-    sender = build_sender(config, plugins, queueing, numbering, metadata, client, delays, client_id)
+    sender = build_sender(config, plugins, queueing, transactions, metadata, client, latency_stats, client_id)
     rounds = Rounds(sender=sender, name=client_id, environment=environment)
     io_thread = IoThread(
         sender=sender,
@@ -141,7 +143,7 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
         queueing,
         metadata=metadata,
         io_thread=io_thread,
-        manager=numbering.manager,
+        manager=transactions.manager,
         client_id=client_id,
         in_flight=client.in_flight,
         wake=io_handoff.wake,

@@ -13,7 +13,7 @@ from ottla.metrics import MetricValues
 from ottla.metrics.reporters import Reporting
 from ottla.network.metadata import Metadata
 from ottla.plugins.selection import Plugins
-from ottla.producer.interceptors import Interception
+from ottla.producer.interceptors import Interceptors
 from ottla.producer.transactions import Transactions
 from ottla.sender.io_thread import IoThread
 
@@ -33,7 +33,7 @@ class Engine:
     transactions: Transactions | None
     metric_values: MetricValues
     reporting: Reporting
-    interception: Interception | None
+    interceptors: Interceptors | None
     clock: Callable[[], float]
 
     @classmethod
@@ -83,12 +83,12 @@ class Engine:
             transactions=transactions,
             metric_values=metric_values,
             reporting=Reporting(plugins.reporters, metric_values),
-            interception=Interception(plugins.interceptors, clock=clock) if plugins.interceptors else None,
+            interceptors=Interceptors(plugins.interceptors, clock=clock) if plugins.interceptors else None,
             clock=clock,
         )
 
     def close_plugins(self) -> None:
         """Close the metrics reporters and the interceptors."""
         self.reporting.close()
-        if self.interception is not None:
-            self.interception.close()
+        if self.interceptors is not None:
+            self.interceptors.close()

@@ -23,7 +23,7 @@ from ottla.results import RecordMetadata
 logger = logging.getLogger(__name__)
 
 
-class Interception:
+class Interceptors:
     """The interceptors of one producer, in order, by their names in the log. For any thread."""
 
     def __init__(self, interceptors: Mapping[str, Interceptor], *, clock: Callable[[], float]) -> None:
@@ -111,7 +111,7 @@ class Interception:
 class _Outcome(ObservingCallback):
     """The callback of one record: calls the interceptors, then the callback of its `send`."""
 
-    _interception: Interception
+    _interceptors: Interceptors
     _topic: str
     _partition: int | None
     _on_delivery: OnDelivery | None
@@ -132,7 +132,7 @@ class _Outcome(ObservingCallback):
             if metadata is None:
                 assert error is not None, "a record has one or the other"
                 metadata = self.unwritten(error)
-            self._interception.acknowledge(metadata, error)
+            self._interceptors.acknowledge(metadata, error)
         finally:
             if self._on_delivery is not None:
                 self._on_delivery(delivery)

@@ -39,7 +39,7 @@ from ottla.producer import build as assembly
 from ottla.producer import lifecycle
 from ottla.producer.callbacks import UNCHECKED, check_callback
 from ottla.producer.components import Engine
-from ottla.producer.interceptors import Interception
+from ottla.producer.interceptors import Interceptors
 from ottla.producer.transactions import Transactions
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import SealedBatch
@@ -214,7 +214,7 @@ class Producer:
         table has the `delivery` of the rows before. A row that cannot be sent fails alone, in the delivery.
         """
         columns = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
-        with _importing_tables("send_table", self._engine.interception):
+        with _importing_tables("send_table", self._engine.interceptors):
             from ottla.producer.tables import send_table
         return send_table(self._engine, self._find_route, topic, table, columns, value_format=value_format)
 
@@ -224,7 +224,7 @@ class Producer:
         The batch goes to its partition unchanged, behind the records that are queued there; the delivery has its rows.
         Blocks and raises as `send_table` does.
         """
-        with _importing_tables("send_sealed", self._engine.interception):
+        with _importing_tables("send_sealed", self._engine.interceptors):
             from ottla.producer.tables import send_sealed
         return send_sealed(self._engine, self._find_route, batch)
 
@@ -457,11 +457,11 @@ class Producer:
 
 
 @contextmanager
-def _importing_tables(method: str, interception: Interception | None) -> Iterator[None]:
+def _importing_tables(method: str, interceptors: Interceptors | None) -> Iterator[None]:
     """Import what needs pyarrow in this block. Raises if pyarrow is missing, or the producer has interceptors."""
-    if interception is not None:
+    if interceptors is not None:
         raise IllegalStateError(
-            f"rows of a table would go past the {interception}: send them one by one, or use a producer without "
+            f"rows of a table would go past the {interceptors}: send them one by one, or use a producer without "
             "interceptor.classes"
         )
     try:

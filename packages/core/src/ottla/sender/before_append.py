@@ -21,7 +21,7 @@ import attrs
 from ottla.errors import ErrorCode
 
 
-class Append(enum.Enum):
+class AppendTime(enum.Enum):
     """The time of a code's response, relative to the append of the batch."""
 
     BEFORE = "before"
@@ -31,98 +31,100 @@ class Append(enum.Enum):
 
 
 @attrs.frozen
-class Answered:
+class ErrorOrigin:
     """The time of a code's response, and the places in Kafka's source that return it."""
 
-    append: Append
+    append: AppendTime
     places: str
 
 
-_NOWHERE: Final = Answered(Append.UNKNOWN, "no answer to Produce that is known")
+_UNKNOWN_ORIGIN: Final = ErrorOrigin(AppendTime.UNKNOWN, "no answer to Produce that is known")
 
-_KNOWN: Final[Mapping[ErrorCode, Answered]] = {
-    ErrorCode.UNKNOWN_SERVER_ERROR: Answered(
-        Append.EITHER, "`ReplicaManager.appendToLocalLog` and `KafkaApis.handle`, for whatever they catch"
+_KNOWN: Final[Mapping[ErrorCode, ErrorOrigin]] = {
+    ErrorCode.UNKNOWN_SERVER_ERROR: ErrorOrigin(
+        AppendTime.EITHER, "`ReplicaManager.appendToLocalLog` and `KafkaApis.handle`, for whatever they catch"
     ),
-    ErrorCode.NONE: Answered(Append.AFTER, "`DelayedProduce.tryComplete`, `ReplicaManager.appendRecords`"),
-    ErrorCode.CORRUPT_MESSAGE: Answered(
-        Append.EITHER,
+    ErrorCode.NONE: ErrorOrigin(AppendTime.AFTER, "`DelayedProduce.tryComplete`, `ReplicaManager.appendRecords`"),
+    ErrorCode.CORRUPT_MESSAGE: ErrorOrigin(
+        AppendTime.EITHER,
         "before: `UnifiedLog.analyzeAndValidateRecords`, `LogValidator`; after: `Partition.maybeIncrementLeaderHW`, "
         "which may read a damaged segment",
     ),
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Answered(
-        Append.EITHER,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorOrigin(
+        AppendTime.EITHER,
         "before: `KafkaApis.handleProduceRequest`; after: `DelayedProduce.tryComplete` by "
         "`ReplicaManager.getPartitionOrError`",
     ),
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: Answered(
-        Append.EITHER,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorOrigin(
+        AppendTime.EITHER,
         "before: `Partition.appendRecordsToLeader`; after: `DelayedProduce.tryComplete` by "
         "`Partition.checkEnoughReplicasReachOffset`",
     ),
-    ErrorCode.REQUEST_TIMED_OUT: Answered(Append.AFTER, "`DelayedProduce`, whose time has passed"),
-    ErrorCode.MESSAGE_TOO_LARGE: Answered(
-        Append.BEFORE, "`UnifiedLog.analyzeAndValidateRecords`, `UnifiedLog.append` once it is rewritten"
+    ErrorCode.REQUEST_TIMED_OUT: ErrorOrigin(AppendTime.AFTER, "`DelayedProduce`, whose time has passed"),
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorOrigin(
+        AppendTime.BEFORE, "`UnifiedLog.analyzeAndValidateRecords`, `UnifiedLog.append` once it is rewritten"
     ),
-    ErrorCode.NETWORK_EXCEPTION: Answered(Append.EITHER, "a lost connection; no broker answers it"),
-    ErrorCode.INVALID_TOPIC_EXCEPTION: Answered(Append.BEFORE, "`ReplicaManager.appendToLocalLog`"),
-    ErrorCode.RECORD_LIST_TOO_LARGE: Answered(Append.BEFORE, "`UnifiedLog.append`"),
-    ErrorCode.NOT_ENOUGH_REPLICAS: Answered(
-        Append.BEFORE, "`Partition.appendRecordsToLeader`, `ReplicaManager.handleProduceAppend`"
+    ErrorCode.NETWORK_EXCEPTION: ErrorOrigin(AppendTime.EITHER, "a lost connection; no broker answers it"),
+    ErrorCode.INVALID_TOPIC_EXCEPTION: ErrorOrigin(AppendTime.BEFORE, "`ReplicaManager.appendToLocalLog`"),
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorOrigin(AppendTime.BEFORE, "`UnifiedLog.append`"),
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorOrigin(
+        AppendTime.BEFORE, "`Partition.appendRecordsToLeader`, `ReplicaManager.handleProduceAppend`"
     ),
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Answered(
-        Append.AFTER, "`DelayedProduce.tryComplete` by `Partition.checkEnoughReplicasReachOffset`"
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorOrigin(
+        AppendTime.AFTER, "`DelayedProduce.tryComplete` by `Partition.checkEnoughReplicasReachOffset`"
     ),
-    ErrorCode.INVALID_REQUIRED_ACKS: Answered(Append.BEFORE, "`ReplicaManager.appendRecords`"),
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: Answered(Append.BEFORE, "`KafkaApis.handleProduceRequest`"),
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: Answered(
-        Append.BEFORE, "`KafkaApis.handleProduceRequest` of older brokers"
+    ErrorCode.INVALID_REQUIRED_ACKS: ErrorOrigin(AppendTime.BEFORE, "`ReplicaManager.appendRecords`"),
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: ErrorOrigin(AppendTime.BEFORE, "`KafkaApis.handleProduceRequest`"),
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ErrorOrigin(
+        AppendTime.BEFORE, "`KafkaApis.handleProduceRequest` of older brokers"
     ),
-    ErrorCode.INVALID_TIMESTAMP: Answered(Append.BEFORE, "`LogValidator.validateTimestamp`"),
-    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: Answered(Append.BEFORE, "`LogValidator.validateBatch`"),
-    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: Answered(
-        Append.BEFORE, "`ProducerAppendInfo.checkSequence`, `UnifiedLog.maybeStartTransactionVerification`"
+    ErrorCode.INVALID_TIMESTAMP: ErrorOrigin(AppendTime.BEFORE, "`LogValidator.validateTimestamp`"),
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: ErrorOrigin(AppendTime.BEFORE, "`LogValidator.validateBatch`"),
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: ErrorOrigin(
+        AppendTime.BEFORE, "`ProducerAppendInfo.checkSequence`, `UnifiedLog.maybeStartTransactionVerification`"
     ),
-    ErrorCode.DUPLICATE_SEQUENCE_NUMBER: Answered(
-        Append.AFTER, "`ProducerAppendInfo.checkSequence` of 0.11: an earlier try was appended"
+    ErrorCode.DUPLICATE_SEQUENCE_NUMBER: ErrorOrigin(
+        AppendTime.AFTER, "`ProducerAppendInfo.checkSequence` of 0.11: an earlier try was appended"
     ),
-    ErrorCode.INVALID_PRODUCER_EPOCH: Answered(
-        Append.BEFORE, "`ProducerAppendInfo.checkProducerEpoch`, `AddPartitionsToTxnManager`"
+    ErrorCode.INVALID_PRODUCER_EPOCH: ErrorOrigin(
+        AppendTime.BEFORE, "`ProducerAppendInfo.checkProducerEpoch`, `AddPartitionsToTxnManager`"
     ),
-    ErrorCode.INVALID_TXN_STATE: Answered(
-        Append.BEFORE,
+    ErrorCode.INVALID_TXN_STATE: ErrorOrigin(
+        AppendTime.BEFORE,
         "`ReplicaManager.handleProduceAppend`, `UnifiedLog.analyzeAndValidateProducerState`, "
         "`ProducerAppendInfo.appendDataBatch`",
     ),
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING: Answered(
-        Append.BEFORE, "`ReplicaManager.handleProduceAppend`, `AddPartitionsToTxnManager`"
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: ErrorOrigin(
+        AppendTime.BEFORE, "`ReplicaManager.handleProduceAppend`, `AddPartitionsToTxnManager`"
     ),
-    ErrorCode.CONCURRENT_TRANSACTIONS: Answered(Append.BEFORE, "`ReplicaManager.handleProduceAppend`"),
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Answered(Append.BEFORE, "`KafkaApis.handleProduceRequest`"),
-    ErrorCode.KAFKA_STORAGE_ERROR: Answered(
-        Append.EITHER,
+    ErrorCode.CONCURRENT_TRANSACTIONS: ErrorOrigin(AppendTime.BEFORE, "`ReplicaManager.handleProduceAppend`"),
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: ErrorOrigin(AppendTime.BEFORE, "`KafkaApis.handleProduceRequest`"),
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorOrigin(
+        AppendTime.EITHER,
         "before: `ReplicaManager.getPartitionOrException`; after: `UnifiedLog.append`, which may fail half-way, and "
         "`DelayedProduce.tryComplete` by `ReplicaManager.getPartitionOrError`",
     ),
-    ErrorCode.UNKNOWN_PRODUCER_ID: Answered(Append.BEFORE, "`ProducerAppendInfo.checkSequence` of older brokers"),
-    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: Answered(
-        Append.BEFORE, "`ProduceRequest.validateRecords`, `LogValidator.validateMessagesAndAssignOffsets`"
+    ErrorCode.UNKNOWN_PRODUCER_ID: ErrorOrigin(
+        AppendTime.BEFORE, "`ProducerAppendInfo.checkSequence` of older brokers"
     ),
-    ErrorCode.INVALID_RECORD: Answered(Append.BEFORE, "`ProduceRequest.validateRecords`, `LogValidator`"),
-    ErrorCode.PRODUCER_FENCED: Answered(Append.BEFORE, "`ProducerAppendInfo.checkProducerEpoch`, until 2.6"),
-    ErrorCode.UNKNOWN_TOPIC_ID: Answered(
-        Append.BEFORE, "`KafkaApis.handleProduceRequest`, `ReplicaManager.getPartitionOrException`"
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: ErrorOrigin(
+        AppendTime.BEFORE, "`ProduceRequest.validateRecords`, `LogValidator.validateMessagesAndAssignOffsets`"
     ),
-    ErrorCode.TRANSACTION_ABORTABLE: Answered(
-        Append.BEFORE, "`ReplicaManager.handleProduceAppend`, `AddPartitionsToTxnManager`"
+    ErrorCode.INVALID_RECORD: ErrorOrigin(AppendTime.BEFORE, "`ProduceRequest.validateRecords`, `LogValidator`"),
+    ErrorCode.PRODUCER_FENCED: ErrorOrigin(AppendTime.BEFORE, "`ProducerAppendInfo.checkProducerEpoch`, until 2.6"),
+    ErrorCode.UNKNOWN_TOPIC_ID: ErrorOrigin(
+        AppendTime.BEFORE, "`KafkaApis.handleProduceRequest`, `ReplicaManager.getPartitionOrException`"
+    ),
+    ErrorCode.TRANSACTION_ABORTABLE: ErrorOrigin(
+        AppendTime.BEFORE, "`ReplicaManager.handleProduceAppend`, `AddPartitionsToTxnManager`"
     ),
 }
 
-ANSWERED: Final[Mapping[ErrorCode, Answered]] = MappingProxyType(
-    {code: _KNOWN.get(code, _NOWHERE) for code in ErrorCode}
+ERROR_ORIGINS: Final[Mapping[ErrorCode, ErrorOrigin]] = MappingProxyType(
+    {code: _KNOWN.get(code, _UNKNOWN_ORIGIN) for code in ErrorCode}
 )
 
 REFUSED_BEFORE_APPEND: Final = frozenset(
-    code for code, answered in ANSWERED.items() if answered.append is Append.BEFORE
+    code for code, answered in ERROR_ORIGINS.items() if answered.append is AppendTime.BEFORE
 )
 """The codes after which nothing of the batch was written in this attempt, for certain."""

@@ -9,28 +9,28 @@ from ottla.network import NetworkClient
 from ottla.network.metadata import Metadata
 from ottla.plugins.selection import Plugins
 from ottla.sender.coordinator_requests import CoordinatorRequestSender
-from ottla.sender.node_latency import NodeDelays
+from ottla.sender.node_latency import NodeLatencyStats
 from ottla.sender.sender import Sender
-from ottla.transactions.build import Numbering
+from ottla.transactions.build import TransactionParts
 
 
 def build_sender(
     config: ProducerConfig,
     plugins: Plugins,
     queueing: Queueing,
-    numbering: Numbering,
+    transactions: TransactionParts,
     metadata: Metadata,
     client: NetworkClient,
-    delays: NodeDelays,
+    latency_stats: NodeLatencyStats,
     client_id: str,
 ) -> Sender:
     """Build the sender of a producer, with the coordinator requests that its transactions or idempotence need."""
     batching, delivery, accumulator = config.batching, config.delivery, queueing.accumulator
-    coordination = (
+    coordinator_requests = (
         None
-        if numbering.request_source is None
+        if transactions.request_source is None
         else CoordinatorRequestSender(
-            request_source=numbering.request_source,
+            request_source=transactions.request_source,
             client=client,
             metadata=metadata,
             accumulator=accumulator,
@@ -41,7 +41,7 @@ def build_sender(
         accumulator=accumulator,
         client=client,
         metadata=metadata,
-        delays=delays,
+        latency_stats=latency_stats,
         splitter=Splitter(target=batching.batch_size, columns=plugins.columns, records=queueing.sealer.records),
         acks=delivery.acks,
         retries=delivery.retries,
@@ -50,8 +50,8 @@ def build_sender(
         delivery_timeout=delivery.delivery_timeout,
         keep_order=delivery.max_in_flight == 1,
         client_id=client_id,
-        sequences=numbering.sequences,
-        coordination=coordination,
-        transactions=numbering.manager,
+        sequences=transactions.sequences,
+        coordinator_requests=coordinator_requests,
+        transactions=transactions.manager,
         counters=queueing.counters,
     )

@@ -100,7 +100,7 @@ class CoordinatorRequestSender:
             )
             self._log.note(coordinator_request.message.name, self._request_source, now)
             return self._request_source.due_at()
-        if self._client.offered(node, coordinator_request.message) is None:
+        if self._client.supported_versions(node, coordinator_request.message) is None:
             self._request_source.on_unsupported_version(
                 coordinator_request,
                 UnsupportedVersionError(f"broker {node} does not offer {coordinator_request.message.name} requests"),
@@ -126,6 +126,6 @@ class CoordinatorRequestSender:
         elif completion.error is not None:
             self._request_source.on_disconnect(request, completion.error, completion.now)
         else:
-            self._request_source.on_response(request, completion.answer, completion.now)
+            self._request_source.on_response(request, completion.response, completion.now)
         self._log.note(request.message.name, self._request_source, completion.now)
         self._in_flight = None

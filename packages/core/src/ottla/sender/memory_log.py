@@ -24,7 +24,7 @@ _MEMORY: Final = "memory"
 
 
 class MemoryLog:
-    """Logs that a producer is out of memory. For the I/O thread, which calls `look` once in each round; no lock."""
+    """Logs that a producer is out of memory. For the I/O thread, which calls `note` once in each round; no lock."""
 
     def __init__(self, pool: BufferPool, *, client_id: str) -> None:
         self._pool = pool
@@ -36,7 +36,7 @@ class MemoryLog:
         self._refusals = 0
         self._refusals_before = 0
 
-    def look(self, now: float) -> None:
+    def note(self, now: float) -> None:
         """Note the state of the pool, and write the lines that are due; called while the pool is `short`."""
         first, refusals = self._pool.first_in_line, self._pool.refusals
         if first is not self._first:
@@ -61,7 +61,7 @@ class MemoryLog:
         return self._short_at + QUIET
 
     def due_at(self) -> float:
-        """The time of the next call of `look` if nothing happens."""
+        """The time of the next call of `note` if nothing happens."""
         return self._over_at if _MEMORY in self._outages else float("inf")
 
     def _write(self, now: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 
 
-class NodeDelays:
+class NodeLatencyStats:
     """Times since which each broker has ready batches and takes none. For the I/O thread; `slow` for any."""
 
     def __init__(self, timeout: float) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged
-from ottla.accumulator.sealing import Takes
+from ottla.accumulator.sealing import SupportedFormats
 from ottla.errors import ErrorCode, error_code
 from ottla.interfaces import Buffer
 from ottla.network import Completion, Request
@@ -30,7 +30,7 @@ VERSIONS: Final[Mapping[int, tuple[int, int]]] = {0: (0, 1), 1: (2, 2), 2: (3, P
 
 
 @attrs.frozen(kw_only=True)
-class Refused:
+class PartitionRefusal:
     """A broker's answer with an error code for one partition's batch; the code may mean that it has the batch already.
 
     `record_errors` has the records that it names; `leader` and `leader_epoch` are those of the partition's new leader,
@@ -42,6 +42,9 @@ class Refused:
     record_errors: Mapping[int, str | None]
     leader: Broker | None = None
     leader_epoch: int = -1
+
+
+PartitionResponse: TypeAlias = Acknowledged | PartitionRefusal
 
 
 def produce_request(
@@ -85,40 +88,40 @@ def produce_request(
         on_complete=on_complete,
         floor=FIRST_WITH_ZSTD if zstd else floor,
         ceiling=min(ceiling, newest, LAST_WITH_NAMES if NO_ID in ids.values() else ceiling),
-        answered=acks != 0,
+        expects_response=acks != 0,
     )
 
 
 @functools.cache
-def taken_by(offered: tuple[int, int] | None) -> Takes:
+def supported_formats(supported: tuple[int, int] | None) -> SupportedFormats:
     """The formats that a broker takes that offers these versions; None: the versions are not known yet."""
-    if offered is None:
-        return Takes()
-    newest = offered[1]
+    if supported is None:
+        return SupportedFormats()
+    newest = supported[1]
     magic = next((magic for magic in (2, 1) if newest >= VERSIONS[magic][0]), 0)
-    return Takes(magic=magic, zstd=newest >= FIRST_WITH_ZSTD)
+    return SupportedFormats(magic=magic, zstd=newest >= FIRST_WITH_ZSTD)
 
 
-def read_answer(
-    answer: ProduceResponse, batches: Sequence[ProducerBatch], topic_ids: Mapping[str, bytes]
-) -> Mapping[tuple[str, int], Acknowledged | Refused]:
+def read_response(
+    response: ProduceResponse, batches: Sequence[ProducerBatch], topic_ids: Mapping[str, bytes]
+) -> Mapping[tuple[str, int], PartitionResponse]:
     """The answers by topic and partition; from version 13 on, responses have topic ids in place of names."""
     names = {topic_ids.get(batch.topic, NO_ID): batch.topic for batch in batches}
     # A leader with a negative id is none: -1 is Kafka's "no node", and negative ids are those of our bootstrap servers.
     # Of two with one id the first one counts, as in metadata.
-    endpoints = [node for node in reversed(answer.node_endpoints) if node.node_id >= 0]
+    endpoints = [node for node in reversed(response.node_endpoints) if node.node_id >= 0]
     brokers = {node.node_id: Broker(id=node.node_id, host=node.host, port=node.port) for node in endpoints}
     return {
-        (topic.name or names.get(topic.topic_id, ""), partition.index): _partition_answer(partition, brokers)
-        for topic in answer.responses
+        (topic.name or names.get(topic.topic_id, ""), partition.index): _partition_response(partition, brokers)
+        for topic in response.responses
         for partition in topic.partition_responses
     }
 
 
-def _partition_answer(partition: PartitionProduceResponse, brokers: Mapping[int, Broker]) -> Acknowledged | Refused:
+def _partition_response(partition: PartitionProduceResponse, brokers: Mapping[int, Broker]) -> PartitionResponse:
     if not partition.error_code:
         return Acknowledged(base_offset=partition.base_offset, log_append_time_ms=partition.log_append_time_ms)
-    return Refused(
+    return PartitionRefusal(
         code=error_code(partition.error_code),
         message=partition.error_message,
         record_errors={record.batch_index: record.batch_index_error_message for record in partition.record_errors},

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, assert_never
 from ottla.accumulator.accumulator import Ready, RecordAccumulator
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
-from ottla.accumulator.delivery_errors import expired, given_up, refused_records
+from ottla.accumulator.delivery_errors import delivery_failed, expired, refused_records
 from ottla.accumulator.partition_queue import FOREVER
 from ottla.accumulator.readiness import has_new_leader
 from ottla.accumulator.sequences import SequenceErrorAction, Sequences
@@ -37,10 +37,16 @@ from ottla.sender.before_append import REFUSED_BEFORE_APPEND
 from ottla.sender.coordinator_requests import CoordinatorRequestSender
 from ottla.sender.delivery_log import DeliveryLog
 from ottla.sender.memory_log import MemoryLog
-from ottla.sender.node_latency import NodeDelays
+from ottla.sender.node_latency import NodeLatencyStats
 from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, SEQUENCE_ERRORS, ProduceErrorAction
-from ottla.sender.produce_request import LAST_THAT_ADDS_NOTHING, Refused, produce_request, read_answer
-from ottla.sender.sender_metrics import count_answer, count_request, count_retry
+from ottla.sender.produce_request import (
+    LAST_THAT_ADDS_NOTHING,
+    PartitionRefusal,
+    PartitionResponse,
+    produce_request,
+    read_response,
+)
+from ottla.sender.sender_metrics import count_request, count_response, count_retry
 
 if TYPE_CHECKING:  # producers without transactions need not import their modules
     from ottla.transactions.manager import TransactionManager
@@ -57,7 +63,7 @@ class Sender:
         accumulator: RecordAccumulator,
         client: NetworkClient,
         metadata: Metadata,
-        delays: NodeDelays,
+        latency_stats: NodeLatencyStats,
         splitter: Splitter,
         acks: int,
         retries: int,
@@ -67,14 +73,14 @@ class Sender:
         keep_order: bool,
         client_id: str,
         sequences: Sequences,
-        coordination: CoordinatorRequestSender | None = None,
+        coordinator_requests: CoordinatorRequestSender | None = None,
         transactions: TransactionManager | None = None,
         counters: Counters | None = None,
     ) -> None:
         self._accumulator = accumulator
         self._client = client
         self._metadata = metadata
-        self._delays = delays
+        self._latency_stats = latency_stats
         self._splitter = splitter
         self._acks = acks
         self._retries = retries
@@ -84,7 +90,7 @@ class Sender:
         self._keep_order = keep_order
         self._client_id = client_id
         self._sequences = sequences
-        self._coordination = coordination
+        self._coordinator_requests = coordinator_requests
         self._transactions = transactions
         self._counters = counters or Counters()
         self._log = DeliveryLog(client_id=client_id, retries=retries, delivery_timeout=delivery_timeout)
@@ -93,8 +99,8 @@ class Sender:
         self._memory_log = MemoryLog(accumulator.pool, client_id=client_id)
         self._in_flight: dict[ProducerBatch, None] = {}
         self._oldest_in_flight = FOREVER  # no batch in flight was created before this time
-        self.late_answers = 0
-        """The number of batches whose response came after they were given up."""
+        self.late_responses = 0
+        """The number of batches whose response came after they had failed."""
 
     def run_once(self, now: float, *, until: float = float("inf")) -> None:
         """Run one round; it waits while nothing is due, at most until the time *until*."""
@@ -102,17 +108,17 @@ class Sender:
             until = now  # a thread may wait for just this, so this round must not wait
         self._sequences.resolve()
         ready = self._find_ready(now)
-        if self._coordination is not None:
-            ending = not self._coordination.idle
-            until = min(until, self._coordination.run(now))
-            if ending and self._coordination.idle:
+        if self._coordinator_requests is not None:
+            ending = not self._coordinator_requests.idle
+            until = min(until, self._coordinator_requests.run(now))
+            if ending and self._coordinator_requests.idle:
                 until = now  # the transaction ended without a request, and `close` may wait for just that
             for node in ready.soon:
                 self._client.ready(node, now)  # connects meanwhile
         nodes = [node for node in ready.nodes if self._client.ready(node, now)]
         if not nodes and (refusal := self._client.refused_by_all()) is not None:
             self._accumulator.fail_queued(refusal)
-        self._delays.note(wanted=ready.nodes, served=nodes, now=now)
+        self._latency_stats.note(wanted=ready.nodes, served=nodes, now=now)
         # Requests that may leave follow each other before the poll: each further system call would wait for the
         # interpreter's lock while other threads compute, by default 5 ms.
         while nodes:
@@ -134,7 +140,7 @@ class Sender:
             until = min(until, self._memory_log.due_at())
         now = self._client.poll(until - now, now)
         if self._pool.short:
-            self._memory_log.look(now)
+            self._memory_log.note(now)
         if log.active:
             log.write(now)
         if unretrieved.active:
@@ -157,32 +163,33 @@ class Sender:
         self._sequences.recover()
         for batch in reversed(lost):  # each is put first
             if batch.attempts:
-                batch.unanswered = batch.maybe_written = True
+                batch.response_lost = batch.maybe_written = True
             batch.mark_returned(now)
             if not batch.attempts:  # it had not left yet
                 self._accumulator.requeue(batch, error, now)
             elif (failed := self._retry(batch, error, now)) is not None:
                 self._accumulator.complete(batch, failed)
-        if self._coordination is not None:
-            self._coordination.recover(error, now)
+        if self._coordinator_requests is not None:
+            self._coordinator_requests.recover(error, now)
         self._metadata.on_change()  # the round may have failed between a change and this call
         self._client.close_forgotten(error)  # last: if the system keeps failing here, all other repairs are done
 
     @property
     def idle(self) -> bool:
         """Return whether no batch is queued or in flight, and no transaction is being ended."""
-        return not self._accumulator.incomplete and (self._coordination is None or self._coordination.idle)
+        requests = self._coordinator_requests
+        return not self._accumulator.incomplete and (requests is None or requests.idle)
 
     def begin_close(self) -> None:
         """Have an open transaction aborted, because the producer closes. For any thread."""
-        if self._coordination is not None:
-            self._coordination.close()
+        if self._coordinator_requests is not None:
+            self._coordinator_requests.close()
 
     def end(self, error: OttlaError) -> None:
         """Raise *error* in threads that wait for coordinator requests: no round will follow."""
         self._unretrieved.write(self._client_id, 0.0, final=True)
-        if self._coordination is not None:
-            self._coordination.abort_pending(error)
+        if self._coordinator_requests is not None:
+            self._coordinator_requests.abort_pending(error)
 
     def _find_ready(self, now: float) -> Ready:
         """Find the brokers with batches that may leave; requests metadata for topics without a known leader."""
@@ -200,7 +207,7 @@ class Sender:
 
     def expire(self, now: float) -> bool:
         """Fail batches, queued or in flight, whose `delivery.timeout.ms` has passed; True: some."""
-        late = self._late_in_flight(now)
+        late = self._expired_in_flight(now)
         for batch in late:
             if batch.last_error is None and batch.last_node is not None:
                 batch.last_error = self._client.quota(batch.last_node, now)  # a broker that throttles reads nothing
@@ -208,7 +215,7 @@ class Sender:
             del self._in_flight[batch]
         return self._accumulator.expire(now, obstacle=lambda batch: self._obstacle(batch, now)) or bool(late)
 
-    def _late_in_flight(self, now: float) -> list[ProducerBatch]:
+    def _expired_in_flight(self, now: float) -> list[ProducerBatch]:
         if self._oldest_in_flight + self._delivery_timeout > now:
             return []
         self._oldest_in_flight = min((batch.created_at for batch in self._in_flight), default=FOREVER)
@@ -255,14 +262,14 @@ class Sender:
             acks=self._acks,
             timeout=self._request_timeout,
             topic_ids=topic_ids,
-            on_complete=lambda completion: self._judge(batches, topic_ids, completion, sent_at=now),
+            on_complete=lambda completion: self._handle_produce_response(batches, topic_ids, completion, sent_at=now),
             transactional_id=transactions.transactional_id if transactions is not None else None,
             newest=PRODUCE.max_version if transactions is None or transactions.uses_txn_v2 else LAST_THAT_ADDS_NOTHING,
         )
         count_request(self._counters, batches, now)
         self._client.send(node, request, now)
 
-    def _judge(
+    def _handle_produce_response(
         self,
         batches: Sequence[ProducerBatch],
         topic_ids: Mapping[str, bytes],
@@ -271,26 +278,26 @@ class Sender:
         sent_at: float,
     ) -> None:
         """Complete or requeue every batch of a request by its response."""
-        answers = None
-        if completion.answer is not None:
-            count_answer(self._counters, completion.node, completion.now - sent_at)
-            answers = read_answer(completion.answer, batches, topic_ids)
+        responses = None
+        if completion.response is not None:
+            count_response(self._counters, completion.node, completion.now - sent_at)
+            responses = read_response(completion.response, batches, topic_ids)
             if self._metadata.hints:
-                self._forget_hints(answers)
-        self._accumulator.complete_all(self._settled(batches, answers, completion))
+                self._forget_hints(responses)
+        self._accumulator.complete_all(self._outcomes(batches, responses, completion))
         if self._log.active:
             self._log.answered(batches, completion.now)
 
-    def _forget_hints(self, answers: Mapping[tuple[str, int], Acknowledged | Refused]) -> None:
+    def _forget_hints(self, responses: Mapping[tuple[str, int], PartitionResponse]) -> None:
         """Remove the leader hints of acknowledged partitions: they have led to the leader."""
-        for place, answer in answers.items():
-            if isinstance(answer, Acknowledged):
+        for place, response in responses.items():
+            if isinstance(response, Acknowledged):
                 self._metadata.hints.pop(place, None)
 
-    def _settled(
+    def _outcomes(
         self,
         batches: Sequence[ProducerBatch],
-        answers: Mapping[tuple[str, int], Acknowledged | Refused] | None,
+        responses: Mapping[tuple[str, int], PartitionResponse] | None,
         completion: Completion,
     ) -> Iterator[tuple[ProducerBatch, Acknowledged | Failed]]:
         """The batches to complete, with their outcomes; others are requeued or split, or have an outcome already."""
@@ -302,82 +309,85 @@ class Sender:
             if self._keep_order:
                 self._accumulator.unmute(batch, at=completion.throttled_until)
             if batch.outcome is not None:
-                self.late_answers += 1
-                if answers is not None:
-                    self._note_late(batch, answers.get((batch.topic, batch.partition)))
+                self.late_responses += 1
+                if responses is not None:
+                    self._note_late_response(batch, responses.get((batch.topic, batch.partition)))
                 continue
             if error is not None:
-                batch.unanswered |= completion.written
+                batch.response_lost |= completion.written
                 batch.maybe_written |= completion.written
-                outcome: Acknowledged | Failed | None = self._unanswered(batch, error, completion.now)
-            elif answers is None:
+                outcome: Acknowledged | Failed | None = self._handle_lost_response(batch, error, completion.now)
+            elif responses is None:
                 outcome = Acknowledged(base_offset=-1)
             else:
-                outcome = self._answered(batch, answers.get((batch.topic, batch.partition)), completion.now)
+                response = responses.get((batch.topic, batch.partition))
+                outcome = self._handle_partition_response(batch, response, completion.now)
             if outcome is not None:
                 yield batch, outcome
 
     # Each of the following returns the outcome of a batch; None: the batch goes on, and is requeued or split already.
 
-    def _unanswered(self, batch: ProducerBatch, error: OttlaError, now: float) -> Failed | None:
+    def _handle_lost_response(self, batch: ProducerBatch, error: OttlaError, now: float) -> Failed | None:
         """Handle a response that was lost, late or unreadable, as NETWORK_EXCEPTION."""
         if isinstance(error, UnsupportedVersionError):
             return _failed(batch, error, now)
         self._metadata.request_update()
         return self._retry(batch, error, now)
 
-    def _answered(
-        self, batch: ProducerBatch, answer: Acknowledged | Refused | None, now: float
+    def _handle_partition_response(
+        self, batch: ProducerBatch, response: PartitionResponse | None, now: float
     ) -> Acknowledged | Failed | None:
-        if isinstance(answer, Acknowledged):
-            return answer
-        if answer is None:
-            batch.unanswered = batch.maybe_written = True
+        if isinstance(response, Acknowledged):
+            return response
+        if response is None:
+            batch.response_lost = batch.maybe_written = True
             return self._retry(batch, ProtocolError("the broker's answer leaves this partition out"), now)
-        if batch.sequence is not None and answer.code in SEQUENCE_ERRORS:
-            return self._on_sequence_error(batch, answer, now)
-        batch.maybe_written |= answer.code not in REFUSED_BEFORE_APPEND
-        error = BrokerError(answer.code, answer.message)
-        action = PRODUCE_ERROR_ACTIONS[answer.code]
+        if batch.sequence is not None and response.code in SEQUENCE_ERRORS:
+            return self._on_sequence_error(batch, response, now)
+        batch.maybe_written |= response.code not in REFUSED_BEFORE_APPEND
+        error = BrokerError(response.code, response.message)
+        action = PRODUCE_ERROR_ACTIONS[response.code]
         match action:
             case ProduceErrorAction.ACKNOWLEDGED:  # by an earlier attempt; this response's offset is not the batch's
                 return Acknowledged(base_offset=-1)
             case ProduceErrorAction.RETRY:
                 return self._retry(batch, error, now)
             case ProduceErrorAction.REFRESH:
-                self._find_leader(batch, answer, now)
+                self._update_leader(batch, response, now)
                 return self._retry(batch, error, now)
             case ProduceErrorAction.TOO_LARGE:
                 return self._split(batch, error, now)
             case ProduceErrorAction.FAIL:
-                return _failed(batch, error, now, why=_remedy(batch, answer, error), answer=answer)
+                return _failed(batch, error, now, why=_remedy(batch, response, error), response=response)
             case _:
                 assert_never(action)
 
-    def _note_late(self, batch: ProducerBatch, answer: Acknowledged | Refused | None) -> None:
-        """Note it if a batch that was given up is written after all."""
-        known = isinstance(answer, Refused) and PRODUCE_ERROR_ACTIONS[answer.code] is ProduceErrorAction.ACKNOWLEDGED
-        if known or isinstance(answer, Acknowledged):
+    def _note_late_response(self, batch: ProducerBatch, response: PartitionResponse | None) -> None:
+        """Note it if a batch that failed is written after all."""
+        written = isinstance(response, Acknowledged)
+        if isinstance(response, PartitionRefusal):
+            written = PRODUCE_ERROR_ACTIONS[response.code] is ProduceErrorAction.ACKNOWLEDGED
+        if written:
             self._sequences.acknowledge(batch)
 
-    def _on_sequence_error(self, batch: ProducerBatch, answer: Refused, now: float) -> Failed | None:
+    def _on_sequence_error(self, batch: ProducerBatch, response: PartitionRefusal, now: float) -> Failed | None:
         """Handle a batch that the broker refused for its sequence number.
 
         A batch that came too early is sent again unchanged. If it is the first in flight, the broker lacks the batches
         before it. Then it is renumbered in another epoch, or given up if that could write it twice.
         """
-        error = BrokerError(answer.code, answer.message)
+        error = BrokerError(response.code, response.message)
         refused = self._sequences.on_sequence_error(batch)
         if refused is SequenceErrorAction.FAIL:
             return _failed(batch, error, now)
         if refused is SequenceErrorAction.RENUMBER:  # the leader lacks even the batches before it
-            batch.unanswered = batch.maybe_written = False
+            batch.response_lost = batch.maybe_written = False
         return self._retry(batch, error, now)
 
-    def _find_leader(self, batch: ProducerBatch, answer: Refused, now: float) -> None:
+    def _update_leader(self, batch: ProducerBatch, response: PartitionRefusal, now: float) -> None:
         """Take the leader that the answer names (KIP-951); ask for metadata unless a new leader is known by now."""
-        if answer.leader is not None:
-            self._metadata.move_leader(batch.topic, batch.partition, answer.leader, answer.leader_epoch, now)
+        if response.leader is not None:
+            self._metadata.move_leader(batch.topic, batch.partition, response.leader, response.leader_epoch, now)
         if has_new_leader(self._metadata.cluster, batch):
             return  # the first response has updated the leader for all batches in flight to the old one
         self._metadata.request_update()
@@ -420,19 +430,24 @@ class Sender:
 
 
 def _failed(
-    batch: ProducerBatch, cause: OttlaError, now: float, *, why: str | None = None, answer: Refused | None = None
+    batch: ProducerBatch,
+    cause: OttlaError,
+    now: float,
+    *,
+    why: str | None = None,
+    response: PartitionRefusal | None = None,
 ) -> Failed:
-    named = refused_records(batch, answer.record_errors) if answer is not None else {}
+    named = refused_records(batch, response.record_errors) if response is not None else {}
     if named and why is None:
         others = f"{counted(len(named), 'other record')} of the batch {were(len(named))} refused"
         why = f"{cause}; {others}, and it is written whole or not"
     for each in named.values():
         each.__cause__ = cause
-    return Failed(error=given_up(batch, cause, now, why=why), record_errors=named)
+    return Failed(error=delivery_failed(batch, cause, now, why=why), record_errors=named)
 
 
-def _remedy(batch: ProducerBatch, answer: Refused, error: BrokerError) -> str | None:
+def _remedy(batch: ProducerBatch, response: PartitionRefusal, error: BrokerError) -> str | None:
     """Advice for a refusal, where the error code's own message has none."""
-    if answer.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT and batch.sequence is not None:
+    if response.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT and batch.sequence is not None:
         return f"{error} It has no place for a producer's numbers: set enable.idempotence=false for such topics"
     return None

@@ -30,7 +30,7 @@ def count_request(counters: Counters, batches: Iterable[ProducerBatch], now: flo
     of_all.plain.add(plain)
 
 
-def count_answer(counters: Counters, node: int, seconds: float) -> None:
+def count_response(counters: Counters, node: int, seconds: float) -> None:
     """Count a Produce request that was answered after so many seconds."""
     counters.node(node).latencies.add(seconds * _MS)
 

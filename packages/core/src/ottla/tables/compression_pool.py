@@ -42,7 +42,7 @@ class Sealed:
     error: Exception | None = None
 
 
-class Ahead:
+class CompressionPool:
     """The pieces that are cut and not queued yet. *seal* is for any thread; None: there is nothing to compress."""
 
     def __init__(self, seal: Callable[[Columns], SealedRecords] | None, *, threads: int) -> None:

@@ -37,7 +37,7 @@ from ottla.recordbatch.sealed_records import SealedRecords
 from ottla.recordbatch.table_rows import TableRows, refused_columns
 from ottla.recordbatch.v2 import HEADER_SIZE
 from ottla.tables.columns import Choice
-from ottla.tables.compression_pool import Ahead, PartitionRows, Sealed, threads
+from ottla.tables.compression_pool import CompressionPool, PartitionRows, Sealed, threads
 from ottla.tables.delivery import TableDelivery
 from ottla.tables.partitioning import RowPartitions
 from ottla.tables.reading import Chunk, chunks
@@ -142,7 +142,7 @@ class TableSending:
         self.delivery = TableDelivery(topic)
         self._partitions = RowPartitions(topic, partitioner=sender.partitioner, encoder=sender.encoder)
         self._cut = getattr(sender.encoder, "cut_rows", cut_rows)
-        self._ahead = Ahead(sender.seal, threads=threads())
+        self._compression_pool = CompressionPool(sender.seal, threads=threads())
         self._taken = range(0)  # the rows of a chunk that is not cut completely
         self._answered: list[Sequence[int]] = []  # rows of that chunk that have failed, or are in a piece
         self._asked_for_partitions = False
@@ -158,14 +158,14 @@ class TableSending:
                 for chunk in _read(chunks(stream, choice, min_bytes=min_bytes, max_bytes=max_bytes)):
                     self._send(chunk)
             except (TableReadError, SerializationError, PluginError):  # rows before the error are sent
-                self._queue(self._ahead.rest())
+                self._queue(self._compression_pool.rest())
                 raise
-            self._queue(self._ahead.rest())
+            self._queue(self._compression_pool.rest())
         except BaseException as cause:
-            self._give_up(cause)
+            self._fail_the_rest(cause)
             raise
         finally:
-            self._ahead.close()
+            self._compression_pool.close()
 
     def _send(self, chunk: Chunk) -> None:
         """Queue the rows of a chunk, in order within each partition, and refuse those that cannot be records."""
@@ -203,7 +203,7 @@ class TableSending:
             if kept is not None:
                 indexes = [kept[index] for index in indexes]
             self._answered.append(indexes)
-            self._queue(self._ahead.put(PartitionRows(partition, offset, indexes, columns)))
+            self._queue(self._compression_pool.put(PartitionRows(partition, offset, indexes, columns)))
 
     def _queue(self, pieces: Iterator[Sealed]) -> None:
         for sealed in pieces:
@@ -285,9 +285,9 @@ class TableSending:
         self._fail(offset, rows, Failed(error=errors[0], record_errors=errors))
         self._answered.append(rows)
 
-    def _give_up(self, cause: BaseException) -> None:
+    def _fail_the_rest(self, cause: BaseException) -> None:
         """Fail the rows that were taken and are not queued; the raised *cause* reports them, so `flush` need not."""
-        for piece in self._ahead.close():
+        for piece in self._compression_pool.close():
             self._drop(piece.offset, piece.rows, cause)
         rows = sorted(set(range(len(self._taken))).difference(*self._answered))
         if rows:

@@ -11,7 +11,7 @@ from ottla.accumulator.sequences import Sequences
 from ottla.concurrency.environment import Environment
 from ottla.config import Idempotence, TransactionsConfig
 from ottla.network.backoff import Backoff
-from ottla.transactions.producer_id import ProducerIdRequests
+from ottla.transactions.producer_id_request_source import ProducerIdRequestSource
 from ottla.transactions.request_source import RequestSource
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen(kw_only=True)
-class Numbering:
+class TransactionParts:
     """Sequences, the source of requests for them, and the transaction manager; None: there is no need for it."""
 
     sequences: Sequences
@@ -32,27 +32,27 @@ class Numbering:
         return None if self.manager is None else self.manager.check_open
 
 
-def build_numbering(
+def build_transactions(
     config: TransactionsConfig, backoff: Backoff, client_id: str, environment: Environment
-) -> Numbering:
+) -> TransactionParts:
     """Build what a configuration asks for."""
     if config.idempotence is Idempotence.OFF:
-        return Numbering(sequences=Sequences(off=True))
+        return TransactionParts(sequences=Sequences(off=True))
     if config.transactional_id is None:
         sequences = Sequences(required=config.idempotence is Idempotence.REQUIRED)
-        return Numbering(
+        return TransactionParts(
             sequences=sequences,
-            request_source=ProducerIdRequests(sequences=sequences, backoff=backoff, client_id=client_id),
+            request_source=ProducerIdRequestSource(sequences=sequences, backoff=backoff, client_id=client_id),
         )
     # Imported late: the messages of transactions cost every program 10 ms at its start, also one without
     # transactions.
     from ottla.transactions.manager import TransactionManager
-    from ottla.transactions.transaction_requests import TransactionRequests
+    from ottla.transactions.transaction_request_source import TransactionRequestSource
     from ottla.transactions.transaction_state import TransactionState
 
     sequences = Sequences(transactional=True, required=True)
     state = TransactionState(
         transactional_id=config.transactional_id, client_id=client_id, sequences=sequences, environment=environment
     )
-    requests = TransactionRequests(state, timeout_ms=config.timeout, two_phase=config.two_phase, backoff=backoff)
-    return Numbering(sequences=sequences, request_source=requests, manager=TransactionManager(state))
+    requests = TransactionRequestSource(state, timeout_ms=config.timeout, two_phase=config.two_phase, backoff=backoff)
+    return TransactionParts(sequences=sequences, request_source=requests, manager=TransactionManager(state))

@@ -51,7 +51,7 @@ class RequestSource(Protocol):
     def begin(self, request: CoordinatorRequest) -> None:
         """Note that a request is in flight; there is no other until it is answered or lost."""
 
-    def on_response(self, request: CoordinatorRequest, answer: Any, now: float) -> None:
+    def on_response(self, request: CoordinatorRequest, response: Any, now: float) -> None:
         """Handle a response."""
 
     def on_disconnect(self, request: CoordinatorRequest, error: OttlaError, now: float) -> None:

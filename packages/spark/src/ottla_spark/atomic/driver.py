@@ -118,7 +118,7 @@ class BatchDriver:
                 written = None
                 written = rows.write(shared)
             except Exception as error:
-                self._give_up(shared, error)
+                self._abort(shared, error)
                 if not rows.is_retriable(error):
                     raise
                 logger.warning(
@@ -168,7 +168,7 @@ class BatchDriver:
         self._before = shared if ended.following is None else None
         return None
 
-    def _give_up(self, shared: SharedTransaction, cause: Exception) -> None:
+    def _abort(self, shared: SharedTransaction, cause: Exception) -> None:
         """Abort the transaction, which also fences tasks that still write."""
         self._open = None
         try:

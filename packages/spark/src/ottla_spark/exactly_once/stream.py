@@ -10,7 +10,7 @@ import attrs
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from ottla_spark.exactly_once.driver.commit import Attempt, commit, give_up
+from ottla_spark.exactly_once.driver.commit import Attempt, abort_prepared, commit
 from ottla_spark.exactly_once.driver.plan import plan
 from ottla_spark.exactly_once.kafka.client_cache import connected
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
@@ -75,7 +75,7 @@ class PlannedWriter:
     def take_back(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Abort what the successful tasks have prepared, unless the commit was tried."""
         with self.cluster() as cluster:
-            give_up(cluster, attempts(messages))
+            abort_prepared(cluster, attempts(messages))
 
 
 class ExactlyOnceWriter(PlannedWriter, DataSourceStreamArrowWriter):

@@ -159,9 +159,9 @@ class AuthenticatorConformance(CheckedMechanism):
     def test_an_interrupted_login_can_be_repeated(self, mechanism: Mechanism, broker: MakeBroker | None) -> None:
         make = _needed(broker)
         for turns in range(len(self._log_in(mechanism, make))):
-            given_up = Login(self, mechanism, make())
+            delivery_failed = Login(self, mechanism, make())
             for _ in range(turns):
-                given_up.advance()
+                delivery_failed.advance()
             self._log_in(mechanism, make)
 
     # Wrong and hostile brokers

@@ -22,7 +22,7 @@ from ottla.plugins.registry.installed import announced
 from ottla.plugins.selection import choose
 from ottla.producer.components import Engine
 from ottla.sender.io_thread import IoThread
-from ottla.transactions.build import Numbering, build_numbering
+from ottla.transactions.build import TransactionParts, build_transactions
 from ottla_testkit.mock_producer.coordinator import MockCoordinator
 from ottla_testkit.mock_producer.io_loop import MockIoLoop
 from ottla_testkit.mock_producer.sent_batches import SentBatches
@@ -34,16 +34,16 @@ _TRANSPORT: Final = EntryPoint(
 
 
 @attrs.frozen(kw_only=True)
-class Workings:
+class MockParts:
     """The parts of a mock producer."""
 
     engine: Engine
-    outbox: SentBatches
+    sent_batches: SentBatches
     rounds: MockIoLoop
     coordinator: MockCoordinator | None
 
 
-def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
+def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> MockParts:
     """Create the parts for a producer's configuration; all keys are checked as usual, except those of security."""
     registry = _registry()
     config, plugins = choose(_draft(settings, keywords, registry), registry)
@@ -53,8 +53,8 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
     metadata = _metadata(backoff, clock)
     client_id = config.connection.client_id or "mock-producer"
     # The accumulator gets other sequences: batches have no numbers and do not wait for each other's responses.
-    numbering = build_numbering(config.transactions, backoff, client_id, SYSTEM)
-    coordinator = _coordinator(numbering)
+    transactions = build_transactions(config.transactions, backoff, client_id, SYSTEM)
+    coordinator = _coordinator(transactions)
     queueing = build_queueing(
         config,
         plugins,
@@ -63,13 +63,13 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         backoff=backoff,
         keys_may_wait=False,
         sequences=Sequences(off=True),
-        admit=numbering.admit,
+        admit=transactions.admit,
         io_loop=WokenLoop(_do_nothing),
         environment=SYSTEM,
     )
     if coordinator is not None:
         queueing.accumulator.unretrieved.ignore()  # the end of a transaction reports its records
-    outbox = SentBatches(
+    sent_batches = SentBatches(
         accumulator=queueing.accumulator,
         metadata=metadata,
         compressor=plugins.compressor,
@@ -78,7 +78,11 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         clock=clock,
     )
     rounds = MockIoLoop(
-        accumulator=queueing.accumulator, outbox=outbox, coordinator=coordinator, client_id=client_id, clock=clock
+        accumulator=queueing.accumulator,
+        sent_batches=sent_batches,
+        coordinator=coordinator,
+        client_id=client_id,
+        clock=clock,
     )
     engine = Engine.build(
         config,
@@ -86,13 +90,13 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         queueing,
         metadata=metadata,
         io_thread=cast(IoThread, rounds),
-        manager=numbering.manager,
+        manager=transactions.manager,
         client_id=client_id,
-        in_flight=lambda: outbox.pending,
+        in_flight=lambda: sent_batches.pending,
         wake=rounds.advance,
         clock=clock,
     )
-    return Workings(engine=engine, outbox=outbox, rounds=rounds, coordinator=coordinator)
+    return MockParts(engine=engine, sent_batches=sent_batches, rounds=rounds, coordinator=coordinator)
 
 
 def _draft(settings: Mapping[str, Any], keywords: Mapping[str, Any], registry: Registry) -> ConfigDraft:
@@ -119,11 +123,11 @@ def _metadata(backoff: Backoff, clock: Callable[[], float]) -> Metadata:
     )
 
 
-def _coordinator(numbering: Numbering) -> MockCoordinator | None:
-    if numbering.manager is None:
+def _coordinator(transactions: TransactionParts) -> MockCoordinator | None:
+    if transactions.manager is None:
         return None
-    assert numbering.request_source is not None, "transactions have requests"
-    return MockCoordinator(numbering.manager, numbering.request_source, numbering.sequences)
+    assert transactions.request_source is not None, "transactions have requests"
+    return MockCoordinator(transactions.manager, transactions.request_source, transactions.sequences)
 
 
 def _registry() -> Registry:

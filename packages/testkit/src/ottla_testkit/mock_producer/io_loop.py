@@ -25,13 +25,13 @@ class MockIoLoop:
         self,
         *,
         accumulator: RecordAccumulator,
-        outbox: SentBatches,
+        sent_batches: SentBatches,
         coordinator: MockCoordinator | None,
         client_id: str,
         clock: Callable[[], float],
     ) -> None:
         self._accumulator = accumulator
-        self._outbox = outbox
+        self._sent_batches = sent_batches
         self._coordinator = coordinator
         self._client_id = client_id
         self._clock = clock
@@ -43,7 +43,7 @@ class MockIoLoop:
         coordinator = self._coordinator
         if error is None and coordinator is not None and coordinator.fenced:
             error = BrokerError(ErrorCode.PRODUCER_FENCED)
-        settled = self._outbox.acknowledge() if error is None else self._outbox.fail(error)
+        settled = self._sent_batches.acknowledge() if error is None else self._sent_batches.fail(error)
         if settled:
             self.advance()
         return settled
@@ -60,16 +60,16 @@ class MockIoLoop:
         if coordinator is None:
             return
         manager = coordinator.manager
-        if manager.state in _ENDING and self._outbox.pending:
+        if manager.state in _ENDING and self._sent_batches.pending:
             self.answer_all()  # which calls this again
-        coordinator.advance(self._clock(), settled=not self._outbox.pending)
+        coordinator.advance(self._clock(), settled=not self._sent_batches.pending)
         queued_batches = coordinator.requests.queued_batches
-        if queued_batches is not QueuedBatches.SEND and self._outbox.pending:
+        if queued_batches is not QueuedBatches.SEND and self._sent_batches.pending:
             cause = manager.cause or AbortableTransactionError("the transaction was aborted")
             if queued_batches is QueuedBatches.ABORT:
-                self._outbox.drop(cause)
+                self._sent_batches.drop(cause)
             else:
-                self._give_up(cause)
+                self._fail_all(cause)
             coordinator.advance(self._clock(), settled=True)
 
     # The interface that `lifecycle` uses
@@ -83,13 +83,13 @@ class MockIoLoop:
             return
         self.ended = True
         self._accumulator.close(ProducerClosedError("the producer is closed"))
-        self._outbox.take()
+        self._sent_batches.take()
         if self._coordinator is not None:
             self._coordinator.requests.close()
             self.advance()
         if timeout > 0:
             self.answer_all()
-        self._give_up(ProducerClosedError("the producer was closed before they could be sent"))
+        self._fail_all(ProducerClosedError("the producer was closed before they could be sent"))
         self.on_end()
 
     def abandon(self, timeout: float) -> None:
@@ -107,6 +107,6 @@ class MockIoLoop:
         """Return the place for messages: there is no I/O thread."""
         return "its end"
 
-    def _give_up(self, cause: OttlaError) -> None:
-        while self._outbox.fail(cause):
+    def _fail_all(self, cause: OttlaError) -> None:
+        while self._sent_batches.fail(cause):
             pass

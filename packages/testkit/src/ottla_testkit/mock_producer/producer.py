@@ -22,7 +22,7 @@ from ottla.results import DeliveryReport
 from ottla.tables.delivery import TableDelivery
 from ottla.transactions.offsets import OffsetsToSend
 from ottla.transactions.states import State
-from ottla_testkit.mock_producer.build import Workings, build
+from ottla_testkit.mock_producer.build import MockParts, build
 from ottla_testkit.mock_producer.sent_batches import NODE, SentRecord
 
 _OPEN: Final = (State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.PREPARED, State.COMMITTING, State.ABORTING)
@@ -67,7 +67,7 @@ class MockProducer(Producer):
         auto_complete: bool = True,
         **options: Any,
     ) -> None:
-        workings = build(config or {}, options)
+        parts = build(config or {}, options)
         self.auto_complete = auto_complete
         """Whether records are acknowledged as soon as they are sent; may be changed at any time."""
         self.commit_count = 0
@@ -76,15 +76,15 @@ class MockProducer(Producer):
         """Number of aborted transactions."""
         self._topics = topics
         self._partitions = partitions
-        self._workings: Workings = workings
+        self._parts: MockParts = parts
         self._sending = threading.RLock()
         self._history: list[SentRecord] = []
         self._uncommitted: list[SentRecord] = []
         self._committed_offsets: list[OffsetsToSend] = []
         self._uncommitted_offsets: list[OffsetsToSend] = []
         self._planned: dict[str, deque[Exception]] = {}
-        workings.outbox.on_failure = self._give_up_in_transaction
-        self._begin(workings.engine)
+        parts.sent_batches.on_failure = self._note_failure
+        self._begin(parts.engine)
 
     # Sent records
 
@@ -114,17 +114,17 @@ class MockProducer(Producer):
     @property
     def pending(self) -> int:
         """Number of records that wait for a result."""
-        return self._workings.outbox.pending
+        return self._parts.sent_batches.pending
 
     @property
     def closed(self) -> bool:
         """Whether `close` was called."""
-        return self._workings.rounds.ended
+        return self._parts.rounds.ended
 
     @property
     def transaction_in_flight(self) -> bool:
         """Whether a transaction is open, prepared and failed ones included."""
-        coordinator = self._workings.coordinator
+        coordinator = self._parts.coordinator
         return coordinator is not None and coordinator.manager.state in _OPEN
 
     def clear(self) -> None:
@@ -139,14 +139,14 @@ class MockProducer(Producer):
 
     def complete_next(self) -> bool:
         """Acknowledge the oldest pending record, or batch of a table's rows; return False if there is none."""
-        return self._workings.rounds.answer()
+        return self._parts.rounds.answer()
 
     def error_next(self, error: Exception) -> bool:
         """Fail the oldest pending record, or batch of a table's rows; return False if there is none.
 
         Its caller gets a DeliveryError whose cause is *error*, or *error* itself if it is one.
         """
-        return self._workings.rounds.answer(error)
+        return self._parts.rounds.answer(error)
 
     def raise_next(self, method: str, error: Exception) -> None:
         """Make the next call of this method raise *error* and do nothing else; several errors are raised in turn."""
@@ -156,7 +156,7 @@ class MockProducer(Producer):
 
     def fence(self) -> None:
         """Let another producer take the transactional id over: later calls are refused, as by a broker."""
-        coordinator = self._workings.coordinator
+        coordinator = self._parts.coordinator
         if coordinator is None:
             raise IllegalStateError("fence needs a producer with a transactional.id")
         if coordinator.manager.state is State.UNINITIALIZED:
@@ -264,12 +264,12 @@ class MockProducer(Producer):
         self._raise("flush")
         with self._accumulator.unretrieved.reporting():  # what fails meanwhile is reported
             if not io_threads.on_io_thread():
-                self._workings.rounds.answer_all()
+                self._parts.rounds.answer_all()
             return super().flush(timeout)
 
     def close(self, timeout: float | None = None) -> DeliveryReport:
         self._raise("close")
-        coordinator = self._workings.coordinator
+        coordinator = self._parts.coordinator
         aborts = coordinator is not None and coordinator.manager.state in _ABORTED_BY_CLOSE
         try:
             return super().close(timeout)
@@ -298,18 +298,18 @@ class MockProducer(Producer):
         metadata.update({NODE: Broker(id=NODE, host="mock", port=9092)}, {topic: known}, 0.0, partial=True)
 
     def _take(self) -> None:
-        records, coordinator = self._workings.outbox.take(), self._workings.coordinator
+        records, coordinator = self._parts.sent_batches.take(), self._parts.coordinator
         if coordinator is None:
             self._history += records
             return
         self._uncommitted += records
         for record in records:
             coordinator.join(record.topic, record.partition)
-        self._workings.rounds.advance()
+        self._parts.rounds.advance()
 
     def _complete_if_automatic(self) -> None:
         if self.auto_complete:
-            self._workings.rounds.answer_all()
+            self._parts.rounds.answer_all()
 
     def _keep(self) -> None:
         self._history += self._uncommitted
@@ -321,8 +321,8 @@ class MockProducer(Producer):
             self._uncommitted.clear()
             self._uncommitted_offsets.clear()
 
-    def _give_up_in_transaction(self, batch: ProducerBatch, error: DeliveryError) -> None:
-        coordinator = self._workings.coordinator
+    def _note_failure(self, batch: ProducerBatch, error: DeliveryError) -> None:
+        coordinator = self._parts.coordinator
         if coordinator is not None:
             coordinator.sequences.fail(batch, error)
 

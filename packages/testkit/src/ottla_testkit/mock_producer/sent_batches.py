@@ -12,7 +12,7 @@ import attrs
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
-from ottla.accumulator.delivery_errors import dropped, given_up
+from ottla.accumulator.delivery_errors import delivery_failed, dropped
 from ottla.concurrency import io_threads
 from ottla.errors import DeliveryError, OttlaError
 from ottla.interfaces import Compressor, Header
@@ -95,7 +95,7 @@ class SentBatches:
             partition = (batch.topic, batch.partition)
             offset = self._ends[partition] if self._acks else -1
             self._ends[partition] += batch.count
-        self._come_back(batch)
+        self._mark_returned(batch)
         with on_the_io_thread():
             self._accumulator.complete(batch, Acknowledged(base_offset=offset))
         return True
@@ -105,14 +105,14 @@ class SentBatches:
         batch = self._oldest()
         if batch is None:
             return False
-        error = cause if isinstance(cause, DeliveryError) else given_up(batch, cause, self._clock())
-        self._give_up(batch, error)
+        error = cause if isinstance(cause, DeliveryError) else delivery_failed(batch, cause, self._clock())
+        self._fail(batch, error)
         return True
 
     def drop(self, cause: OttlaError) -> None:
         """Fail all batches, because their transaction cannot be committed."""
         while (batch := self._oldest()) is not None:
-            self._give_up(batch, dropped(batch, cause, self._clock()))
+            self._fail(batch, dropped(batch, cause, self._clock()))
 
     def _drain(self) -> list[ProducerBatch]:
         return self._accumulator.drain(self._metadata.cluster, [NODE], max_size=_NO_LIMIT, now=self._clock()).get(
@@ -136,13 +136,13 @@ class SentBatches:
         with self._lock:
             batch = self._pending.popleft() if self._pending else None
         if batch is not None:
-            self._come_back(batch)
+            self._mark_returned(batch)
         return batch
 
-    def _come_back(self, batch: ProducerBatch) -> None:
+    def _mark_returned(self, batch: ProducerBatch) -> None:
         batch.mark_returned(self._clock())
 
-    def _give_up(self, batch: ProducerBatch, error: DeliveryError) -> None:
+    def _fail(self, batch: ProducerBatch, error: DeliveryError) -> None:
         with on_the_io_thread():
             self._accumulator.complete(batch, Failed(error=error))
         self.on_failure(batch, error)

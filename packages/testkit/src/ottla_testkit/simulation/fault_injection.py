@@ -25,13 +25,13 @@ from ottla_testkit.simulation.network import SimulatedNetwork
 from ottla_testkit.simulation.refusals import PASSING
 from ottla_testkit.simulation.transactions import TXN_V2
 
-ERRAND_REFUSALS = (
+COORDINATOR_REFUSALS = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.CONCURRENT_TRANSACTIONS,
 )
-ERRANDS = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit")
+COORDINATOR_REQUESTS = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit")
 DISTANCES = (0.0, 0.0, 0.001, 0.005, 0.02, 0.1)
 
 
@@ -159,8 +159,8 @@ class FaultyNetwork(SimulatedNetwork):
     def _refuse(self, broker: SimulatedBroker, weather: FaultRates) -> None:
         if self.chance.happens(weather.refused):
             broker.codes.append(self.chance.choice(weather.refusals))
-            for request in ERRANDS:
-                broker.errand_codes.setdefault(request, deque()).append(self.chance.choice(ERRAND_REFUSALS))
+            for request in COORDINATOR_REQUESTS:
+                broker.errand_codes.setdefault(request, deque()).append(self.chance.choice(COORDINATOR_REFUSALS))
 
     def _lose(self, link: Link) -> None:
         link.cut(ConnectionFailedError(f"broker {link.broker.id} closed the connection"))

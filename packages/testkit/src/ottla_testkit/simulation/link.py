@@ -79,7 +79,7 @@ class Link:
     _at_client: bytearray = attrs.field(factory=bytearray)
 
     def __attrs_post_init__(self) -> None:
-        self.channel = Channel(self, peer=f"broker {self.broker.id}", max_answer_size=LARGEST_ANSWER)
+        self.channel = Channel(self, peer=f"broker {self.broker.id}", max_response_size=LARGEST_ANSWER)
 
     @property
     def readable(self) -> bool:

@@ -108,9 +108,9 @@ class Exchange:
 
     def _agree(self, body: memoryview) -> Move:
         # The response has the same form in both versions.
-        answer = SASL_HANDSHAKE.response(0).decode(body, exact=False)
-        self.offers = tuple(answer.mechanisms)
-        code = error_code(answer.error_code)
+        response = SASL_HANDSHAKE.response(0).decode(body, exact=False)
+        self.offers = tuple(response.mechanisms)
+        code = error_code(response.error_code)
         if code is ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             raise login_errors.not_enabled(self._mechanism, self._peer, self.offers)
         if code is ErrorCode.ILLEGAL_SASL_STATE:
@@ -121,18 +121,18 @@ class Exchange:
         return Compute(work=lambda: self._compute(lambda authenticator: Step(reply=authenticator.start(), done=False)))
 
     def _unwrapped(self, body: memoryview) -> bytes:
-        answer = SASL_AUTHENTICATE.response(self._version).decode(body, exact=False)
-        code = error_code(answer.error_code)
+        response = SASL_AUTHENTICATE.response(self._version).decode(body, exact=False)
+        code = error_code(response.error_code)
         if code is not ErrorCode.NONE:
             self.refused(certain=True)
         if code is ErrorCode.SASL_AUTHENTICATION_FAILED:
-            raise login_errors.refused(self._mechanism, self._peer, answer.error_message or code.meaning)
+            raise login_errors.refused(self._mechanism, self._peer, response.error_message or code.meaning)
         if code is not ErrorCode.NONE:
             raise login_errors.refused(
-                self._mechanism, self._peer, str(BrokerError(code, answer.error_message or None))
+                self._mechanism, self._peer, str(BrokerError(code, response.error_message or None))
             )
-        self._session = max(answer.session_lifetime_ms, 0) / 1000
-        return bytes(self._bounded(answer.auth_bytes))
+        self._session = max(response.session_lifetime_ms, 0) / 1000
+        return bytes(self._bounded(response.auth_bytes))
 
     def _bounded(self, data: memoryview | bytes) -> memoryview | bytes:
         if len(data) > MAX_TOKEN:

@@ -17,9 +17,9 @@ _READ_OR_WRITE: Final = Interest.READ | Interest.WRITE
 class Channel:
     """A transport layer with framing on top. For the I/O thread."""
 
-    def __init__(self, layer: TransportLayer, *, peer: str, max_answer_size: int) -> None:
+    def __init__(self, layer: TransportLayer, *, peer: str, max_response_size: int) -> None:
         self._layer = layer
-        self._receive = Receive(layer, peer=peer, max_answer_size=max_answer_size)
+        self._receive = Receive(layer, peer=peer, max_response_size=max_response_size)
         self._unsent: list[Buffer] = []
         self._sending = False
         self.ready = False

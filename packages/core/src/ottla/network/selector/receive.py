@@ -21,10 +21,10 @@ _ALLOCATED_AT_FIRST: Final = 1 << 20
 class Receive:
     """Reads one response at a time; bytes of the next one wait in its buffer. For the I/O thread."""
 
-    def __init__(self, layer: TransportLayer, *, peer: str, max_answer_size: int) -> None:
+    def __init__(self, layer: TransportLayer, *, peer: str, max_response_size: int) -> None:
         self._layer = layer
         self._peer = peer
-        self._max_answer_size = max_answer_size
+        self._max_response_size = max_response_size
         self._ahead = memoryview(bytearray(_READ_AHEAD))
         self._start = self._end = 0  # of the bytes read ahead
         self._response: memoryview | None = None  # under way: its size was announced, and not all of it is here
@@ -87,12 +87,12 @@ class Receive:
 
     def _announced_size(self, prefix: memoryview) -> int:
         size = int.from_bytes(prefix, "big", signed=True)
-        if 0 <= size <= self._max_answer_size:
+        if 0 <= size <= self._max_response_size:
             return size
         if size < 0 or not self._answered:
             reason = other_protocol(bytes(prefix)) or f"announced {size} bytes; {NO_KAFKA}"
             raise ProtocolMismatchError(f"{self._peer} {reason}")
         raise ResponseTooLargeError(
             f"{self._peer} announced a response of {size} bytes, and receive.message.max.bytes allows "
-            f"{self._max_answer_size}; raise it if the broker is to be trusted and its answers are that large"
+            f"{self._max_response_size}; raise it if the broker is to be trusted and its answers are that large"
         )

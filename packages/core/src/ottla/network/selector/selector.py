@@ -67,13 +67,13 @@ class Selector:
         transport: Transport,
         send_buffer_bytes: int,
         receive_buffer_bytes: int,
-        max_answer_size: int,
+        max_response_size: int,
         environment: Environment = SYSTEM,
     ) -> None:
         self._transport = transport
         self._send_buffer_bytes = send_buffer_bytes
         self._receive_buffer_bytes = receive_buffer_bytes
-        self._max_answer_size = max_answer_size
+        self._max_response_size = max_response_size
         self._connections: dict[int, _Connection] = {}
         self._begun: list[_Connection] = []  # connected immediately
         self._to_close: dict[int, OttlaError] = {}
@@ -255,16 +255,16 @@ class Selector:
         if result:
             raise _refused(connection, result)
         layer = self._transport.open(connection.sock, connection.host, connection.port)
-        connection.channel = Channel(layer, peer=connection.peer, max_answer_size=self._max_answer_size)
+        connection.channel = Channel(layer, peer=connection.peer, max_response_size=self._max_response_size)
         return connection.channel
 
     def _read(self, connection: _Connection, channel: Channel, mask: int) -> None:
         if not (mask & selectors.EVENT_READ or connection.broken or self._holds_bytes(connection)):
             return
-        answer = channel.read()
-        connection.stalled = answer is None
-        if answer is not None:
-            self._received.append((connection.node, answer))
+        response = channel.read()
+        connection.stalled = response is None
+        if response is not None:
+            self._received.append((connection.node, response))
         elif connection.broken:
             raise connection.broken
 

@@ -120,8 +120,8 @@ class BlockingClient:
             return
         request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=unknown)
         with contextlib.suppress(UnsupportedVersionError):
-            answer = self.ask(None, FIND_COORDINATOR, lambda _version: request, floor=_FIRST_WITH_MANY_KEYS)
-            for found in answer.coordinators:
+            response = self.ask(None, FIND_COORDINATOR, lambda _version: request, floor=_FIRST_WITH_MANY_KEYS)
+            for found in response.coordinators:
                 if error_code(found.error_code) is ErrorCode.NONE and invalid_node(found) is None:
                     self._coordinators[found.key, False] = found.node_id
 
@@ -131,8 +131,8 @@ class BlockingClient:
         def one() -> Any:
             return self.send(self.coordinator(transactional_id), request)
 
-        answer = self.until_answered(transactional_id, one, lambda answer: error_code(answer.error_code))
-        return answer, error_code(answer.error_code)
+        response = self.until_answered(transactional_id, one, lambda response: error_code(response.error_code))
+        return response, error_code(response.error_code)
 
     def until_answered(self, key: str, one: Callable[[], T], code_of: Callable[[T], ErrorCode]) -> T:
         """Call *one* until its error code is not retriable; return its result.
@@ -142,10 +142,10 @@ class BlockingClient:
         failures = 0
         while True:
             try:
-                answer = one()
-                code = code_of(answer)
+                response = one()
+                code = code_of(response)
                 if not code.retriable:
-                    return answer
+                    return response
                 self._last_error = BrokerError(code)
                 if code is ErrorCode.CONCURRENT_TRANSACTIONS:
                     # The coordinator is right: it still writes the markers of the previous transaction, which takes
@@ -191,7 +191,7 @@ class BlockingClient:
                 self._pass(f"broker {chosen} did not answer {message.name}")
             error = completions[0].error
             if error is None:
-                return completions[0].answer
+                return completions[0].response
             if isinstance(error, UnsupportedVersionError):
                 raise error
             self._last_error = error
@@ -205,9 +205,9 @@ class BlockingClient:
         except (_ConnectionLostError, UnsupportedVersionError):
             return None
 
-    def offers(self, node: int, message: Message[Any, Any]) -> bool:
+    def supports(self, node: int, message: Message[Any, Any]) -> bool:
         """Return whether a broker supports these requests."""
-        return self._client.offered(self._ready(node), message) is not None
+        return self._client.supported_versions(self._ready(node), message) is not None
 
     def _ready(self, node: int | None) -> int:
         """A broker that takes a request now: *node*, or any if it is None."""

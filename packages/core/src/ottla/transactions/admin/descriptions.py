@@ -32,8 +32,8 @@ def described(client: BlockingClient, transactional_id: str) -> TransactionState
 
     def one() -> TransactionState | None:
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-        answer = client.ask(client.coordinator(transactional_id), DESCRIBE_TRANSACTIONS, lambda _version: request)
-        return next((each for each in answer.transaction_states if each.transactional_id == transactional_id), None)
+        response = client.ask(client.coordinator(transactional_id), DESCRIBE_TRANSACTIONS, lambda _version: request)
+        return next((each for each in response.transaction_states if each.transactional_id == transactional_id), None)
 
     found = client.until_answered(transactional_id, one, code)
     if code(found) in GONE:
@@ -51,8 +51,8 @@ def described_together(client: BlockingClient, transactional_ids: Sequence[str])
     response: dict[str, TransactionState] = {}
     for node, mine in by_coordinator.items():
         request = DescribeTransactionsRequest(transactional_ids=mine)
-        answer = client.once(node, DESCRIBE_TRANSACTIONS, request)
-        for state in answer.transaction_states if answer is not None else ():
+        found_there = client.once(node, DESCRIBE_TRANSACTIONS, request)
+        for state in found_there.transaction_states if found_there is not None else ():
             if error_code(state.error_code) is ErrorCode.NONE:
                 response[state.transactional_id] = state
     return [response[each] if each in response else described(client, each) for each in transactional_ids]
@@ -62,7 +62,7 @@ def _can_describe(client: BlockingClient, transactional_id: str) -> bool:
     """Return whether the coordinator supports DescribeTransactions; finds it again if it cannot be reached."""
 
     def one() -> bool:
-        return client.offers(client.coordinator(transactional_id), DESCRIBE_TRANSACTIONS)
+        return client.supports(client.coordinator(transactional_id), DESCRIBE_TRANSACTIONS)
 
     return client.until_answered(transactional_id, one, lambda _supported: ErrorCode.NONE)
 
@@ -77,12 +77,14 @@ def listed(client: BlockingClient, node: int, prefix: str, *, only_open: bool) -
         return request
 
     def one() -> ListTransactionsResponse:
-        answer: ListTransactionsResponse = client.ask(node, LIST_TRANSACTIONS, content)
-        return answer
+        response: ListTransactionsResponse = client.ask(node, LIST_TRANSACTIONS, content)
+        return response
 
-    answer = client.until_answered("", one, lambda answer: error_code(answer.error_code))
-    _check(error_code(answer.error_code), f"list the transactions of broker {node}")
-    return [state.transactional_id for state in answer.transaction_states if state.transactional_id.startswith(prefix)]
+    response = client.until_answered("", one, lambda response: error_code(response.error_code))
+    _check(error_code(response.error_code), f"list the transactions of broker {node}")
+    return [
+        state.transactional_id for state in response.transaction_states if state.transactional_id.startswith(prefix)
+    ]
 
 
 def partitions_of(state: TransactionState) -> tuple[tuple[str, int], ...]:

@@ -112,19 +112,19 @@ def _fetched(client: BlockingClient, group: str, partitions: Partitions | None) 
         return OffsetFetchRequest(group_id=group, topics=named, require_stable=stable and version >= _FIRST_STABLE)
 
     def one() -> OffsetFetchResponse:
-        answer: OffsetFetchResponse = client.ask(
+        response: OffsetFetchResponse = client.ask(
             client.coordinator(group, group=True),
             OFFSET_FETCH,
             content,
             floor=_FIRST_WITH_AN_ERROR,
             ceiling=_LAST_WITH_NAMES,
         )
-        return answer
+        return response
 
-    answer = client.until_answered(group, one, _code_of_fetch)
-    code = _code_of_fetch(answer)
+    response = client.until_answered(group, one, _code_of_fetch)
+    code = _code_of_fetch(response)
     _check(code, f"read the offsets of group {quoted(group)}", right=needed(code, group=group))
-    topics: Sequence[Any] = answer.groups[0].topics if answer.groups else answer.topics
+    topics: Sequence[Any] = response.groups[0].topics if response.groups else response.topics
     return [
         GroupOffset(
             topic=topic.name,
@@ -144,8 +144,8 @@ def ends(client: BlockingClient, partitions: Partitions) -> Mapping[tuple[str, i
     def one() -> ErrorCode:
         code = ErrorCode.NONE
         for node, missing in _by_leader(client, partitions, found).items():
-            answer: ListOffsetsResponse = client.ask(node, LIST_OFFSETS, partial(_latest, missing), floor=1)
-            for topic in answer.topics:
+            response: ListOffsetsResponse = client.ask(node, LIST_OFFSETS, partial(_latest, missing), floor=1)
+            for topic in response.topics:
                 for each in topic.partitions:
                     if each.error_code:
                         code = error_code(each.error_code)
@@ -181,9 +181,9 @@ def _latest(partitions: Iterable[tuple[str, int]], _version: int) -> ListOffsets
     )
 
 
-def _code_of_fetch(answer: OffsetFetchResponse) -> ErrorCode:
-    codes = [answer.error_code, *(group.error_code for group in answer.groups)]
-    topics: list[Any] = [*answer.topics, *(topic for group in answer.groups for topic in group.topics)]
+def _code_of_fetch(response: OffsetFetchResponse) -> ErrorCode:
+    codes = [response.error_code, *(group.error_code for group in response.groups)]
+    topics: list[Any] = [*response.topics, *(topic for group in response.groups for topic in group.topics)]
     codes += [each.error_code for topic in topics for each in topic.partitions]
     return error_code(next((code for code in codes if code), 0))
 

@@ -67,11 +67,11 @@ class Sharing:
         """
         current = None if after is None else ProducerIdAndEpoch(id=after.producer_id, epoch=after.epoch)
         request = InitProducerId(transactional_id=transactional_id, timeout_ms=transaction_timeout_ms, current=current)
-        answer = self._run(request, transactional_id)
+        response = self._run(request, transactional_id)
         return SharedTransaction(
             transactional_id=transactional_id,
-            producer_id=answer.producer_id,
-            epoch=answer.producer_epoch,
+            producer_id=response.producer_id,
+            epoch=response.producer_epoch,
             level=self._client.level(),
         )
 
@@ -92,8 +92,8 @@ class Sharing:
 
         def one() -> TxnOffsetCommitResponse:
             node = self._client.coordinator(group, group=True)
-            answer: TxnOffsetCommitResponse = self._client.send(node, request)
-            return answer
+            response: TxnOffsetCommitResponse = self._client.send(node, request)
+            return response
 
         code = _worst(self._client.until_answered(group, one, _worst))
         right = needed(code, group=group, read=sorted({topic for topic, _partition in offsets}))
@@ -110,19 +110,19 @@ class Sharing:
             commit=commit,
             txn_v2=shared.level >= TXN_V2,
         )
-        answer, code = self._client.run(request, shared.transactional_id)
+        response, code = self._client.run(request, shared.transactional_id)
         outcome = outcome_of(code, commit=commit, open_before=True)
         if outcome is Outcome.FENCED:
             raise _fenced(code, shared.transactional_id)
         following = None
-        if code is ErrorCode.NONE and answer.producer_id >= 0:
-            following = attrs.evolve(shared, producer_id=answer.producer_id, epoch=answer.producer_epoch)
+        if code is ErrorCode.NONE and response.producer_id >= 0:
+            following = attrs.evolve(shared, producer_id=response.producer_id, epoch=response.producer_epoch)
         return Ended(outcome=outcome, following=following)
 
     def _run(self, request: CoordinatorRequest, transactional_id: str) -> Any:
-        answer, code = self._client.run(request, transactional_id)
+        response, code = self._client.run(request, transactional_id)
         self._check(request, code, transactional_id)
-        return answer
+        return response
 
     def _check(self, request: CoordinatorRequest, code: ErrorCode, transactional_id: str, *, right: str = "") -> None:
         if code is ErrorCode.NONE:
@@ -144,9 +144,9 @@ def _producer_id_and_epoch(shared: SharedTransaction) -> ProducerIdAndEpoch:
     return ProducerIdAndEpoch(id=shared.producer_id, epoch=shared.epoch)
 
 
-def _worst(answer: TxnOffsetCommitResponse) -> ErrorCode:
+def _worst(response: TxnOffsetCommitResponse) -> ErrorCode:
     """The deciding error code: the first that is not retriable, else the first that is not NONE."""
-    codes = [error_code(each.error_code) for topic in answer.topics for each in topic.partitions]
+    codes = [error_code(each.error_code) for topic in response.topics for each in topic.partitions]
     wrong = [code for code in codes if code is not ErrorCode.NONE]
     return next((code for code in wrong if not code.retriable), wrong[0] if wrong else ErrorCode.NONE)
 

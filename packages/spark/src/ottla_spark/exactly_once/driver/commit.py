@@ -62,7 +62,7 @@ def commit(cluster: ClusterClient, attempts: Sequence[Attempt], *, batch: int) -
     _note_done(cluster, lease, entry)
 
 
-def give_up(cluster: ClusterClient, attempts: Sequence[Attempt | None]) -> None:
+def abort_prepared(cluster: ClusterClient, attempts: Sequence[Attempt | None]) -> None:
     """Abort what the tasks of a failed batch prepared, if at least one task failed and the batch cannot be recorded.
 
     If every attempt succeeded, `commit` was tried, and the batch may be in the ledger.

@@ -202,8 +202,8 @@ class KafkaClusterClient:
         """Raise LedgerMismatchError for a broker that cannot keep prepared transactions without a time-out."""
         for node in self._blocking_client().brokers():
             with contextlib.suppress(TransactionTimeoutError):  # it is down
-                self._briefly().offers(node, INIT_PRODUCER_ID)
-            versions = self._connections.client.offered(node, INIT_PRODUCER_ID)
+                self._briefly().supports(node, INIT_PRODUCER_ID)
+            versions = self._connections.client.supported_versions(node, INIT_PRODUCER_ID)
             if versions is not None and versions[1] < FIRST_WITH_TWO_PHASE:
                 raise LedgerMismatchError(
                     f"{TWO_PHASE}=true needs brokers that offer InitProducerId {FIRST_WITH_TWO_PHASE} (KIP-939), and "

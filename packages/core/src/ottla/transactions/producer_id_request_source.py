@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 NO_TIMEOUT_MS = 2**31 - 1
 
 
-class ProducerIdRequests:
+class ProducerIdRequestSource:
     """The requests for an owner of `sequences`.
 
     Turns idempotence off if brokers have no producer ids and it is not required.
@@ -78,10 +78,10 @@ class ProducerIdRequests:
         """Note that a request is in flight."""
         self._in_flight = True
 
-    def on_response(self, request: CoordinatorRequest, answer: Any, now: float) -> None:
+    def on_response(self, request: CoordinatorRequest, response: Any, now: float) -> None:
         """Take the id, or retry, or fail what is queued."""
         self._in_flight = False
-        match request.handle(answer):
+        match request.handle(response):
             case ProducerIdAssigned(producer_id_and_epoch=producer_id_and_epoch):
                 self._failures = 0
                 self._sequences.obstacle = None

@@ -21,7 +21,7 @@ from ottla.transactions.transactional_requests import AddOffsetsToTxn, AddPartit
 logger = logging.getLogger(__name__)
 
 
-class TransactionRequests:
+class TransactionRequestSource:
     """The `RequestSource` of a transactional producer. For the I/O thread, except `close`."""
 
     def __init__(self, state: TransactionState, *, timeout_ms: int, two_phase: bool, backoff: Backoff) -> None:
@@ -93,12 +93,12 @@ class TransactionRequests:
         """Note that a request is in flight."""
         self._in_flight = True
 
-    def on_response(self, request: CoordinatorRequest, answer: Any, now: float) -> None:
+    def on_response(self, request: CoordinatorRequest, response: Any, now: float) -> None:
         """Handle a response."""
         with self._state.lock:
             self._in_flight = False
             if self._state.state is not State.FATAL_ERROR:
-                self._effects.apply(request.handle(answer), request, now)
+                self._effects.apply(request.handle(response), request, now)
 
     def on_disconnect(self, request: CoordinatorRequest, error: OttlaError, now: float) -> None:
         """Forget the coordinator, and repeat the request after a backoff."""

@@ -33,7 +33,7 @@ from ottla.transactions.offsets import OffsetsToSend
 from ottla.transactions.requests import CoordinatorRequest, InitProducerId
 from ottla.transactions.shared import SharedTransaction
 from ottla.transactions.states import State
-from ottla.transactions.transaction_requests import TransactionRequests
+from ottla.transactions.transaction_request_source import TransactionRequestSource
 from ottla.transactions.transaction_state import TransactionState
 from ottla.transactions.transactional_requests import AddPartitionsToTxn, EndTxn, FindCoordinator, TxnOffsetCommit
 
@@ -49,7 +49,7 @@ class World:
         self.sequences = Sequences(transactional=True, required=True)
         self.state = TransactionState(transactional_id="x", client_id="c", sequences=self.sequences)
         self.manager = TransactionManager(self.state)
-        self.requests = TransactionRequests(
+        self.requests = TransactionRequestSource(
             self.state, timeout_ms=1_000, two_phase=False, backoff=Backoff(initial=0.1, maximum=1.0)
         )
         self.requests.note_level(version)
