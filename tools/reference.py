@@ -98,7 +98,7 @@ other a record that is given up has `possibly_persisted`, and its sequence numbe
 places are in the source of Kafka's broker. Codes whose place is *unknown* are not known to be answered to Produce
 requests: they count as *before or after*, and so do numbers that the producer does not know.
 
-| code | name | origin | by |
+| code | name | answered | by |
 |---|---|---|---|
 """
 
