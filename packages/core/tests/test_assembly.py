@@ -13,6 +13,7 @@ from ottla.errors import ConfigError, PluginNotFoundError
 from ottla.plugins.partitioners.murmur2 import Murmur2Partitioner
 from ottla.plugins.partitioners.round_robin import RoundRobin
 from ottla.plugins.registry import Registry
+from ottla.plugins.serializers.json import JsonSerializer
 from ottla.producer import build as assembly
 from ottla.producer.components import Engine
 from ottla_accel.json_rows import objects
@@ -178,5 +179,8 @@ def test_json_uses_an_encoder_by_priority_by_name_or_for_a_table(built: list[Eng
     column = pa.array([{"a": 1.5, "b": None}, None])
 
     native, python = (engine.plugins.value_formats.of("json") for engine in built)
-    assert (native.__self__._rows is objects, python.__self__._rows) == (True, None)  # type: ignore[attr-defined]
-    assert native("t", column).to_pylist() == python("t", column).to_pylist() == ['{"a":1.5}', None]
+    assert isinstance(native, JsonSerializer)
+    assert isinstance(python, JsonSerializer)
+    assert (native._rows is objects, python._rows) == (True, None)
+    assert native.serialize_column("t", column).to_pylist() == ['{"a":1.5}', None]
+    assert python.serialize_column("t", column).to_pylist() == ['{"a":1.5}', None]

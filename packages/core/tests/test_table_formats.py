@@ -201,7 +201,7 @@ def test_a_third_party_serializer_is_used_by_name_with_its_own_keys(strangers: R
     found = formats(strangers, **{"acme.left": "["})
 
     assert Bracketed.made == []
-    assert found.of("acme")("t", pa.array(["a"])).to_pylist() == [b"[a>"]
+    assert found.of("acme").serialize_column("t", pa.array(["a"])).to_pylist() == [b"[a>"]
     found.of(" ACME ")
     assert Bracketed.made == ["["]
 

@@ -7,7 +7,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.hookspecs import hookimpl
-from ottla.interfaces import Columns, ColumnsKind, Partitioner, RecordEncoder
+from ottla.interfaces import (
+    Columns,
+    ColumnsKind,
+    Partitioner,
+    RecordEncoder,
+    SupportsHashes,
+    SupportsIgnoresKeys,
+    SupportsSticky,
+    supports,
+)
 from ottla_accel.layout import check
 
 check()
@@ -45,9 +54,9 @@ class NativeEncoder:
             routes=routes,
             producer=weakref.ref(producer),
             slow=type(producer).send,
-            sticky=bool(getattr(partitioner, "sticky", False)),
-            hashes=getattr(partitioner, "hashes", None) == "murmur2",
-            ignores_keys=bool(getattr(partitioner, "ignores_keys", False)),
+            sticky=supports(partitioner, SupportsSticky) and bool(partitioner.sticky),
+            hashes=supports(partitioner, SupportsHashes) and partitioner.hashes == "murmur2",
+            ignores_keys=supports(partitioner, SupportsIgnoresKeys) and bool(partitioner.ignores_keys),
         ).send
 
 

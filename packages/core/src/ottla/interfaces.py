@@ -1,18 +1,23 @@
 """Interfaces between plugins and the core: one small protocol per kind of plugin, and the values passed between them.
 
-Hooks (`ottla.hookspecs`) are factories that return these objects, called once when a producer is built.
-This module has declarations only, and imports no part of the core that does work.
+Hooks (`ottla.hookspecs`) are factories that return these objects, called once when a producer is built. An optional
+ability of an object is a protocol `Supports...` after that of its kind, named after its attribute. An object has the
+ability if it has the attribute and that is not None; no base class is needed. `supports` checks it.
+This module has declarations and that check only, and imports no part of the core that does work.
 """
 
 from __future__ import annotations
 
 import enum
 import socket
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
 import attrs
 
+from ottla.errors import InvalidPluginError
+from ottla.errors.quoting import class_name
 from ottla.errors.secret import Secret as Secret
 from ottla.results import RecordMetadata
 
@@ -20,6 +25,8 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 Header: TypeAlias = tuple[str, bytes | None]
 Headers: TypeAlias = Iterable[Header] | Mapping[str, bytes | None]
 """The headers that `send` takes."""
+
+_Ability = TypeVar("_Ability")
 
 SPEC_VERSION: Final = 1
 """The generation of hook specs that this core speaks; a plugin module may state its own as `ottla_spec`."""
@@ -48,6 +55,38 @@ PluginConfig: TypeAlias = Mapping[str, Any]
 """The `config` argument of a hook: the keys that its plugin declared, checked, defaults filled in."""
 
 
+# A Callable, because mypy refuses a protocol for type[...].
+def supports(plugin: object, ability: Callable[..., _Ability]) -> TypeGuard[_Ability]:
+    """Return whether a plugin's object has an optional ability, one of the protocols `Supports...`.
+
+    An attribute that is None counts as missing. Raises InvalidPluginError for a method that cannot be called.
+    """
+    for name, is_method in _attributes(ability).items():
+        value = getattr(plugin, name, None)
+        if value is None:
+            return False
+        if is_method and not callable(value):
+            raise InvalidPluginError(
+                f"{name} of {class_name(plugin)} is of type {type(value).__name__}, and cannot be called; it must be "
+                "a method or None"
+            )
+    return True
+
+
+@cache
+def _attributes(protocol: Any) -> Mapping[str, bool]:
+    """The attributes of a protocol, and whether each is a method."""
+    methods = [name for name, value in vars(protocol).items() if callable(value) and not name.startswith("_")]
+    return {**dict.fromkeys(protocol.__annotations__, False), **dict.fromkeys(methods, True)}
+
+
+class SupportsClose(Protocol):
+    """An optional ability of mechanisms and interceptors: background work that ends with the producer."""
+
+    def close(self) -> None:
+        """End background work at once. Called once when the producer closes; its exceptions are logged."""
+
+
 class Interest(enum.Flag):
     """The socket events that a layer itself waits for."""
 
@@ -68,8 +107,7 @@ class Target:
 class TransportLayer(Protocol):
     """One connection's bytes. Called by one thread at a time, mostly the I/O thread; no method blocks.
 
-    Optional ability: `details()`, called by `ottla doctor` after the handshake, returns pairs of a label and a text
-    about the connection, such as ("protocol", "TLSv1.3"). A pair with the label "warning" is a warning. No secrets.
+    Optional ability: `SupportsDetails`.
     """
 
     def handshake(self) -> bool:
@@ -100,6 +138,16 @@ class TransportLayer(Protocol):
         """Close the socket, with a best-effort shutdown of the protocol; returns at once and never raises."""
 
 
+class SupportsDetails(Protocol):
+    """An optional ability of transport layers: text about the connection, for `ottla doctor`."""
+
+    def details(self) -> Sequence[tuple[str, str]]:
+        """Return pairs of a label and a text, such as ("protocol", "TLSv1.3"), without secrets.
+
+        Called after the handshake. A pair with the label "warning" is a warning.
+        """
+
+
 @runtime_checkable
 class Transport(Protocol):
     """Opens the connections of one producer."""
@@ -123,9 +171,7 @@ class Step:
 class Authenticator(Protocol):
     """One SASL exchange. Owns no socket and no clock. The `reply` of a step that is `done` is sent, too.
 
-    Optional ability: `refused(certain=...)`, called on the I/O thread when the broker refuses what `start` returned.
-    The broker answers an error code alone, or (*certain* is false) closes the connection before it has accepted it. A
-    mechanism that keeps credentials for later logins drops them there. `refused` returns at once.
+    Optional ability: `SupportsRefused`.
     """
 
     def start(self) -> bytes:
@@ -135,6 +181,16 @@ class Authenticator(Protocol):
         """Answer the broker's message."""
 
 
+class SupportsRefused(Protocol):
+    """An optional ability of authenticators: a mechanism that keeps credentials for later logins drops refused ones."""
+
+    def refused(self, *, certain: bool) -> None:
+        """Note that the broker refused what `start` returned. Called on the I/O thread; returns at once.
+
+        The broker answered an error code alone, or (*certain* is false) closed the connection before it accepted it.
+        """
+
+
 @runtime_checkable
 class Mechanism(Protocol):
     """A SASL mechanism of one producer; `blocking` ones run on a helper thread, one call at a time.
@@ -142,11 +198,7 @@ class Mechanism(Protocol):
     An exception of an exchange becomes AuthenticationError, without its message. A NetworkError is reported unchanged,
     so it must hold no secret.
 
-    Optional abilities, for errors and the end:
-
-    - `identity`: the name that the client logs in with, such as the user name; never a secret.
-    - `remedy`: advice for when that is refused, such as "check sasl.username and sasl.password".
-    - `close()`: called once when the producer closes; ends background work at once.
+    Optional abilities: `SupportsIdentity`, `SupportsRemedy`, `SupportsClose`.
     """
 
     name: str
@@ -154,6 +206,20 @@ class Mechanism(Protocol):
 
     def authenticator(self, host: str, port: int) -> Authenticator:
         """Return a new exchange, for each connection and each re-authentication."""
+
+
+class SupportsIdentity(Protocol):
+    """An optional ability of mechanisms: errors and `ottla doctor` show who logs in."""
+
+    identity: str | None
+    """The name that the client logs in with, such as the user name; never a secret. None: not known yet."""
+
+
+class SupportsRemedy(Protocol):
+    """An optional ability of mechanisms: errors say what to do when the login is refused."""
+
+    remedy: str
+    """What to do, such as "check sasl.username and sasl.password"."""
 
 
 @attrs.frozen(kw_only=True)
@@ -175,21 +241,66 @@ class TopicView:
 class Partitioner(Protocol):
     """Chooses a partition when the caller did not. Called by many threads at once.
 
-    Optional abilities, read once when the producer is built:
-
-    - `on_new_batch(topic, partition, view)`: called when a record would begin a new batch there; then `partition` is
-      called once more.
-    - `sticky = True` with `appended(topic, partition, size)`: records without a key go to the partition of the last
-      one, without a call of `partition`, while the batch there has room. Then `appended` is called with the number of
-      bytes that went there, and `partition` once more. With `ignores_keys = True` that holds for all records. For rows
-      of tables, whose batches take no more records, `finished` is called in place of `appended`, with the same
-      arguments.
-    - `partition_column(topic, keys, view)`: the partitions of many keys at once, none of them None, when that is faster
-      than one by one. Records with keys then wait together until there are many of them.
+    Optional abilities, read once when the producer is built: `SupportsOnNewBatch`, `SupportsSticky` with
+    `SupportsAppended` and `SupportsFinished`, `SupportsIgnoresKeys`, `SupportsPartitionColumn`, `SupportsHashes`.
     """
 
     def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
         """Return a partition in `range(view.partitions)`."""
+
+
+class SupportsOnNewBatch(Protocol):
+    """An optional ability of partitioners: choose again when a record would begin a new batch."""
+
+    def on_new_batch(self, topic: str, partition: int, view: TopicView) -> object:
+        """Note that a record would begin a new batch there; then `partition` is called once more."""
+
+
+class SupportsSticky(Protocol):
+    """An optional ability of partitioners: records without a key stay with a partition, without a call for each."""
+
+    sticky: bool
+    """True: records without a key go to the partition of the last one, without a call of `partition`, while the batch
+    there has room. Then `appended` is called, and `partition` once more.
+    """
+
+
+class SupportsIgnoresKeys(Protocol):
+    """An optional ability of partitioners that are sticky: records with keys are treated like those without."""
+
+    ignores_keys: bool
+    """True: all records go where records without a key go."""
+
+
+class SupportsAppended(Protocol):
+    """An optional ability of partitioners that are sticky: count what went to the chosen partition."""
+
+    def appended(self, topic: str, partition: int, size: int) -> object:
+        """Note that *size* bytes of records without a key went there."""
+
+
+class SupportsFinished(Protocol):
+    """An optional ability of partitioners that are sticky: count rows of tables apart from records of `send`."""
+
+    def finished(self, topic: str, partition: int, size: int) -> object:
+        """Called in place of `appended` for rows of tables, whose batches take no more records."""
+
+
+class SupportsPartitionColumn(Protocol):
+    """An optional ability of partitioners for which many keys at once are faster than one by one.
+
+    Records with keys then wait together until there are many of them.
+    """
+
+    def partition_column(self, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
+        """Return the partitions of these keys, each in `range(view.partitions)`."""
+
+
+class SupportsHashes(Protocol):
+    """An optional ability of partitioners: an encoder may find the partitions of keys in place of the partitioner."""
+
+    hashes: str
+    """The name of the hash that the partitioner applies to keys: "murmur2", which is Java's, is the only known one."""
 
 
 @runtime_checkable
@@ -292,8 +403,8 @@ class Columns(Protocol):
 class RecordEncoder(Protocol):
     """Makes the columns of batches. The highest `priority` that takes the kind wins.
 
-    Optional ability: `quick_send(producer, **)`, a `Producer.send` of its own for records that fit into an open batch.
-    It depends on the core's own classes, so only `ottla-accel`, which is released with the core, has one.
+    Optional abilities, which depend on the core's own classes, so that only `ottla-accel`, which is released with the
+    core, has them: `SupportsQuickSend`, `SupportsCutRows`, `SupportsMurmur2Partitions`, `SupportsJsonRows`.
     """
 
     priority: int
@@ -302,6 +413,39 @@ class RecordEncoder(Protocol):
 
     def columns(self, kind: ColumnsKind, limit: int) -> Columns | None:
         """Return columns whose records may occupy *limit* bytes of memory at first; None: this kind is not taken."""
+
+
+class SupportsQuickSend(Protocol):
+    """An optional ability of encoders: a `Producer.send` of its own for records that fit into an open batch."""
+
+    def quick_send(self, producer: Any, *, routes: dict[str, Any], partitioner: Partitioner) -> Callable[..., Any]:
+        """Return `send` of this producer, without a reference that keeps the producer alive."""
+
+
+class SupportsCutRows(Protocol):
+    """An optional ability of encoders: cut a table's rows into encoded batches."""
+
+    def cut_rows(self, rows: Any, partitions: Any | None, *, max_bytes: int) -> Iterator[Any]:
+        """Like `ottla.recordbatch.arrow.cut_rows`."""
+
+
+class SupportsMurmur2Partitions(Protocol):
+    """An optional ability of encoders: Java's partitions for a column of keys."""
+
+    def murmur2_partitions(self, keys: Any, partitions: int) -> Any:
+        """Like `ottla.plugins.partitioners.murmur2_arrow.murmur2_partitions`."""
+
+
+class SupportsJsonRows(Protocol):
+    """An optional ability of encoders: JSON objects of Arrow columns."""
+
+    def json_rows(
+        self, names: Sequence[str], columns: Sequence[Any], *, count: int, text: Callable[[Any], tuple[Any, str]]
+    ) -> tuple[Any, Any]:
+        """Return the offsets and the bytes of *count* objects with these fields, without null ones.
+
+        For a column of an unsupported type it calls *text*, which returns a string column and the quotes for its cells.
+        """
 
 
 class MetricName(NamedTuple):
@@ -359,14 +503,28 @@ class MetricsReporter(Protocol):
 class Serializer(Protocol):
     """Converts the caller's keys or values to bytes.
 
-    Optional ability: `serialize_column(topic, column)`, the same for an Arrow array: returns one of bytes or text, of
-    the same length, null where *column* is null. `send_table` calls it for `value_format`. A TypeError for a column's
-    type is raised for an empty column, too. Optional: `use_encoder(encoder)`, called once before that with the
-    producer's record encoder, which may have abilities that help.
+    Optional abilities: `SupportsSerializeColumn`, `SupportsUseEncoder`.
     """
 
     def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
         """Return the bytes of a key or value; None stays None. TypeError or ValueError reach the caller of `send`."""
+
+
+class SupportsSerializeColumn(Protocol):
+    """An optional ability of serializers: the values of an Arrow array at once, for `send_table(value_format=...)`."""
+
+    def serialize_column(self, topic: str, column: Any) -> Any:
+        """Return an Arrow array of bytes or text, of the same length, null where *column* is null.
+
+        Raises TypeError for a column's type that it does not accept, also if the column is empty.
+        """
+
+
+class SupportsUseEncoder(Protocol):
+    """An optional ability of serializers: use abilities of the record encoder, such as `SupportsJsonRows`."""
+
+    def use_encoder(self, encoder: RecordEncoder) -> None:
+        """Take the producer's record encoder. Called once, before values are serialized."""
 
 
 @runtime_checkable
@@ -375,7 +533,7 @@ class Interceptor(Protocol):
 
     Its exceptions are logged, and the record goes on without it.
 
-    Optional ability: `close()`, called once when the producer has closed.
+    Optional ability: `SupportsClose`.
     """
 
     def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> tuple[Any, Any, Sequence[Header]]:

@@ -19,7 +19,7 @@ from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.sequences import Sequences
 from ottla.concurrency.environment import Environment
 from ottla.config import ProducerConfig
-from ottla.interfaces import RecordEncoder
+from ottla.interfaces import RecordEncoder, SupportsQuickSend, supports
 from ottla.metrics import Counters
 from ottla.network.backoff import Backoff
 from ottla.network.metadata import Metadata
@@ -136,4 +136,4 @@ def _key_partitioner(partitioner: PartitionerAbilities, plugins: Plugins, sizes:
 
 def _hashes_quickly(partitioner: PartitionerAbilities, encoder: RecordEncoder) -> bool:
     """Return whether the encoder finds the partition of each key at no cost, as its record is sent."""
-    return hasattr(encoder, "quick_send") and partitioner.hashes == "murmur2"
+    return partitioner.hashes == "murmur2" and supports(encoder, SupportsQuickSend)

@@ -7,7 +7,7 @@ that it takes one by one. An unassigned batch has no partition; its records are 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 import attrs
 
@@ -72,15 +72,15 @@ class KeyPartitioner:
         """The partition of each record; those without a key, which came after others with one, go to one partition."""
         keys = columns.keys()
         if None not in keys:
-            return partitions_of(self.partition_column, topic, keys, view)
-        keyed = [index for index, key in enumerate(keys) if key is not None]
+            return partitions_of(self.partition_column, topic, cast("Sequence[bytes]", keys), view)
+        keyed = {index: key for index, key in enumerate(keys) if key is not None}
         sticky = partition_of(self.partition, topic, None, view)
         if self.appended is not None:
             size = columns.size_estimate() * (len(keys) - len(keyed)) // len(keys)
             ask_partitioner(self.appended, topic, sticky, size)
         partitions = [sticky] * len(keys)
         if keyed:
-            column = partitions_of(self.partition_column, topic, [keys[index] for index in keyed], view)
+            column = partitions_of(self.partition_column, topic, [*keyed.values()], view)
             for index, partition in zip(keyed, column, strict=True):
                 partitions[index] = partition
         return partitions

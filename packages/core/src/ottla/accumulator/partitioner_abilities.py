@@ -8,15 +8,23 @@ from typing import Self
 import attrs
 
 from ottla.accumulator.partitioner_calls import Partition, PartitionColumn
-from ottla.interfaces import Partitioner, TopicView
+from ottla.interfaces import (
+    Partitioner,
+    SupportsAppended,
+    SupportsFinished,
+    SupportsHashes,
+    SupportsIgnoresKeys,
+    SupportsOnNewBatch,
+    SupportsPartitionColumn,
+    SupportsSticky,
+    TopicView,
+    supports,
+)
 
 
 @attrs.frozen(kw_only=True)
 class PartitionerAbilities:
-    """A partitioner's methods and flags, as `ottla.interfaces.Partitioner` documents them; None: it has no such method.
-
-    `hashes` is the name of the hash that it applies to keys, if encoders may apply it in its place.
-    """
+    """A partitioner's methods and flags, as the protocols of `ottla.interfaces` document them; None: it lacks one."""
 
     partition: Partition
     partition_column: PartitionColumn | None
@@ -30,14 +38,14 @@ class PartitionerAbilities:
     @classmethod
     def of(cls, partitioner: Partitioner) -> Self:
         """The abilities of this partitioner."""
-        appended = getattr(partitioner, "appended", None)
+        appended = partitioner.appended if supports(partitioner, SupportsAppended) else None
         return cls(
             partition=partitioner.partition,
-            partition_column=getattr(partitioner, "partition_column", None),
-            on_new_batch=getattr(partitioner, "on_new_batch", None),
+            partition_column=partitioner.partition_column if supports(partitioner, SupportsPartitionColumn) else None,
+            on_new_batch=partitioner.on_new_batch if supports(partitioner, SupportsOnNewBatch) else None,
             appended=appended,
-            finished=getattr(partitioner, "finished", appended),
-            sticky=bool(getattr(partitioner, "sticky", False)),
-            ignores_keys=bool(getattr(partitioner, "ignores_keys", False)),
-            hashes=getattr(partitioner, "hashes", None),
+            finished=partitioner.finished if supports(partitioner, SupportsFinished) else appended,
+            sticky=supports(partitioner, SupportsSticky) and bool(partitioner.sticky),
+            ignores_keys=supports(partitioner, SupportsIgnoresKeys) and bool(partitioner.ignores_keys),
+            hashes=partitioner.hashes if supports(partitioner, SupportsHashes) else None,
         )

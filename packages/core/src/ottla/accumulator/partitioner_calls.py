@@ -23,7 +23,7 @@ class Partition(Protocol):
 class PartitionColumn(Protocol):
     """A partitioner's `partition_column`, for many keys at once."""
 
-    def __call__(self, topic: str, keys: Sequence[bytes | None], view: TopicView) -> Sequence[int]: ...
+    def __call__(self, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]: ...
 
 
 def partition_of(ask: Partition, topic: str, key: bytes | None, view: TopicView) -> int:
@@ -40,7 +40,7 @@ def partition_of(ask: Partition, topic: str, key: bytes | None, view: TopicView)
     raise InvalidPluginError(f"{_who(ask)} chose partition {number} of {view.partitions} for topic {topic!r}")
 
 
-def partitions_of(ask: PartitionColumn, topic: str, keys: Sequence[bytes | None], view: TopicView) -> Sequence[int]:
+def partitions_of(ask: PartitionColumn, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
     """The partitions that a partitioner chooses for *keys*, at least one. Raises InvalidPluginError."""
     chosen: Sequence[int] = ask_partitioner(ask, topic, keys, view)
     try:

@@ -11,7 +11,7 @@ import attrs
 from ottla.config import ConnectionConfig
 from ottla.doctor.findings import Finding, Step, Trouble, Verdict
 from ottla.errors import ConfigError, PluginError
-from ottla.interfaces import Mechanism, Transport
+from ottla.interfaces import Mechanism, SupportsClose, Transport, supports
 from ottla.plugins.config_references import read_draft
 from ottla.plugins.registry import KindName, Registry
 from ottla.plugins.selection import choose
@@ -31,10 +31,9 @@ class Checked:
 
     def close(self) -> None:
         """End background work of the mechanism, if there is any."""
-        close = getattr(self.mechanism, "close", None)
-        if close is not None:
-            with contextlib.suppress(Exception):  # a plugin's fault that changes no finding
-                close()
+        with contextlib.suppress(Exception):  # a plugin's fault that changes no finding
+            if supports(self.mechanism, SupportsClose):
+                self.mechanism.close()
 
 
 def checked(settings: Mapping[str, Any], *, clock: Callable[[], float]) -> Generator[Finding, None, Checked | None]:

@@ -11,7 +11,7 @@ from ottla.doctor.findings import Finding, Step, Verdict
 from ottla.doctor.greeting import Greeted, Greeting, NoHandshake
 from ottla.doctor.login import Admitted, log_in
 from ottla.errors import printable
-from ottla.interfaces import Mechanism
+from ottla.interfaces import Mechanism, SupportsIdentity, supports
 from ottla.network.authentication import login_errors
 
 _WARNING: Final = "warning"
@@ -66,7 +66,7 @@ def sasl(
 
 
 def _description(mechanism: Mechanism, answer: Admitted) -> str:
-    identity = getattr(mechanism, "identity", None)
-    who = f"logged in as {identity!r}" if identity else "logged in"
     ends = f"ends after {answer.session:g} s" if answer.session else "has no end"
+    identity = mechanism.identity if supports(mechanism, SupportsIdentity) else None
+    who = f"logged in as {identity!r}" if identity else "logged in"
     return f"{who} by {mechanism.name}; the broker offers {login_errors.names(answer.offers)}; the session {ends}"

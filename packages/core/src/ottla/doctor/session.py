@@ -12,7 +12,7 @@ from typing import Final
 
 from ottla.doctor.bounds import Bounds
 from ottla.errors import ConnectionFailedError, ProtocolError, RequestTimeoutError
-from ottla.interfaces import Buffer, Interest, Transport
+from ottla.interfaces import Buffer, Interest, SupportsDetails, Transport, supports
 from ottla.network import Request
 from ottla.network.selector.channel import Channel
 from ottla.network.selector.receive import SIZE_PREFIX
@@ -61,8 +61,7 @@ class BrokerSession:
 
     def details(self) -> Sequence[tuple[str, str]]:
         """The layer's details of its handshake; may be empty."""
-        details = getattr(self._layer, "details", None)
-        return tuple(details()) if details is not None else ()
+        return tuple(self._layer.details()) if supports(self._layer, SupportsDetails) else ()
 
     def close(self) -> None:
         """End the connection."""

@@ -21,7 +21,9 @@ from ottla.interfaces import (
     Partitioner,
     RecordEncoder,
     Serializer,
+    SupportsUseEncoder,
     Transport,
+    supports,
 )
 from ottla.plugins.registry import Registry
 from ottla.plugins.requests import PluginRequest, ResolvedPlugin, Resolver, request_named
@@ -224,8 +226,8 @@ def _serializer(choice: SerializerChoice, created: Serializer | None) -> Seriali
 
 def _with_encoder(serializer: Serializer, encoder: RecordEncoder) -> Serializer:
     """The serializer, after passing the encoder to it if it uses the encoder's abilities."""
-    if (use_encoder := getattr(serializer, "use_encoder", None)) is not None:
-        use_encoder(encoder)
+    if supports(serializer, SupportsUseEncoder):
+        serializer.use_encoder(encoder)
     return serializer
 
 

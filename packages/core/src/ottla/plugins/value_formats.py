@@ -7,18 +7,9 @@ looked up and configured at first use.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol
 
 from ottla.errors import InvalidRecordError
-from ottla.interfaces import Serializer
-
-ABILITY: Final = "serialize_column"
-
-
-class SerializeColumn(Protocol):
-    """A serializer's method for a whole column, an Arrow array, at once."""
-
-    def __call__(self, topic: str, column: Any) -> Any: ...
+from ottla.interfaces import Serializer, SupportsSerializeColumn, supports
 
 
 class ValueFormats:
@@ -28,8 +19,8 @@ class ValueFormats:
         self._make = make
         self._made = {} if named is None else {_plain(named[0]): named[1]}
 
-    def of(self, name: object) -> SerializeColumn:
-        """The method that makes columns in this format.
+    def of(self, name: object) -> SupportsSerializeColumn:
+        """The serializer that makes columns in this format.
 
         Raises InvalidRecordError, or PluginError if the plugin is missing.
         """
@@ -38,13 +29,12 @@ class ValueFormats:
         serializer = self._made.get(_plain(name))
         if serializer is None:  # two threads may make one each, and one is kept: no lock is held while a plugin runs
             serializer = self._made.setdefault(_plain(name), self._make(name))
-        ability: SerializeColumn | None = getattr(serializer, ABILITY, None)
-        if ability is None:
+        if not supports(serializer, SupportsSerializeColumn):
             raise InvalidRecordError(
-                f"value_format={name!r}: this serializer makes one value at a time, for it has no {ABILITY}; send the "
-                "rows by `send`, or encode the column to bytes first and leave value_format out"
+                f"value_format={name!r}: this serializer makes one value at a time, for it has no serialize_column; "
+                "send the rows by `send`, or encode the column to bytes first and leave value_format out"
             )
-        return ability
+        return serializer
 
 
 def _plain(name: str) -> str:

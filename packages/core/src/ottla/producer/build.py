@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ottla.accumulator.build import build_queueing
@@ -11,6 +11,7 @@ from ottla.accumulator.sealing import Sealer
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.config import ProducerConfig
 from ottla.errors.secret import hide_settings
+from ottla.interfaces import SupportsQuickSend, supports
 from ottla.network.build import build_authentication, build_backoff, build_client, build_metadata, build_selector
 from ottla.plugins.config_references import read_draft
 from ottla.plugins.registry import Registry
@@ -77,9 +78,8 @@ def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send |
         and queueing.keyed_appender is None
         and queueing.partitioner.on_new_batch is None
     )
-    quick_send: Callable[..., Send] | None = getattr(plugins.encoder, "quick_send", None)
-    if simple and quick_send is not None:
-        send = quick_send(producer, routes=queueing.routes.known, partitioner=plugins.partitioner)
+    if simple and supports(plugins.encoder, SupportsQuickSend):
+        send = plugins.encoder.quick_send(producer, routes=queueing.routes.known, partitioner=plugins.partitioner)
     if engine.interceptors is not None:
         send = engine.interceptors.around(send or weak_send(producer))
     return send

@@ -15,7 +15,7 @@ import attrs
 from ottla.accumulator.delivery import Delivery, ObservingCallback, OnDelivery, outcome_of
 from ottla.errors import DeliveryError
 from ottla.errors.log_throttle import ThrottledLog
-from ottla.interfaces import Header, Headers, Interceptor
+from ottla.interfaces import Header, Headers, Interceptor, SupportsClose, supports
 from ottla.producer.callbacks import check_callback
 from ottla.producer.send_signature import Send
 from ottla.results import RecordMetadata
@@ -86,7 +86,8 @@ class Interceptors:
         self._closed = True
         for name, interceptor in self._interceptors.items():
             try:
-                getattr(interceptor, "close", _nothing)()
+                if supports(interceptor, SupportsClose):
+                    interceptor.close()
             except Exception:
                 logger.exception("the %s failed to close", name)
 
@@ -143,7 +144,3 @@ def _record(made: Any) -> tuple[Any, Any, tuple[Header, ...]]:
         raise TypeError(f"on_send returned {type(made).__name__}, not a tuple of key, value and headers")
     key, value, headers = made
     return key, value, tuple(headers)
-
-
-def _nothing() -> None:
-    """Stand in for a missing `close`."""

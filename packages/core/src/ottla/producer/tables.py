@@ -98,7 +98,7 @@ def _formatted(
         stream=stream,
         topic=topic,
         value_format=value_format,
-        serialize_column=formats.of(value_format),
+        serializer=formats.of(value_format),
         value=value if isinstance(value, str) else tuple(value),
         max_bytes=max_bytes,
     )

@@ -10,7 +10,7 @@ import attrs
 import pyarrow as pa
 
 from ottla.errors import InvalidPluginError, InvalidRecordError, SerializationError
-from ottla.plugins.value_formats import SerializeColumn
+from ottla.interfaces import SupportsSerializeColumn
 from ottla.tables.columns import is_bytes
 from ottla.tables.private_copy import private_copy
 from ottla.tables.slicing import cut
@@ -29,7 +29,7 @@ class Formatted:
     stream: Any
     topic: str
     value_format: str
-    serialize_column: SerializeColumn
+    serializer: SupportsSerializeColumn
     value: str | Sequence[str]
     max_bytes: int
 
@@ -66,7 +66,7 @@ class Formatted:
     def _made_of(self, batch: Any) -> Any:
         column = self._column(batch)
         try:
-            made = self.serialize_column(self.topic, column)
+            made = self.serializer.serialize_column(self.topic, column)
         except (TypeError, ValueError) as cause:
             raise SerializationError(
                 f"value_format={self.value_format!r}: column {self.value!r} for topic {self.topic!r} could not be "

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of, partitions_of
-from ottla.interfaces import RecordEncoder, TopicView
+from ottla.interfaces import RecordEncoder, SupportsMurmur2Partitions, TopicView, supports
 from ottla.plugins.partitioners.murmur2_arrow import murmur2_partitions
 
 
@@ -29,8 +29,8 @@ class RowPartitions:
         self._sticky = partitioner.sticky
         self._column = partitioner.partition_column
         self._finished = partitioner.finished
-        hashes = partitioner.hashes == "murmur2"
-        self._hashed = getattr(encoder, "murmur2_partitions", murmur2_partitions) if hashes else None
+        hashed = encoder.murmur2_partitions if supports(encoder, SupportsMurmur2Partitions) else murmur2_partitions
+        self._hashed = hashed if partitioner.hashes == "murmur2" else None
 
     def of(self, view: TopicView, *, keys: Any | None, given: Any | None, count: int, size: int) -> Any | None:
         """Return an int32 array without nulls; None: all are UNASSIGNED. *given* are checked partitions, or null.

@@ -30,7 +30,7 @@ from ottla.errors import (
     counted,
     were,
 )
-from ottla.interfaces import Columns, RecordEncoder
+from ottla.interfaces import Columns, RecordEncoder, SupportsCutRows, supports
 from ottla.recordbatch.arrow import FRAME, cut_rows, sums
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import SealedRecords
@@ -141,7 +141,7 @@ class TableSending:
         self.route = route
         self.delivery = TableDelivery(topic)
         self._partitions = RowPartitions(topic, partitioner=sender.partitioner, encoder=sender.encoder)
-        self._cut = getattr(sender.encoder, "cut_rows", cut_rows)
+        self._cut = sender.encoder.cut_rows if supports(sender.encoder, SupportsCutRows) else cut_rows
         self._compression_pool = CompressionPool(sender.seal, threads=threads())
         self._taken = range(0)  # the rows of a chunk that is not cut completely
         self._answered: list[Sequence[int]] = []  # rows of that chunk that have failed, or are in a piece

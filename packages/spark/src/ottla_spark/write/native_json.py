@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from ottla import OttlaError
+from ottla.interfaces import SupportsJsonRows, supports
 from ottla.plugins.registry import Registry, make_alone
 from ottla.plugins.serializers.json_columns import JsonRows
 
@@ -20,6 +21,6 @@ def json_rows(encoder: str | None) -> JsonRows | None:
             made = make_alone(registry.plugin("encoder", info.name), {}, registry=registry)
         except OttlaError:  # the producer reports the error
             continue
-        if (found := getattr(made, "json_rows", None)) is not None:
-            return found  # type: ignore[no-any-return]  # an optional ability of a plugin
+        if supports(made, SupportsJsonRows):
+            return made.json_rows
     return None

@@ -31,9 +31,9 @@ from typing import ClassVar, Final, TypeAlias
 import pytest
 
 from ottla.errors import OttlaError
-from ottla.interfaces import Authenticator, Mechanism
+from ottla.interfaces import Authenticator, Mechanism, SupportsClose
 from ottla.network.authentication.exchange import MAX_TOKEN, MAX_TURNS
-from ottla_testkit.conformance.harness.checked_layer import check, fail
+from ottla_testkit.conformance.harness.checked_layer import check, fail, has_ability
 from ottla_testkit.conformance.harness.concurrent_calls import within
 from ottla_testkit.conformance.harness.login import CheckedMechanism, Login, kind, shown
 from ottla_testkit.conformance.harness.sasl_broker import SaslBroker
@@ -308,11 +308,10 @@ class AuthenticatorConformance(CheckedMechanism):
 
     def _close(self, mechanism: Mechanism) -> None:
         self._closed = True
-        close = getattr(mechanism, "close", None)
-        if close is None:
+        if not has_ability(mechanism, SupportsClose):
             return
         try:
-            within(self.at_once, "close()", close, remedy="the producer's end waits for it")
+            within(self.at_once, "close()", mechanism.close, remedy="the producer's end waits for it")
         except Exception as error:
             fail(f"close() raised {error!r}; it ends what runs in the background, and that is all", error)
 

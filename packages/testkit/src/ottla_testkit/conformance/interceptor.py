@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Final, TypeAlias
 import pytest
 
 from ottla import BrokerError, DeliveryError, ErrorCode, InvalidRecordError, RecordMetadata
-from ottla.interfaces import Header, Interceptor
-from ottla_testkit.conformance.harness.checked_layer import check, fail
+from ottla.interfaces import Header, Interceptor, SupportsClose
+from ottla_testkit.conformance.harness.checked_layer import check, fail, has_ability
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
 from ottla_testkit.conformance.harness.thread_leaks import Begun, unheard
 
@@ -129,10 +129,9 @@ class InterceptorConformance:
                 self._send(interceptor, key, value)
             self._report(interceptor, _WRITTEN, None)
             begun.check_daemons("it")
-            close = getattr(interceptor, "close", None)
-            if close is not None:
+            if has_ability(interceptor, SupportsClose):
                 try:
-                    within(self.timeout, "close()", close, remedy="the program waits for it")
+                    within(self.timeout, "close()", interceptor.close, remedy="the program waits for it")
                 except Exception as error:
                     fail(f"close() raised {error!r}", error)
             begun.check_gone("its end", self.timeout)

@@ -21,9 +21,18 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
-from ottla.interfaces import Partitioner, TopicView
+from ottla.interfaces import (
+    Partitioner,
+    SupportsAppended,
+    SupportsHashes,
+    SupportsIgnoresKeys,
+    SupportsOnNewBatch,
+    SupportsPartitionColumn,
+    TopicView,
+    supports,
+)
 from ottla.plugins.partitioners.murmur2 import partition_for_key
-from ottla_testkit.conformance.harness.checked_layer import check, fail
+from ottla_testkit.conformance.harness.checked_layer import check, fail, has_ability, needed
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
 
 COUNTS: Final = (1, 2, 3, 7, 12, 100, 5000)
@@ -164,7 +173,7 @@ class PartitionerConformance:
             check(
                 chosen == expected, f"the key {key!r} went to partition {chosen} of {count}; it belongs on {expected}"
             )
-        if getattr(partitioner, "hashes", None) != "murmur2" or getattr(partitioner, "ignores_keys", False):
+        if _ignores_keys(partitioner) or _hash(partitioner) != "murmur2":
             return
         for key, count in itertools.product((*_KEYS, *(chance.randbytes(size) for size in range(40))), COUNTS):
             chosen, expected = self._ask(partitioner, key, _view(count)), partition_for_key(key, count)
@@ -199,7 +208,7 @@ class PartitionerConformance:
     # Optional abilities, in the order in which the core uses them
 
     def test_appended_bytes_change_the_partition_of_a_sticky_partitioner(self, partitioner: Partitioner) -> None:
-        self._need(partitioner, "appended")
+        needed(partitioner, SupportsAppended)
         view, seen = _view(4), set()
         for _ in range(400):
             chosen = self._ask(partitioner, None, view)
@@ -211,7 +220,7 @@ class PartitionerConformance:
         )
 
     def test_it_can_be_notified_of_unknown_partitions_and_topics(self, partitioner: Partitioner) -> None:
-        self._need(partitioner, "appended")
+        needed(partitioner, SupportsAppended)
         for topic, partition, size in (("never asked", 0, 1), (TOPIC, 4999, 0), (TOPIC, 0, 1 << 31)):
             self._append(partitioner, partition, size, topic=topic)
         self._ask(partitioner, None, _view(2))
@@ -219,8 +228,7 @@ class PartitionerConformance:
         self._ask(partitioner, None, _view(1))
 
     def test_it_is_called_again_after_a_new_batch(self, partitioner: Partitioner) -> None:
-        self._need(partitioner, "on_new_batch")
-        on_new_batch: Callable[[str, int, TopicView], object] = partitioner.on_new_batch  # type: ignore[attr-defined]
+        on_new_batch = needed(partitioner, SupportsOnNewBatch).on_new_batch
 
         def begin_batch(partition: int, view: TopicView) -> None:
             _call(f"on_new_batch() for partition {partition}", lambda: on_new_batch(TOPIC, partition, view))
@@ -276,11 +284,11 @@ class PartitionerConformance:
         return int(chosen)
 
     def _column(self, partitioner: Partitioner, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
-        self._need(partitioner, "partition_column")
+        partition_column = needed(partitioner, SupportsPartitionColumn).partition_column
         given = list(keys)
         column: Any = _call(
             f"partition_column() for {len(keys)} keys",
-            lambda: partitioner.partition_column(TOPIC, given, view),  # type: ignore[attr-defined]
+            lambda: partition_column(TOPIC, given, view),
         )
         check(given == list(keys), "partition_column() changed the list of keys, which is the core's")
         check(len(column) == len(keys), f"partition_column() gave {len(column)} partitions for {len(keys)} keys")
@@ -291,23 +299,26 @@ class PartitionerConformance:
         return chosen
 
     def _append(self, partitioner: Partitioner, partition: int, size: int, *, topic: str = TOPIC) -> None:
-        appended = getattr(partitioner, "appended", None)
-        if appended is not None:
-            _call(f"appended() for partition {partition}", lambda: appended(topic, partition, size))
+        if has_ability(partitioner, SupportsAppended):
+            _call(f"appended() for partition {partition}", lambda: partitioner.appended(topic, partition, size))
 
     def _keys_decide(self, partitioner: Partitioner) -> bool:
         if self.keys_decide is not None:
             return self.keys_decide
-        declared = hasattr(partitioner, "partition_column") or hasattr(partitioner, "hashes")
-        return declared and not getattr(partitioner, "ignores_keys", False)
+        declared = has_ability(partitioner, SupportsPartitionColumn) or _hash(partitioner) is not None
+        return declared and not _ignores_keys(partitioner)
 
     def _need_keys(self, partitioner: Partitioner) -> None:
         if not self._keys_decide(partitioner):
             pytest.skip("keys do not decide where records go")
 
-    def _need(self, partitioner: Partitioner, ability: str) -> None:
-        if not hasattr(partitioner, ability):
-            pytest.skip(f"it has no {ability}")
+
+def _hash(partitioner: Partitioner) -> str | None:
+    return partitioner.hashes if supports(partitioner, SupportsHashes) else None
+
+
+def _ignores_keys(partitioner: Partitioner) -> bool:
+    return supports(partitioner, SupportsIgnoresKeys) and partitioner.ignores_keys
 
 
 def _call(call: str, work: Callable[[], Any]) -> Any:

@@ -19,9 +19,8 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
-from ottla.interfaces import Header, Serializer
-from ottla.plugins.value_formats import ABILITY
-from ottla_testkit.conformance.harness.checked_layer import check, fail
+from ottla.interfaces import Header, Serializer, SupportsSerializeColumn
+from ottla_testkit.conformance.harness.checked_layer import check, fail, needed
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
 
 TOPICS: Final = ("orders", "x", "a.b-c_d" * 30)
@@ -142,7 +141,9 @@ class SerializerConformance:
                 self._column_refusal(serializer, part)
 
     def test_many_threads_serialize_columns_at_once(self, serializer: Serializer) -> None:
-        columns = [(column, self._serialize_column(serializer, column)) for column in self._all(serializer)]
+        columns = [
+            (column, self._serialize_column(serializer, column)) for column in self._columns(serializer, self.columns)
+        ]
 
         def work(first: int) -> None:
             for turn in range(_THREADS):
@@ -159,14 +160,8 @@ class SerializerConformance:
 
     # Shared by the tests
 
-    def _all(self, serializer: Serializer) -> Sequence[Any]:
-        return self._columns(serializer, self.columns)
-
     def _columns(self, serializer: Serializer, columns: Sequence[Any]) -> Sequence[Any]:
-        ability = getattr(serializer, ABILITY, None)
-        if ability is None:
-            pytest.skip(f"it has no {ABILITY}")
-        check(callable(ability), f"{ABILITY} is {ability!r}, which cannot be called")
+        needed(serializer, SupportsSerializeColumn)
         if not columns:
             pytest.skip("no such columns are given")
         return columns
@@ -174,26 +169,32 @@ class SerializerConformance:
     def _serialize_column(self, serializer: Serializer, column: Any) -> list[bytes | None]:
         """Return the rows of a serialized column."""
         try:
-            made = getattr(serializer, ABILITY)("orders", column)
+            made = needed(serializer, SupportsSerializeColumn).serialize_column("orders", column)
         except Exception as error:
-            fail(f"{ABILITY}() of {len(column)} rows of {column.type} raised {error!r}", error)
+            fail(f"serialize_column() of {len(column)} rows of {column.type} raised {error!r}", error)
         rows = made.to_pylist() if hasattr(made, "to_pylist") else None
         check(
             rows is not None and len(rows) == len(column) and all(isinstance(row, bytes | str | None) for row in rows),
-            f"{ABILITY}() of {len(column)} rows of {column.type} returned {_shown(made)}, and must return an Arrow "
-            "array of as many bytes or texts",
+            f"serialize_column() of {len(column)} rows of {column.type} returned {_shown(made)}, and must return an "
+            "Arrow array of as many bytes or texts",
         )
         return [row.encode() if isinstance(row, str) else row for row in rows or ()]
 
     def _column_refusal(self, serializer: Serializer, column: Any) -> None:
         try:
-            getattr(serializer, ABILITY)("orders", column)
+            needed(serializer, SupportsSerializeColumn).serialize_column("orders", column)
         except TypeError as error:
             check(bool(str(error).strip()), f"a column of {column.type} was refused without words")
         except Exception as error:
-            fail(f"{ABILITY}() of {len(column)} rows of {column.type} raised {error!r}; it must be a TypeError", error)
+            fail(
+                f"serialize_column() of {len(column)} rows of {column.type} raised {error!r}; it must be a TypeError",
+                error,
+            )
         else:
-            fail(f"{ABILITY}() took {len(column)} rows of {column.type}; it must refuse the type, even with no row")
+            fail(
+                f"serialize_column() took {len(column)} rows of {column.type}; it must refuse the type, even with no "
+                "row"
+            )
 
     def _serialize(
         self, serializer: Serializer, data: Any, *, topic: str = "orders", headers: Sequence[Header] = ()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from random import SystemRandom
 from typing import TYPE_CHECKING, Final, Protocol
 
-from ottla.interfaces import Mechanism, Step
+from ottla.interfaces import Mechanism, Step, SupportsClose, supports
 from ottla.network.authentication.steps import Compute
 from ottla.network.authentication.worker import Computation
 
@@ -88,10 +88,9 @@ class Authentication:
     def close(self) -> None:
         """Close the worker and the mechanism."""
         self._worker.close()
-        close = getattr(self.mechanism, "close", None)
-        if close is None:
-            return
+        mechanism = self.mechanism
         try:
-            close()
+            if supports(mechanism, SupportsClose):
+                mechanism.close()
         except Exception as error:  # its message may have secrets
             logger.error("the mechanism %s failed to close: %s", self.mechanism.name, type(error).__name__)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from ottla.errors import AuthenticationError, BrokerError, ErrorCode, NetworkError, OttlaError, error_code
-from ottla.interfaces import Authenticator, Mechanism, Step
+from ottla.interfaces import Authenticator, Mechanism, Step, SupportsRefused, supports
 from ottla.network.authentication import login_errors
 from ottla.network.authentication.steps import Ask, Compute, LoggedIn, Move, Token
 from ottla.protocol import choose_version
@@ -62,10 +62,11 @@ class Exchange:
 
     def refused(self, *, certain: bool) -> None:
         """Report to the mechanism that the broker refused its messages, or closed the connection after them."""
-        if not self._started or (refused := getattr(self._authenticator, "refused", None)) is None:
+        if not self._started:
             return
         try:
-            refused(certain=certain)
+            if supports(self._authenticator, SupportsRefused):
+                self._authenticator.refused(certain=certain)
         except Exception as error:  # its message may have secrets
             logger.error("the mechanism %s failed to take a refusal: %s", self._mechanism.name, type(error).__name__)
 

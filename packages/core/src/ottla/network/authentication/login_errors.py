@@ -17,7 +17,7 @@ from ottla.errors import (
     UnsupportedSaslMechanismError,
     printable,
 )
-from ottla.interfaces import Mechanism
+from ottla.interfaces import Mechanism, SupportsIdentity, SupportsRemedy, supports
 
 _MOST_NAMES: Final = 20
 
@@ -126,9 +126,11 @@ def broken(mechanism: Mechanism, cause: BaseException) -> AuthenticationError:
 
 
 def _who(mechanism: Mechanism) -> str:
-    identity = getattr(mechanism, "identity", None)
+    identity = mechanism.identity if supports(mechanism, SupportsIdentity) else None
     return f"user {identity!r} ({mechanism.name})" if identity else f"our {mechanism.name} credentials"
 
 
 def _remedy(mechanism: Mechanism) -> str:
-    return str(getattr(mechanism, "remedy", "check the credentials, and what the broker allows this user"))
+    if supports(mechanism, SupportsRemedy):
+        return str(mechanism.remedy)
+    return "check the credentials, and what the broker allows this user"

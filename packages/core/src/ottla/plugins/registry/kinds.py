@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
 import attrs
@@ -16,6 +17,22 @@ from ottla.interfaces import (
     Partitioner,
     RecordEncoder,
     Serializer,
+    SupportsAppended,
+    SupportsClose,
+    SupportsCutRows,
+    SupportsFinished,
+    SupportsHashes,
+    SupportsIdentity,
+    SupportsIgnoresKeys,
+    SupportsJsonRows,
+    SupportsMurmur2Partitions,
+    SupportsOnNewBatch,
+    SupportsPartitionColumn,
+    SupportsQuickSend,
+    SupportsRemedy,
+    SupportsSerializeColumn,
+    SupportsSticky,
+    SupportsUseEncoder,
     Transport,
 )
 
@@ -40,6 +57,8 @@ class Kind:
     group: str
     hook: str
     protocol: Any
+    abilities: tuple[Any, ...] = ()
+    """The protocols of the abilities that an object of this kind may have."""
     install: Mapping[str, str] = attrs.field(factory=dict, eq=False)
 
 
@@ -60,6 +79,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             group="ottla.authenticators",
             hook="ottla_authenticator",
             protocol=Mechanism,
+            abilities=(SupportsIdentity, SupportsRemedy, SupportsClose),
             install={
                 "plain": _SASL,
                 "scram-sha-256": _SASL,
@@ -73,6 +93,15 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             group="ottla.partitioners",
             hook="ottla_partitioner",
             protocol=Partitioner,
+            abilities=(
+                SupportsOnNewBatch,
+                SupportsSticky,
+                SupportsAppended,
+                SupportsFinished,
+                SupportsIgnoresKeys,
+                SupportsPartitionColumn,
+                SupportsHashes,
+            ),
             install={"murmur2": "ottla", "round_robin": "ottla"},
         ),
         Kind(
@@ -92,6 +121,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             group="ottla.encoders",
             hook="ottla_encoder",
             protocol=RecordEncoder,
+            abilities=(SupportsQuickSend, SupportsCutRows, SupportsMurmur2Partitions, SupportsJsonRows),
             install={"python": "ottla", "native": "ottla-accel"},
         ),
         Kind(name="reporter", group="ottla.reporters", hook="ottla_reporter", protocol=MetricsReporter),
@@ -100,9 +130,16 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             group="ottla.serializers",
             hook="ottla_serializer",
             protocol=Serializer,
+            abilities=(SupportsSerializeColumn, SupportsUseEncoder),
             install={"bytes": "ottla", "string": "ottla", "json": "ottla"},
         ),
-        Kind(name="interceptor", group="ottla.interceptors", hook="ottla_interceptor", protocol=Interceptor),
+        Kind(
+            name="interceptor",
+            group="ottla.interceptors",
+            hook="ottla_interceptor",
+            protocol=Interceptor,
+            abilities=(SupportsClose,),
+        ),
         Kind(
             name="config_provider",
             group="ottla.config_providers",
@@ -119,3 +156,15 @@ def missing_attributes(found: object, protocol: Any) -> tuple[str, ...]:
     declared = {name for name in vars(protocol) if not name.startswith("_")}
     wanted = declared | set(protocol.__annotations__)
     return tuple(sorted(name for name in wanted if getattr(found, name, None) is None))
+
+
+def uncallable_methods(found: object, kind: Kind) -> tuple[str, ...]:
+    """The methods of a kind, also optional ones, that an object has as something else; None counts as missing."""
+    present = {name: value for name in _methods(kind) if (value := getattr(found, name, None)) is not None}
+    return tuple(name for name, value in present.items() if not callable(value))
+
+
+@cache
+def _methods(kind: Kind) -> Sequence[str]:
+    declared = [vars(protocol).items() for protocol in (kind.protocol, *kind.abilities)]
+    return sorted(name for items in declared for name, value in items if callable(value) and not name.startswith("_"))

@@ -14,7 +14,7 @@ from ottla.errors import InvalidPluginError, OttlaError
 from ottla.hookspecs import PROJECT
 from ottla.interfaces import SPEC_VERSION, ConfigKey, PluginConfig
 from ottla.plugins.registry.installed import EntryInfo
-from ottla.plugins.registry.kinds import missing_attributes
+from ottla.plugins.registry.kinds import missing_attributes, uncallable_methods
 
 _FAULTS: Final = (Exception, SystemExit)
 """Exceptions of a plugin that are caught, with SystemExit: a script that is used as a plugin may end the program."""
@@ -65,6 +65,7 @@ class Plugin:
             raise InvalidPluginError(f"{self} cannot be used: {hook} returned the class {made.__name__}, not an object")
         try:
             lacking = missing_attributes(made, self.info.kind.protocol)
+            uncallable = uncallable_methods(made, self.info.kind)
         except _FAULTS as error:
             broken, cause = self._broken(f"reading the attributes of what {hook} returned raised", error, config)
             raise broken from cause
@@ -72,6 +73,11 @@ class Plugin:
             raise InvalidPluginError(
                 f"{self} cannot be used: {hook} returned a {type(made).__name__}, which is no "
                 f"{self.info.kind.protocol.__name__}: it lacks {', '.join(lacking)}"
+            )
+        if uncallable:
+            raise InvalidPluginError(
+                f"{self} cannot be used: {hook} returned a {type(made).__name__}, of which these are no methods: "
+                f"{', '.join(uncallable)}"
             )
         return made
 

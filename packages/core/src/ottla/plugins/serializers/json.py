@@ -12,22 +12,25 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.errors import PluginNotFoundError
 from ottla.hookspecs import hookimpl
-from ottla.interfaces import Header, RecordEncoder, Serializer
+from ottla.interfaces import Header, RecordEncoder, Serializer, SupportsJsonRows, supports
+
+if TYPE_CHECKING:  # it needs pyarrow
+    from ottla.plugins.serializers.json_columns import JsonRows
 
 
 class JsonSerializer:
     """Accepts mappings, sequences, text, bytes, numbers, booleans, dates, times and None."""
 
     def __init__(self) -> None:
-        self._rows: Any = None
+        self._rows: JsonRows | None = None
 
     def use_encoder(self, encoder: RecordEncoder) -> None:
         """Use the record encoder's `json_rows`, if it has it, which makes rows of structs faster."""
-        self._rows = getattr(encoder, "json_rows", None)
+        self._rows = encoder.json_rows if supports(encoder, SupportsJsonRows) else None
 
     def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
         """The value as JSON; None stays None."""

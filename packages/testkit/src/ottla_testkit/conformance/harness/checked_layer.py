@@ -6,12 +6,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard, TypeVar
 
 import pytest
 
-from ottla.errors import OttlaError
-from ottla.interfaces import Buffer, Interest, TransportLayer
+from ottla.errors import InvalidPluginError, OttlaError
+from ottla.interfaces import Buffer, Interest, SupportsDetails, TransportLayer, supports
+
+_Ability = TypeVar("_Ability")
 
 
 class CheckedLayer:
@@ -76,11 +78,11 @@ class CheckedLayer:
         return _truth("may_read()", more)
 
     def details(self) -> Sequence[tuple[str, str]]:
-        details: Callable[[], Any] | None = getattr(self._layer, "details", None)
-        if details is None:
+        layer = self._layer
+        if not has_ability(layer, SupportsDetails):
             return ()
         with self._watched("details()"):
-            response = details()
+            response: Any = layer.details()
         check(
             all(isinstance(label, str) and isinstance(text, str) for label, text in response),
             f"details() returned {response!r}; it must be pairs of a label and a text",
@@ -128,6 +130,21 @@ def check(kept: bool, broken: str) -> None:
     """Fail with the message *broken* unless *kept* is true."""
     if not kept:
         fail(broken)
+
+
+def has_ability(plugin: object, ability: Callable[..., _Ability]) -> TypeGuard[_Ability]:
+    """Return whether a plugin's object has an optional ability; fail if it is no method, but must be one."""
+    try:
+        return supports(plugin, ability)
+    except InvalidPluginError as error:
+        fail(str(error), error)
+
+
+def needed(plugin: object, ability: Callable[..., _Ability]) -> _Ability:
+    """The plugin's object with an optional ability; skip the test if it lacks the ability."""
+    if not has_ability(plugin, ability):
+        pytest.skip(f"it lacks {ability.__name__}")
+    return plugin
 
 
 def fail(broken: str, cause: BaseException | None = None) -> NoReturn:
