@@ -27,7 +27,7 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from rounds import Broker
 from spark_aims import Aim, table
-from spark_frames import ACCEL, FLOOR, LATE_FLOOR, PYTHON, SINK, WAYS, OnlyReads, Way, keyed, wide
+from spark_frames import ACCEL, FLOOR, LATE_FLOOR, PYTHON, SINK, WAYS, Direction, OnlyReads, keyed, wide
 
 from ottla_testkit.java.spark_sink import spark_sink_jars
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -79,7 +79,7 @@ class Bench:
         self._rounds = rounds
         self._warm_up = warm_up
 
-    def interleave(self, ways: Sequence[Way], run: Callable[[Way], float | None], case: Case) -> Case:
+    def interleave(self, ways: Sequence[Direction], run: Callable[[Direction], float | None], case: Case) -> Case:
         """Run all ways in rounds; the first rounds are a warm-up."""
         for number in range(1 - self._warm_up, self._rounds + 1):
             first = number % len(ways)
@@ -94,7 +94,7 @@ class Bench:
                     case.cpu[way.name].append(cpu)
         return case
 
-    def batch(self, frame: DataFrame, way: Way, *, records: int, codec: str) -> float | None:
+    def batch(self, frame: DataFrame, way: Direction, *, records: int, codec: str) -> float | None:
         """Return the seconds of one write into a new topic, or None if records are missing."""
         topic = self._broker.create_topic(self._partitions) if way.to_kafka else ""
         writer = frame.write.format(way.format).mode("append").options(**self._options(way, topic, codec))
@@ -107,7 +107,7 @@ class Bench:
         self._broker.delete_topic(topic)
         return seconds if held == records else None
 
-    def micro_batches(self, way: Way, *, rows: int, batches: int) -> float | None:
+    def micro_batches(self, way: Direction, *, rows: int, batches: int) -> float | None:
         """Return the median seconds of a micro-batch, or None if records are missing."""
         topic = self._broker.create_topic(self._partitions) if way.to_kafka else ""
         with tempfile.TemporaryDirectory(prefix="ottla-bench-", ignore_cleanup_errors=True) as folder:
@@ -138,7 +138,7 @@ class Bench:
         # The first micro-batches start workers, compile, and connect.
         return median(float(each["durationMs"]["addBatch"]) for each in progress[len(progress) // 3 :]) / 1000
 
-    def _options(self, way: Way, topic: str, codec: str) -> Mapping[str, str]:
+    def _options(self, way: Direction, topic: str, codec: str) -> Mapping[str, str]:
         if not way.to_kafka:
             return way.options
         return {
@@ -248,8 +248,8 @@ def _spent(before: Mapping[tuple[int, float], float], after: Mapping[tuple[int, 
     return sum(seconds - before.get(process, 0.0) for process, seconds in after.items())
 
 
-def _plain(bench: Bench, ways: Sequence[Way], frame: DataFrame, records: int, codec: str) -> Case:
-    def run(way: Way) -> float | None:
+def _plain(bench: Bench, ways: Sequence[Direction], frame: DataFrame, records: int, codec: str) -> Case:
+    def run(way: Direction) -> float | None:
         return bench.batch(frame, way, records=records, codec=codec)
 
     name = f"{records:,} rows, {codec}"
@@ -262,11 +262,11 @@ def _plain(bench: Bench, ways: Sequence[Way], frame: DataFrame, records: int, co
     return bench.interleave(ways, run, Case(name=name, records=records, aims=aims))
 
 
-def _wide(bench: Bench, ways: Sequence[Way], records: int, tasks: int) -> Case:
+def _wide(bench: Bench, ways: Sequence[Direction], records: int, tasks: int) -> Case:
     frame = _cached(wide(bench.spark, records, tasks=tasks))
     as_json = frame.selectExpr("to_json(struct(*)) as value")
 
-    def run(way: Way) -> float | None:
+    def run(way: Direction) -> float | None:
         if way is SINK:
             return bench.batch(as_json, way, records=records, codec="lz4")
         chosen = attrs.evolve(way, options={**way.options, "value.format": "json"})
@@ -277,8 +277,8 @@ def _wide(bench: Bench, ways: Sequence[Way], records: int, tasks: int) -> Case:
     return bench.interleave(ways, run, Case(name=name, records=records, aims=aims))
 
 
-def _small(bench: Bench, ways: Sequence[Way], batches: int) -> Case:
-    def run(way: Way) -> float | None:
+def _small(bench: Bench, ways: Sequence[Direction], batches: int) -> Case:
+    def run(way: Direction) -> float | None:
         return bench.micro_batches(way, rows=10, batches=batches)
 
     name = "10 rows, a micro-batch"

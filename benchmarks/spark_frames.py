@@ -24,7 +24,7 @@ WIDE_COLUMNS: Final = 50
 
 
 @attrs.frozen(kw_only=True)
-class Way:
+class Direction:
     """One way of writing; `columns` None: the frame unchanged."""
 
     name: str
@@ -34,11 +34,11 @@ class Way:
     """False: nothing arrives, and nothing is checked."""
 
 
-SINK: Final = Way(name="Spark's sink", format="kafka")
-ACCEL: Final = Way(name="ottla", format="ottla", options={"kafka.record.encoder": "native"})
-PYTHON: Final = Way(name="ottla, no accel", format="ottla", options={"kafka.record.encoder": "python"})
-FLOOR: Final = Way(name="only reads", format="only-reads", to_kafka=False)
-LATE_FLOOR: Final = Way(
+SINK: Final = Direction(name="Spark's sink", format="kafka")
+ACCEL: Final = Direction(name="ottla", format="ottla", options={"kafka.record.encoder": "native"})
+PYTHON: Final = Direction(name="ottla, no accel", format="ottla", options={"kafka.record.encoder": "python"})
+FLOOR: Final = Direction(name="only reads", format="only-reads", to_kafka=False)
+LATE_FLOOR: Final = Direction(
     name="only reads, with late acks", format="only-reads", options={"acks": "late"}, to_kafka=False
 )
 WAYS: Final = {"sink": SINK, "accel": ACCEL, "python": PYTHON, "floor": FLOOR}

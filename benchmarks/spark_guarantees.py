@@ -22,17 +22,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rounds import Broker
 from spark import WITHIN, Bench, Case, _cached, _environment, _session, markdown
-from spark_frames import ACCEL, SINK, Way, keyed
+from spark_frames import ACCEL, SINK, Direction, keyed
 
 from ottla_spark.atomic import atomically
 from ottla_spark.exactly_once import write_once
 from ottla_testkit.kafka_cluster import KafkaCluster
 
 PREFIX: Final = "transactional.id.prefix"
-ONCE: Final = Way(
+ONCE: Final = Direction(
     name="exactly-once", format="ottla", options={**ACCEL.options, "guarantee": "exactly-once", PREFIX: "benchmark"}
 )
-WHOLE: Final = Way(name="all or nothing", format="foreachBatch", options=ACCEL.options)
+WHOLE: Final = Direction(name="all or nothing", format="foreachBatch", options=ACCEL.options)
 """Not a format: `atomically` returns it for `foreachBatch`."""
 
 GOALS: Final = ((ONCE, SINK, 1.3), (ONCE, ACCEL, 0.85), (WHOLE, SINK, 0.9))
@@ -49,7 +49,7 @@ class Streams:
     partitions: int
     codec: str
 
-    def job(self, frame: DataFrame, way: Way, *, rows: int) -> float | None:
+    def job(self, frame: DataFrame, way: Direction, *, rows: int) -> float | None:
         """Return the seconds of one job, or None if records are missing."""
         topic = self.broker.create_topic(self.partitions)
         options = self._options(way, topic)
@@ -63,7 +63,7 @@ class Streams:
         self.broker.delete_topic(topic)
         return seconds if held >= rows else None
 
-    def run(self, frame: DataFrame, way: Way, *, rows: int, batches: int) -> float | None:
+    def run(self, frame: DataFrame, way: Direction, *, rows: int, batches: int) -> float | None:
         """Return the median seconds of a micro-batch without the first two, or None if records are missing."""
         topic = self.broker.create_topic(self.partitions)
         with tempfile.TemporaryDirectory(prefix="ottla-bench-", ignore_cleanup_errors=True) as folder:
@@ -83,7 +83,7 @@ class Streams:
         self.broker.delete_topic(topic)
         return median(each["durationMs"]["addBatch"] / 1000 for each in progress) if held >= rows * batches else None
 
-    def _start(self, frame: DataFrame, way: Way, topic: str, folder: str) -> Any:
+    def _start(self, frame: DataFrame, way: Direction, topic: str, folder: str) -> Any:
         ticks = self.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).option("numPartitions", 1)
         stream = frame.crossJoin(F.broadcast(ticks.load().selectExpr("value as tick"))).select("key", "value")
         writer = stream.writeStream.option("checkpointLocation", folder)
@@ -92,7 +92,7 @@ class Streams:
             return writer.foreachBatch(sink).start()
         return writer.format(way.format).options(**self._options(way, topic)).start()
 
-    def _options(self, way: Way, topic: str) -> Mapping[str, str]:
+    def _options(self, way: Direction, topic: str) -> Mapping[str, str]:
         own = {PREFIX: topic} if PREFIX in way.options else {}
         return {
             "kafka.bootstrap.servers": self.broker.servers,

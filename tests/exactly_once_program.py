@@ -78,7 +78,7 @@ class Fault:
         (folder / "faults" / f"{self.batch:05}.json").write_text(json.dumps(attrs.asdict(self)))
 
 
-class Trouble(Exception):
+class FaultError(Exception):
     """A task failed because the test wanted it."""
 
 
@@ -239,7 +239,7 @@ def strike(fault: Fault) -> None:
         case "late":
             await_overtaken(stalled_at(fault.batch + 1))
         case _:
-            raise Trouble(f"asked to fail at {fault.step}")
+            raise FaultError(f"asked to fail at {fault.step}")
 
 
 def await_overtaken(sign: Path) -> None:
@@ -247,7 +247,7 @@ def await_overtaken(sign: Path) -> None:
     deadline = time.monotonic() + SLOW
     while not sign.exists():
         if time.monotonic() > deadline:
-            raise Trouble("no other attempt has overtaken this task")
+            raise FaultError("no other attempt has overtaken this task")
         time.sleep(0.05)
 
 

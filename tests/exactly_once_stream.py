@@ -24,7 +24,7 @@ import psutil
 from confluent_kafka import TopicPartition
 from exactly_once_program import Fault, Wishes
 
-from ottla.transactions import leftovers
+from ottla.transactions import find_open_transactions
 from ottla_testkit.kafka_cluster import KafkaCluster
 from transactions_kit import LONG, UNCOMMITTED, WAIT, await_true, consumer, read_pairs
 
@@ -171,7 +171,7 @@ class Stream:
         counts = Counter(pair for pairs in found for pair in pairs)
         assert counts == self.rows, f"missing: {dict(self.rows - counts)}; too many: {dict(counts - self.rows)}"
         assert self.happened == self.faults
-        assert leftovers({"bootstrap.servers": self.kafka.bootstrap_servers}, self.prefix) == []
+        assert find_open_transactions({"bootstrap.servers": self.kafka.bootstrap_servers}, self.prefix) == []
 
 
 def transactional_ids(bootstrap_servers: str, prefix: str) -> set[str]:

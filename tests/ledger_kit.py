@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.transactions import PreparedTransaction
 from ottla_spark.exactly_once.driver.commit import Attempt
 from ottla_spark.exactly_once.driver.plan import Plan
-from ottla_spark.exactly_once.ledger.entry import Entry, Listed, Status, Step
+from ottla_spark.exactly_once.ledger.entry import Entry, Status, Step, TaskTransaction
 from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.exactly_once.transactional_ids import task_id
 from ottla_spark.options.options import read_options
@@ -52,5 +52,5 @@ def attempts(given: Plan, *prepared: PreparedTransaction, batch: int = 0) -> lis
 
 
 def entry(*prepared: PreparedTransaction, batch: int = 0, status: Status = Status.RECORDED) -> Entry:
-    listed = [Listed(prepared=each, partition=number, records=3) for number, each in enumerate(prepared)]
+    listed = [TaskTransaction(prepared=each, partition=number, records=3) for number, each in enumerate(prepared)]
     return Entry(query="q", batch=batch, status=status, listed=tuple(listed))

@@ -18,7 +18,7 @@ from typing import Self
 import attrs
 import psutil
 import spark_atomic_program as program
-from spark_atomic_program import ROWS, Orders
+from spark_atomic_program import ROWS, TaskPlan
 
 from ottla import transactions
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -33,7 +33,7 @@ Record = tuple[bytes | None, bytes]
 class Driver:
     """A driver with its JVM and workers, in a group of its own; killed with all of them at the end of a `with`."""
 
-    def __init__(self, *orders: Orders) -> None:
+    def __init__(self, *orders: TaskPlan) -> None:
         self.orders = orders
         self.folder = Path(orders[0].folder)
         self.said: list[str] = []
@@ -166,10 +166,10 @@ class Checkpoint:
             program.put(self.folder, self.batches)
             self.batches += 1
 
-    def orders(self, **more: object) -> Orders:
+    def orders(self, **more: object) -> TaskPlan:
         """For a driver of this query."""
         place = {"servers": self.kafka.bootstrap_servers, "topic": self.topic, "folder": str(self.folder)}
-        return Orders(**(place | more))  # type: ignore[arg-type]
+        return TaskPlan(**(place | more))  # type: ignore[arg-type]
 
     @contextmanager
     def driver(self, **more: object) -> Iterator[Driver]:
@@ -203,7 +203,9 @@ class Checkpoint:
     def check(self) -> None:
         """Every row of every batch is there once, with its key, and nothing is open."""
         assert self.visible(settled=True) == all_rows(self.batches)
-        assert not list(transactions.leftovers({"bootstrap.servers": self.kafka.bootstrap_servers}, self.topic))
+        assert not list(
+            transactions.find_open_transactions({"bootstrap.servers": self.kafka.bootstrap_servers}, self.topic)
+        )
 
     def check_counts(self) -> None:
         """Check that each row of the query with a state is there once."""

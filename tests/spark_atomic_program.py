@@ -135,7 +135,7 @@ class Faults:
 
 
 @attrs.frozen(kw_only=True)
-class Orders:
+class TaskPlan:
     """One query of a driver. `point` is where it stops, from batch `since` on, when it came there `passes` times.
 
     The driver prints `up` and waits for a line; so does the query at its point, and goes on if one comes. What it
@@ -156,7 +156,7 @@ class Orders:
     settings: Mapping[str, str] = attrs.field(factory=dict)
 
     @classmethod
-    def of(cls, fields: dict[str, Any]) -> Orders:
+    def of(cls, fields: dict[str, Any]) -> TaskPlan:
         """The objects, from the dictionaries of `attrs.asdict`."""
         fields["faults"] = {batch: TaskFault(**fault) for batch, fault in fields["faults"].items()}
         return cls(**fields)
@@ -165,7 +165,7 @@ class Orders:
 class Stop:
     """A file by which a driver reports that it has reached a point, and waits."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: TaskPlan) -> None:
         self._point = orders.point
         self._passes = orders.passes
         self._since = orders.since
@@ -230,7 +230,7 @@ def say_when_there(word: str, flag: Path) -> None:
     say(word)
 
 
-def flag_of(orders: Orders, driver: int) -> Path:
+def flag_of(orders: TaskPlan, driver: int) -> Path:
     """The file of a task that reaches its point, for this driver."""
     return Path(orders.folder) / f"{orders.point} of {driver}"
 
@@ -281,7 +281,7 @@ def session_with(cores: int, *, master: str = "local[{cores}]", **more: str) -> 
     return builder.config(map=settings).getOrCreate()
 
 
-def begun(session: SparkSession, orders: Orders, faults: Faults) -> StreamingQuery:
+def begun(session: SparkSession, orders: TaskPlan, faults: Faults) -> StreamingQuery:
     """A query, which writes what is there, or stops at its point."""
     folder, stop = Path(orders.folder), Stop(orders)
 
@@ -318,7 +318,7 @@ def begun(session: SparkSession, orders: Orders, faults: Faults) -> StreamingQue
 
 def main(text: str) -> None:
     """All queries at the same time, to their end; the session is as the first one's orders are."""
-    all_orders = [Orders.of(fields) for fields in json.loads(text)]
+    all_orders = [TaskPlan.of(fields) for fields in json.loads(text)]
     first = all_orders[0]
     session = session_with(first.cores, master=first.master, **first.settings)
     faults = Faults()

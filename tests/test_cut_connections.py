@@ -18,7 +18,7 @@ from ottla import Producer
 from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.processes.free_ports import HOST
-from ottla_testkit.proxy import CuttingProxy, Way
+from ottla_testkit.proxy import CuttingProxy, Direction
 from ottla_testkit.pytest_plugin import go_without
 from readback import read_back
 
@@ -56,19 +56,19 @@ def behind() -> Iterator[tuple[KafkaCluster, CuttingProxy]]:
         yield kafka, proxy
 
 
-def _exchange(producer: Producer, proxy: CuttingProxy, topic: str) -> dict[Way, int]:
+def _exchange(producer: Producer, proxy: CuttingProxy, topic: str) -> dict[Direction, int]:
     """The bytes of a Produce request and of its answer, once all before them is over; the records are `before`."""
     producer.send(topic, b"before").result(WAIT)
-    start = {way: proxy.forwarded(way) for way in Way}
+    start = {way: proxy.forwarded(way) for way in Direction}
     producer.send(topic, b"before").result(WAIT)
-    return {way: proxy.forwarded(way) - start[way] for way in Way}
+    return {way: proxy.forwarded(way) - start[way] for way in Direction}
 
 
 @pytest.mark.parametrize("promise", [AT_LEAST_ONCE, EXACTLY_ONCE], ids=lambda promise: promise.name)
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
-@pytest.mark.parametrize("way", Way, ids=lambda way: way.name.lower())
+@pytest.mark.parametrize("way", Direction, ids=lambda way: way.name.lower())
 def test_a_connection_cut_at_any_byte_of_a_produce_loses_no_record(
-    behind: tuple[KafkaCluster, CuttingProxy], way: Way, reset: bool, promise: Promise
+    behind: tuple[KafkaCluster, CuttingProxy], way: Direction, reset: bool, promise: Promise
 ) -> None:
     kafka, proxy = behind
     topic = f"{promise.name}-{way.name}-{reset}"
@@ -84,7 +84,7 @@ def test_a_connection_cut_at_any_byte_of_a_produce_loses_no_record(
     copies = Counter(record.value for record in read_back(proxy.bootstrap_servers, topic))
     found = {offset: copies[b"%06d" % offset] for offset in range(size + 1)}
     whole = found.pop(size)  # a cut behind the last byte may come before the broker looks, or after the answer
-    if way is Way.OUT:
+    if way is Direction.OUT:
         assert set(found.values()) == {1}, "a broker keeps nothing of a request that is not whole"
     else:
         assert set(found.values()) == promise.copies, "the broker had taken what its answer was about"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from exactly_once_program import Fault, Trouble, halved
+from exactly_once_program import Fault, FaultError, halved
 
 ROWS = [f"{row}" for row in range(7)]
 
@@ -26,7 +26,7 @@ def test_a_fault_of_one_attempt_leaves_the_other_all_its_rows(folder: Path) -> N
     faulty, other = halved(batches(), fault), halved(batches(), fault)
     begun = [next(faulty), next(other)][1]
 
-    with pytest.raises(Trouble):
+    with pytest.raises(FaultError):
         next(faulty)
     assert values([begun, *other]) == ROWS
 

@@ -236,7 +236,7 @@ def test_a_row_that_cannot_be_sent_fails_the_batch_without_open_records(
         program.run(frame, made(kafka, topic, attempts=1), tmp_path)
 
     assert committed(kafka, topic) == Counter()
-    assert list(transactions.leftovers({"bootstrap.servers": kafka.bootstrap_servers}, topic)) == []
+    assert list(transactions.find_open_transactions({"bootstrap.servers": kafka.bootstrap_servers}, topic)) == []
 
 
 def test_the_driver_knows_the_number_of_attempts_of_each_stage(spark: SparkSession) -> None:

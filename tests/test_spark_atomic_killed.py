@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import spark_atomic_program as program
 from spark_atomic_kit import Checkpoint, Driver, soon, wake
-from spark_atomic_program import POINTS, ROWS, Orders, TaskFault
+from spark_atomic_program import POINTS, ROWS, TaskFault, TaskPlan
 
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
@@ -61,7 +61,7 @@ class Queries:
         for name, checkpoint in self._checkpoints.items():
             (checkpoint.check_counts if name in MODES else checkpoint.check)()
 
-    def _orders(self, name: str, cores: int, stopping: bool) -> Orders:
+    def _orders(self, name: str, cores: int, stopping: bool) -> TaskPlan:
         point = name if name in POINTS else ""
         if name in MODES and self._rng.random() < 0.8:
             point = self._rng.choice(program.OF_THE_DRIVER)

@@ -11,7 +11,7 @@ import pytest
 from spark_atomic_tasks_kit import Query
 
 from ottla.errors import OttlaError, ProducerFencedError
-from ottla.transactions import survey
+from ottla.transactions import list_transactions
 from ottla_spark.atomic.errors import BatchRefusedError
 from ottla_spark.worker import producer_cache
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -89,7 +89,7 @@ def test_a_producer_id_that_brokers_forgot_is_replaced_by_the_next_driver() -> N
         config = {"bootstrap.servers": kafka.bootstrap_servers}
         course = query.course()
         course.write(0, query.batch(0))
-        await_true(lambda: not survey(config, "query"))
+        await_true(lambda: not list_transactions(config, "query"))
         try:
             course.write(1, query.batch(1))
         except ProducerFencedError as fenced:

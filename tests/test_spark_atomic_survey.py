@@ -121,8 +121,8 @@ def test_markers_are_read_from_every_version_of_brokers(broker: KafkaCluster, to
     assert made.open(None).epoch > shared.epoch
     assert made.marker() == Marker(query="q", batch=2)
     if release(broker.version) >= (3, 0):
-        [found] = transactions.survey(config, made.transactional_id)
+        [found] = transactions.list_transactions(config, made.transactional_id)
         assert not found.open
     else:
         with pytest.raises(UnsupportedVersionError):
-            transactions.survey(config, made.transactional_id)
+            transactions.list_transactions(config, made.transactional_id)

@@ -11,7 +11,7 @@ from ledger_kit import PROCESS, attempts, entry, prepare, settings
 
 from ottla import Producer
 from ottla.errors import OttlaError, UnsupportedVersionError
-from ottla.transactions import leftovers
+from ottla.transactions import find_open_transactions
 from ottla_spark.exactly_once.driver.cluster import TransactionOutcome
 from ottla_spark.exactly_once.driver.commit import commit
 from ottla_spark.exactly_once.driver.plan import plan
@@ -255,7 +255,7 @@ def test_with_two_phase_commit_a_prepared_transaction_has_no_timeout(name: str, 
             producer.begin_transaction()
             send(producer, "t", [b"0"])
             prepared = producer.prepare_transaction()
-        [found] = leftovers({"bootstrap.servers": kafka.bootstrap_servers}, name)
+        [found] = find_open_transactions({"bootstrap.servers": kafka.bootstrap_servers}, name)
         commit(cluster, attempts(planned, prepared), batch=0)
         cluster.close()
 

@@ -10,7 +10,7 @@ from ottla.transactions import PreparedTransaction
 from ottla_spark.exactly_once.__main__ import main
 from ottla_spark.exactly_once.driver.cluster import TransactionOutcome
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
-from ottla_spark.exactly_once.ledger.entry import Entry, Listed, Status
+from ottla_spark.exactly_once.ledger.entry import Entry, Status, TaskTransaction
 from ottla_spark.exactly_once.settings import read_settings
 from ottla_spark.exactly_once.status import predicted
 from ottla_spark.exactly_once.transactional_ids import task_id
@@ -42,14 +42,14 @@ class World:
             return producer.prepare_transaction()
 
     def record(self, status: Status, *prepared: PreparedTransaction) -> None:
-        listed = [Listed(prepared=each, partition=number, records=1) for number, each in enumerate(prepared)]
+        listed = [TaskTransaction(prepared=each, partition=number, records=1) for number, each in enumerate(prepared)]
         self.brokers.append(self.brokers.take_lease(self.name), entry(*listed, status=status))
 
     def abort(self, prepared: PreparedTransaction) -> None:
         self.brokers.end(prepared, commit=False)
 
 
-def entry(*listed: Listed, status: Status = Status.RECORDED) -> Entry:
+def entry(*listed: TaskTransaction, status: Status = Status.RECORDED) -> Entry:
     return Entry(query="q", batch=7, status=status, listed=listed)
 
 
@@ -94,7 +94,7 @@ def test_an_invisible_batch_is_aborted_and_an_unknown_one_is_undecided() -> None
         PreparedTransaction(transactional_id=f"n/{'0' * 32}/{each}", producer_id=each, epoch=0, level=2)
         for each in range(2)
     ]
-    listed = [Listed(prepared=each, partition=0, records=1) for each in prepared]
+    listed = [TaskTransaction(prepared=each, partition=0, records=1) for each in prepared]
     taken_back = str(predicted("n", entry(*listed), [], [TransactionOutcome.OPEN, TransactionOutcome.ABORTED]))
     unknown = str(predicted("n", entry(*listed), [], [TransactionOutcome.OPEN, TransactionOutcome.UNKNOWN]))
     void = str(predicted("n", entry(*listed, status=Status.VOID), [], []))

@@ -20,7 +20,7 @@ import pytest
 
 from ottla import Producer
 from ottla.errors import OttlaError, UndeliveredError
-from ottla.transactions import leftovers
+from ottla.transactions import find_open_transactions
 from ottla_spark.exactly_once.driver.commit import Attempt, commit
 from ottla_spark.exactly_once.driver.plan import Plan, plan
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
@@ -165,7 +165,7 @@ def check(application: Application) -> None:
     found = read(servers, application.topic, partitions=PARTITIONS)
 
     assert Counter(value for values in found for value in values) == application.expected
-    assert leftovers({"bootstrap.servers": servers}, application.settings.name) == []
+    assert find_open_transactions({"bootstrap.servers": servers}, application.settings.name) == []
 
 
 def test_batches_with_a_fault_in_every_third_of_them_are_exact(kafka: KafkaCluster) -> None:

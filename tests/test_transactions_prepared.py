@@ -231,11 +231,11 @@ def test_an_empty_transaction_can_be_prepared_committed_and_aborted(broker: Kafk
     assert outcomes == [Outcome.COMMITTED, Outcome.ABORTED]
 
 
-def test_only_the_leftovers_of_a_prefix_are_found_and_aborted(broker: KafkaCluster, topic: str) -> None:
+def test_only_open_transactions_of_a_prefix_are_found_and_aborted(broker: KafkaCluster, topic: str) -> None:
     config, prefix = {"bootstrap.servers": broker.bootstrap_servers}, new_id()
     if not tells(broker):
         with pytest.raises(UnsupportedVersionError, match="ListTransactions"):
-            transactions.leftovers(config, prefix)
+            transactions.find_open_transactions(config, prefix)
         return
     mine = [left_prepared(broker, topic, f"{prefix}.{number}") for number in range(2)]
     with transactional(broker) as other:
@@ -243,19 +243,21 @@ def test_only_the_leftovers_of_a_prefix_are_found_and_aborted(broker: KafkaClust
         other.begin_transaction()
         send(other, topic, [b"other"])
         other.flush(WAIT)
-        found = transactions.leftovers(config, prefix)
-        outcomes = [transactions.abort(config, leftover) for leftover in found]
-        left = transactions.leftovers(config, prefix)
+        found = transactions.find_open_transactions(config, prefix)
+        outcomes = [transactions.abort(config, transaction) for transaction in found]
+        left = transactions.find_open_transactions(config, prefix)
         other.commit_transaction()
 
-    assert sorted(leftover.transactional_id for leftover in found) == [each.transactional_id for each in mine]
-    assert {partition for leftover in found for partition in leftover.partitions} >= {(topic, p) for p in range(3)}
+    assert sorted(transaction.transactional_id for transaction in found) == [each.transactional_id for each in mine]
+    assert {partition for transaction in found for partition in transaction.partitions} >= {
+        (topic, p) for p in range(3)
+    }
     assert outcomes == [Outcome.ABORTED] * 2
     assert left == []
     assert committed(broker, topic) == [[b"other"]] * 3
 
 
-def test_a_producer_whose_leftover_was_aborted_can_write_no_more(broker: KafkaCluster, topic: str) -> None:
+def test_a_producer_whose_transaction_was_aborted_can_write_no_more(broker: KafkaCluster, topic: str) -> None:
     if not tells(broker):
         pytest.skip("these brokers do not describe what is open")
     config, name = {"bootstrap.servers": broker.bootstrap_servers}, new_id()
@@ -264,8 +266,8 @@ def test_a_producer_whose_leftover_was_aborted_can_write_no_more(broker: KafkaCl
         slow.begin_transaction()
         send(slow, topic, [b"aborted"])
         slow.flush(WAIT)
-        [leftover] = transactions.leftovers(config, name)
-        transactions.abort(config, leftover)
+        [transaction] = transactions.find_open_transactions(config, name)
+        transactions.abort(config, transaction)
         late = slow.send(topic, b"late", partition=0)
         error = late.exception(WAIT)
 

@@ -25,7 +25,7 @@ from ottla.config.option import option_of
 from ottla.config.refused import REFUSED
 from ottla.errors import ErrorCode
 from ottla.interfaces import ConfigKey
-from ottla.metrics.catalogue import LABELS, METRICS, MISSING, Reading
+from ottla.metrics.catalogue import LABELS, METRICS, MISSING, ValueKind
 from ottla.sender.before_append import ERROR_ORIGINS, AppendTime
 
 HOOK: Final = "ottla_config_keys"
@@ -148,17 +148,17 @@ def metrics() -> str:
         lines += ["| name | meaning | |", "|---|---|---|"]
         for metric in METRICS:
             if metric.group == group:
-                lines.append(f"| `{metric.name}` | {metric.meaning} | {_kind(metric.reading)} |")
+                lines.append(f"| `{metric.name}` | {metric.meaning} | {_kind(metric.kind)} |")
         lines.append("")
     lines.append(MISSING_METRICS)
     lines += [f"- `{group}`, `{name}`: {reason}" for (group, name), reason in MISSING.items()]
     return "\n".join([*lines, ""])
 
 
-def _kind(reading: Reading) -> str:
+def _kind(reading: ValueKind) -> str:
     if reading.cumulative:
         return "grows"
-    return "now" if reading is Reading.GAUGE else "window"
+    return "now" if reading is ValueKind.GAUGE else "window"
 
 
 def _setting(key: str, meaning: str, allowed: str, default: str) -> list[str]:

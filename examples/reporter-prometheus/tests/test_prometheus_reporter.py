@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ottla_reporter_prometheus_example import PrometheusReporter
 from ottla_reporter_prometheus_example.plugin import LISTEN, ottla_config_keys, ottla_reporter
-from ottla_testkit.conformance import FiguresOfTheTest
+from ottla_testkit.conformance import CountingRegistry
 from ottla_testkit.mock_producer import MockProducer
 from ottla_testkit.processes.free_ports import free_ports
 
@@ -76,13 +76,13 @@ def test_an_address_in_use_is_an_error_and_nothing_is_exported() -> None:
         taken.listen()
         reporter = PrometheusReporter(listen=taken.getsockname())
         with pytest.raises(OSError, match="in use"):
-            reporter.start(FiguresOfTheTest("never"))
+            reporter.start(CountingRegistry("never"))
 
     assert "never" not in generate_latest(REGISTRY).decode()
 
 
 def test_names_and_labels_are_changed_to_those_that_prometheus_takes() -> None:
-    figures = FiguresOfTheTest('a "b"\\\n')
+    figures = CountingRegistry('a "b"\\\n')
     figures.odd = True
     reporter = PrometheusReporter()
     reporter.start(figures)

@@ -50,7 +50,7 @@ class Story:
 
     def weather(self, chance: Chance) -> FaultRates:
         """Bad, or worse."""
-        weather = FaultRates().fiercer(chance.choice((1, 2, 4)))
+        weather = FaultRates().scaled(chance.choice((1, 2, 4)))
         return attrs.evolve(weather, refused=max(self.refused, weather.refused), refusals=self.refusals)
 
 

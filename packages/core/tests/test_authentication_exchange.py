@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ottla.errors import NetworkError, ProtocolError
 from ottla.interfaces import Step
-from ottla.network.authentication import Ask, Compute, LoggedIn, Move, Token
+from ottla.network.authentication import Ask, Compute, LoggedIn, LoginStep, Token
 from ottla.network.authentication.exchange import Exchange
 from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateResponse
 from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE, SaslHandshakeResponse
@@ -31,7 +31,7 @@ def satisfied(lifetime_ms: int = 0) -> memoryview:
     return memoryview(SASL_AUTHENTICATE.response(2).encode(SaslAuthenticateResponse(session_lifetime_ms=lifetime_ms)))
 
 
-def think(login: Exchange, move: Move) -> Move:
+def think(login: Exchange, move: LoginStep) -> LoginStep:
     assert isinstance(move, Compute)
     return login.computed(move.work())
 

@@ -25,14 +25,14 @@ def failed() -> Failed:
     return Failed(error=DeliveryError("refused", topic="t", partition=0, attempts=1, possibly_persisted=False))
 
 
-class Books:
+class World:
     """A settlement with batches of one record each, which hold memory; `free` is what the pool has."""
 
     def __init__(self) -> None:
         clock = ManualClock()
         self.backlog = Backlog()
         self.pool = BufferPool(10 * HELD, clock=clock)
-        self.settlement = BatchCompletion(
+        self.completion = BatchCompletion(
             on_complete=self.remove,
             pool=self.pool,
             sequences=Sequences(off=True),
@@ -43,7 +43,7 @@ class Books:
 
     def remove(self, batches: Iterable[ProducerBatch]) -> None:
         with self.backlog.lock:
-            self.backlog.settled(batches)
+            self.backlog.remove_completed(batches)
 
     def batch(self, on_delivery: OnDelivery | None = None) -> ProducerBatch:
         batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
@@ -59,12 +59,12 @@ class Books:
         return self.pool.capacity - self.pool.free
 
     def acknowledged(self) -> int:
-        report, _unseen, _error = self.settlement.report([])
+        report, _unseen, _error = self.completion.report([])
         return report.acknowledged
 
 
 def test_batches_of_a_response_complete_at_once_and_are_counted_together() -> None:
-    books = Books()
+    books = World()
     batches = [books.batch() for _ in range(5)]
     seen: list[tuple[int, int]] = []
 
@@ -74,7 +74,7 @@ def test_batches_of_a_response_complete_at_once_and_are_counted_together() -> No
             assert batch.outcome == Acknowledged(base_offset=number)
             seen.append((books.held, len(books.backlog.incomplete)))
 
-    books.settlement.complete_all(outcomes())
+    books.completion.complete_all(outcomes())
 
     assert seen == [(5 * HELD, 5)] * 5
     assert (books.held, dict(books.backlog.incomplete), books.acknowledged()) == (0, {}, 5)
@@ -82,32 +82,32 @@ def test_batches_of_a_response_complete_at_once_and_are_counted_together() -> No
 
 @pytest.mark.parametrize("outcome", [Acknowledged(base_offset=0), failed()], ids=["acknowledged", "failed"])
 def test_a_callback_may_use_the_memory_of_batches_completed_before_it(outcome: Acknowledged | Failed) -> None:
-    books, seen = Books(), list[tuple[int, int]]()
+    books, seen = World(), list[tuple[int, int]]()
 
     def look(*_told: object) -> None:
         seen.append((books.held, len(books.backlog.incomplete)))
 
     batches = [books.batch(), books.batch(look), books.batch(), books.batch(), books.batch(look)]
-    books.settlement.complete_all([(batch, outcome) for batch in batches])
+    books.completion.complete_all([(batch, outcome) for batch in batches])
 
     assert seen == [(4 * HELD, 4), (HELD, 1)]  # its own is given back when it has run
     assert (books.held, dict(books.backlog.incomplete)) == (0, {})
 
 
 def test_a_completed_batch_is_not_counted_again() -> None:
-    books = Books()
+    books = World()
     one, other = books.batch(), books.batch()
-    assert books.settlement.complete(one, Acknowledged(base_offset=7))
+    assert books.completion.complete(one, Acknowledged(base_offset=7))
 
-    books.settlement.complete_all([(one, Acknowledged(base_offset=8)), (other, Acknowledged(base_offset=9))])
+    books.completion.complete_all([(one, Acknowledged(base_offset=8)), (other, Acknowledged(base_offset=9))])
 
     assert one.outcome == Acknowledged(base_offset=7)
-    assert not books.settlement.complete(one, Acknowledged(base_offset=8))
+    assert not books.completion.complete(one, Acknowledged(base_offset=8))
     assert (books.held, books.acknowledged()) == (0, 2)
 
 
 def test_batches_acknowledged_before_an_error_are_counted() -> None:
-    books = Books()
+    books = World()
     first, second = books.batch(), books.batch()
 
     def broken() -> Iterator[tuple[ProducerBatch, Acknowledged]]:
@@ -115,17 +115,17 @@ def test_batches_acknowledged_before_an_error_are_counted() -> None:
         raise RuntimeError("the next one could not be judged")
 
     with pytest.raises(RuntimeError, match="could not be judged"):
-        books.settlement.complete_all(broken())
+        books.completion.complete_all(broken())
 
     assert (books.held, list(books.backlog.incomplete), books.acknowledged()) == (HELD, [second], 1)
 
 
 def test_an_error_given_to_a_callback_counts_as_retrieved_before_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    books = Books()
+    books = World()
     batch = books.batch(on_delivery=lambda _delivery: None)
     monkeypatch.setattr("threading.Thread.start", lambda _thread: None)  # its turn has not come yet
 
-    books.settlement.complete(batch, failed(), aside=True)
-    report, unretrieved, error = books.settlement.report([])
+    books.completion.complete(batch, failed(), aside=True)
+    report, unretrieved, error = books.completion.report([])
 
     assert (report.failed, unretrieved, error) == (1, 0, None)

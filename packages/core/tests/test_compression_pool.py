@@ -17,7 +17,7 @@ from ottla.recordbatch.parse import parse_batches
 from ottla.recordbatch.sealed_records import SealedRecords, finish
 from ottla.recordbatch.table_rows import FinishedColumns
 from ottla.tables import sending
-from ottla.tables.compression_pool import CompressionPool, PartitionRows, Sealed, threads
+from ottla.tables.compression_pool import CompressionPool, PartitionRows, SealedPiece, threads
 from ottla.tables.delivery import TableDelivery
 from ottla_testkit.simulation import SimulatedCluster, brokers
 from simulated_producer import Simulated, simulated
@@ -36,11 +36,11 @@ def plain(columns: Columns) -> SealedRecords:
     return finish(columns.encode(2), magic=2, compressor=None)
 
 
-def numbers(given: Sequence[Sealed]) -> list[int]:
+def numbers(given: Sequence[SealedPiece]) -> list[int]:
     return [sealed.piece.offset for sealed in given]
 
 
-def contents(given: Sequence[Sealed]) -> list[bytes]:
+def contents(given: Sequence[SealedPiece]) -> list[bytes]:
     return [b"".join(sealed.section.chunks) for sealed in given if sealed.section is not None]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.doctor import Examination, Finding, Step, Trouble, Verdict
+from ottla.doctor import Examination, Finding, Problem, Step, Verdict
 
-TROUBLE = Trouble("it is broken", "mend it")
+PROBLEM = Problem("it is broken", "mend it")
 
 
 def ok(step: Step) -> Finding:
@@ -14,7 +14,7 @@ def ok(step: Step) -> Finding:
 
 
 def failed(step: Step, subject: str = "bad") -> Finding:
-    return Finding.failed(step, subject, TROUBLE)
+    return Finding.failed(step, subject, PROBLEM)
 
 
 def cause_of(*findings: Finding) -> Finding | None:
@@ -46,21 +46,21 @@ def test_the_sentence_names_subject_problem_and_remedy() -> None:
 
 
 def test_the_sentence_without_subject_or_remedy_is_complete() -> None:
-    assert Finding.failed(Step.CONFIGURATION, "", Trouble("it is broken.", "")).sentence == "it is broken."
+    assert Finding.failed(Step.CONFIGURATION, "", Problem("it is broken.", "")).sentence == "it is broken."
 
 
 @pytest.mark.parametrize(
-    ("told", "trouble"),
+    ("told", "problem"),
     [
-        ("a; b", Trouble("a", "b")),
-        ("a; b; c", Trouble("a", "b; c")),
-        ("a", Trouble("a", "else")),
-        ("two\n  lines", Trouble("two lines", "else")),
+        ("a; b", Problem("a", "b")),
+        ("a; b; c", Problem("a", "b; c")),
+        ("a", Problem("a", "else")),
+        ("two\n  lines", Problem("two lines", "else")),
     ],
 )
-def test_the_remedy_of_an_error_is_the_text_after_its_first_semicolon(told: str, trouble: Trouble) -> None:
-    assert Trouble.of_error(OSError(told), remedy="else") == trouble
+def test_the_remedy_of_an_error_is_the_text_after_its_first_semicolon(told: str, problem: Problem) -> None:
+    assert Problem.of_error(OSError(told), remedy="else") == problem
 
 
 def test_an_error_without_a_message_is_reported_by_its_class() -> None:
-    assert Trouble.of_error(BrokenPipeError(), remedy="else") == Trouble("BrokenPipeError", "else")
+    assert Problem.of_error(BrokenPipeError(), remedy="else") == Problem("BrokenPipeError", "else")

@@ -12,7 +12,7 @@ from test_doctor_transports import OneTransport, bounds, greeting
 
 import third_party_mechanism
 from ottla.config import SecurityProtocol
-from ottla.doctor import Examination, Finding, Step, Trouble, Verdict, examine
+from ottla.doctor import Examination, Finding, Problem, Step, Verdict, examine
 from ottla.doctor.greeting import Greeted, NoHandshake, NotKafka
 from ottla.doctor.security import tls
 from ottla.errors import ClientCertificateRequiredError, ErrorCode
@@ -184,7 +184,7 @@ def test_a_transport_without_details_is_accepted() -> None:
 
 def test_without_a_handshake_there_are_no_details() -> None:
     found = shaken(Telling)
-    failed = NoHandshake(endpoint=found.endpoint, trouble=Trouble("refused", "look"), seconds=0.0)
+    failed = NoHandshake(endpoint=found.endpoint, problem=Problem("refused", "look"), seconds=0.0)
 
     [finding] = tls(SecurityProtocol.SSL, [failed])
 
@@ -203,4 +203,4 @@ def test_a_refusal_after_the_handshake_keeps_its_message() -> None:
         found = greeting(address, OneTransport(RefusedLate), bounds())
 
     assert isinstance(found, NotKafka)
-    assert found.trouble == Trouble("kafka-1 wants a certificate from us", "set ssl.keystore.location")
+    assert found.problem == Problem("kafka-1 wants a certificate from us", "set ssl.keystore.location")

@@ -129,7 +129,7 @@ def test_an_endless_handshake_is_abandoned() -> None:
         found = greeting(address, OneTransport(Layer), bounds(1.2))
 
     assert isinstance(found, NoHandshake)
-    assert found.trouble.said.startswith("the handshake did not end within 0.2 s")
+    assert found.problem.said.startswith("the handshake did not end within 0.2 s")
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ def test_an_error_of_a_transport_is_a_finding(error: Exception, said: str, remed
         found = greeting(address, OneTransport(raising(error)), bounds())
 
     assert isinstance(found, NoHandshake)
-    assert found.trouble.said == said
-    assert remedy in found.trouble.remedy
+    assert found.problem.said == said
+    assert remedy in found.problem.remedy
 
 
 def test_a_transport_that_blocks_is_abandoned_after_the_timeout() -> None:
@@ -161,7 +161,7 @@ def test_a_transport_that_blocks_is_abandoned_after_the_timeout() -> None:
         released.set()
 
     assert isinstance(found, NoHandshake)
-    assert found.trouble.said == "the transport did not return in time"
+    assert found.problem.said == "the transport did not return in time"
 
 
 def test_targets_of_a_transport_take_precedence_over_dns() -> None:
@@ -176,7 +176,7 @@ def test_targets_of_a_transport_take_precedence_over_dns() -> None:
 
     assert str(attempt.endpoint) == "nowhere.invalid:9092 (/nowhere/relay.sock)"
     assert isinstance(attempt, NotConnected)
-    assert attempt.trouble.said == "could not connect: ENOENT"
+    assert attempt.problem.said == "could not connect: ENOENT"
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ def test_a_dns_server_that_hangs_delays_neither_the_end_nor_other_names() -> Non
 
     assert isinstance(found, Resolved)
     assert not isinstance(late, Resolved)
-    assert "could not be looked up within 0.1 s" in late.trouble.said
+    assert "could not be looked up within 0.1 s" in late.problem.said
 
 
 def test_no_thread_outlives_a_finished_lookup() -> None:

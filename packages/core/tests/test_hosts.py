@@ -160,5 +160,5 @@ def test_the_doctor_reports_an_invalid_host_and_sends_it_to_no_proxy() -> None:
     )
 
     assert isinstance(found, Unresolved)
-    assert "no host's name has the character" in str(found.trouble)
+    assert "no host's name has the character" in str(found.problem)
     assert proxy.asked == []

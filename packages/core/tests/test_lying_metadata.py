@@ -25,7 +25,7 @@ from ottla.protocol import (
     TopicProduceResponse,
 )
 from ottla.sender.produce_request import PartitionRefusal, read_response
-from ottla.transactions import Leftover, abort
+from ottla.transactions import OpenTransaction, abort
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 from ottla_testkit.simulation.login import SimulatedLogin
 from simulated_producer import Simulated
@@ -316,6 +316,8 @@ def test_a_coordinator_with_a_negative_id_is_requested_again(caplog: pytest.LogC
 def test_the_admin_client_reports_a_coordinator_with_a_negative_id() -> None:
     cluster = SimulatedCluster.of(1)
     cluster.coordinator = -1
-    leftover = Leftover(transactional_id="tx", producer_id=1, epoch=0, started_ms=0, timeout_ms=1, partitions=())
+    transaction = OpenTransaction(
+        transactional_id="tx", producer_id=1, epoch=0, started_ms=0, timeout_ms=1, partitions=()
+    )
     with SocketBroker(cluster.brokers[1]).serving() as servers, pytest.raises(TransactionTimeoutError, match=NO_BROKER):
-        abort({"bootstrap.servers": servers}, leftover, timeout=1.0)
+        abort({"bootstrap.servers": servers}, transaction, timeout=1.0)

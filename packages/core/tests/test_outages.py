@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import pytest
 
-from ottla.errors.outages import FORGET_AFTER, Failing, Outages, Over, one_line
+from ottla.errors.outages import FORGET_AFTER, OutageEnd, Outages, OutageUpdate, one_line
 
 Partitions: TypeAlias = Outages[tuple[str, int], str]
 
@@ -26,7 +26,7 @@ def test_the_first_failure_is_logged_at_once(outages: Partitions) -> None:
 
     [line] = outages.take_lines(5.0)
 
-    assert line == Failing(
+    assert line == OutageUpdate(
         first=True, reason="away", error="away: at 5.0", shown=(("t", 0),), count=1, failures=1, lasting=0.0
     )
 
@@ -36,7 +36,7 @@ def test_five_thousand_partitions_that_fail_at_once_are_one_line(outages: Partit
 
     [line] = outages.take_lines(0.0)
 
-    assert isinstance(line, Failing)
+    assert isinstance(line, OutageUpdate)
     assert (line.count, line.failures, line.shown) == (5_000, 5_000, (("t", 0), ("t", 1), ("t", 2)))
 
 
@@ -55,7 +55,7 @@ def test_a_permanent_failure_is_repeated_every_half_minute(outages: Partitions) 
     for tenth in range(1_200):
         now = tenth / 10
         fail(outages, 2, now)
-        at += [(now, line.failures) for line in outages.take_lines(now) if isinstance(line, Failing)]
+        at += [(now, line.failures) for line in outages.take_lines(now) if isinstance(line, OutageUpdate)]
 
     assert at == [(0.0, 2), (30.0, 600), (60.0, 600), (90.0, 600)]
 
@@ -70,7 +70,7 @@ def test_a_failure_is_not_repeated_before_it_happens_again() -> None:
     [again] = outages.take_lines(40.0)
 
     assert (first, quiet) == (1, 0)
-    assert isinstance(again, Failing)
+    assert isinstance(again, OutageUpdate)
     assert (again.first, again.failures, again.lasting) == (False, 2, 40.0)
 
 
@@ -90,7 +90,9 @@ def test_a_recovery_line_has_the_duration_and_the_number_of_failures(outages: Pa
 
     outages.recovered(("t", 0), 4.5)
 
-    assert list(outages.take_lines(4.5)) == [Over(recovered=True, shown=(("t", 0),), count=1, failures=3, lasting=3.5)]
+    assert list(outages.take_lines(4.5)) == [
+        OutageEnd(recovered=True, shown=(("t", 0),), count=1, failures=3, lasting=3.5)
+    ]
 
 
 def test_consecutive_recoveries_are_a_handful_of_lines(outages: Partitions) -> None:
@@ -132,7 +134,7 @@ def test_a_second_failure_soon_after_the_first_is_logged_within_seconds(outages:
     assert list(outages.take_lines(121.0)) == []
     assert outages.due_at() == 125.5
     [line] = outages.take_lines(125.5)
-    assert isinstance(line, Failing)
+    assert isinstance(line, OutageUpdate)
     assert line.first
 
 
@@ -142,7 +144,7 @@ def test_another_reason_causes_its_own_line(outages: Partitions) -> None:
 
     [line] = outages.take_lines(0.1)
 
-    assert isinstance(line, Failing)
+    assert isinstance(line, OutageUpdate)
     assert line.reason == "no leader"
     assert line.lasting == pytest.approx(0.1)  # the partition fails since then, whatever the reason
 
@@ -174,7 +176,7 @@ def test_an_outage_of_an_unused_partition_has_its_own_last_line(outages: Partiti
 
     [line] = outages.take_lines(7.0 + FORGET_AFTER)
 
-    assert line == Over(recovered=False, shown=(("t", 0), ("t", 1)), count=2, failures=4, lasting=7.0)
+    assert line == OutageEnd(recovered=False, shown=(("t", 0), ("t", 1)), count=2, failures=4, lasting=7.0)
     assert len(outages) == 0
 
 

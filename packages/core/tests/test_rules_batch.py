@@ -365,14 +365,14 @@ def test_third_party_columns_need_neither_a_lock_nor_callbacks() -> None:
 
     batch = ProducerBatch(topic="t", partition=0, columns=Plain(), now=0.0)  # type: ignore[arg-type]  # what is used
     assert batch.append(None, b"a", (), None, tell("a")) == 0
-    batch.call_when_settled(0, tell("added"))
+    batch.call_when_complete(0, tell("added"))
     assert batch.append(None, b"b", (), None, None) == 1
     assert batch.append(None, b"c", (), None, tell("c")) == 2
     assert batch.append(None, b"d", (), None, tell("no room")) is None
     batch.close()
     assert batch.append(None, b"e", (), None, tell("too late")) is None
     assert batch.complete_and_call_back(Acknowledged(base_offset=10))
-    batch.call_when_settled(1, tell("afterwards"))
+    batch.call_when_complete(1, tell("afterwards"))
 
     assert told == [("a", 10), ("added", 10), ("c", 12), ("afterwards", 11)]
     assert not batch.complete_and_call_back(Acknowledged(base_offset=20))

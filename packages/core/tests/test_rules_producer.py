@@ -534,7 +534,7 @@ class Unusable:
         """Nothing is to be called."""
 
 
-class Trouble:
+class FailingPolls:
     """Makes the next polls of a simulated network fail."""
 
     def __init__(self, world: Simulated, times: int) -> None:
@@ -553,7 +553,7 @@ class Trouble:
 def test_consecutive_failing_rounds_are_logged_once_and_rounds_continue(caplog: pytest.LogCaptureFixture) -> None:
     with simulated(1) as world:
         delivery = world.producer.send("t", b"a")
-        Trouble(world, 30)
+        FailingPolls(world, 30)
 
         world.producer.close()
 
@@ -567,7 +567,7 @@ def test_the_end_of_failing_rounds_is_logged_once(caplog: pytest.LogCaptureFixtu
     caplog.set_level("INFO")
     with simulated(1) as world:
         for times in (3, 5):
-            Trouble(world, times)
+            FailingPolls(world, times)
             for _ in range(20):
                 world.rounds.run(world.clock(), world.clock() + 0.01)
 
@@ -580,7 +580,7 @@ def test_if_every_round_fails_records_expire_with_the_cause() -> None:
     with simulated(1, 1, delivery_timeout_ms=30_000) as world:
         sent_at = world.clock()
         delivery = world.producer.send("t", b"a", on_delivery=lambda delivery: told.append(delivery.error))
-        Trouble(world, 1_000_000)
+        FailingPolls(world, 1_000_000)
         while not delivery.done():
             world.rounds.run(world.clock(), float("inf"))
 

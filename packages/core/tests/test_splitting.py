@@ -188,10 +188,10 @@ def test_callbacks_before_and_after_the_split_run_once_in_order() -> None:
     batch, sealer = sealed_batch(rows)
     parts, _most = split(batch, sealer)
     batch.forward_to(Forwarded.in_order(parts))
-    batch.call_when_settled(1, lambda delivery: note("added 1", delivery))
+    batch.call_when_complete(1, lambda delivery: note("added 1", delivery))
     for offset, part in enumerate(parts):
         part.complete_and_call_back(Acknowledged(base_offset=offset))
-    batch.call_when_settled(2, lambda delivery: note("late 2", delivery))
+    batch.call_when_complete(2, lambda delivery: note("late 2", delivery))
 
     assert told == [("sent 0", 0), ("sent 1", 1), ("added 1", 1), ("sent 2", 2), ("late 2", 2)]
 

@@ -44,7 +44,7 @@ from ottla.protocol.messages.offset_fetch import OFFSET_FETCH
 from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE
 from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE
 from ottla.protocol.messages.txn_offset_commit import TXN_OFFSET_COMMIT
-from ottla.transactions import abort, committed_offset, end_offsets, leftovers, survey
+from ottla.transactions import abort, committed_offset, end_offsets, find_open_transactions, list_transactions
 
 __all__ = ["stranger_installed"]
 
@@ -135,8 +135,10 @@ def transact(settings: Mapping[str, object], caught: Caught) -> None:
 def administrate(settings: Mapping[str, object], caught: Caught) -> None:
     """Everything in `ottla.transactions`."""
     tasks: list[Callable[[], object]] = [
-        lambda: survey(settings, TRANSACTIONAL_ID, timeout=PATIENT) and None,
-        lambda: [abort(settings, each, timeout=PATIENT) for each in leftovers(settings, "t", timeout=PATIENT)],
+        lambda: list_transactions(settings, TRANSACTIONAL_ID, timeout=PATIENT) and None,
+        lambda: [
+            abort(settings, each, timeout=PATIENT) for each in find_open_transactions(settings, "t", timeout=PATIENT)
+        ],
         lambda: committed_offset(settings, TRANSACTIONAL_ID, TOPIC, 0, timeout=PATIENT) and None,
         lambda: end_offsets(settings, {TOPIC: [0]}, timeout=PATIENT) and None,
     ]

@@ -55,10 +55,10 @@ class World:
         self.requests.note_level(version)
         self.now = 0.0
 
-    def next(self, *, settled: bool = True) -> CoordinatorRequest | None:
+    def next(self, *, all_complete: bool = True) -> CoordinatorRequest | None:
         """The next request, which is in flight from now on; coordinators are found on the way."""
         self.now += 10.0
-        while (request := self.requests.next_request(self.now, settled=settled)) is not None:
+        while (request := self.requests.next_request(self.now, all_complete=all_complete)) is not None:
             self.requests.begin(request)
             if not isinstance(request, FindCoordinator):
                 return request
@@ -101,11 +101,11 @@ def test_an_end_is_not_requested_before_every_record_is_queued() -> None:
     world.begin()
     assert world.next() is None
     world.manager.end(commit=True)
-    assert world.next(settled=True) is None
+    assert world.next(all_complete=True) is None
     world.manager.all_records_queued()
-    assert world.next(settled=False) is None
+    assert world.next(all_complete=False) is None
 
-    assert isinstance(world.next(settled=True), EndTxn)
+    assert isinstance(world.next(all_complete=True), EndTxn)
 
 
 def test_after_a_lost_response_the_next_transaction_has_a_new_epoch() -> None:

@@ -7,7 +7,7 @@ import pytest
 from ottla.errors import InvalidRecordError
 from ottla.transactions import OffsetAndMetadata
 from ottla_spark.atomic.errors import BatchRefusedError
-from ottla_spark.atomic.marker import Due, Marker, due
+from ottla_spark.atomic.marker import BatchAction, Marker, batch_action
 
 
 def marker(batch: int, query: str = "q") -> Marker:
@@ -39,21 +39,21 @@ def test_an_offset_of_another_program_is_not_a_marker(found: OffsetAndMetadata) 
 @pytest.mark.parametrize(
     ("found", "asked", "begins_with", "verdict"),
     [
-        (None, 0, None, Due.WRITE),
-        (0, 0, None, Due.SKIP),
-        (0, 1, None, Due.WRITE),
-        (7, 7, 7, Due.SKIP),
-        (None, 7, 7, Due.WRITE),
-        (3, 7, 7, Due.WRITE),
-        (7, 8, 7, Due.WRITE),
+        (None, 0, None, BatchAction.WRITE),
+        (0, 0, None, BatchAction.SKIP),
+        (0, 1, None, BatchAction.WRITE),
+        (7, 7, 7, BatchAction.SKIP),
+        (None, 7, 7, BatchAction.WRITE),
+        (3, 7, 7, BatchAction.WRITE),
+        (7, 8, 7, BatchAction.WRITE),
     ],
 )
 def test_a_batch_is_due_if_its_predecessor_is_the_last(
-    found: int | None, asked: int, begins_with: int | None, verdict: Due
+    found: int | None, asked: int, begins_with: int | None, verdict: BatchAction
 ) -> None:
     last = None if found is None else marker(found)
 
-    assert due(last, marker(asked), begins_with=begins_with, where="here") is verdict
+    assert batch_action(last, marker(asked), begins_with=begins_with, where="here") is verdict
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ def test_a_batch_is_due_if_its_predecessor_is_the_last(
 def test_an_ambiguous_marker_is_refused(found: int | None, asked: int, begins_with: int | None, says: str) -> None:
     last = None if found is None else marker(found)
     with pytest.raises(BatchRefusedError, match=says):
-        due(last, marker(asked), begins_with=begins_with, where="here")
+        batch_action(last, marker(asked), begins_with=begins_with, where="here")
 
 
 @pytest.mark.parametrize("batch", [0, 1, 5])
 def test_the_marker_of_another_query_is_refused_for_any_batch(batch: int) -> None:
     with pytest.raises(BatchRefusedError, match=r"query other .* and this is query q"):
-        due(marker(batch, "other"), marker(1), begins_with=1, where="here")
+        batch_action(marker(batch, "other"), marker(1), begins_with=1, where="here")

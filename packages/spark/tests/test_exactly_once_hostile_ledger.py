@@ -21,7 +21,7 @@ from ottla.transactions import PreparedTransaction
 from ottla_spark.errors import InvalidWriteError
 from ottla_spark.exactly_once.errors import LedgerMismatchError
 from ottla_spark.exactly_once.ledger.batches import GZIP, LARGEST_ENTRY, split
-from ottla_spark.exactly_once.ledger.entry import FORGOTTEN, Entry, Ledger, Listed, Status, read_value
+from ottla_spark.exactly_once.ledger.entry import FORGOTTEN, Entry, Ledger, Status, TaskTransaction, read_value
 from ottla_spark.exactly_once.ledger.scan import ForeignEntry, LedgerScan
 from ottla_spark.exactly_once.ledger.topic import own_topic, partition_of
 from ottla_spark.exactly_once.settings import read_settings
@@ -37,7 +37,9 @@ def entry(batch: int = 0, status: Status = Status.DONE, transactional_id: str | 
     prepared = PreparedTransaction(
         transactional_id=transactional_id or task_id(NAME, process="a" * 32, number=1), producer_id=3, epoch=4, level=2
     )
-    return Entry(query="q", batch=batch, status=status, listed=(Listed(prepared=prepared, partition=0, records=5),))
+    return Entry(
+        query="q", batch=batch, status=status, listed=(TaskTransaction(prepared=prepared, partition=0, records=5),)
+    )
 
 
 def log(*batches: bytes) -> bytes:

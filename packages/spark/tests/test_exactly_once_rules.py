@@ -31,7 +31,7 @@ from ottla_spark.exactly_once.errors import (
     DataLossError,
     LedgerMismatchError,
 )
-from ottla_spark.exactly_once.ledger.entry import Entry, Listed, Status, Step, next_step
+from ottla_spark.exactly_once.ledger.entry import Entry, Status, Step, TaskTransaction, next_step
 from ottla_spark.exactly_once.ledger.lease import Lease
 from ottla_spark.exactly_once.repair import erase, take_as_done
 from ottla_spark.exactly_once.transactional_ids import IdPool, is_task_id, task_id
@@ -46,7 +46,7 @@ def prepared(number: int) -> PreparedTransaction:
 
 
 def entry(batch: int, status: Status, *, query: str = QUERY, transactions: int = 2) -> Entry:
-    listed = [Listed(prepared=prepared(number), partition=number, records=7) for number in range(transactions)]
+    listed = [TaskTransaction(prepared=prepared(number), partition=number, records=7) for number in range(transactions)]
     return Entry(query=query, batch=batch, status=status, listed=tuple(listed))
 
 
@@ -200,7 +200,11 @@ def test_transactions_of_an_earlier_driver_are_aborted_before_the_tasks(spark: S
 
 def recorded(spark: Spark, cluster: Direct) -> tuple[Lease, Entry]:
     attempts = written(spark, cluster)
-    listed = [Listed(prepared=each.prepared, partition=each.partition, records=1) for each in attempts if each.prepared]
+    listed = [
+        TaskTransaction(prepared=each.prepared, partition=each.partition, records=1)
+        for each in attempts
+        if each.prepared
+    ]
     batch = Entry(query=QUERY, batch=0, status=Status.RECORDED, listed=tuple(listed))
     return cluster.append(attempts[0].lease, batch), batch
 

@@ -13,10 +13,10 @@ from ottla import Producer
 from ottla.protocol.messages.end_txn import END_TXN
 from ottla_spark.exactly_once.driver.commit import Attempt
 from ottla_spark.exactly_once.driver.plan import Plan
-from ottla_spark.exactly_once.ledger.entry import Entry, Listed, Status
+from ottla_spark.exactly_once.ledger.entry import Entry, Status, TaskTransaction
 from ottla_spark.exactly_once.ledger.lease import Lease
 from ottla_spark.exactly_once.settings import read_settings
-from ottla_spark.exactly_once.task import BatchName, Orders, write_task
+from ottla_spark.exactly_once.task import BatchName, TaskPlan, write_task
 from ottla_spark.options.options import read_options
 from ottla_spark.worker.producer_cache import MOST
 from ottla_testkit.mock_cluster import MockCluster
@@ -45,7 +45,7 @@ def written(cluster: MockCluster, job: str, *, batch: int = 0, last: Entry | Non
     lease = Lease(name=settings.name, producer_id=1, epoch=batch, level=2)
     attempt, _ = write_task(
         iter([pa.record_batch({"value": [b"a", b"b"]})]),
-        Orders(plan=Plan(lease=lease, last=last), timeout_ms=60_000),
+        TaskPlan(plan=Plan(lease=lease, last=last), timeout_ms=60_000),
         of=BatchName(query="query", batch=batch),
         settings=settings,
         options=options,
@@ -57,7 +57,7 @@ def written(cluster: MockCluster, job: str, *, batch: int = 0, last: Entry | Non
 def committed(attempt: Attempt) -> Entry:
     """Its entry in the ledger."""
     assert attempt.prepared is not None
-    listed = Listed(prepared=attempt.prepared, partition=0, records=attempt.records)
+    listed = TaskTransaction(prepared=attempt.prepared, partition=0, records=attempt.records)
     return Entry(query=attempt.query, batch=attempt.batch, status=Status.DONE, listed=(listed,))
 
 

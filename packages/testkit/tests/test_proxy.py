@@ -7,7 +7,7 @@ import pytest
 
 from ottla_testkit.processes.free_ports import HOST
 from ottla_testkit.proxy import CuttingProxy
-from ottla_testkit.proxy.cutting_proxy import Cut, Way
+from ottla_testkit.proxy.cutting_proxy import Cut, Direction
 
 WITHIN = 10.0
 
@@ -80,12 +80,14 @@ def test_a_cut_resets_both_sides_and_allows_a_new_connection(
 
 
 @pytest.mark.parametrize("count", [0, 1, 4])
-@pytest.mark.parametrize("way", Way)
+@pytest.mark.parametrize("way", Direction)
 def test_a_cut_at_a_byte_lets_exactly_the_earlier_bytes_pass(
-    proxy: CuttingProxy, ends: tuple[socket.socket, socket.socket], way: Way, count: int
+    proxy: CuttingProxy, ends: tuple[socket.socket, socket.socket], way: Direction, count: int
 ) -> None:
     client, server = ends
-    sender, receiver, other_way = (client, server, Way.BACK) if way is Way.OUT else (server, client, Way.OUT)
+    sender, receiver, other_way = (
+        (client, server, Direction.BACK) if way is Direction.OUT else (server, client, Direction.OUT)
+    )
     receiver.sendall(b"these do not count")
     assert receive(sender, 18) == b"these do not count"
     proxy.cut_after(count, way, reset=False)
@@ -103,7 +105,7 @@ def test_a_cut_at_a_byte_may_be_a_reset_and_spares_the_next_connection(
     proxy: CuttingProxy, target: socket.socket, ends: tuple[socket.socket, socket.socket]
 ) -> None:
     client, _server = ends
-    proxy.cut_after(0, Way.OUT, reset=True)
+    proxy.cut_after(0, Direction.OUT, reset=True)
 
     client.sendall(b"ping")
 

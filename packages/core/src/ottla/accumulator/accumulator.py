@@ -242,7 +242,7 @@ class RecordAccumulator:
             _share_memory(batch, parts)
             self._sequences.split(batch, parts)
             self._backlog.replace(batch, parts)
-            self._backlog.settled([batch])
+            self._backlog.remove_completed([batch])
 
     def mute(self, batch: ProducerBatch) -> None:
         """Let no other batch of the partition leave until `unmute`."""
@@ -433,7 +433,7 @@ class RecordAccumulator:
     def _remove(self, batches: Iterable[ProducerBatch]) -> None:
         """Remove batches that are completed and counted."""
         with self._lock:
-            self._backlog.settled(batches)
+            self._backlog.remove_completed(batches)
 
 
 def _share_memory(batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:

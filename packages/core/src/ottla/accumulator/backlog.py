@@ -100,7 +100,7 @@ class Backlog:
         self.incomplete.update(dict.fromkeys(parts))
         self.put_first(*parts)
 
-    def settled(self, batches: Iterable[ProducerBatch]) -> None:
+    def remove_completed(self, batches: Iterable[ProducerBatch]) -> None:
         """Remove batches that have their outcomes, and wake waiting threads."""
         for batch in batches:
             self.incomplete.pop(batch, None)

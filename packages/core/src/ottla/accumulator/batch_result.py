@@ -155,7 +155,7 @@ class BatchResult(Generic[B]):
 
     # Callbacks
 
-    def call_when_settled(self, index: int, callback: OnDelivery) -> None:
+    def call_when_complete(self, index: int, callback: OnDelivery) -> None:
         """Run *callback* for a record once it has an outcome; at once, on this thread, if it has one."""
         with signals.Deferred(), self._lock:
             outcome = self.outcome
@@ -166,7 +166,7 @@ class BatchResult(Generic[B]):
                 return
         if isinstance(outcome, Forwarded):
             batch, place = outcome.place(index)
-            batch.call_when_settled(place, callback)
+            batch.call_when_complete(place, callback)
         else:
             self._run_each(deque([(index, callback)]), outcome)
 
@@ -208,7 +208,7 @@ class BatchResult(Generic[B]):
         while callbacks:
             index, callback = callbacks[0]
             batch, place = outcome.place(index)
-            batch.call_when_settled(place, callback)
+            batch.call_when_complete(place, callback)
             callbacks.popleft()
         self._callbacks_to_run = None
 

@@ -115,7 +115,7 @@ def _refuse_inside(lock: Any) -> None:
         )
 
 
-signals.may_be_broken_off(LockedColumns.put, lambda names: _refuse_inside(names["self"].lock))
+signals.allow_break_off(LockedColumns.put, lambda names: _refuse_inside(names["self"].lock))
 
 
 # Abilities are those of the class: an object may only pass every attribute on to another one.

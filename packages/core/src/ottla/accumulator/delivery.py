@@ -39,7 +39,7 @@ class DeliveryBatch(Protocol):
     def mark_error_retrieved(self, index: int) -> None:
         """Note that the program has read the error of this record."""
 
-    def call_when_settled(self, index: int, callback: Callable[[Delivery], object]) -> None:
+    def call_when_complete(self, index: int, callback: Callable[[Delivery], object]) -> None:
         """Run *callback* for a record once it has an outcome."""
 
 
@@ -115,7 +115,7 @@ class Delivery:
 
         An exception it raises is logged and stops nothing.
         """
-        self._batch.call_when_settled(self._index, lambda _delivery: callback(self))
+        self._batch.call_when_complete(self._index, lambda _delivery: callback(self))
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

@@ -86,7 +86,7 @@ class KeyedAppender(RecordAppender):
             case Forwarded():
                 batch.forward_callbacks()
                 with self._lock:
-                    self._backlog.settled([batch])
+                    self._backlog.remove_completed([batch])
                 return True
         return False
 
@@ -161,7 +161,7 @@ class KeyedAppender(RecordAppender):
         self._pool.release(surplus)
         batch.forward_to(forwarded)
         batch.columns.release()
-        self._backlog.settled([batch])
+        self._backlog.remove_completed([batch])
         if not in_round and any(part.full for part in forwarded.parts):
             self._wake()
 

@@ -14,7 +14,7 @@ from ottla.cli.transactions import show_transactions, transactions_document
 from ottla.doctor import DEFAULT_TIMEOUT, examine
 from ottla.errors import OttlaError
 from ottla.transactions.admin.blocking_client import blocking_client
-from ottla.transactions.admin.listing import surveyed
+from ottla.transactions.admin.listing import listed_transactions
 from ottla.version import __version__
 
 _SOMETHING_IS_WRONG = 1
@@ -103,7 +103,7 @@ def transactions(
     settings = _settings(bootstrap_servers, command_config)
     try:
         with blocking_client(settings, timeout=timeout) as client:
-            found = surveyed(client, prefix)
+            found = listed_transactions(client, prefix)
             # Shown while the configuration exists: until then its secrets are hidden.
             if as_json:
                 click.echo(transactions_document(found))

@@ -45,7 +45,8 @@ def transactions_document(found: Sequence[TransactionalId]) -> str:
     """One object for each id."""
     now_ms = time.time_ns() // 1_000_000
     entries = [
-        {**attrs.asdict(_harmless(each)), "open": each.open, "prospect": each.prospect(now_ms=now_ms)} for each in found
+        {**attrs.asdict(_harmless(each)), "open": each.open, "next_event": each.next_event(now_ms=now_ms)}
+        for each in found
     ]
     return json.dumps({"transactional_ids": entries}, indent=2)
 
@@ -69,7 +70,7 @@ def _cells(each: TransactionalId, now_ms: int) -> Sequence[str]:
         each.state,
         f"{each.producer_id}/{each.epoch}",
         _some([f"{topic}-{partition}" for topic, partition in each.partitions]),
-        each.prospect(now_ms=now_ms),
+        each.next_event(now_ms=now_ms),
         _some([f"{one.topic}-{one.partition}: {one.offset} {one.metadata}".rstrip() for one in each.offsets]),
     )
 

@@ -45,7 +45,7 @@ class Latch:
         """Wait for it, at most *timeout* seconds; False: time ran out."""
         if self.is_set:
             return True
-        signals.make_way()
+        signals.break_off_interrupted()
         gate = self._make_gate()
         gate.acquire()
         try:
@@ -110,7 +110,7 @@ class SignalSafeLock:
                     "handler: set a flag there, and call it from the main program"
                 )
             if not raw.acquire(False):
-                signals.make_way()
+                signals.break_off_interrupted()
                 raw.acquire()
         except BaseException:
             signals.end()

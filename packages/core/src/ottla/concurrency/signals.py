@@ -167,12 +167,12 @@ class Deferred:
 _BREAKABLE: Final[dict[CodeType, Callable[[Mapping[str, Any]], object]]] = {}
 
 
-def may_be_broken_off(function: Callable[..., Any], break_off: Callable[[Mapping[str, Any]], object]) -> None:
+def allow_break_off(function: Callable[..., Any], break_off: Callable[[Mapping[str, Any]], object]) -> None:
     """Have *break_off* called with the local names of *function* when a handler that interrupted it has to wait."""
     _BREAKABLE[function.__code__] = break_off  # every Python function has a code object
 
 
-def make_way() -> None:
+def break_off_interrupted() -> None:
     """Release, before this thread waits, what another thread may wait for: call `break_off` of interrupted functions.
 
     Only a signal handler or a finalizer can have interrupted such a function further out on this thread.

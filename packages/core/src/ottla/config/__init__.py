@@ -1,8 +1,8 @@
 """The configuration of a producer: read once, checked as a whole, and split into frozen sections."""
 
 from ottla.config.catalogue import Row, describe
+from ottla.config.core_settings import as_written
 from ottla.config.draft import ConfigDraft
-from ottla.config.reading import as_written
 from ottla.config.sections import (
     BatchingConfig,
     ConnectionConfig,

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ottla.config.catalogue import build
+from ottla.config.core_settings import HARMLESS, CoreSettings, read_core
 from ottla.config.java_keys import JAVA_KEYS
-from ottla.config.reading import HARMLESS, Reading, read_core
-from ottla.config.reference import settled
+from ottla.config.reference import plain_value
 from ottla.config.rules import reconcile
 from ottla.config.sections import ProducerConfig
 from ottla.config.spelling import merge, unknown
@@ -37,7 +37,7 @@ class ConfigDraft:
     """
 
     config: ProducerConfig
-    _reading: Reading
+    _core: CoreSettings
     _secrets: set[str] = attrs.Factory(set)
     _claimed: dict[str, object] = attrs.Factory(dict)
 
@@ -58,27 +58,27 @@ class ConfigDraft:
         merged = merge(settings, keywords, problems=problems)
         if resolve is not None:
             resolve(merged, problems)
-        reading = read_core({key: settled(raw) if key in HARMLESS else raw for key, raw in merged.items()})
-        reconcile(reading)
-        reading.problems[:0] = problems
-        rest = {key: raw for key, raw in reading.raw.items() if key not in reading.read}
+        core = read_core({key: plain_value(raw) if key in HARMLESS else raw for key, raw in merged.items()})
+        reconcile(core)
+        core.problems[:0] = problems
+        rest = {key: raw for key, raw in core.raw.items() if key not in core.read}
         # All are secret until a plugin declares which of its keys are.
         plugin_values = PluginValues(rest, secrets=rest, certain=False)
-        config = build(reading.values, plugin_values=plugin_values)
-        return cls(config=config, reading=reading)
+        config = build(core.values, plugin_values=plugin_values)
+        return cls(config=config, core=core)
 
     @property
     def problems(self) -> tuple[str, ...]:
         """All problems so far, without duplicates."""
-        return tuple(dict.fromkeys(self._reading.problems))
+        return tuple(dict.fromkeys(self._core.problems))
 
     def given(self, key: str) -> bool:
         """Return whether the user set this key."""
-        return self._reading.given(key)
+        return self._core.given(key)
 
     def object_to(self, problem: str) -> None:
         """Add a problem found elsewhere, to be raised with the others."""
-        self._reading.problems.append(problem)
+        self._core.problems.append(problem)
 
     def claim(self, keys: Sequence[ConfigKey], *, plugin: str) -> PluginValues:
         """The values of a plugin's keys, with defaults for missing and wrong ones; wrong ones are noted as problems.
@@ -99,12 +99,12 @@ class ConfigDraft:
         unclaimed = [key for key in self.config.plugin_values if key not in self._claimed and key not in excused]
         unknown_keys = [key for key in unclaimed if key not in JAVA_KEYS]
         elsewhere = set(installed_keys()) if unknown_keys else set()
-        known = self._reading.read | JAVA_KEYS | self._claimed.keys() | elsewhere
-        self._reading.problems += [unknown(key, known=known) for key in unknown_keys if key not in elsewhere]
+        known = self._core.read | JAVA_KEYS | self._claimed.keys() | elsewhere
+        self._core.problems += [unknown(key, known=known) for key in unknown_keys if key not in elsewhere]
         if self.problems:
             raise ConfigError(self.problems)
-        self._report_unused([key for key in unclaimed if self._reading.given(key)])
-        used = {key: settled(raw) for key, raw in self._claimed.items() if key in self.config.plugin_values}
+        self._report_unused([key for key in unclaimed if self._core.given(key)])
+        used = {key: plain_value(raw) for key, raw in self._claimed.items() if key in self.config.plugin_values}
         return attrs.evolve(self.config, plugin_values=PluginValues(used, secrets=self._secrets))
 
     def _value(self, key: ConfigKey, plugin: str) -> Any:
@@ -112,7 +112,7 @@ class ConfigDraft:
         self._claimed[key.name] = hidden
         if key.secret:
             self._secrets.add(key.name)
-        raw = revealed(hidden) if key.rotates else settled(hidden)
+        raw = revealed(hidden) if key.rotates else plain_value(hidden)
         if raw is None:
             return key.default
         try:
@@ -131,16 +131,16 @@ class ConfigDraft:
             problem = f"{key.name}={HIDDEN}: not accepted by {plugin}; {key.meaning}"
         else:
             problem = f"{key.name}={brief(raw)}: {why} ({plugin}: {key.meaning})"
-        self._reading.problems.append(problem)
+        self._core.problems.append(problem)
 
     def _raw(self, name: str) -> object:
-        reading = self._reading
-        if name in reading.values and (not reading.given(name) or name in reading.adjusted | reading.wrong):
-            return reading.values[name]
-        return reading.raw.get(name)
+        core = self._core
+        if name in core.values and (not core.given(name) or name in core.adjusted | core.wrong):
+            return core.values[name]
+        return core.raw.get(name)
 
     def _report_unused(self, unused: Sequence[str]) -> None:
-        for note in self._reading.notes:
+        for note in self._core.notes:
             _log.info("%s", note)
         if unused:
             _log.warning(

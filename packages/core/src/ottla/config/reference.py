@@ -21,7 +21,7 @@ class Reference:
         return self.again()
 
 
-def settled(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """The plain value; of a reference its first value."""
     plain = revealed(value)
     return plain.first.reveal() if isinstance(plain, Reference) else plain

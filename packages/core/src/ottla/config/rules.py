@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from ottla.config.reading import Reading
+from ottla.config.core_settings import CoreSettings
 from ottla.config.sections import Idempotence
 from ottla.config.value_types import INT_MAX
 
@@ -43,87 +43,87 @@ AT_MOST: Final = (
 )
 
 
-def reconcile(reading: Reading) -> None:
+def reconcile(core: CoreSettings) -> None:
     """Adjust keys that the user did not set, and collect conflicts between keys.
 
     A rule is skipped if one of its values is invalid.
     """
     for rule in AT_MOST:
-        if not reading.wrong & {rule.low, rule.high}:
-            _keep_at_most(rule, reading)
-    if not reading.wrong & {"enable.idempotence", "transactional.id", "acks", "retries", IN_FLIGHT}:
-        _keep_exact(reading)
-    _keep_two_phase(reading)
-    if not reading.wrong & {"delivery.timeout.ms", "linger.ms", "request.timeout.ms"}:
-        _keep_delivery_possible(reading)
+        if not core.wrong & {rule.low, rule.high}:
+            _keep_at_most(rule, core)
+    if not core.wrong & {"enable.idempotence", "transactional.id", "acks", "retries", IN_FLIGHT}:
+        _keep_exact(core)
+    _keep_two_phase(core)
+    if not core.wrong & {"delivery.timeout.ms", "linger.ms", "request.timeout.ms"}:
+        _keep_delivery_possible(core)
 
 
-def _keep_exact(reading: Reading) -> None:
+def _keep_exact(core: CoreSettings) -> None:
     """Turn idempotence off if another key conflicts with it, unless it is required; then the user must choose."""
-    values = reading.values
+    values = core.values
     wish = values["enable.idempotence"]
     transactional = values["transactional.id"] is not None
     if transactional and wish is Idempotence.OFF:
-        reading.problems.append("transactional.id needs enable.idempotence=true; leave one of them out")
+        core.problems.append("transactional.id needs enable.idempotence=true; leave one of them out")
         return
     if wish is Idempotence.OFF:
         return
-    conflicts = [f"{key}={reading.raw[key]} ({why})" for key, why, rules_it_out in EXACT if rules_it_out(values[key])]
+    conflicts = [f"{key}={core.raw[key]} ({why})" for key, why, rules_it_out in EXACT if rules_it_out(values[key])]
     if transactional or wish is Idempotence.REQUIRED:
         asked = "transactional.id" if transactional else "enable.idempotence=true"
         if values[IN_FLIGHT] > MOST_IN_FLIGHT:
             conflicts.append(f"{IN_FLIGHT}={values[IN_FLIGHT]} (it takes at most {MOST_IN_FLIGHT})")
         if conflicts:
-            reading.problems.append(f"{asked} cannot go together with {' and '.join(conflicts)}; leave out either")
+            core.problems.append(f"{asked} cannot go together with {' and '.join(conflicts)}; leave out either")
         elif transactional:
             values["enable.idempotence"] = Idempotence.REQUIRED
     elif conflicts:
-        reading.notes.append(f"enable.idempotence is false, because of {' and '.join(conflicts)}")
+        core.notes.append(f"enable.idempotence is false, because of {' and '.join(conflicts)}")
         values["enable.idempotence"] = Idempotence.OFF
-        reading.adjusted.add("enable.idempotence")
+        core.adjusted.add("enable.idempotence")
     elif values[IN_FLIGHT] > MOST_IN_FLIGHT:
-        reading.problems.append(
+        core.problems.append(
             f"{IN_FLIGHT}={values[IN_FLIGHT]}: the order is kept with at most {MOST_IN_FLIGHT}; lower it, or set "
             "enable.idempotence=false"
         )
 
 
-def _keep_two_phase(reading: Reading) -> None:
+def _keep_two_phase(core: CoreSettings) -> None:
     two_phase = "transaction.two.phase.commit.enable"
-    if reading.wrong & {two_phase, "transactional.id"} or not reading.values[two_phase]:
+    if core.wrong & {two_phase, "transactional.id"} or not core.values[two_phase]:
         return
-    if reading.values["transactional.id"] is None:
-        reading.problems.append(f"{two_phase}=true needs a transactional.id")
-    if reading.given("transaction.timeout.ms"):
-        reading.problems.append(
+    if core.values["transactional.id"] is None:
+        core.problems.append(f"{two_phase}=true needs a transactional.id")
+    if core.given("transaction.timeout.ms"):
+        core.problems.append(
             f"{two_phase}=true and transaction.timeout.ms: such transactions have no time-out; leave out either"
         )
     else:
-        reading.values["transaction.timeout.ms"] = INT_MAX
+        core.values["transaction.timeout.ms"] = INT_MAX
 
 
-def _keep_at_most(rule: AtMost, reading: Reading) -> None:
-    low, high = reading.values[rule.low], reading.values[rule.high]
+def _keep_at_most(rule: AtMost, core: CoreSettings) -> None:
+    low, high = core.values[rule.low], core.values[rule.high]
     if low <= high:
         return
-    if not reading.given(rule.low):
-        reading.adjust(rule.low, high, because=f"{rule.high}={high}")
-    elif rule.raises and not reading.given(rule.high):
-        reading.adjust(rule.high, low, because=f"{rule.low}={low}")
+    if not core.given(rule.low):
+        core.adjust(rule.low, high, because=f"{rule.high}={high}")
+    elif rule.raises and not core.given(rule.high):
+        core.adjust(rule.high, low, because=f"{rule.low}={low}")
     else:
-        reading.problems.append(f"{rule.low}={low} is above {rule.high}={high}; lower it or raise {rule.high}")
+        core.problems.append(f"{rule.low}={low} is above {rule.high}={high}; lower it or raise {rule.high}")
 
 
-def _keep_delivery_possible(reading: Reading) -> None:
-    linger, request = reading.values["linger.ms"], reading.values["request.timeout.ms"]
+def _keep_delivery_possible(core: CoreSettings) -> None:
+    linger, request = core.values["linger.ms"], core.values["request.timeout.ms"]
     minimum = min(linger + request, INT_MAX)  # as in Java: all of them may be set to the maximum
-    if reading.values["delivery.timeout.ms"] >= minimum:
+    if core.values["delivery.timeout.ms"] >= minimum:
         return
     parts = f"linger.ms={linger} + request.timeout.ms={request}"
-    if reading.given("delivery.timeout.ms"):
-        reading.problems.append(
-            f"delivery.timeout.ms={reading.values['delivery.timeout.ms']} is below {parts}; "
+    if core.given("delivery.timeout.ms"):
+        core.problems.append(
+            f"delivery.timeout.ms={core.values['delivery.timeout.ms']} is below {parts}; "
             "a record must have the time to wait and to be answered once: raise it or lower one of them"
         )
     else:
-        reading.adjust("delivery.timeout.ms", minimum, because=f"it may not be below {parts}")
+        core.adjust("delivery.timeout.ms", minimum, because=f"it may not be below {parts}")

@@ -9,7 +9,7 @@ import attrs
 
 from ottla.doctor import broker_versions
 from ottla.doctor.bounds import Bounds
-from ottla.doctor.findings import Finding, Step, Trouble, Verdict
+from ottla.doctor.findings import Finding, Problem, Step, Verdict
 from ottla.doctor.greeting import Greeted, greet
 from ottla.doctor.names import Server, Unresolved, look_up
 from ottla.doctor.tcp import Connected, Endpoint, NotConnected, connect
@@ -24,7 +24,7 @@ _PORTS: Final = range(1, 65536)
 class _Reached:
     """The result at one address. `outcome` describes the peer, or is the problem."""
 
-    outcome: str | Trouble
+    outcome: str | Problem
     seconds: float
 
 
@@ -34,7 +34,7 @@ def advertised(
     """A finding for each broker, by its id."""
     wanted = {broker.node_id: Server(broker.host, broker.port) for broker in brokers}
     reached = _reach([server for server in wanted.values() if server.port in _PORTS], transport, bounds)
-    portless = _Reached(Trouble("that is no port", ""), 0.0)
+    portless = _Reached(Problem("that is no port", ""), 0.0)
     return {number: _finding(number, server, reached.get(server, portless)) for number, server in wanted.items()}
 
 
@@ -42,19 +42,19 @@ def _reach(servers: Sequence[Server], transport: Transport, bounds: Bounds) -> M
     started = bounds.clock()
     reached: dict[Server, _Reached] = {}
 
-    def note(server: Server, outcome: str | Trouble) -> None:
+    def note(server: Server, outcome: str | Problem) -> None:
         reached[server] = _Reached(outcome, bounds.clock() - started)
 
     endpoints: list[Endpoint] = []
     for found in look_up(servers, transport=transport, canonical=False, setting=SETTING, bounds=bounds):
         if isinstance(found, Unresolved):
-            note(found.server, found.trouble)
+            note(found.server, found.problem)
         else:
             endpoints += [Endpoint(server=found.server, address=address) for address in found.addresses]
     opened: dict[Server, Connected] = {}
     for attempt in connect(endpoints, setting=SETTING, bounds=bounds):
         if isinstance(attempt, NotConnected):
-            note(attempt.endpoint.server, attempt.trouble)
+            note(attempt.endpoint.server, attempt.problem)
         elif opened.setdefault(attempt.endpoint.server, attempt) is not attempt:
             attempt.sock.close()
     for answer in greet(list(opened.values()), transport=transport, bounds=bounds):
@@ -62,7 +62,7 @@ def _reach(servers: Sequence[Server], transport: Transport, bounds: Bounds) -> M
             answer.session.close()
             note(answer.endpoint.server, broker_versions.release(answer.versions))
         else:
-            note(answer.endpoint.server, answer.trouble)
+            note(answer.endpoint.server, answer.problem)
     return reached
 
 
@@ -76,8 +76,8 @@ def _finding(number: int, server: Server, reached: _Reached) -> Finding:
             seconds=reached.seconds,
             said=f"reached: {reached.outcome}",
         )
-    trouble = Trouble(
+    problem = Problem(
         f"the broker advertises an address that does not work from here: {reached.outcome.said}",
         f"set {SETTING} of broker {number} to a name and port that its clients can reach",
     )
-    return Finding.failed(Step.ADVERTISED, subject, trouble, seconds=reached.seconds)
+    return Finding.failed(Step.ADVERTISED, subject, problem, seconds=reached.seconds)

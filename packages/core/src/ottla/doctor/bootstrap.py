@@ -59,7 +59,7 @@ def greeted(
 def _named(found: Lookup) -> Finding:
     subject = str(found.server)
     if isinstance(found, Unresolved):
-        return Finding.failed(Step.NAMES, subject, found.trouble, seconds=found.seconds)
+        return Finding.failed(Step.NAMES, subject, found.problem, seconds=found.seconds)
     listed = ", ".join(dict.fromkeys(_shown(address.target.sockaddr) for address in found.addresses))
     said = f"the transport goes by {listed}" if found.own else listed
     return Finding(step=Step.NAMES, subject=subject, verdict=Verdict.OK, seconds=found.seconds, said=said)
@@ -79,15 +79,15 @@ def _attempted(attempt: Attempt, *, served: bool) -> Finding:
             subject=subject,
             verdict=Verdict.WARNING,
             seconds=attempt.seconds,
-            said=f"{attempt.trouble.said}; another address of this name works",
+            said=f"{attempt.problem.said}; another address of this name works",
         )
-    return Finding.failed(Step.TCP, subject, attempt.trouble, seconds=attempt.seconds)
+    return Finding.failed(Step.TCP, subject, attempt.problem, seconds=attempt.seconds)
 
 
 def _shaken(greeting: Greeting) -> Finding:
     subject = str(greeting.endpoint)
     if isinstance(greeting, NoHandshake):
-        return Finding.failed(Step.HANDSHAKE, subject, greeting.trouble, seconds=greeting.seconds)
+        return Finding.failed(Step.HANDSHAKE, subject, greeting.problem, seconds=greeting.seconds)
     return Finding(
         step=Step.HANDSHAKE, subject=subject, verdict=Verdict.OK, seconds=greeting.handshake_seconds, said="done"
     )
@@ -96,6 +96,6 @@ def _shaken(greeting: Greeting) -> Finding:
 def _answered(greeting: Greeted | NotKafka) -> Finding:
     subject = str(greeting.endpoint)
     if isinstance(greeting, NotKafka):
-        return Finding.failed(Step.API_VERSIONS, subject, greeting.trouble, seconds=greeting.seconds)
+        return Finding.failed(Step.API_VERSIONS, subject, greeting.problem, seconds=greeting.seconds)
     said = f"{broker_versions.release(greeting.versions)}, by the {len(greeting.versions)} requests it takes"
     return Finding(step=Step.API_VERSIONS, subject=subject, verdict=Verdict.OK, seconds=greeting.seconds, said=said)

@@ -9,7 +9,7 @@ import attrs
 
 from ottla.config import SecurityProtocol
 from ottla.doctor.bounds import Bounds
-from ottla.doctor.findings import Trouble, listed
+from ottla.doctor.findings import Problem, listed
 from ottla.doctor.greeting import Greeted, unanswered
 from ottla.errors import BrokerError, ErrorCode, UnsupportedVersionError, counted, error_code, printable
 from ottla.network import Request
@@ -47,13 +47,13 @@ class ClusterView:
         return f"{named}, {counted(len(self.brokers), 'broker')}: {ids}; {controller}"
 
 
-Answer: TypeAlias = ClusterView | Trouble
+Answer: TypeAlias = ClusterView | Problem
 
 
 def ask_cluster(greeted: Greeted, *, topic: str | None, protocol: SecurityProtocol, bounds: Bounds) -> Answer:
     """The brokers, and *topic* if it is given."""
     if METADATA.key not in greeted.versions:
-        return Trouble(
+        return Problem(
             "it speaks Kafka, and offers no metadata: this is a controller's listener",
             "name a listener for clients in bootstrap.servers",
         )
@@ -63,7 +63,7 @@ def ask_cluster(greeted: Greeted, *, topic: str | None, protocol: SecurityProtoc
         body = greeted.session.ask(metadata_question(topic), version)
         return _view(METADATA.response(version).decode(body, exact=False), topic)
     except UnsupportedVersionError as error:
-        return Trouble.of_error(error, remedy="upgrade ottla")
+        return Problem.of_error(error, remedy="upgrade ottla")
     except Exception as error:  # including those of the transport plugin
         login = "SASL_SSL" if protocol is SecurityProtocol.SSL else "SASL_PLAINTEXT"
         remedy = f"set security.protocol={login} if this listener wants a login, else look into the broker's log"
@@ -94,10 +94,10 @@ def _all_topics(version: int) -> list[MetadataRequestTopic] | None:
 def _view(answer: MetadataResponse, topic: str | None) -> Answer:
     code = error_code(answer.error_code)
     if code is not ErrorCode.NONE:
-        return Trouble.of_error(BrokerError(code), remedy="look into the broker's log")
+        return Problem.of_error(BrokerError(code), remedy="look into the broker's log")
     brokers, _unusable = usable_brokers(answer.brokers)
     if not brokers:
-        return Trouble("the broker knows of no broker", "wait until it has joined its cluster, or look into its log")
+        return Problem("the broker knows of no broker", "wait until it has joined its cluster, or look into its log")
     return ClusterView(
         cluster_id=answer.cluster_id,
         controller=answer.controller_id,

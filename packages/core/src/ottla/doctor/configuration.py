@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 
 from ottla.config import ConnectionConfig
-from ottla.doctor.findings import Finding, Step, Trouble, Verdict
+from ottla.doctor.findings import Finding, Problem, Step, Verdict
 from ottla.errors import ConfigError, PluginError
 from ottla.interfaces import Mechanism, SupportsClose, Transport, supports
 from ottla.plugins.config_references import read_draft
@@ -43,9 +43,9 @@ def checked(settings: Mapping[str, Any], *, clock: Callable[[], float]) -> Gener
         registry = Registry()
         config, plugins = choose(read_draft(settings, registry=registry), registry)
     except (ConfigError, PluginError) as error:
-        for problem in error.problems if isinstance(error, ConfigError) else [str(error)]:
-            trouble = Trouble.of(problem, remedy=_REMEDY)
-            yield Finding.failed(Step.CONFIGURATION, "", trouble, seconds=clock() - started)
+        for text in error.problems if isinstance(error, ConfigError) else [str(error)]:
+            problem = Problem.of(text, remedy=_REMEDY)
+            yield Finding.failed(Step.CONFIGURATION, "", problem, seconds=clock() - started)
         return None
     yield Finding(
         step=Step.CONFIGURATION,

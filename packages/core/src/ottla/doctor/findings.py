@@ -53,19 +53,19 @@ class Step(enum.StrEnum):
 
 
 @attrs.frozen
-class Trouble:
+class Problem:
     """A problem, as two halves of a sentence: what happened, and what to change."""
 
     said: str
     remedy: str
 
     @classmethod
-    def of_error(cls, error: Exception, *, remedy: str) -> Trouble:
+    def of_error(cls, error: Exception, *, remedy: str) -> Problem:
         """The problem in an error's message. Ours have a remedy after a semicolon; *remedy* is for other messages."""
         return cls.of(str(error) or type(error).__name__, remedy=remedy)
 
     @classmethod
-    def of(cls, text: str, *, remedy: str = "") -> Trouble:
+    def of(cls, text: str, *, remedy: str = "") -> Problem:
         """The two halves of a sentence, separated at its semicolon."""
         said, _, own = " ".join(text.split()).partition("; ")
         return cls(said, own or remedy)
@@ -83,15 +83,15 @@ class Finding:
     remedy: str = attrs.field(default="", converter=_shown)
 
     @classmethod
-    def failed(cls, step: Step, subject: str, trouble: Trouble, *, seconds: float = 0.0) -> Finding:
+    def failed(cls, step: Step, subject: str, problem: Problem, *, seconds: float = 0.0) -> Finding:
         """A finding for a problem."""
         return cls(
             step=step,
             subject=subject,
             verdict=Verdict.FAILED,
             seconds=seconds,
-            said=trouble.said,
-            remedy=trouble.remedy,
+            said=problem.said,
+            remedy=problem.remedy,
         )
 
     @classmethod

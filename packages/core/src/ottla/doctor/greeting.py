@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from ottla.doctor.bounds import Bounds
-from ottla.doctor.findings import Trouble
+from ottla.doctor.findings import Problem
 from ottla.doctor.session import PEER, BrokerSession
 from ottla.doctor.tcp import Connected, Endpoint
 from ottla.doctor.workers import side_by_side
@@ -50,7 +50,7 @@ class NoHandshake:
     """The transport's handshake did not complete."""
 
     endpoint: Endpoint
-    trouble: Trouble
+    problem: Problem
     seconds: float
 
 
@@ -59,7 +59,7 @@ class NotKafka:
     """After the handshake there was no response, or none that could be parsed."""
 
     endpoint: Endpoint
-    trouble: Trouble
+    problem: Problem
     details: Sequence[tuple[str, str]] = ()
     handshake_seconds: float
     seconds: float
@@ -71,9 +71,9 @@ Greeting: TypeAlias = Greeted | NoHandshake | NotKafka
 def greet(opened: Sequence[Connected], *, transport: Transport, bounds: Bounds) -> Sequence[Greeting]:
     """One greeting for each connection, in order."""
     answers = side_by_side(lambda one: _greet(one, transport, bounds), opened, bounds=bounds)
-    late = Trouble("the transport did not return in time", "report this to the transport plugin's authors")
+    late = Problem("the transport did not return in time", "report this to the transport plugin's authors")
     return [
-        answer or NoHandshake(endpoint=one.endpoint, trouble=late, seconds=0.0)
+        answer or NoHandshake(endpoint=one.endpoint, problem=late, seconds=0.0)
         for one, answer in zip(opened, answers, strict=True)
     ]
 
@@ -90,16 +90,16 @@ def _greet(opened: Connected, transport: Transport, bounds: Bounds) -> Greeting:
     except Exception as error:  # including the plugin's: each one is a finding
         (session or opened.sock).close()
         seconds = bounds.clock() - started
-        return NoHandshake(endpoint=endpoint, trouble=_unshaken(error, seconds=seconds), seconds=seconds)
+        return NoHandshake(endpoint=endpoint, problem=_unshaken(error, seconds=seconds), seconds=seconds)
     shaken = bounds.clock()
     try:
         api_versions = _ask_versions(session)
     except Exception as error:
         session.close()
         seconds = bounds.clock() - shaken
-        trouble = unanswered(error, seconds=seconds, remedy=_USUALLY)
+        problem = unanswered(error, seconds=seconds, remedy=_USUALLY)
         return NotKafka(
-            endpoint=endpoint, trouble=trouble, details=details, handshake_seconds=shaken - started, seconds=seconds
+            endpoint=endpoint, problem=problem, details=details, handshake_seconds=shaken - started, seconds=seconds
         )
     return Greeted(
         endpoint=endpoint,
@@ -119,32 +119,32 @@ def _ask_versions(session: BrokerSession) -> NodeApiVersions:
     return read_api_versions(api_versions.ask_again_with, session.ask(request, api_versions.ask_again_with))
 
 
-def unanswered(error: Exception, *, seconds: float, remedy: str) -> Trouble:
+def unanswered(error: Exception, *, seconds: float, remedy: str) -> Problem:
     """The problem if a request got no response; *remedy* is for a peer that closed the connection."""
     match error:
         case ProtocolMismatchError():
-            return Trouble.of_error(error, remedy=_SECURITY)
+            return Problem.of_error(error, remedy=_SECURITY)
         case RequestTimeoutError():
-            return Trouble(f"{PEER} took the connection and was silent for {seconds:.1f} s", _ALIVE)
+            return Problem(f"{PEER} took the connection and was silent for {seconds:.1f} s", _ALIVE)
         case SecurityError():  # in TLS 1.3 the server checks our certificate after the handshake
-            return Trouble.of_error(error, remedy=remedy)
+            return Problem.of_error(error, remedy=remedy)
         case ConnectionFailedError() | ConnectionError():
-            return Trouble(f"{PEER} closed the connection without an answer", remedy)
+            return Problem(f"{PEER} closed the connection without an answer", remedy)
         case ProtocolError():
-            response = Trouble.of_error(error, remedy=_SECURITY)
-            return Trouble(f"{PEER} answered, but not as Kafka does ({response.said})", response.remedy)
+            response = Problem.of_error(error, remedy=_SECURITY)
+            return Problem(f"{PEER} answered, but not as Kafka does ({response.said})", response.remedy)
         case OttlaError() | OSError():
-            return Trouble.of_error(error, remedy=remedy)
+            return Problem.of_error(error, remedy=remedy)
         case _:
-            return Trouble(
+            return Problem(
                 f"the transport failed: {printable(repr(error))}", "report this to the transport plugin's authors"
             )
 
 
-def _unshaken(error: Exception, *, seconds: float) -> Trouble:
+def _unshaken(error: Exception, *, seconds: float) -> Problem:
     if isinstance(error, RequestTimeoutError):
-        return Trouble(f"the handshake did not end within {seconds:.1f} s", _SECURITY)
+        return Problem(f"the handshake did not end within {seconds:.1f} s", _SECURITY)
     if isinstance(error, OSError | OttlaError):
-        response = Trouble.of_error(error, remedy=_SECURITY)
-        return Trouble(f"the handshake failed: {response.said}", response.remedy)
+        response = Problem.of_error(error, remedy=_SECURITY)
+        return Problem(f"the handshake failed: {response.said}", response.remedy)
     return unanswered(error, seconds=seconds, remedy=_SECURITY)

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias, assert_never
 import attrs
 
 from ottla.doctor.bounds import Bounds
-from ottla.doctor.findings import Trouble
+from ottla.doctor.findings import Problem
 from ottla.doctor.greeting import Greeted, unanswered
 from ottla.doctor.workers import side_by_side
 from ottla.errors import ConnectionFailedError, SecurityError
@@ -36,7 +36,7 @@ class Refused:
     """The broker refused the login, or we refused the broker."""
 
     greeted: Greeted
-    trouble: Trouble
+    problem: Problem
     seconds: float
 
 
@@ -52,12 +52,12 @@ def log_in(greeted: Greeted, mechanism: Mechanism, bounds: Bounds) -> Answer:
             exchange, session = _exchange(one, mechanism)
         except Exception as error:  # including those of the transport plugin
             seconds = bounds.clock() - started
-            return Refused(greeted=one, trouble=_trouble(error, seconds=seconds), seconds=seconds)
+            return Refused(greeted=one, problem=_problem(error, seconds=seconds), seconds=seconds)
         return Admitted(greeted=one, offers=exchange.offers, session=session, seconds=bounds.clock() - started)
 
     [answer] = side_by_side(work, [greeted], bounds=bounds)
-    late = Trouble(f"the mechanism {mechanism.name} did not return in time", "check what it asks for credentials")
-    return answer or Refused(greeted=greeted, trouble=late, seconds=bounds.clock() - started)
+    late = Problem(f"the mechanism {mechanism.name} did not return in time", "check what it asks for credentials")
+    return answer or Refused(greeted=greeted, problem=late, seconds=bounds.clock() - started)
 
 
 def _exchange(greeted: Greeted, mechanism: Mechanism) -> tuple[Exchange, float]:
@@ -90,11 +90,11 @@ def _exchange(greeted: Greeted, mechanism: Mechanism) -> tuple[Exchange, float]:
         raise
 
 
-def _trouble(error: Exception, *, seconds: float) -> Trouble:
+def _problem(error: Exception, *, seconds: float) -> Problem:
     if isinstance(error, SecurityError):
-        return Trouble.of_error(error, remedy=_REMEDY)
+        return Problem.of_error(error, remedy=_REMEDY)
     response = unanswered(error, seconds=seconds, remedy=_REMEDY)
-    return Trouble(f"in the middle of the login: {response.said}", response.remedy)
+    return Problem(f"in the middle of the login: {response.said}", response.remedy)
 
 
 def _encoded(body: bytes, _version: int) -> Sequence[bytes]:

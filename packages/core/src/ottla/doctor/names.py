@@ -13,7 +13,7 @@ import attrs
 
 from ottla.config.hosts import illegal, with_port
 from ottla.doctor.bounds import Bounds
-from ottla.doctor.findings import Trouble
+from ottla.doctor.findings import Problem
 from ottla.errors import NameResolutionError, printable, quoted
 from ottla.interfaces import Transport
 from ottla.network.selectable import Address
@@ -46,7 +46,7 @@ class Unresolved:
     """A server without an address."""
 
     server: Server
-    trouble: Trouble
+    problem: Problem
     seconds: float
 
 
@@ -65,11 +65,11 @@ def look_up(
         try:
             targets = transport.targets(server.host, server.port)
         except Exception as cause:  # of a plugin, which may be third-party code
-            trouble = Trouble.of(
+            problem = Problem.of(
                 f"the transport failed to say where it is: {printable(repr(cause))}",
                 remedy="ask who wrote the transport",
             )
-            found[server] = Unresolved(server=server, trouble=trouble, seconds=0.0)
+            found[server] = Unresolved(server=server, problem=problem, seconds=0.0)
             continue
         if targets:
             addresses = [Address(host=server.host, target=target) for target in targets]
@@ -92,27 +92,27 @@ def _by_resolver(
             if server not in found:
                 answer = _answer(resolver, server, canonical=canonical, setting=setting)
                 seconds = bounds.clock() - started
-                if isinstance(answer, Trouble):
-                    found[server] = Unresolved(server=server, trouble=answer, seconds=seconds)
+                if isinstance(answer, Problem):
+                    found[server] = Unresolved(server=server, problem=answer, seconds=seconds)
                 elif answer is not None:
                     found[server] = Resolved(server=server, addresses=answer, own=False, seconds=seconds)
         remaining = deadline - bounds.clock()
         if len(found) < len(servers) and (remaining <= 0 or not answered.wait(remaining)):
             break
     seconds = bounds.clock() - started
-    late = Trouble(
+    late = Problem(
         f"the name could not be looked up within {seconds:.1f} s",
         f"check this machine's name servers, and the name in {setting}",
     )
-    return {server: Unresolved(server=server, trouble=late, seconds=seconds) for server in servers} | found
+    return {server: Unresolved(server=server, problem=late, seconds=seconds) for server in servers} | found
 
 
-def _answer(resolver: Resolver, server: Server, *, canonical: bool, setting: str) -> Sequence[Address] | Trouble | None:
+def _answer(resolver: Resolver, server: Server, *, canonical: bool, setting: str) -> Sequence[Address] | Problem | None:
     try:
         return resolver.resolve(server.host, server.port, canonical=canonical)
     except NameResolutionError as error:
         reason = getattr(error.__cause__, "strerror", None) or error.__cause__
-        return Trouble(
+        return Problem(
             f"the name {quoted(server.host)} has no address here ({printable(str(reason))})",
             f"correct the name in {setting}, or make it known to this machine's DNS",
         )

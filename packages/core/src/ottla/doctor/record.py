@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ottla.doctor.bounds import Bounds
-from ottla.doctor.findings import Finding, Step, Trouble, Verdict
+from ottla.doctor.findings import Finding, Problem, Step, Verdict
 from ottla.errors import BrokerError, OttlaError
 from ottla.producer import Producer
 
@@ -25,7 +25,7 @@ def send_record(topic: str, settings: Mapping[str, Any], *, bounds: Bounds) -> F
     try:
         said = _send(topic, settings, bounds)
     except Exception as error:  # including those of the producer's plugins
-        return Finding.failed(Step.RECORD, topic, _trouble(error), seconds=bounds.clock() - started)
+        return Finding.failed(Step.RECORD, topic, _problem(error), seconds=bounds.clock() - started)
     return Finding(step=Step.RECORD, subject=topic, verdict=Verdict.OK, seconds=bounds.clock() - started, said=said)
 
 
@@ -55,8 +55,8 @@ def _hurried(within: int) -> Mapping[str, Any]:
     }
 
 
-def _trouble(error: Exception) -> Trouble:
+def _problem(error: Exception) -> Problem:
     refusal = error.__cause__
     if isinstance(refusal, BrokerError):
-        return Trouble(f"the broker refused it: {refusal}".rstrip("."), "see what this error code asks for")
-    return Trouble.of_error(error, remedy="look into the broker's log")
+        return Problem(f"the broker refused it: {refusal}".rstrip("."), "see what this error code asks for")
+    return Problem.of_error(error, remedy="look into the broker's log")

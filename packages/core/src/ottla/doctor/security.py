@@ -61,7 +61,7 @@ def sasl(
                 said=_description(mechanism, answer),
             )
         else:
-            yield Finding.failed(Step.SASL, subject, answer.trouble, seconds=answer.seconds)
+            yield Finding.failed(Step.SASL, subject, answer.problem, seconds=answer.seconds)
     return admitted
 
 

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from ottla.doctor.bounds import Bounds
-from ottla.doctor.findings import Trouble
+from ottla.doctor.findings import Problem
 from ottla.doctor.names import Server
 from ottla.network.selectable import Address
 
@@ -53,7 +53,7 @@ class NotConnected:
     """An address to which no connection could be made."""
 
     endpoint: Endpoint
-    trouble: Trouble
+    problem: Problem
     seconds: float
 
 
@@ -113,27 +113,27 @@ class _Connecting:
 
     def _failed(self, endpoint: Endpoint, number: int) -> None:
         seconds = self._seconds()
-        trouble = _trouble(number, seconds=seconds, setting=self._setting)
-        self._results[endpoint] = NotConnected(endpoint=endpoint, trouble=trouble, seconds=seconds)
+        problem = _problem(number, seconds=seconds, setting=self._setting)
+        self._results[endpoint] = NotConnected(endpoint=endpoint, problem=problem, seconds=seconds)
 
     def _seconds(self) -> float:
         return self._bounds.clock() - self._started
 
 
-def _trouble(number: int, *, seconds: float, setting: str) -> Trouble:
+def _problem(number: int, *, seconds: float, setting: str) -> Problem:
     name = errno.errorcode.get(number, str(number))
     if number == errno.ECONNREFUSED:
-        return Trouble(
+        return Problem(
             "nothing listens there: the connection was refused",
             f"check that the broker runs, and host and port in {setting}",
         )
     if number == errno.ETIMEDOUT:
-        return Trouble(
+        return Problem(
             f"no connection within {seconds:.1f} s, and no refusal either",
             f"let firewalls and security groups pass this port, or correct the address in {setting}",
         )
     if number in _UNREACHABLE:
-        return Trouble(
+        return Problem(
             f"{_UNREACHABLE[number]} ({name})", f"check network and VPN of this machine, or the address in {setting}"
         )
-    return Trouble(f"could not connect: {name}", f"check the address in {setting}")
+    return Problem(f"could not connect: {name}", f"check the address in {setting}")

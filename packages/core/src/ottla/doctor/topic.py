@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.doctor.cluster_view import ClusterView
-from ottla.doctor.findings import Finding, Step, Trouble, Verdict, listed
+from ottla.doctor.findings import Finding, Problem, Step, Verdict, listed
 from ottla.errors import ErrorCode, counted, error_code, quoted
 from ottla.protocol import MetadataResponseTopic
 from ottla.protocol.messages.metadata import NOT_ASKED
@@ -16,9 +16,9 @@ _WRITE: Final = 1 << 4
 
 def topic_finding(name: str, view: ClusterView) -> Finding:
     """The finding about the topic, by the broker's response."""
-    trouble = _trouble(name, view)
-    if trouble is not None:
-        return Finding.failed(Step.TOPIC, name, trouble)
+    problem = _problem(name, view)
+    if problem is not None:
+        return Finding.failed(Step.TOPIC, name, problem)
     assert view.topic is not None
     partitions = view.topic.partitions
     leaders = sorted({partition.leader_id for partition in partitions})
@@ -26,7 +26,7 @@ def topic_finding(name: str, view: ClusterView) -> Finding:
     return Finding(step=Step.TOPIC, subject=name, verdict=Verdict.OK, said=said)
 
 
-def _trouble(name: str, view: ClusterView) -> Trouble | None:
+def _problem(name: str, view: ClusterView) -> Problem | None:
     topic = view.topic
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else error_code(topic.error_code)
     match code:
@@ -34,32 +34,32 @@ def _trouble(name: str, view: ClusterView) -> Trouble | None:
             assert topic is not None
             return _without_leaders(topic, view) or _read_only(topic)
         case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            return Trouble(
+            return Problem(
                 "the topic does not exist, or this user may not know of it",
                 f"create {name!r}, correct the name, or allow the user DESCRIBE and WRITE on it",
             )
         case ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            return Trouble("this user may not describe the topic", f"add an ACL for DESCRIBE and WRITE on {name!r}")
+            return Problem("this user may not describe the topic", f"add an ACL for DESCRIBE and WRITE on {name!r}")
         case ErrorCode.INVALID_TOPIC_EXCEPTION:
-            return Trouble("no topic can have this name", "use 1 to 249 of a-z A-Z 0-9 . _ - in the topic's name")
+            return Problem("no topic can have this name", "use 1 to 249 of a-z A-Z 0-9 . _ - in the topic's name")
         case _:
-            return Trouble(f"the broker refuses: {code.name}: {code.meaning}", "look into the broker's log")
+            return Problem(f"the broker refuses: {code.name}: {code.meaning}", "look into the broker's log")
 
 
-def _without_leaders(topic: MetadataResponseTopic, view: ClusterView) -> Trouble | None:
+def _without_leaders(topic: MetadataResponseTopic, view: ClusterView) -> Problem | None:
     without = sorted(p.partition_index for p in topic.partitions if p.leader_id not in view.brokers)
     if not without:
         return None
-    return Trouble(
+    return Problem(
         f"of {counted(len(topic.partitions), 'partition')}, {len(without)} without a leader: {listed(without)}",
         "start the brokers that hold their replicas",
     )
 
 
-def _read_only(topic: MetadataResponseTopic) -> Trouble | None:
+def _read_only(topic: MetadataResponseTopic) -> Problem | None:
     allowed = topic.topic_authorized_operations
     if allowed == NOT_ASKED or allowed & _WRITE:
         return None
-    return Trouble(
+    return Problem(
         "this user may describe the topic, but not write to it", f"add an ACL for WRITE on {quoted(topic.name or '')}"
     )

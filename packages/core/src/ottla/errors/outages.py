@@ -40,7 +40,7 @@ def one_line(error: object) -> str:
 
 
 @attrs.frozen(kw_only=True)
-class Failing(Generic[S, R]):
+class OutageUpdate(Generic[S, R]):
     """A line that is due: *count* subjects, some of them shown, fail for one reason.
 
     `failures` counts since the last line about the reason; `lasting` is the age of the oldest of these outages.
@@ -56,7 +56,7 @@ class Failing(Generic[S, R]):
 
 
 @attrs.frozen(kw_only=True)
-class Over(Generic[S]):
+class OutageEnd(Generic[S]):
     """A line that is due: *count* subjects work again or, if not `recovered`, are not tried any more.
 
     `lasting` ends with the recovery or, without one, with the last failure: the state after it is unknown.
@@ -75,7 +75,7 @@ class Over(Generic[S]):
         return client_id, subjects, self.failures, self.lasting
 
 
-Event: TypeAlias = "Failing[S, R] | Over[S]"
+Event: TypeAlias = "OutageUpdate[S, R] | OutageEnd[S]"
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -208,9 +208,9 @@ class Outages(Generic[S, R]):
         lines: list[Event[S, R]] = []
         for ended, recovered in ((self._recovered, True), (self._given_up, False)):
             if ended.count and (now >= ended.next_at or not self._outages):
-                lines.append(self._over(ended, now, recovered=recovered))
+                lines.append(self._end_of(ended, now, recovered=recovered))
         lines += [
-            self._failing(group, now)
+            self._update_of(group, now)
             for group in self._groups.values()
             if group.due(now, by_failure=self._repeat_by_failure)
         ]
@@ -228,10 +228,10 @@ class Outages(Generic[S, R]):
             group.news = False
             group.next_at = min(group.next_at, now + GAP_AFTER_RECOVERY)
 
-    def _failing(self, group: _Group[S, R], now: float) -> Failing[S, R]:
+    def _update_of(self, group: _Group[S, R], now: float) -> OutageUpdate[S, R]:
         outages = [self._outages[subject] for subject in group.subjects]
         new = [subject for subject in group.subjects if not self._outages[subject].logged]
-        line = Failing(
+        line = OutageUpdate(
             first=group.logged_at is None or len(new) == len(outages),
             reason=group.reason,
             error=group.error,
@@ -248,8 +248,8 @@ class Outages(Generic[S, R]):
         group.gap = min(2 * group.gap, LONGEST_GAP)
         return line
 
-    def _over(self, ended: _Ended[S], now: float, *, recovered: bool) -> Over[S]:
-        line = Over(
+    def _end_of(self, ended: _Ended[S], now: float, *, recovered: bool) -> OutageEnd[S]:
+        line = OutageEnd(
             recovered=recovered,
             shown=tuple(ended.shown),
             count=ended.count,

@@ -28,7 +28,7 @@ LABELS: Final[Mapping[str, tuple[str, ...]]] = {
 """The labels of each group's tags, in order."""
 
 
-class Reading(enum.Enum):
+class ValueKind(enum.Enum):
     """The computation of a value from a counter; values of a window cover the last samples only."""
 
     TIMES = "how often, since the beginning"
@@ -43,7 +43,7 @@ class Reading(enum.Enum):
     @property
     def cumulative(self) -> bool:
         """Return whether the value only grows."""
-        return self in (Reading.TIMES, Reading.SUM, Reading.NANOSECONDS)
+        return self in (ValueKind.TIMES, ValueKind.SUM, ValueKind.NANOSECONDS)
 
 
 @attrs.frozen
@@ -52,13 +52,13 @@ class Metric:
 
     group: str
     name: str
-    reading: Reading
+    kind: ValueKind
     source: str
     meaning: str
 
 
 def _counted(group: str, name: str, source: str, what: str, *, times: bool = False) -> list[Metric]:
-    total, rate = (Reading.TIMES, Reading.TIMES_PER_SECOND) if times else (Reading.SUM, Reading.SUM_PER_SECOND)
+    total, rate = (ValueKind.TIMES, ValueKind.TIMES_PER_SECOND) if times else (ValueKind.SUM, ValueKind.SUM_PER_SECOND)
     return [
         Metric(group, f"{name}-total", total, source, f"{what}."),
         Metric(group, f"{name}-rate", rate, source, f"{what}, in a second."),
@@ -67,8 +67,8 @@ def _counted(group: str, name: str, source: str, what: str, *, times: bool = Fal
 
 def _measured(group: str, name: str, source: str, what: str) -> list[Metric]:
     return [
-        Metric(group, f"{name}-avg", Reading.MEAN, source, f"{what}, on average."),
-        Metric(group, f"{name}-max", Reading.MOST, source, f"{what}, at most."),
+        Metric(group, f"{name}-avg", ValueKind.MEAN, source, f"{what}, on average."),
+        Metric(group, f"{name}-max", ValueKind.MOST, source, f"{what}, at most."),
     ]
 
 
@@ -84,31 +84,31 @@ def _requests(group: str) -> list[Metric]:
 
 
 def _gauge(name: str, meaning: str, *, group: str = PRODUCER) -> Metric:
-    return Metric(group, name, Reading.GAUGE, name, meaning)
+    return Metric(group, name, ValueKind.GAUGE, name, meaning)
 
 
 def _spent(name: str, source: str, what: str) -> Metric:
-    return Metric(PRODUCER, name, Reading.NANOSECONDS, source, f"Nanoseconds spent {what}.")
+    return Metric(PRODUCER, name, ValueKind.NANOSECONDS, source, f"Nanoseconds spent {what}.")
 
 
 METRICS: Final[tuple[Metric, ...]] = (
     *_counted(PRODUCER, "record-send", "records", "Records that left in a request, those of retries again"),
     *_counted(PRODUCER, "record-retry", "retries", "Records whose batch was queued again after a failure"),
     *_counted(PRODUCER, "record-error", "errors", "Records that were given up after they had been queued"),
-    Metric(PRODUCER, "records-per-request-avg", Reading.MEAN, "records", "Records of a Produce request, on average."),
+    Metric(PRODUCER, "records-per-request-avg", ValueKind.MEAN, "records", "Records of a Produce request, on average."),
     *_measured(PRODUCER, "batch-size", "batches", "Bytes of a batch on the wire"),
     *_counted(PRODUCER, "batch-split", "splits", "Batches that were too large for their topic, and split", times=True),
     Metric(
         PRODUCER,
         "compression-rate-avg",
-        Reading.MEAN,
+        ValueKind.MEAN,
         "ratios",
         "Compressed size of a batch's records, as a part of their plain size, on average.",
     ),
     Metric(
         PRODUCER,
         "record-size-avg",
-        Reading.MEAN,
+        ValueKind.MEAN,
         RECORD_SIZES,
         "Bytes of a record in its batch before compression, on average.",
     ),
@@ -141,7 +141,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         PRODUCER,
         "bufferpool-wait-ratio",
-        Reading.SUM_PER_SECOND,
+        ValueKind.SUM_PER_SECOND,
         "memory_waits",
         "Seconds that threads waited for memory, in a second; above 1 when several wait.",
     ),
@@ -169,7 +169,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         TOPIC,
         "compression-rate",
-        Reading.MEAN,
+        ValueKind.MEAN,
         "ratios",
         "Compressed size of a batch's records, as a part of their plain size, on average.",
     ),

@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from ottla.interfaces import MetricDescription, MetricName
-from ottla.metrics.catalogue import COUNT, LABELS, METRICS, NODE, PRODUCER, RECORD_SIZES, TOPIC, Metric, Reading
+from ottla.metrics.catalogue import COUNT, LABELS, METRICS, NODE, PRODUCER, RECORD_SIZES, TOPIC, Metric, ValueKind
 from ottla.metrics.counter import CounterTotals
 from ottla.metrics.counters import Counters
 
@@ -22,7 +22,7 @@ _TRIES: Final = 5
 """The number of attempts. With windows shorter than a reading takes, a rate may be slightly wrong."""
 
 _BY_GROUP: Final[Mapping[str, Sequence[Metric]]] = {
-    group: [metric for metric in METRICS if metric.group == group and metric.reading is not Reading.GAUGE]
+    group: [metric for metric in METRICS if metric.group == group and metric.kind is not ValueKind.GAUGE]
     for group in LABELS
 }
 
@@ -71,7 +71,7 @@ class MetricValues:
                 group=metric.group,
                 name=metric.name,
                 labels=LABELS[metric.group],
-                cumulative=metric.reading.cumulative,
+                cumulative=metric.kind.cumulative,
                 meaning=metric.meaning,
             )
             for metric in METRICS
@@ -117,28 +117,28 @@ def _value(metric: Metric, sources: Callable[[str], Any], horizon: _Horizon) -> 
     if metric.source == RECORD_SIZES:
         return _mean(sources("plain").since(horizon.windows).total, sources("records").since(horizon.windows).total)
     source = sources(metric.source)
-    if metric.reading.cumulative:
-        return _so_far(metric.reading, source)
-    return _of_late(metric.reading, source.since(horizon.windows), horizon.seconds)
+    if metric.kind.cumulative:
+        return _so_far(metric.kind, source)
+    return _of_late(metric.kind, source.since(horizon.windows), horizon.seconds)
 
 
-def _so_far(reading: Reading, source: Any) -> float:
-    match reading:
-        case Reading.TIMES:
+def _so_far(kind: ValueKind, source: Any) -> float:
+    match kind:
+        case ValueKind.TIMES:
             return float(source.count)
-        case Reading.NANOSECONDS:
+        case ValueKind.NANOSECONDS:
             return float(round(source.total * 1e9))
         case _:
             return float(source.total)
 
 
-def _of_late(reading: Reading, mark: CounterTotals, seconds: float) -> float:
-    match reading:
-        case Reading.TIMES_PER_SECOND:
+def _of_late(kind: ValueKind, mark: CounterTotals, seconds: float) -> float:
+    match kind:
+        case ValueKind.TIMES_PER_SECOND:
             return mark.times / seconds if seconds else 0.0
-        case Reading.SUM_PER_SECOND:
+        case ValueKind.SUM_PER_SECOND:
             return mark.total / seconds if seconds else 0.0
-        case Reading.MOST:
+        case ValueKind.MOST:
             return float(mark.peak) if mark.times else NAN
         case _:
             return _mean(mark.total, mark.times)

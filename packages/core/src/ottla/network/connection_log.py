@@ -6,7 +6,7 @@ import logging
 from typing import Final, TypeAlias
 
 from ottla.errors import OttlaError, SecurityError, counted
-from ottla.errors.outages import LONGEST_GAP, Failing, Outages
+from ottla.errors.outages import LONGEST_GAP, Outages, OutageUpdate
 from ottla.network.cluster import Broker
 from ottla.network.connection import Connection
 from ottla.network.connection_errors import describe
@@ -93,7 +93,7 @@ class ConnectionLog:
         """Write the lines that are due."""
         for line in self._outages.take_lines(now):
             brokers = ", ".join(map(str, line.shown)) + (", ..." if line.count > len(line.shown) else "")
-            if isinstance(line, Failing):
+            if isinstance(line, OutageUpdate):
                 if line.first:
                     logger.warning(
                         "%s: %s; connecting again, with reconnect.backoff.ms up to reconnect.backoff.max.ms between "

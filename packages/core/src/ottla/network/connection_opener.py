@@ -18,7 +18,7 @@ from ottla.network.backoff import Backoff
 from ottla.network.connection import Connection
 from ottla.network.connection_closer import ConnectionCloser
 from ottla.network.connection_log import ConnectionLog
-from ottla.network.connection_setup import ConnectionSetup, Step
+from ottla.network.connection_setup import ConnectionSetup, SetupStep
 from ottla.network.connection_stage import Stage
 from ottla.network.connections import Connections
 from ottla.network.metadata_updater import MetadataUpdater
@@ -167,7 +167,7 @@ class ConnectionOpener:
         assert connection.setup is not None
         self._follow(connection, partial(connection.setup.log_in, connection.versions), now)
 
-    def _follow(self, connection: Connection, next_step: Callable[[], Step], now: float) -> None:
+    def _follow(self, connection: Connection, next_step: Callable[[], SetupStep], now: float) -> None:
         """Perform the next step of a connection's setup; a NetworkError closes the connection."""
         try:
             match step := next_step():
@@ -186,7 +186,7 @@ class ConnectionOpener:
 
     def _take_versions(self, connection: Connection, api_versions: NodeApiVersions, now: float) -> None:
         assert connection.setup is not None
-        self._throttled.obey(connection, API_VERSIONS, api_versions.version, api_versions.throttle_ms, now)
+        self._throttled.throttle(connection, API_VERSIONS, api_versions.version, api_versions.throttle_ms, now)
         if api_versions.ask_again_with is not None:
             self._follow(connection, connection.setup.begin, now)
             return

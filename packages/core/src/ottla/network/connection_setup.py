@@ -19,7 +19,7 @@ from ottla.network.authentication import (
     Computation,
     Compute,
     LoggedIn,
-    Move,
+    LoginStep,
     Token,
     login_errors,
 )
@@ -29,7 +29,7 @@ from ottla.protocol import API_VERSIONS
 if TYPE_CHECKING:
     from ottla.network.authentication.exchange import Exchange
 
-Step: TypeAlias = Ask | Token | NodeApiVersions | LoggedIn | None
+SetupStep: TypeAlias = Ask | Token | NodeApiVersions | LoggedIn | None
 """The next step: a message to send, the broker's versions, the end of the setup, or None to wait."""
 
 
@@ -64,12 +64,12 @@ class ConnectionSetup:
         """Return whether our own mechanism has finished its computation."""
         return self._computation is not None and self._computation.outcome is not None
 
-    def begin(self) -> Step:
+    def begin(self) -> SetupStep:
         """Request the API versions; again after an offer that names another version to ask with."""
         body = api_versions_request().body(self._asked_version)[0]
         return Ask(message=API_VERSIONS, version=self._asked_version, body=bytes(body))
 
-    def response(self, body: memoryview) -> Step:
+    def response(self, body: memoryview) -> SetupStep:
         """Handle the response to the last message."""
         if self._exchange is not None:
             return self._follow(partial(self._exchange.answered, body))
@@ -78,7 +78,7 @@ class ConnectionSetup:
             self._asked_version = api_versions.ask_again_with
         return api_versions
 
-    def log_in(self, versions: Mapping[int, tuple[int, int]]) -> Step:
+    def log_in(self, versions: Mapping[int, tuple[int, int]]) -> SetupStep:
         """Start a login at a broker that offers these versions, or renew the session; without logins it is ready."""
         if self._authentication is None:
             return LoggedIn()
@@ -87,12 +87,12 @@ class ConnectionSetup:
         )
         return self._follow(self._exchange.begin)
 
-    def written(self) -> Step:
+    def written(self) -> SetupStep:
         """Handle the end of writing a message without a response, which is the last of a login."""
         self._exchange = None
         return LoggedIn()
 
-    def resume(self) -> Step:
+    def resume(self) -> SetupStep:
         """Continue with the result of our own mechanism."""
         computation, self._computation = self._computation, None
         assert computation is not None
@@ -127,7 +127,7 @@ class ConnectionSetup:
             case _:
                 return error
 
-    def _follow(self, next_move: Callable[[], Move]) -> Step:
+    def _follow(self, next_move: Callable[[], LoginStep]) -> SetupStep:
         try:
             move = next_move()
         except UnsupportedVersionError as cause:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ottla.errors import BrokerError, ErrorCode, OttlaError, counted, quoted
-from ottla.errors.outages import SHOWN, Failing, Outages
+from ottla.errors.outages import SHOWN, Outages, OutageUpdate
 from ottla.network.cluster import NO_LEADER, Broker, Topic
 
 logger = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ class MetadataLog:
 
     def _write_cluster(self, now: float) -> None:
         for line in self._cluster.take_lines(now):
-            if isinstance(line, Failing):
+            if isinstance(line, OutageUpdate):
                 logger.warning(
                     "%s: no metadata for %.1f s: %s; asking again until a broker answers",
                     self._client_id,
@@ -121,7 +121,7 @@ class MetadataLog:
 
     def _write_listed(self, now: float) -> None:
         for line in self._listed.take_lines(now):
-            if isinstance(line, Failing):
+            if isinstance(line, OutageUpdate):
                 logger.warning(
                     "%s: the metadata lists brokers that cannot be used: %s; they are left out",
                     self._client_id,
@@ -134,7 +134,7 @@ class MetadataLog:
         for line in self._topics.take_lines(now):
             names = ", ".join(quoted(name) for name in line.shown)
             which = f"topic {names}" if line.count == 1 else f"{line.count} topics ({names}, ...)"
-            if isinstance(line, Failing):
+            if isinstance(line, OutageUpdate):
                 if line.first:
                     logger.warning(
                         "%s: records for %s have to wait: %s; asking for metadata again until this is fixed, send "

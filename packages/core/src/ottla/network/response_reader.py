@@ -81,7 +81,7 @@ class ResponseReader:
     def _complete(self, connection: Connection, sent: InFlight, response: Any, now: float) -> None:
         self._note_working(connection, now)
         throttle_ms = getattr(response, "throttle_time_ms", 0)
-        self._throttled.obey(connection, sent.request.message, sent.version, throttle_ms, now)
+        self._throttled.throttle(connection, sent.request.message, sent.version, throttle_ms, now)
         if connection.stage is Stage.RENEWING:
             self._opener.begin_renewal_time(connection, now)
         self._completions.answered(sent.request, connection, response, now)

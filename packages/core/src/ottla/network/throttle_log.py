@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from ottla.errors import counted
-from ottla.errors.outages import Failing, Outages
+from ottla.errors.outages import Outages, OutageUpdate
 from ottla.network.cluster import Broker
 
 logger = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class ThrottleLog:
                 self._outages.recovered(broker, pauses.until)
         for line in self._outages.take_lines(now):
             brokers = ", ".join(map(str, line.shown)) + (", ..." if line.count > len(line.shown) else "")
-            if not isinstance(line, Failing):
+            if not isinstance(line, OutageUpdate):
                 logger.info(
                     "%s: not throttled any more by %s, after %.1f s and %s",
                     self._client_id,

@@ -19,7 +19,7 @@ class ThrottledBrokers:
         self._times = counters.producer.throttles
         self.log = ThrottleLog(client_id=client_id)
 
-    def obey(
+    def throttle(
         self, connection: Connection, message: Message[Any, Any], version: int, throttle_ms: int, now: float
     ) -> None:
         """Pause for the throttle time of a response."""

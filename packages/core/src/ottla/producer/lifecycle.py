@@ -86,7 +86,7 @@ class Lifecycle:
 
     def _abort_remaining(self) -> None:
         """Fail the remaining records without the I/O thread, which does not return, from a callback for instance."""
-        where = self._io_thread.whereabouts()
+        where = self._io_thread.current_position()
         logger.error("the producer is closed, but its I/O thread has not ended and is at %s", where)
         self._accumulator.abort(
             ProducerClosedError(f"the producer was closed while its I/O thread was held up at {where}"), aside=True

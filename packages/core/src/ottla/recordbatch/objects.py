@@ -481,7 +481,7 @@ class ObjectColumns:
                 raise no_headers(magic, index=index)
 
 
-signals.may_be_broken_off(ObjectColumns.put, lambda names: names["self"].break_off())
+signals.allow_break_off(ObjectColumns.put, lambda names: names["self"].break_off())
 
 
 def encode_headers(headers: Sequence[Header]) -> bytes:

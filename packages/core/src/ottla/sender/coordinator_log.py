@@ -6,7 +6,7 @@ import logging
 from typing import Final
 
 from ottla.errors import BrokerError, counted
-from ottla.errors.outages import Failing, Outages
+from ottla.errors.outages import Outages, OutageUpdate
 from ottla.transactions.request_source import RequestSource
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class CoordinationLog:
         """Write the lines that are due."""
         for line in self._outages.take_lines(now):
             names = ", ".join(line.shown)
-            if isinstance(line, Failing):
+            if isinstance(line, OutageUpdate):
                 logger.warning(
                     "%s: %s requests fail for %.1f s, %s: %s; repeating them, with retry.backoff.ms up to "
                     "retry.backoff.max.ms in between",

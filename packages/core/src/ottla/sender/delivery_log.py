@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged
 from ottla.errors import BrokerError, OttlaError, counted
-from ottla.errors.outages import Failing, Outages
+from ottla.errors.outages import Outages, OutageUpdate
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class DeliveryLog:
         """Write the lines that are due."""
         for line in self._outages.take_lines(now):
             which = partitions(line.shown, line.count)
-            if isinstance(line, Failing):
+            if isinstance(line, OutageUpdate):
                 node, _kind = line.reason
                 if line.first:
                     logger.warning(

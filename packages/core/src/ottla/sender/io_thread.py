@@ -87,7 +87,7 @@ class IoThread:
                 self._thread.join()
         return over
 
-    def whereabouts(self) -> str:
+    def current_position(self) -> str:
         """The place in the code that the rounds are at."""
         frame = sys._current_frames().get(self._io_handoff.polling_thread or self._thread.ident or 0)
         if frame is None:

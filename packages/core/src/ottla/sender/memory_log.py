@@ -6,7 +6,7 @@ import logging
 from typing import Final
 
 from ottla.accumulator.buffer_pool import BufferPool
-from ottla.errors.outages import Failing, Outages
+from ottla.errors.outages import Outages, OutageUpdate
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class MemoryLog:
     def _write(self, now: float) -> None:
         for line in self._outages.take_lines(now):
             refused = self._refusals - self._refusals_before
-            if isinstance(line, Failing):
+            if isinstance(line, OutageUpdate):
                 logger.warning(
                     "%s: buffer.memory is exhausted for %.1f s, calls of send that wait: %d, refused: %d; all %d "
                     "bytes are held by records that brokers have not acknowledged; send waits up to max.block.ms",

@@ -24,7 +24,7 @@ _BYTES_TYPES: Final = _TEXT_TYPES | {
 
 
 @attrs.frozen(kw_only=True)
-class Choice:
+class ColumnChoice:
     """Indexes of the columns in the table; None: the records have no such part."""
 
     value: int | None
@@ -42,13 +42,13 @@ def choose(
     headers: str | None,
     partition: str | None,
     timestamp: str | None,
-) -> Choice:
+) -> ColumnChoice:
     """Find the columns of these names; *key* `...` is "key" if there is such a column. Raises InvalidRecordError."""
     if key is ...:
         key = "key" if "key" in schema.names else None
     if (value, key, headers) == (None, None, None):
         raise InvalidRecordError("value=None, key=None: a record of this table would have nothing in it; name a column")
-    return Choice(
+    return ColumnChoice(
         value=_place(schema, "value", value, is_bytes, _BYTES),
         key=_place(schema, "key", key, is_bytes, _BYTES),
         headers=_place(schema, "headers", headers, _is_headers, _HEADERS),

@@ -34,7 +34,7 @@ class PartitionRows:
 
 
 @attrs.frozen(eq=False)
-class Sealed:
+class SealedPiece:
     """A piece that is next in order, with its compressed section or the error; neither: there is no codec."""
 
     piece: PartitionRows
@@ -52,14 +52,14 @@ class CompressionPool:
         self._pool: ThreadPoolExecutor | None = None
         self._pending: deque[tuple[PartitionRows, _Work | None]] = deque()
 
-    def put(self, piece: PartitionRows) -> Iterator[Sealed]:
+    def put(self, piece: PartitionRows) -> Iterator[SealedPiece]:
         """Begin to seal one more piece; yields those that are ready, and waits for the first one if there are many."""
         alone = self._pool is None and not self._pending  # a table of one batch needs no thread
         self._pending.append((piece, None if alone else self._begun(piece.columns)))
         while len(self._pending) > self._most or (self._pending and _is_ready(self._pending[0][1])):
             yield self._next()
 
-    def rest(self) -> Iterator[Sealed]:
+    def rest(self) -> Iterator[SealedPiece]:
         """Yield all other pieces, waiting for each."""
         while self._pending:
             yield self._next()
@@ -88,18 +88,18 @@ class CompressionPool:
                     return None
         return work
 
-    def _next(self) -> Sealed:
+    def _next(self) -> SealedPiece:
         sealed = self._sealed(*self._pending[0])
         self._pending.popleft()  # only now: the wait may be interrupted
         return sealed
 
-    def _sealed(self, piece: PartitionRows, work: _Work | None) -> Sealed:
+    def _sealed(self, piece: PartitionRows, work: _Work | None) -> SealedPiece:
         if self._seal is None:
-            return Sealed(piece)
+            return SealedPiece(piece)
         try:
-            return Sealed(piece, self._seal(piece.columns) if work is None else work.result())
+            return SealedPiece(piece, self._seal(piece.columns) if work is None else work.result())
         except Exception as error:  # of a faulty codec
-            return Sealed(piece, error=error)
+            return SealedPiece(piece, error=error)
 
 
 def threads() -> int:

@@ -101,7 +101,7 @@ class TableDelivery:
             while True:
                 for batch, _rows in _followed(piece.batch, piece, 0):
                     if not _settled(batch):
-                        batch.call_when_settled(0, proceed)
+                        batch.call_when_complete(0, proceed)
                         return
                 following = next(pieces, None)
                 if following is None:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from ottla.errors import InvalidRecordError
 from ottla.recordbatch.objects import TIMESTAMP_MAX
-from ottla.tables.columns import Choice
+from ottla.tables.columns import ColumnChoice
 from ottla.tables.headers import header_sections
 from ottla.tables.private_copy import private_copy
 from ottla.tables.slicing import cut
@@ -62,7 +62,7 @@ def open_stream(table: Any) -> Any:
     )
 
 
-def chunks(reader: Any, choice: Choice, *, min_bytes: int, max_bytes: int) -> Iterator[Chunk]:
+def chunks(reader: Any, choice: ColumnChoice, *, min_bytes: int, max_bytes: int) -> Iterator[Chunk]:
     """Yield the rows in chunks of at least *min_bytes* bytes, unless the stream ends, and about *max_bytes* at most."""
     gathered: list[Chunk] = []
     size = 0
@@ -82,11 +82,11 @@ def chunks(reader: Any, choice: Choice, *, min_bytes: int, max_bytes: int) -> It
         yield _joined(gathered)
 
 
-def _selected(choice: Choice) -> list[int]:
+def _selected(choice: ColumnChoice) -> list[int]:
     return [place for place in attrs.astuple(choice, recurse=False) if place is not None]
 
 
-def _chunk(batch: Any, choice: Choice) -> Chunk:
+def _chunk(batch: Any, choice: ColumnChoice) -> Chunk:
     places = iter(range(batch.num_columns))
 
     def column(place: int | None) -> Any | None:

@@ -36,8 +36,8 @@ from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import SealedRecords
 from ottla.recordbatch.table_rows import TableRows, refused_columns
 from ottla.recordbatch.v2 import HEADER_SIZE
-from ottla.tables.columns import Choice
-from ottla.tables.compression_pool import CompressionPool, PartitionRows, Sealed, threads
+from ottla.tables.columns import ColumnChoice
+from ottla.tables.compression_pool import CompressionPool, PartitionRows, SealedPiece, threads
 from ottla.tables.delivery import TableDelivery
 from ottla.tables.partitioning import RowPartitions
 from ottla.tables.reading import Chunk, chunks
@@ -112,7 +112,9 @@ class TableSender:
     sizes: TableSizes
     clock: Callable[[], float] = monotonic
 
-    def send(self, topic: str, route: Route, stream: Any, choice: Choice, *, waited: float = 0.0) -> TableDelivery:
+    def send(
+        self, topic: str, route: Route, stream: Any, choice: ColumnChoice, *, waited: float = 0.0
+    ) -> TableDelivery:
         """Queue the rows of a stream. An error after the first of them were taken has their `delivery`.
 
         The seconds that were *waited* for the route count against `max.block.ms` of the first batch.
@@ -148,7 +150,7 @@ class TableSending:
         self._asked_for_partitions = False
         self._waited = waited  # for metadata since the last batch was queued: part of the next one's max.block.ms
 
-    def send(self, stream: Any, choice: Choice) -> None:
+    def send(self, stream: Any, choice: ColumnChoice) -> None:
         """Queue the rows of a stream. When it raises, the rows that were taken and not queued have failed."""
         max_bytes = self._sender.sizes.chunk
         gathered = min(self._sender.sizes.batch, GATHERED_BYTES)
@@ -205,7 +207,7 @@ class TableSending:
             self._answered.append(indexes)
             self._queue(self._compression_pool.put(PartitionRows(partition, offset, indexes, columns)))
 
-    def _queue(self, pieces: Iterator[Sealed]) -> None:
+    def _queue(self, pieces: Iterator[SealedPiece]) -> None:
         for sealed in pieces:
             piece = sealed.piece
             if sealed.error is not None:

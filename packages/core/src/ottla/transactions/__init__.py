@@ -1,8 +1,9 @@
 """Transactions that another process ends, or that are ended after their producer is gone.
 
-`complete` ends what `Producer.prepare_transaction` returned; `leftovers` lists open transactions, and `abort` ends one.
-`sharing` opens and ends transactions that producers of several processes join. `committed_offset` and `end_offsets`
-return offsets of a group and of partitions. `survey` lists the transactional ids with one prefix and their states.
+`complete` ends what `Producer.prepare_transaction` returned. `list_transactions` lists the transactional ids with one
+prefix and their states. `find_open_transactions` finds the open ones, and `abort` ends one. `sharing` opens and ends
+transactions that producers of several processes join. `committed_offset` and `end_offsets` return offsets of a group
+and of partitions.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -14,16 +15,16 @@ from ottla.transactions.shared import SharedTransaction
 if TYPE_CHECKING:
     from ottla.transactions.admin.completion import Outcome, complete
     from ottla.transactions.admin.group_offsets import GroupOffset, committed_offset, end_offsets, partition_counts
-    from ottla.transactions.admin.listing import TransactionalId, survey
-    from ottla.transactions.admin.open_transactions import Leftover, abort, leftovers
+    from ottla.transactions.admin.listing import TransactionalId, list_transactions
+    from ottla.transactions.admin.open_transactions import OpenTransaction, abort, find_open_transactions
     from ottla.transactions.admin.transaction_owner import Ended, Sharing, sharing
 
 __all__ = [
     "ConsumerGroupMetadata",
     "Ended",
     "GroupOffset",
-    "Leftover",
     "OffsetAndMetadata",
+    "OpenTransaction",
     "Outcome",
     "PreparedTransaction",
     "SharedTransaction",
@@ -33,10 +34,10 @@ __all__ = [
     "committed_offset",
     "complete",
     "end_offsets",
-    "leftovers",
+    "find_open_transactions",
+    "list_transactions",
     "partition_counts",
     "sharing",
-    "survey",
 ]
 
 

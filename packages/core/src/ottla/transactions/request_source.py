@@ -39,8 +39,8 @@ class RequestSource(Protocol):
     def note_level(self, level: int) -> None:
         """Note the cluster's `transaction.version`."""
 
-    def next_request(self, now: float, *, settled: bool) -> CoordinatorRequest | None:
-        """The request to send now, or None; *settled*: every record that was queued has its outcome."""
+    def next_request(self, now: float, *, all_complete: bool) -> CoordinatorRequest | None:
+        """The request to send now, or None; *all_complete*: every record that was queued has its outcome."""
 
     def due_at(self) -> float:
         """The time at which the next request may be sent."""

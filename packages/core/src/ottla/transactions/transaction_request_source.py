@@ -64,7 +64,7 @@ class TransactionRequestSource:
         """Note the cluster's `transaction.version`; it takes effect with the next transaction."""
         self._state.cluster_version = level
 
-    def next_request(self, now: float, *, settled: bool) -> CoordinatorRequest | None:
+    def next_request(self, now: float, *, all_complete: bool) -> CoordinatorRequest | None:
         """The request to send now, or None."""
         state = self._state
         with state.lock:
@@ -72,8 +72,8 @@ class TransactionRequestSource:
             self._due_at = float("inf")
             if self._in_flight:
                 return None
-            state.advance(settled=settled)
-            request = self._wanted(settled=settled)
+            state.advance(all_complete=all_complete)
+            request = self._wanted(all_complete=all_complete)
             if request is None:
                 return None
             if now < self._retries.next_at:
@@ -173,7 +173,7 @@ class TransactionRequestSource:
 
     # Choosing the next request
 
-    def _wanted(self, *, settled: bool) -> CoordinatorRequest | None:
+    def _wanted(self, *, all_complete: bool) -> CoordinatorRequest | None:
         """The next request; its coordinator may still have to be found."""
         state, producer_id_and_epoch = self._state, self._state.sequences.producer_id_and_epoch
         if state.state is State.INITIALIZING:
@@ -190,7 +190,7 @@ class TransactionRequestSource:
             request = self._add_partitions(producer_id_and_epoch)
         if request is None and state.state in _OWN and state.offsets:
             request = self._send_offsets(producer_id_and_epoch)
-        if request is None and state.state in _ENDING and state.current.all_records_queued and settled:
+        if request is None and state.state in _ENDING and state.current.all_records_queued and all_complete:
             request = EndTxn(
                 transactional_id=state.transactional_id,
                 producer_id_and_epoch=producer_id_and_epoch,

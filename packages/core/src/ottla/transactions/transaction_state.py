@@ -108,9 +108,9 @@ class TransactionState:
         else:
             self.transition_to_abortable(failure)
 
-    def advance(self, *, settled: bool) -> None:
-        """Make the transitions that need no request to a broker; *settled*: every queued record has its outcome."""
-        if not self.current.all_records_queued or not settled or self.offsets:
+    def advance(self, *, all_complete: bool) -> None:
+        """Make the transitions that need no request to a broker. *all_complete*: queued records have outcomes."""
+        if not self.current.all_records_queued or not all_complete or self.offsets:
             return
         if self.state is State.PREPARED:
             self.end_result()

@@ -19,7 +19,7 @@ import attrs
 from ottla.errors import OttlaError, ProducerFencedError, TransactionTimeoutError
 from ottla.transactions import Ended, SharedTransaction
 from ottla_spark.atomic.errors import BatchFailedError, BatchRefusedError
-from ottla_spark.atomic.marker import Due, Marker, due
+from ottla_spark.atomic.marker import BatchAction, Marker, batch_action
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +110,10 @@ class BatchDriver:
         failures: list[Exception] = []
         while len(failures) < self._attempts:
             shared = self._ready()
-            if due(self._last, asked, begins_with=self._begins_with, where=self._owner.where) is Due.SKIP:
+            if (
+                batch_action(self._last, asked, begins_with=self._begins_with, where=self._owner.where)
+                is BatchAction.SKIP
+            ):
                 if written is None:
                     rows.drain()
                 return BatchWritten(batch=batch, records=written, attempts=len(failures) + (written is not None))

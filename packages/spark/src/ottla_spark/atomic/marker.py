@@ -41,14 +41,14 @@ class Marker:
         return marker
 
 
-class Due(enum.Enum):
+class BatchAction(enum.Enum):
     """The action for a batch."""
 
     WRITE = "it is not in Kafka"
     SKIP = "it is in Kafka already"
 
 
-def due(found: Marker | None, asked: Marker, *, begins_with: int | None, where: str) -> Due:
+def batch_action(found: Marker | None, asked: Marker, *, begins_with: int | None, where: str) -> BatchAction:
     """Return whether to write the batch that Spark requests. Raises BatchRefusedError when this cannot be decided.
 
     *begins_with* is the batch that the user declares to be missing in Kafka, although its predecessor's marker is
@@ -61,9 +61,9 @@ def due(found: Marker | None, asked: Marker, *, begins_with: int | None, where: 
         )
     last = -1 if found is None else found.batch
     if last == asked.batch:
-        return Due.SKIP
+        return BatchAction.SKIP
     if last == asked.batch - 1 or (last < asked.batch and begins_with == asked.batch):
-        return Due.WRITE
+        return BatchAction.WRITE
     if last > asked.batch:
         raise BatchRefusedError(
             f"Spark asks for batch {asked.batch}, and by {where} Kafka has batch {last} already: the checkpoint is "

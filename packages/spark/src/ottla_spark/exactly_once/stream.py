@@ -15,7 +15,7 @@ from ottla_spark.exactly_once.driver.plan import plan
 from ottla_spark.exactly_once.kafka.client_cache import connected
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.settings import Settings, read_settings
-from ottla_spark.exactly_once.task import BatchName, Orders, batch_of_stream, write_task
+from ottla_spark.exactly_once.task import BatchName, TaskPlan, batch_of_stream, write_task
 from ottla_spark.options.options import WriteOptions
 from ottla_spark.write.columns import ColumnPositions
 from ottla_spark.write.report import publish_report
@@ -45,7 +45,7 @@ class PlannedWriter:
         self._settings = settings
         self._options = options
         self._columns = columns
-        self._orders: Orders | None = None
+        self._orders: TaskPlan | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Plan the batch when Spark pickles the writer for the tasks."""
@@ -70,7 +70,7 @@ class PlannedWriter:
         """Commit what the tasks have prepared, and report it."""
         with self.cluster() as cluster:
             commit(cluster, [each for each in attempts(messages) if each is not None], batch=batch)
-        publish_report(what, writings(messages), wanted=self._options.report)
+        publish_report(what, task_results(messages), wanted=self._options.report)
 
     def take_back(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Abort what the successful tasks have prepared, unless the commit was tried."""
@@ -94,10 +94,10 @@ class ExactlyOnceWriter(PlannedWriter, DataSourceStreamArrowWriter):
         self.take_back(messages)
 
 
-def planned(cluster: KafkaClusterClient, settings: Settings) -> Orders:
+def planned(cluster: KafkaClusterClient, settings: Settings) -> TaskPlan:
     """Take the lease, settle the last batch, and return the orders for the tasks."""
     timeout_ms = cluster.timeout_ms()
-    return Orders(plan=plan(cluster, settings.name), timeout_ms=timeout_ms)
+    return TaskPlan(plan=plan(cluster, settings.name), timeout_ms=timeout_ms)
 
 
 def attempts(messages: Sequence[WriterCommitMessage | None]) -> list[Attempt | None]:
@@ -105,6 +105,6 @@ def attempts(messages: Sequence[WriterCommitMessage | None]) -> list[Attempt | N
     return [message.attempt if isinstance(message, TaskPrepared) else None for message in messages]
 
 
-def writings(messages: Sequence[WriterCommitMessage | None]) -> list[TaskWritten]:
+def task_results(messages: Sequence[WriterCommitMessage | None]) -> list[TaskWritten]:
     """Return the results of the tasks for a report; empty ones where a batch was in the ledger already."""
     return [message.written for message in messages if isinstance(message, TaskPrepared)]

@@ -38,7 +38,7 @@ _BATCH = "streaming.sql.batchId"
 
 
 @attrs.frozen(kw_only=True)
-class Orders:
+class TaskPlan:
     """The planner's data for every task of a batch."""
 
     plan: Plan
@@ -68,7 +68,7 @@ def batch_of_stream() -> BatchName:
 
 def write_task(
     batches: Iterator[pa.RecordBatch],
-    orders: Orders,
+    orders: TaskPlan,
     *,
     of: BatchName,
     settings: Settings,
@@ -97,7 +97,7 @@ def write_task(
 class _OwnTransaction:
     """The transaction of one attempt, begun with its first row; `stack` returns the producer to the cache."""
 
-    def __init__(self, orders: Orders, *, settings: Settings, idle: float, stack: contextlib.ExitStack) -> None:
+    def __init__(self, orders: TaskPlan, *, settings: Settings, idle: float, stack: contextlib.ExitStack) -> None:
         self._orders = orders
         self._settings = settings
         self._idle = idle
@@ -126,7 +126,9 @@ class _OwnTransaction:
         if self._producer is None:
             return None
         prepared = self._producer.prepare_transaction()
-        _worker(self._settings.name).left[self._name] = _Left(producer=weakref.ref(self._producer), prepared=prepared)
+        _worker(self._settings.name).left[self._name] = _PreparedTransaction(
+            producer=weakref.ref(self._producer), prepared=prepared
+        )
         return prepared
 
     def abort(self) -> None:
@@ -139,7 +141,7 @@ class _OwnTransaction:
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class _Left:
+class _PreparedTransaction:
     """A task's prepared transaction, with its producer while the cache keeps it for another task."""
 
     producer: weakref.ref[Producer]
@@ -166,7 +168,7 @@ class _OutcomeUnknownError(Exception):
 @attrs.define
 class _Worker:
     pool: IdPool
-    left: dict[str, _Left] = attrs.field(factory=dict)
+    left: dict[str, _PreparedTransaction] = attrs.field(factory=dict)
 
 
 _workers: dict[tuple[int, str], _Worker] = {}

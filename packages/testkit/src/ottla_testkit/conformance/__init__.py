@@ -8,7 +8,7 @@ from ottla_testkit.conformance.harness.peer import Peer, PlainPeer
 from ottla_testkit.conformance.harness.sasl_broker import SaslBroker
 from ottla_testkit.conformance.interceptor import InterceptorConformance
 from ottla_testkit.conformance.partitioner import PartitionerConformance
-from ottla_testkit.conformance.reporter import FiguresOfTheTest, MetricsReporterConformance
+from ottla_testkit.conformance.reporter import CountingRegistry, MetricsReporterConformance
 from ottla_testkit.conformance.serializer import SerializerConformance
 from ottla_testkit.conformance.transport import TransportConformance
 
@@ -16,7 +16,7 @@ __all__ = [
     "AuthenticatorConformance",
     "CompressorConformance",
     "ConfigProviderConformance",
-    "FiguresOfTheTest",
+    "CountingRegistry",
     "InterceptorConformance",
     "MetricsReporterConformance",
     "PartitionerConformance",

@@ -20,7 +20,7 @@ from ottla import BrokerError, DeliveryError, ErrorCode, InvalidRecordError, Rec
 from ottla.interfaces import Header, Interceptor, SupportsClose
 from ottla_testkit.conformance.harness.checked_layer import check, fail, has_ability
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
-from ottla_testkit.conformance.harness.thread_leaks import Begun, unheard
+from ottla_testkit.conformance.harness.thread_leaks import StartedThreads, no_thread_errors
 
 Made: TypeAlias = tuple[Any, Any, tuple[Header, ...]]
 
@@ -123,8 +123,8 @@ class InterceptorConformance:
         together(self.timeout * 3, [*works, report], call="on_send()")
 
     def test_it_ends_with_its_producer(self, interceptor: Interceptor) -> None:
-        begun = Begun()
-        with unheard():
+        begun = StartedThreads()
+        with no_thread_errors():
             for key, value in self.records:
                 self._send(interceptor, key, value)
             self._report(interceptor, _WRITTEN, None)

@@ -26,7 +26,7 @@ import pytest
 from ottla.interfaces import MetricDescription, MetricName, MetricsReporter
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import within
-from ottla_testkit.conformance.harness.thread_leaks import Begun, unheard
+from ottla_testkit.conformance.harness.thread_leaks import StartedThreads, no_thread_errors
 
 _LATE: Final = "the program waits for it"
 _ODD: Final[Sequence[tuple[MetricName, float]]] = (
@@ -39,7 +39,7 @@ _ODD: Final[Sequence[tuple[MetricName, float]]] = (
 )
 
 
-class FiguresOfTheTest:
+class CountingRegistry:
     """A registry whose values grow with every read, and that counts the reads."""
 
     def __init__(self, client_id: str = "a") -> None:
@@ -104,11 +104,11 @@ class MetricsReporterConformance:
         )
 
     def test_it_starts_and_closes_at_once_without_an_error(self, reporter: MetricsReporter) -> None:
-        with self._started(reporter, FiguresOfTheTest()):
+        with self._started(reporter, CountingRegistry()):
             pass
 
     def test_the_metrics_are_read(self, reporter: MetricsReporter) -> None:
-        figures = FiguresOfTheTest()
+        figures = CountingRegistry()
         with self._started(reporter, figures):
             self.collect(reporter)
         check(
@@ -118,14 +118,14 @@ class MetricsReporterConformance:
         )
 
     def test_the_metrics_it_reads_are_not_changed(self, reporter: MetricsReporter) -> None:
-        figures = FiguresOfTheTest()
+        figures = CountingRegistry()
         with self._started(reporter, figures):
             self.collect(reporter)
         for read, before in figures.given:
             check(read == before, "it changed the snapshot that it was given, which others may read")
 
     def test_unexpected_metrics_are_harmless(self, reporter: MetricsReporter) -> None:
-        figures = FiguresOfTheTest()
+        figures = CountingRegistry()
         figures.odd = True
         with self._started(reporter, figures):
             for _ in range(3):
@@ -139,8 +139,8 @@ class MetricsReporterConformance:
                     )
 
     def test_nothing_that_it_started_remains(self, reporter: MetricsReporter) -> None:
-        begun = Begun()
-        with self._started(reporter, FiguresOfTheTest()):
+        begun = StartedThreads()
+        with self._started(reporter, CountingRegistry()):
             begun.check_daemons("start()")
             self.collect(reporter)
         begun.check_gone("close()", self.timeout)
@@ -148,7 +148,7 @@ class MetricsReporterConformance:
     def test_two_reporters_coexist_and_one_outlives_the_other(
         self, reporter: MetricsReporter, another: MetricsReporter
     ) -> None:
-        first, second = FiguresOfTheTest("a"), FiguresOfTheTest("b")
+        first, second = CountingRegistry("a"), CountingRegistry("b")
         with self._started(another, second):
             with self._started(reporter, first):
                 self.collect(reporter)
@@ -162,9 +162,9 @@ class MetricsReporterConformance:
     # Shared by the tests
 
     @contextmanager
-    def _started(self, reporter: MetricsReporter, figures: FiguresOfTheTest) -> Iterator[None]:
+    def _started(self, reporter: MetricsReporter, figures: CountingRegistry) -> Iterator[None]:
         """Start and stop a reporter around the block; neither call may fail, nor may a thread of the reporter."""
-        with unheard():
+        with no_thread_errors():
             self._call("start()", lambda: reporter.start(figures))
             try:
                 yield

@@ -35,9 +35,9 @@ class MockCoordinator:
         self._transactions.initialize(self.manager.transactional_id, None)
         self.fenced = True
 
-    def advance(self, now: float, *, settled: bool) -> None:
+    def advance(self, now: float, *, all_complete: bool) -> None:
         """Send and answer every request that is due."""
-        while (request := self.requests.next_request(now, settled=settled)) is not None:
+        while (request := self.requests.next_request(now, all_complete=all_complete)) is not None:
             self.requests.begin(request)
             self.requests.on_response(request, self._answer(request), now)
 

@@ -43,10 +43,10 @@ class MockIoLoop:
         coordinator = self._coordinator
         if error is None and coordinator is not None and coordinator.fenced:
             error = BrokerError(ErrorCode.PRODUCER_FENCED)
-        settled = self._sent_batches.acknowledge() if error is None else self._sent_batches.fail(error)
-        if settled:
+        all_complete = self._sent_batches.acknowledge() if error is None else self._sent_batches.fail(error)
+        if all_complete:
             self.advance()
-        return settled
+        return all_complete
 
     def answer_all(self) -> None:
         """Complete all batches, including records that callbacks send meanwhile."""
@@ -62,7 +62,7 @@ class MockIoLoop:
         manager = coordinator.manager
         if manager.state in _ENDING and self._sent_batches.pending:
             self.answer_all()  # which calls this again
-        coordinator.advance(self._clock(), settled=not self._sent_batches.pending)
+        coordinator.advance(self._clock(), all_complete=not self._sent_batches.pending)
         queued_batches = coordinator.requests.queued_batches
         if queued_batches is not QueuedBatches.SEND and self._sent_batches.pending:
             cause = manager.cause or AbortableTransactionError("the transaction was aborted")
@@ -70,7 +70,7 @@ class MockIoLoop:
                 self._sent_batches.drop(cause)
             else:
                 self._fail_all(cause)
-            coordinator.advance(self._clock(), settled=True)
+            coordinator.advance(self._clock(), all_complete=True)
 
     # The interface that `lifecycle` uses
 
@@ -103,7 +103,7 @@ class MockIoLoop:
         """Return True: there is no thread to wait for."""
         return True
 
-    def whereabouts(self) -> str:
+    def current_position(self) -> str:
         """Return the place for messages: there is no I/O thread."""
         return "its end"
 

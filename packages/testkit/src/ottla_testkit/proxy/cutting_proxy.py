@@ -28,7 +28,7 @@ CHUNK = 1 << 16
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER
 
 
-class Way(enum.Enum):
+class Direction(enum.Enum):
     """The direction of bytes."""
 
     OUT = "to the target"
@@ -53,9 +53,9 @@ class CuttingProxy:
         self._thread = threading.Thread(target=self._run, name="cutting-proxy", daemon=True)
         self._peers: dict[socket.socket, socket.socket] = {}
         self._waiting: dict[socket.socket, bytes] = {}  # bytes that a socket has yet to send
-        self._ways: dict[socket.socket, Way] = {}  # direction of the bytes that a socket sends
-        self._forwarded = dict.fromkeys(Way, 0)
-        self._cut_at: tuple[Way, int] | None = None
+        self._ways: dict[socket.socket, Direction] = {}  # direction of the bytes that a socket sends
+        self._forwarded = dict.fromkeys(Direction, 0)
+        self._cut_at: tuple[Direction, int] | None = None
         self._cut_resets = False
         self._listener: socket.socket | None = None
         self._held = False
@@ -88,7 +88,7 @@ class CuttingProxy:
         with self._lock:
             self._target = (target_host, target_port)
 
-    def forwarded(self, way: Way) -> int:
+    def forwarded(self, way: Direction) -> int:
         """Return the number of bytes forwarded in this direction so far, over all connections."""
         with self._lock:
             return self._forwarded[way]
@@ -98,7 +98,7 @@ class CuttingProxy:
         with self._lock:
             self._cut(reset=True)
 
-    def cut_after(self, count: int, way: Way, *, reset: bool) -> None:
+    def cut_after(self, count: int, way: Direction, *, reset: bool) -> None:
         """Lose every connection after exactly *count* more bytes in this direction: by a reset, or by a normal close.
 
         With a count of 0, that is when the next byte arrives here. Later connections are not affected.
@@ -171,7 +171,7 @@ class CuttingProxy:
             end.setblocking(False)
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._peers[end], self._waiting[end] = peer, b""
-        self._ways[client], self._ways[target] = Way.BACK, Way.OUT
+        self._ways[client], self._ways[target] = Direction.BACK, Direction.OUT
         self._watch(client, target)
 
     def _forward(self, end: socket.socket, events: int) -> None:
@@ -199,7 +199,7 @@ class CuttingProxy:
         self._waiting[end] = self._waiting[end][sent:]
         self._forwarded[way] += sent
 
-    def _may_go(self, way: Way) -> int:
+    def _may_go(self, way: Direction) -> int:
         """Return how many bytes may be forwarded in this direction now, up to the next cut."""
         if self._cut_at is None or self._cut_at[0] is not way:
             return CHUNK
@@ -217,7 +217,7 @@ class CuttingProxy:
         if cut is None:
             self._plan = None
             return
-        way = Way.BACK if cut.from_target else Way.OUT
+        way = Direction.BACK if cut.from_target else Direction.OUT
         self._cut_at = (way, self._forwarded[way] + cut.after)
         self._cut_resets = True
 

@@ -56,7 +56,7 @@ class FaultRates:
     leader_moves: float = 0.01
     coordinator_moves: float = 0.005
 
-    def fiercer(self, factor: float) -> FaultRates:
+    def scaled(self, factor: float) -> FaultRates:
         """Return the same rates, with all faults *factor* times as likely."""
         faults = (
             "lost_request",

@@ -4,7 +4,7 @@ The first login imports the exchange: a producer without logins does not build i
 """
 
 from ottla.network.authentication.authentication import SHORT_SESSION, Authentication, AuthExecutor
-from ottla.network.authentication.steps import Ask, Compute, LoggedIn, Move, Token
+from ottla.network.authentication.steps import Ask, Compute, LoggedIn, LoginStep, Token
 from ottla.network.authentication.worker import AuthWorker, Computation
 
 __all__ = [
@@ -16,6 +16,6 @@ __all__ = [
     "Computation",
     "Compute",
     "LoggedIn",
-    "Move",
+    "LoginStep",
     "Token",
 ]

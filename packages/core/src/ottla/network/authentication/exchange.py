@@ -16,7 +16,7 @@ from typing import Final
 from ottla.errors import AuthenticationError, BrokerError, ErrorCode, NetworkError, OttlaError, error_code
 from ottla.interfaces import Authenticator, Mechanism, Step, SupportsRefused, supports
 from ottla.network.authentication import login_errors
-from ottla.network.authentication.steps import Ask, Compute, LoggedIn, Move, Token
+from ottla.network.authentication.steps import Ask, Compute, LoggedIn, LoginStep, Token
 from ottla.protocol import choose_version
 from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateRequest
 from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE, SaslHandshakeRequest
@@ -70,7 +70,7 @@ class Exchange:
         except Exception as error:  # its message may have secrets
             logger.error("the mechanism %s failed to take a refusal: %s", self._mechanism.name, type(error).__name__)
 
-    def begin(self) -> Move:
+    def begin(self) -> LoginStep:
         """Start with a SaslHandshake request."""
         if SASL_HANDSHAKE.key not in self._versions:
             raise login_errors.no_login(self._peer)
@@ -78,24 +78,24 @@ class Exchange:
         body = SASL_HANDSHAKE.request(version).encode(SaslHandshakeRequest(mechanism=self._mechanism.name))
         return Ask(message=SASL_HANDSHAKE, version=version, body=body)
 
-    def answered(self, body: memoryview) -> Move:
+    def answered(self, body: memoryview) -> LoginStep:
         """Handle the response to the last request. Raises ProtocolError if it cannot be parsed."""
         if not self._agreed:
             return self._agree(body)
         self._turns += 1
         if self._turns > MAX_TURNS:
-            raise login_errors.endless(self._mechanism, self._peer, MAX_TURNS)
+            raise login_errors.too_many_messages(self._mechanism, self._peer, MAX_TURNS)
         data = self._unwrapped(body) if self._wrapped else bytes(self._bounded(body))
         if self._satisfied:
             return LoggedIn(session=self._session)
         return Compute(work=lambda: self._compute(lambda authenticator: authenticator.challenge(data)))
 
-    def computed(self, step: Step) -> Move:
+    def computed(self, step: Step) -> LoginStep:
         """Handle the result of the mechanism."""
         self._started = True
         if step.reply is None:
             if not step.done:
-                raise login_errors.speechless(self._mechanism)
+                raise login_errors.deadlocked(self._mechanism)
             return LoggedIn(session=self._session)
         if len(step.reply) > MAX_TOKEN:
             raise login_errors.too_long(self._mechanism, f"{len(step.reply)} bytes of ours", MAX_TOKEN)
@@ -107,7 +107,7 @@ class Exchange:
         self._version = version
         return Ask(message=SASL_AUTHENTICATE, version=version, body=body)
 
-    def _agree(self, body: memoryview) -> Move:
+    def _agree(self, body: memoryview) -> LoginStep:
         # The response has the same form in both versions.
         response = SASL_HANDSHAKE.response(0).decode(body, exact=False)
         self.offers = tuple(response.mechanisms)

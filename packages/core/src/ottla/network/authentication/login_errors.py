@@ -88,7 +88,7 @@ def ended_while_renewing(mechanism: Mechanism, peer: str, cause: ConnectionFaile
     return error
 
 
-def endless(mechanism: Mechanism, peer: str, limit: int) -> AuthenticationError:
+def too_many_messages(mechanism: Mechanism, peer: str, limit: int) -> AuthenticationError:
     """The login took more than *limit* messages."""
     return AuthenticationError(
         f"the login by {mechanism.name} at {peer} did not end after {limit} messages; is it a Kafka broker, and the "
@@ -101,7 +101,7 @@ def too_long(mechanism: Mechanism, what: str, max_bytes: int) -> AuthenticationE
     return AuthenticationError(f"a message of {mechanism.name} is too long: {what}, at most {max_bytes} are allowed")
 
 
-def speechless(mechanism: Mechanism) -> AuthenticationError:
+def deadlocked(mechanism: Mechanism) -> AuthenticationError:
     """The mechanism waits for the broker, which waits for the mechanism."""
     return AuthenticationError(
         f"the mechanism {mechanism.name} has nothing to say to the broker, and is not done either; report this to the "

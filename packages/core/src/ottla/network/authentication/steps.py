@@ -46,4 +46,4 @@ class LoggedIn:
     session: float = 0.0
 
 
-Move: TypeAlias = Ask | Token | Compute | LoggedIn
+LoginStep: TypeAlias = Ask | Token | Compute | LoggedIn

@@ -10,10 +10,10 @@ from ottla.transactions.admin.group_offsets import committed_offset as committed
 from ottla.transactions.admin.group_offsets import end_offsets as end_offsets
 from ottla.transactions.admin.group_offsets import partition_counts as partition_counts
 from ottla.transactions.admin.listing import TransactionalId as TransactionalId
-from ottla.transactions.admin.listing import survey as survey
-from ottla.transactions.admin.open_transactions import Leftover as Leftover
+from ottla.transactions.admin.listing import list_transactions as list_transactions
+from ottla.transactions.admin.open_transactions import OpenTransaction as OpenTransaction
 from ottla.transactions.admin.open_transactions import abort as abort
-from ottla.transactions.admin.open_transactions import leftovers as leftovers
+from ottla.transactions.admin.open_transactions import find_open_transactions as find_open_transactions
 from ottla.transactions.admin.transaction_owner import Ended as Ended
 from ottla.transactions.admin.transaction_owner import Sharing as Sharing
 from ottla.transactions.admin.transaction_owner import sharing as sharing

@@ -37,7 +37,7 @@ class TransactionalId:
         """Return whether an open transaction blocks readers of committed records."""
         return self.state == "Ongoing" or self.state.startswith("Prepare")
 
-    def prospect(self, *, now_ms: int) -> str:
+    def next_event(self, *, now_ms: int) -> str:
         """The transaction's next event, as a short phrase."""
         match self.state:
             case "Ongoing":
@@ -56,18 +56,20 @@ class TransactionalId:
                 return "nothing is open"
 
 
-def survey(config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAULT_TIMEOUT) -> Sequence[TransactionalId]:
+def list_transactions(
+    config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAULT_TIMEOUT
+) -> Sequence[TransactionalId]:
     """Every id that begins with *prefix*, as its coordinator describes it; those with an open transaction first.
 
     Asks every broker; all have to be 3.0 or later. Raises UnsupportedVersionError, TransactionTimeoutError, or
     TransactionError when the cluster refuses.
     """
     with blocking_client(config, timeout=timeout) as client:
-        return surveyed(client, prefix)
+        return listed_transactions(client, prefix)
 
 
-def surveyed(client: BlockingClient, prefix: str) -> Sequence[TransactionalId]:
-    """`survey` over existing connections."""
+def listed_transactions(client: BlockingClient, prefix: str) -> Sequence[TransactionalId]:
+    """`list_transactions` over existing connections."""
     ids = sorted({found for node in client.brokers() for found in listed(client, node, prefix, only_open=False)})
     found = [_inspected(client, transactional_id) for transactional_id in ids]
     return sorted(filter(None, found), key=lambda each: not each.open)

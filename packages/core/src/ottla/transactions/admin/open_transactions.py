@@ -18,7 +18,7 @@ from ottla.transactions.transactional_requests import EndTxn
 
 
 @attrs.frozen(kw_only=True)
-class Leftover:
+class OpenTransaction:
     """An open transaction: its id, its start (ms since 1970), its timeout, and its partitions."""
 
     transactional_id: str
@@ -29,7 +29,9 @@ class Leftover:
     partitions: tuple[tuple[str, int], ...]
 
 
-def leftovers(config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAULT_TIMEOUT) -> Sequence[Leftover]:
+def find_open_transactions(
+    config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAULT_TIMEOUT
+) -> Sequence[OpenTransaction]:
     """The open transactions whose ids begin with *prefix*, oldest first, including those of running producers.
 
     Asks every broker; all have to be 3.0 or later. Raises UnsupportedVersionError, TransactionTimeoutError, or
@@ -39,44 +41,46 @@ def leftovers(config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAUL
         return found(client, prefix)
 
 
-def found(client: BlockingClient, prefix: str) -> Sequence[Leftover]:
-    """`leftovers` over existing connections."""
+def found(client: BlockingClient, prefix: str) -> Sequence[OpenTransaction]:
+    """`find_open_transactions` over existing connections."""
     ids = {name for node in client.brokers() for name in listed(client, node, prefix, only_open=True)}
     states = [described(client, name) for name in sorted(ids)]
-    still = [_leftover(state) for state in states if state is not None and state.transaction_state == ONGOING]
-    return sorted(still, key=lambda leftover: leftover.started_ms)
+    still = [_transaction(state) for state in states if state is not None and state.transaction_state == ONGOING]
+    return sorted(still, key=lambda transaction: transaction.started_ms)
 
 
-def abort(config: Mapping[str, Any], leftover: Leftover, *, timeout: float = DEFAULT_TIMEOUT) -> Outcome:
+def abort(config: Mapping[str, Any], transaction: OpenTransaction, *, timeout: float = DEFAULT_TIMEOUT) -> Outcome:
     """Abort exactly this transaction, and fence its producer; a later transaction of the same id stays."""
     with blocking_client(config, timeout=timeout) as client:
-        return aborted(client, leftover)
+        return aborted(client, transaction)
 
 
-def aborted(client: BlockingClient, leftover: Leftover) -> Outcome:
+def aborted(client: BlockingClient, transaction: OpenTransaction) -> Outcome:
     """`abort` over existing connections."""
-    producer_id_and_epoch = ProducerIdAndEpoch(id=leftover.producer_id, epoch=leftover.epoch)
-    client.coordinator(leftover.transactional_id)
+    producer_id_and_epoch = ProducerIdAndEpoch(id=transaction.producer_id, epoch=transaction.epoch)
+    client.coordinator(transaction.transactional_id)
     txn_v2 = client.level() >= TXN_V2
     end = EndTxn(
-        transactional_id=leftover.transactional_id,
+        transactional_id=transaction.transactional_id,
         producer_id_and_epoch=producer_id_and_epoch,
         commit=False,
         txn_v2=txn_v2,
     )
-    _answer, code = client.run(end, leftover.transactional_id)
+    _answer, code = client.run(end, transaction.transactional_id)
     outcome = outcome_of(code, commit=False, open_before=True)
     if outcome is Outcome.ABORTED and not txn_v2:
         # EndTxn left the epoch as it was, so the producer that has this epoch could write again.
         next_epoch = InitProducerId(
-            transactional_id=leftover.transactional_id, timeout_ms=leftover.timeout_ms, current=producer_id_and_epoch
+            transactional_id=transaction.transactional_id,
+            timeout_ms=transaction.timeout_ms,
+            current=producer_id_and_epoch,
         )
-        client.run(next_epoch, leftover.transactional_id)
+        client.run(next_epoch, transaction.transactional_id)
     return outcome
 
 
-def _leftover(state: TransactionState) -> Leftover:
-    return Leftover(
+def _transaction(state: TransactionState) -> OpenTransaction:
+    return OpenTransaction(
         transactional_id=state.transactional_id,
         producer_id=state.producer_id,
         epoch=state.producer_epoch,

@@ -16,7 +16,7 @@ from ottla.transactions import PreparedTransaction
 from ottla_spark.exactly_once.driver.cluster import ClusterClient
 from ottla_spark.exactly_once.driver.recovery import finish
 from ottla_spark.exactly_once.errors import BatchNotCommittedError
-from ottla_spark.exactly_once.ledger.entry import Entry, Listed, Status, Step
+from ottla_spark.exactly_once.ledger.entry import Entry, Status, Step, TaskTransaction
 from ottla_spark.exactly_once.ledger.lease import Lease
 
 _log = logging.getLogger(__name__)
@@ -92,15 +92,15 @@ def _agreed(attempts: Sequence[Attempt], *, batch: int) -> Step:
     return attempts[0].step
 
 
-def _listed(attempts: Sequence[Attempt]) -> tuple[Listed, ...]:
+def _listed(attempts: Sequence[Attempt]) -> tuple[TaskTransaction, ...]:
     return tuple(
-        Listed(prepared=attempt.prepared, partition=attempt.partition, records=attempt.records)
+        TaskTransaction(prepared=attempt.prepared, partition=attempt.partition, records=attempt.records)
         for attempt in attempts
         if attempt.prepared is not None
     )
 
 
-def _check_open(cluster: ClusterClient, listed: Sequence[Listed], *, what: str) -> None:
+def _check_open(cluster: ClusterClient, listed: Sequence[TaskTransaction], *, what: str) -> None:
     """Check that each transaction is open with enough time left. Else abort all and raise BatchNotCommittedError."""
     statuses = cluster.statuses([each.prepared for each in listed])
     late = [

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ottla_spark.exactly_once.driver.cluster import ClusterClient, TransactionOutcome
 from ottla_spark.exactly_once.errors import BatchIncompleteError, DataLossError
-from ottla_spark.exactly_once.ledger.entry import Entry, Listed, Status
+from ottla_spark.exactly_once.ledger.entry import Entry, Status, TaskTransaction
 from ottla_spark.exactly_once.ledger.lease import Lease
 
 
@@ -37,7 +37,7 @@ def settle(cluster: ClusterClient, lease: Lease, entry: Entry) -> tuple[Lease, E
     return cluster.append(lease, settled), settled
 
 
-def finish(cluster: ClusterClient, listed: Sequence[Listed], *, what: str) -> None:
+def finish(cluster: ClusterClient, listed: Sequence[TaskTransaction], *, what: str) -> None:
     """Commit all these transactions. Raises BatchIncompleteError if one fails; a restart then decides."""
     failed = []
     for each in listed:

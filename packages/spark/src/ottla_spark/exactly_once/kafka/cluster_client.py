@@ -20,7 +20,7 @@ from ottla.errors import (
 )
 from ottla.protocol.messages.describe_transactions import TransactionState
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
-from ottla.transactions import Leftover, Outcome, PreparedTransaction
+from ottla.transactions import OpenTransaction, Outcome, PreparedTransaction
 from ottla.transactions.admin.blocking_client import BlockingClient
 from ottla.transactions.admin.completion import ended
 from ottla.transactions.admin.connect import connect
@@ -168,7 +168,7 @@ class KafkaClusterClient:
 
     def abort(self, found: Open) -> None:
         """See `ClusterClient`."""
-        leftover = Leftover(
+        transaction = OpenTransaction(
             transactional_id=found.transactional_id,
             producer_id=found.producer_id,
             epoch=found.epoch,
@@ -176,7 +176,7 @@ class KafkaClusterClient:
             timeout_ms=found.timeout_ms,
             partitions=(),
         )
-        aborted(self._blocking_client(), leftover)
+        aborted(self._blocking_client(), transaction)
 
     def _listed(self, node: int, name: str) -> Sequence[str]:
         """Return one broker's ids; none if it is down, because other brokers then coordinate its transactions."""

@@ -44,7 +44,7 @@ class Step(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
-class Listed:
+class TaskTransaction:
     """One task's transaction in an entry."""
 
     prepared: PreparedTransaction
@@ -62,7 +62,7 @@ class Entry:
     query: str
     batch: int
     status: Status
-    listed: Sequence[Listed] = ()
+    listed: Sequence[TaskTransaction] = ()
 
     def with_status(self, status: Status) -> Entry:
         """Return the same entry with another status."""
@@ -183,7 +183,7 @@ def _no_entry(cause: Exception) -> InvalidRecordError:
 
 def _listed(
     name: str, transactional_id: Any, producer_id: Any, epoch: Any, level: Any, partition: Any, records: Any
-) -> Listed:
+) -> TaskTransaction:
     if not is_task_id(name, _as(str, transactional_id)):
         raise ValueError(f"{transactional_id!r} is no transactional id of {name!r}")
     prepared = PreparedTransaction(
@@ -192,7 +192,7 @@ def _listed(
         epoch=_number(epoch, _INT16),
         level=_number(level, _INT16),
     )
-    return Listed(prepared=prepared, partition=_number(partition, _INT32), records=_number(records, _INT64))
+    return TaskTransaction(prepared=prepared, partition=_number(partition, _INT32), records=_number(records, _INT64))
 
 
 def _number(value: Any, maximum: int) -> int:

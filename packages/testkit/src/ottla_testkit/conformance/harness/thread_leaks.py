@@ -13,7 +13,7 @@ from ottla_testkit.conformance.harness.checked_layer import check, fail
 _OURS: Final = "conformance-"
 
 
-class Begun:
+class StartedThreads:
     """The threads that were started since this object was created."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Begun:
 
 
 @contextmanager
-def unheard() -> Iterator[None]:
+def no_thread_errors() -> Iterator[None]:
     """Fail when a thread ends by an exception in the block."""
     raised: list[Any] = []
     before, threading.excepthook = threading.excepthook, raised.append

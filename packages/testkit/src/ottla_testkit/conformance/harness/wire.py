@@ -26,8 +26,8 @@ class Wire:
             if not roomy:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL)
-        self.to_layer = _Way(self._far, self._near)
-        self.from_layer = _Way(self._near, self._far)
+        self.to_layer = _Direction(self._far, self._near)
+        self.from_layer = _Direction(self._near, self._far)
 
     def carry(self, max_bytes: int = PIECE) -> None:
         """Move up to *max_bytes* in each direction, ends included, without waiting."""
@@ -66,7 +66,7 @@ class Wire:
         return self.layer_end, self._near, self.peer_end, self._far
 
 
-class _Way:
+class _Direction:
     """One direction. `carried` counts the bytes that arrived; the wire moves no more than `allowed`."""
 
     def __init__(self, source: socket.socket, sink: socket.socket) -> None:

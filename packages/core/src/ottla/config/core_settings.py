@@ -22,7 +22,7 @@ def as_written(settings: Mapping[str, Any]) -> PluginValues:
 
 
 @attrs.define(kw_only=True, repr=False)
-class Reading:
+class CoreSettings:
     """The values of the core's keys; no repr shows them.
 
     `raw` hides the values of all other keys. `values` are in Kafka's units, with the default for a wrong one.
@@ -47,36 +47,36 @@ class Reading:
         self.adjusted.add(key)
 
 
-def read_core(raw: Mapping[str, object]) -> Reading:
+def read_core(raw: Mapping[str, object]) -> CoreSettings:
     """Read every key of the core, and collect the problems of each."""
-    reading = Reading(raw=raw)
+    core = CoreSettings(raw=raw)
     for option in OPTIONS.values():
-        reading.values[option.key] = _value(reading, option.key, option.type, default=option.default)
-    _require(reading, "bootstrap.servers", "required; name at least one server as host:port")
-    _refuse(reading)
-    return reading
+        core.values[option.key] = _value(core, option.key, option.type, default=option.default)
+    _require(core, "bootstrap.servers", "required; name at least one server as host:port")
+    _refuse(core)
+    return core
 
 
-def _value(reading: Reading, key: str, value_type: ValueType, *, default: Any) -> Any:
-    reading.read.add(key)
-    if not reading.given(key):
+def _value(core: CoreSettings, key: str, value_type: ValueType, *, default: Any) -> Any:
+    core.read.add(key)
+    if not core.given(key):
         return default
     try:
-        return value_type.parse(reading.raw[key])
+        return value_type.parse(core.raw[key])
     except ValueError as error:
-        reading.problems += [f"{key}: {reason}" for reason in error.args]
-        reading.wrong.add(key)
+        core.problems += [f"{key}: {reason}" for reason in error.args]
+        core.wrong.add(key)
         return default
 
 
-def _require(reading: Reading, key: str, reason: str) -> None:
-    if not reading.given(key):
-        reading.problems.append(f"{key}: {reason}")
+def _require(core: CoreSettings, key: str, reason: str) -> None:
+    if not core.given(key):
+        core.problems.append(f"{key}: {reason}")
 
 
-def _refuse(reading: Reading) -> None:
+def _refuse(core: CoreSettings) -> None:
     for key, refusal in REFUSED.items():
-        reading.read.add(key)
-        problem = refusal.problem(reading.raw[key]) if reading.given(key) else None
+        core.read.add(key)
+        problem = refusal.problem(core.raw[key]) if core.given(key) else None
         if problem is not None:
-            reading.problems.append(problem)
+            core.problems.append(problem)
