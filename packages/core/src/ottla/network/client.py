@@ -15,6 +15,7 @@ from ottla.metrics import Counters
 from ottla.network.api_versions import Features
 from ottla.network.authentication import Authentication
 from ottla.network.backoff import Backoff
+from ottla.network.client_parts import ClientParts
 from ottla.network.completions import Completions
 from ottla.network.connection_closer import ConnectionCloser
 from ottla.network.connection_log import ConnectionLog
@@ -54,65 +55,43 @@ class NetworkClient:
         chance: Random | None = None,
         clock: Callable[[], float],
     ) -> None:
-        self._selector = selector
-        self._metadata = metadata
-        self._clock = clock
-        self._counters = counters or Counters()
-        self._connections = Connections(max_in_flight=max_in_flight, max_idle=max_idle, chance=chance or SystemRandom())
-        self._completions = Completions(client_id=client_id)
-        self._log = ConnectionLog(client_id=client_id)
-        self._throttled = ThrottledBrokers(counters=self._counters, client_id=client_id)
-        self._writer = RequestWriter(
-            selector=selector, counters=self._counters, client_id=client_id, request_timeout=request_timeout
-        )
-        self._closer = ConnectionCloser(
+        counters = counters or Counters()
+        parts = ClientParts(
             selector=selector,
-            connections=self._connections,
             metadata=metadata,
-            completions=self._completions,
-            log=self._log,
-            counters=self._counters,
-            reconnect_backoff=reconnect_backoff,
+            connections=Connections(max_in_flight=max_in_flight, max_idle=max_idle, chance=chance or SystemRandom()),
+            completions=Completions(client_id=client_id),
+            throttled=ThrottledBrokers(counters=counters, client_id=client_id),
+            log=ConnectionLog(client_id=client_id),
+            counters=counters,
+            client_id=client_id,
             request_timeout=request_timeout,
-            client_id=client_id,
         )
+        self._selector, self._metadata, self._clock, self._counters = selector, metadata, clock, counters
+        self._connections, self._completions = parts.connections, parts.completions
+        self._log, self._throttled = parts.log, parts.throttled
+        self._writer = RequestWriter(
+            selector=selector, counters=counters, client_id=client_id, request_timeout=request_timeout
+        )
+        self._closer = ConnectionCloser(parts, reconnect_backoff=reconnect_backoff)
         self._metadata_updater = MetadataUpdater(
-            metadata=metadata,
-            connections=self._connections,
+            parts,
             closer=self._closer,
-            client_id=client_id,
             rebootstraps=rebootstraps,
             rebootstrap_trigger=rebootstrap_trigger,
             backoff=reconnect_backoff,
         )
         self._opener = ConnectionOpener(
-            selector=selector,
-            connections=self._connections,
+            parts,
             writer=self._writer,
             closer=self._closer,
-            throttled=self._throttled,
             metadata_updater=self._metadata_updater,
             authentication=authentication,
-            log=self._log,
-            counters=self._counters,
             setup_backoff=setup_backoff,
             canonical_bootstrap=canonical_bootstrap,
-            client_id=client_id,
         )
-        self._reader = ResponseReader(
-            selector=selector,
-            connections=self._connections,
-            writer=self._writer,
-            opener=self._opener,
-            closer=self._closer,
-            throttled=self._throttled,
-            completions=self._completions,
-            log=self._log,
-            counters=self._counters,
-        )
-        self._timeouts = ConnectionTimeouts(
-            connections=self._connections, closer=self._closer, request_timeout=request_timeout
-        )
+        self._reader = ResponseReader(parts, writer=self._writer, opener=self._opener, closer=self._closer)
+        self._timeouts = ConnectionTimeouts(parts, closer=self._closer)
 
     @property
     def features(self) -> Features:

@@ -18,9 +18,8 @@ from ottla.errors import (
     ProtocolMismatchError,
     SecurityError,
 )
-from ottla.metrics import Counters
 from ottla.network.backoff import Backoff
-from ottla.network.completions import Completions
+from ottla.network.client_parts import ClientParts
 from ottla.network.connection import Connection
 from ottla.network.connection_errors import (
     closed_after_api_versions,
@@ -30,12 +29,8 @@ from ottla.network.connection_errors import (
     forget_frames,
     never_reached,
 )
-from ottla.network.connection_log import ConnectionLog
 from ottla.network.connection_stage import Stage
-from ottla.network.connections import Connections
 from ottla.network.in_flight import InFlight
-from ottla.network.metadata import Metadata
-from ottla.network.selectable import Selectable
 
 logger = logging.getLogger(__name__)
 
@@ -45,26 +40,19 @@ class ConnectionCloser:
 
     def __init__(
         self,
+        parts: ClientParts,
         *,
-        selector: Selectable,
-        connections: Connections,
-        metadata: Metadata,
-        completions: Completions,
-        log: ConnectionLog,
-        counters: Counters,
         reconnect_backoff: Backoff,
-        request_timeout: float,
-        client_id: str,
     ) -> None:
-        self._selector = selector
-        self._connections = connections
-        self._metadata = metadata
-        self._completions = completions
-        self._log = log
-        self._counters = counters.producer
+        self._selector = parts.selector
+        self._connections = parts.connections
+        self._metadata = parts.metadata
+        self._completions = parts.completions
+        self._log = parts.log
+        self._counters = parts.counters.producer
         self._reconnect_backoff = reconnect_backoff
-        self._request_timeout = request_timeout
-        self._client_id = client_id
+        self._request_timeout = parts.request_timeout
+        self._client_id = parts.client_id
         self._unclosed: set[int] = set()  # nodes whose connection must be closed before the next request
         self.finishing = False
         """Whether a broker that left the cluster still has responses to send."""

@@ -11,20 +11,16 @@ from functools import partial
 from typing import assert_never
 
 from ottla.errors import ConnectionRetiredError, NetworkError
-from ottla.metrics import Counters
 from ottla.network.api_versions import Features, NodeApiVersions
 from ottla.network.authentication import Ask, Authentication, LoggedIn, Token
 from ottla.network.backoff import Backoff
+from ottla.network.client_parts import ClientParts
 from ottla.network.connection import Connection
 from ottla.network.connection_closer import ConnectionCloser
-from ottla.network.connection_log import ConnectionLog
 from ottla.network.connection_setup import ConnectionSetup, SetupStep
 from ottla.network.connection_stage import Stage
-from ottla.network.connections import Connections
 from ottla.network.metadata_updater import MetadataUpdater
 from ottla.network.request_writer import RequestWriter
-from ottla.network.selectable import Selectable
-from ottla.network.throttled_brokers import ThrottledBrokers
 from ottla.protocol import API_VERSIONS
 
 logger = logging.getLogger(__name__)
@@ -35,32 +31,27 @@ class ConnectionOpener:
 
     def __init__(
         self,
+        parts: ClientParts,
         *,
-        selector: Selectable,
-        connections: Connections,
         writer: RequestWriter,
         closer: ConnectionCloser,
-        throttled: ThrottledBrokers,
         metadata_updater: MetadataUpdater,
         authentication: Authentication | None,
-        log: ConnectionLog,
-        counters: Counters,
         setup_backoff: Backoff,
         canonical_bootstrap: bool,
-        client_id: str,
     ) -> None:
-        self._selector = selector
-        self._connections = connections
+        self._selector = parts.selector
+        self._connections = parts.connections
         self._writer = writer
         self._closer = closer
-        self._throttled = throttled
+        self._throttled = parts.throttled
         self._metadata_updater = metadata_updater
         self._authentication = authentication
-        self._log = log
-        self._counters = counters.producer
+        self._log = parts.log
+        self._counters = parts.counters.producer
         self._setup_backoff = setup_backoff
         self._canonical_bootstrap = canonical_bootstrap
-        self._client_id = client_id
+        self._client_id = parts.client_id
         self.features = Features()
         """The cluster's finalized features, from ApiVersions responses."""
 

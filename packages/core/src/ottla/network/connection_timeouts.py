@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Container
 
 from ottla.errors import ConnectionRetiredError, RequestTimeoutError
+from ottla.network.client_parts import ClientParts
 from ottla.network.connection import Connection
 from ottla.network.connection_closer import ConnectionCloser
 from ottla.network.connection_errors import SILENCE
 from ottla.network.connection_stage import Stage
-from ottla.network.connections import Connections
 
 
 class ConnectionTimeouts:
     """Closes connections that timed out or that were idle for too long."""
 
-    def __init__(self, *, connections: Connections, closer: ConnectionCloser, request_timeout: float) -> None:
-        self._connections = connections
+    def __init__(self, parts: ClientParts, *, closer: ConnectionCloser) -> None:
+        self._connections = parts.connections
         self._closer = closer
-        self._request_timeout = request_timeout
+        self._request_timeout = parts.request_timeout
 
     def next_at(self) -> float:
         """The time of the next time-out."""

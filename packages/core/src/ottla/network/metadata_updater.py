@@ -10,11 +10,11 @@ from typing import Final
 
 from ottla.errors import BrokerError, ErrorCode, OttlaError
 from ottla.network.backoff import Backoff, Pace
+from ottla.network.client_parts import ClientParts
 from ottla.network.connection import Connection
 from ottla.network.connection_closer import ConnectionCloser
 from ottla.network.connection_stage import Stage
-from ottla.network.connections import Connections
-from ottla.network.metadata import Metadata, Wanted
+from ottla.network.metadata import Wanted
 from ottla.network.metadata_log import MetadataLog
 from ottla.network.metadata_messages import metadata_request, read_response
 from ottla.network.request import Completion, Request
@@ -33,19 +33,17 @@ class MetadataUpdater:
 
     def __init__(
         self,
+        parts: ClientParts,
         *,
-        metadata: Metadata,
-        connections: Connections,
         closer: ConnectionCloser,
-        client_id: str,
         rebootstraps: bool,
         rebootstrap_trigger: float,
         backoff: Backoff,
     ) -> None:
-        self._metadata = metadata
-        self._connections = connections
+        self._metadata = parts.metadata
+        self._connections = parts.connections
         self._closer = closer
-        self._client_id = client_id
+        self._client_id = parts.client_id
         self._rebootstraps = rebootstraps
         self._rebootstrap_trigger = rebootstrap_trigger
         self._in_flight = False
@@ -53,7 +51,7 @@ class MetadataUpdater:
         self._rebootstrap_pace = Pace(backoff)  # counts losses of all brokers since one was ready
         self._demand_pace = Pace(backoff)  # counts brokers that ask for a rebootstrap, each soon after the one before
         self.reached = False
-        self.log = MetadataLog(client_id=client_id)
+        self.log = MetadataLog(client_id=parts.client_id)
 
     def note_ready(self, connection: Connection) -> None:
         """Note that a broker takes requests; at its advertised address unless it is a bootstrap server."""

@@ -5,18 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.errors import ConnectionFailedError, ProtocolError
-from ottla.metrics import Counters
-from ottla.network.completions import Completions
+from ottla.network.client_parts import ClientParts
 from ottla.network.connection import Connection
 from ottla.network.connection_closer import ConnectionCloser
-from ottla.network.connection_log import ConnectionLog
 from ottla.network.connection_opener import ConnectionOpener
 from ottla.network.connection_stage import Stage
-from ottla.network.connections import Connections
 from ottla.network.in_flight import InFlight
 from ottla.network.request_writer import RequestWriter
-from ottla.network.selectable import Selectable
-from ottla.network.throttled_brokers import ThrottledBrokers
 
 
 class ResponseReader:
@@ -24,26 +19,21 @@ class ResponseReader:
 
     def __init__(
         self,
+        parts: ClientParts,
         *,
-        selector: Selectable,
-        connections: Connections,
         writer: RequestWriter,
         opener: ConnectionOpener,
         closer: ConnectionCloser,
-        throttled: ThrottledBrokers,
-        completions: Completions,
-        log: ConnectionLog,
-        counters: Counters,
     ) -> None:
-        self._selector = selector
-        self._connections = connections
+        self._selector = parts.selector
+        self._connections = parts.connections
         self._writer = writer
         self._opener = opener
         self._closer = closer
-        self._throttled = throttled
-        self._completions = completions
-        self._log = log
-        self._counters = counters
+        self._throttled = parts.throttled
+        self._completions = parts.completions
+        self._log = parts.log
+        self._counters = parts.counters
 
     def note_written(self, now: float) -> None:
         """Handle requests that are completely written; one without a response is complete."""

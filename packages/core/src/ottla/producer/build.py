@@ -19,12 +19,10 @@ from ottla.plugins.selection import Plugins, choose
 from ottla.producer.components import Engine
 from ottla.producer.send_signature import Send, weak_send
 from ottla.protocol import PRODUCE
-from ottla.sender.build import build_sender
+from ottla.sender.build import build_io_thread, build_sender
 from ottla.sender.io_handoff import IoHandoff, NoHandoff
-from ottla.sender.io_thread import IoThread
 from ottla.sender.node_latency import NodeLatencyStats
 from ottla.sender.produce_request import supported_formats
-from ottla.sender.rounds import Rounds
 from ottla.transactions.build import build_transactions
 
 _numbers = itertools.count(1)
@@ -126,17 +124,7 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
         config, selector, metadata, authentication, client_id, environment, counters=queueing.counters
     )
     sender = build_sender(config, plugins, queueing, transactions, metadata, client, latency_stats, client_id)
-    rounds = Rounds(sender=sender, name=client_id, environment=environment)
-    io_thread = IoThread(
-        sender=sender,
-        rounds=rounds,
-        accumulator=accumulator,
-        client=client,
-        metadata=metadata,
-        io_handoff=io_handoff,
-        name=f"ottla-io-{client_id}",
-        environment=environment,
-    )
+    io_thread = build_io_thread(sender, accumulator, client, metadata, io_handoff, client_id, environment)
     return Engine.build(
         config,
         plugins,

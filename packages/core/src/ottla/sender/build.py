@@ -1,15 +1,20 @@
-"""Construction of the sender from a configuration."""
+"""Construction of the sender and its I/O thread from a configuration."""
 
 from __future__ import annotations
 
+from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.build import Queueing
 from ottla.accumulator.splitting import Splitter
+from ottla.concurrency.environment import Environment
 from ottla.config import ProducerConfig
 from ottla.network import NetworkClient
 from ottla.network.metadata import Metadata
 from ottla.plugins.selection import Plugins
 from ottla.sender.coordinator_requests import CoordinatorRequestSender
+from ottla.sender.io_handoff import IoHandoff, NoHandoff
+from ottla.sender.io_thread import IoThread
 from ottla.sender.node_latency import NodeLatencyStats
+from ottla.sender.rounds import Rounds
 from ottla.sender.sender import Sender
 from ottla.transactions.build import TransactionParts
 
@@ -54,4 +59,26 @@ def build_sender(
         coordinator_requests=coordinator_requests,
         transactions=transactions.manager,
         counters=queueing.counters,
+    )
+
+
+def build_io_thread(
+    sender: Sender,
+    accumulator: RecordAccumulator,
+    client: NetworkClient,
+    metadata: Metadata,
+    io_handoff: IoHandoff | NoHandoff,
+    client_id: str,
+    environment: Environment,
+) -> IoThread:
+    """Build the I/O thread of a producer, which runs the sender's rounds; it is not started."""
+    return IoThread(
+        sender=sender,
+        rounds=Rounds(sender=sender, name=client_id, environment=environment),
+        accumulator=accumulator,
+        client=client,
+        metadata=metadata,
+        io_handoff=io_handoff,
+        name=f"ottla-io-{client_id}",
+        environment=environment,
     )
