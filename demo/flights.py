@@ -84,7 +84,7 @@ def main(bootstrap_servers: str | None, topic: str | None, partitions: int, comp
 
 
 @attrs.frozen(kw_only=True)
-class Pace:
+class RetrySchedule:
     """Records and seconds."""
 
     records: int
@@ -108,7 +108,7 @@ def _flights(console: Console, stack: ExitStack, folder: Path) -> tuple[SparkSes
         return spark, flights, tally_of(records(flights))
 
 
-def _send(console: Console, expected: Tally, place: Topic, job: Callable[[], None]) -> Pace:
+def _send(console: Console, expected: Tally, place: Topic, job: Callable[[], None]) -> RetrySchedule:
     """Run the job, and show how many records the topic holds meanwhile."""
     before = sum(place.ends().values())
     over = threading.Event()
@@ -128,10 +128,10 @@ def _send(console: Console, expected: Tally, place: Topic, job: Callable[[], Non
             over.set()
         watching.result()
         progress.update(bar, completed=sum(place.ends().values()) - before)
-    return Pace(records=expected.records, size=expected.size, seconds=seconds)
+    return RetrySchedule(records=expected.records, size=expected.size, seconds=seconds)
 
 
-def _read(console: Console, place: Topic, starts: Offsets) -> tuple[ReadBack, Pace]:
+def _read(console: Console, place: Topic, starts: Offsets) -> tuple[ReadBack, RetrySchedule]:
     ends = place.ends()
     found = ReadBack(partitions=len(ends))
     with _progress(console) as progress:
@@ -140,7 +140,7 @@ def _read(console: Console, place: Topic, starts: Offsets) -> tuple[ReadBack, Pa
         for record in place.read(starts, ends, progress=partial(progress.advance, bar)):
             found.add(record)
         seconds = time.perf_counter() - began
-    return found, Pace(records=found.tally.records, size=found.tally.size, seconds=seconds)
+    return found, RetrySchedule(records=found.tally.records, size=found.tally.size, seconds=seconds)
 
 
 def _progress(console: Console) -> Progress:
@@ -168,7 +168,7 @@ def _comparison(expected: Tally, found: ReadBack) -> Table:
     return table
 
 
-def _rates(sent: Pace, read: Pace) -> Table:
+def _rates(sent: RetrySchedule, read: RetrySchedule) -> Table:
     table = Table("", "seconds", "records/s", "MB/s")
     for what, pace in (("written by Spark with Ottla", sent), ("read back by confluent-kafka", read)):
         each_second = f"{pace.records / pace.seconds:,.0f}"

@@ -17,7 +17,7 @@ from ottla.plugins.config_references import read_draft
 from ottla.plugins.registry import Registry
 from ottla.plugins.selection import choose
 from ottla_authenticator_sasl import credentials
-from ottla_authenticator_sasl.credentials import AskedCredentials, UserPassword
+from ottla_authenticator_sasl.credentials import CallbackCredentials, UserPassword
 from sasl_plugins import mechanism, problem
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -259,7 +259,7 @@ def test_a_password_only_function_requires_a_user_name() -> None:
 
 
 @contextlib.contextmanager
-def hanging(patience: float) -> Iterator[tuple[AskedCredentials, threading.Event, list[int]]]:
+def hanging(patience: float) -> Iterator[tuple[CallbackCredentials, threading.Event, list[int]]]:
     """Credentials whose function hangs until the event is set; the list has its calls."""
     release, calls = threading.Event(), []
 
@@ -268,7 +268,7 @@ def hanging(patience: float) -> Iterator[tuple[AskedCredentials, threading.Event
         release.wait(30)
         return UserPassword(name="alice", password=SECRET)
 
-    asked = AskedCredentials(make, keys="sasl.password", identity="alice", timeout=patience)
+    asked = CallbackCredentials(make, keys="sasl.password", identity="alice", timeout=patience)
     try:
         yield asked, release, calls
     finally:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.errors import ErrorCode
-from ottla.network.backoff import Backoff, Pace
+from ottla.network.backoff import Backoff, RetrySchedule
 from simulated_producer import simulated
 
 
@@ -20,20 +20,20 @@ def test_the_wait_doubles_up_to_its_maximum() -> None:
 
 
 def test_the_largest_count_of_the_causes_decides_the_next_attempt() -> None:
-    pace = Pace(Backoff(initial=0.1, maximum=1.0, random=lambda: 0.5))
-    assert pace.allows(0.0)
+    schedule = RetrySchedule(Backoff(initial=0.1, maximum=1.0, random=lambda: 0.5))
+    assert schedule.allows(0.0)
     for cause in ("failed", "moved", "moved"):
-        pace.count(cause)
+        schedule.count(cause)
 
-    pace.wait(10.0)
-    assert pace.next_at == pytest.approx(10.4)
-    pace.wait(10.0, "failed")
-    assert pace.next_at == pytest.approx(10.2)
-    pace.reset("moved", "failed")
-    pace.wait(10.0)
-    assert (pace.allows(10.09), pace.allows(10.11)) == (False, True)
-    pace.rest()
-    assert pace.allows(0.0)
+    schedule.wait(10.0)
+    assert schedule.next_at == pytest.approx(10.4)
+    schedule.wait(10.0, "failed")
+    assert schedule.next_at == pytest.approx(10.2)
+    schedule.reset("moved", "failed")
+    schedule.wait(10.0)
+    assert (schedule.allows(10.09), schedule.allows(10.11)) == (False, True)
+    schedule.allow_now()
+    assert schedule.allows(0.0)
 
 
 @pytest.mark.rule("accumulator.ready.backoff.grows")

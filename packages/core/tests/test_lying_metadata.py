@@ -294,7 +294,7 @@ def test_a_leader_with_a_negative_id_is_no_leader() -> None:
 
     assert delivery.exception() is None
     assert machine.metadata.cluster.brokers.keys() == {1}
-    assert machine.metadata._hinted_broker._pace.counted() == 0
+    assert machine.metadata._hinted_broker._schedule.counted() == 0
     assert {link.broker.id for link in machine.network.links} == {1}
     assert machine.network.connects == 2
 

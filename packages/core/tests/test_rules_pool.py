@@ -25,7 +25,7 @@ def make_pool(*, held: int = 0) -> BufferPool:
     return pool
 
 
-class Waiter:
+class MemoryWaiter:
     """A thread that stands in line for memory; `error` is what it was refused with."""
 
     def __init__(self, pool: BufferPool, size: int) -> None:
@@ -67,7 +67,7 @@ def interrupted_waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.rule("pool.whole")
 def test_a_waiter_gets_no_memory_until_it_gets_all() -> None:
     pool = make_pool(held=100)
-    waiter = Waiter(pool, 60)
+    waiter = MemoryWaiter(pool, 60)
 
     pool.release(59)
     assert waiter.waits
@@ -81,7 +81,7 @@ def test_a_waiter_gets_no_memory_until_it_gets_all() -> None:
 @pytest.mark.rule("pool.fair")
 def test_returned_memory_serves_as_many_waiters_as_it_suffices_for() -> None:
     pool = make_pool(held=100)
-    waiters = [Waiter(pool, size) for size in (10, 20, 30)]
+    waiters = [MemoryWaiter(pool, size) for size in (10, 20, 30)]
 
     pool.release(40)
     for waiter in waiters[:2]:
@@ -120,10 +120,10 @@ def test_memory_that_arrives_at_the_timeout_is_taken(monkeypatch: pytest.MonkeyP
 @pytest.mark.rule("pool.gives-back")
 def test_memory_collected_by_a_failed_waiter_serves_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = make_pool(held=90)
-    behind: list[Waiter] = []
+    behind: list[MemoryWaiter] = []
 
     with pytest.raises(BufferExhaustedError):
-        pool.reserve(20, timeout=0, on_wait=lambda: behind.append(Waiter(pool, 10)))
+        pool.reserve(20, timeout=0, on_wait=lambda: behind.append(MemoryWaiter(pool, 10)))
 
     behind[0].join()
     assert behind[0].error is None
@@ -146,7 +146,7 @@ def test_an_interrupted_waiter_leaves_the_queue_and_its_memory(monkeypatch: pyte
 @pytest.mark.rule("pool.close", "pool.gives-back")
 def test_close_returns_the_memory_that_waiters_had_collected() -> None:
     pool = make_pool(held=90)
-    waiters = [Waiter(pool, 20), Waiter(pool, 5)]
+    waiters = [MemoryWaiter(pool, 20), MemoryWaiter(pool, 5)]
 
     pool.close(ProducerClosedError("closed"))
     for waiter in waiters:
@@ -171,7 +171,7 @@ def test_memory_adds_up_after_any_reservations_waits_and_timeouts(steps: list[St
     pool = make_pool()
     free = CAPACITY
     held: list[int] = []
-    line: list[tuple[Waiter, int]] = []  # with what each still lacks
+    line: list[tuple[MemoryWaiter, int]] = []  # with what each still lacks
 
     def serve() -> None:
         nonlocal free
@@ -204,7 +204,7 @@ def test_memory_adds_up_after_any_reservations_waits_and_timeouts(steps: list[St
         if size <= free and not line:
             take(size)
         else:
-            line.append((Waiter(pool, size), size))
+            line.append((MemoryWaiter(pool, size), size))
             serve()
 
     def wait_in_vain(size: int) -> None:

@@ -77,7 +77,7 @@ class FixedCredentials:
         """Nothing to close."""
 
 
-class AskedCredentials:
+class CallbackCredentials:
     """Credentials that *make* creates from the functions' results for each login; concurrent logins share a call."""
 
     blocking = True

@@ -14,7 +14,7 @@ import attrs
 from ottla.errors import AuthenticationError, ConfigError
 from ottla.interfaces import ConfigKey, PluginConfig, Secret
 from ottla_authenticator_sasl.credentials import (
-    AskedCredentials,
+    CallbackCredentials,
     Credentials,
     FixedCredentials,
     Function,
@@ -170,7 +170,7 @@ def _credentials(
     if any(callable(config[key]) for key in sources):
         known = config[USERNAME]
         identity = known.reveal() if isinstance(known, Secret) else None
-        return AskedCredentials(lambda: _usable(make()), keys=keys, identity=identity)
+        return CallbackCredentials(lambda: _usable(make()), keys=keys, identity=identity)
     login = make()
     if isinstance(login, str):
         raise ConfigError([login])

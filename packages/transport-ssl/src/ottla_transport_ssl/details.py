@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from ottla_transport_ssl.certificate import Certificate, day
-from ottla_transport_ssl.handshake_errors import Meeting
+from ottla_transport_ssl.handshake_errors import HandshakeInfo
 from ottla_transport_ssl.setups import SOON
 
 WARNING: Final = "warning"
@@ -16,28 +16,28 @@ WARNING: Final = "warning"
 _MOST_SHOWN: Final = 10
 
 
-def details(tls: ssl.SSLObject, meeting: Meeting, *, now: datetime) -> Iterator[tuple[str, str]]:
+def details(tls: ssl.SSLObject, info: HandshakeInfo, *, now: datetime) -> Iterator[tuple[str, str]]:
     """Yield labels and texts, the most important first."""
     suite, _version, bits = tls.cipher() or ("none", "", 0)
     yield "protocol", tls.version() or "unknown"
     yield "cipher", f"{suite}, {bits} bits"
-    certificates = meeting.certificates[:_MOST_SHOWN]
+    certificates = info.certificates[:_MOST_SHOWN]
     for certificate in certificates:
         yield "certificate", f"{certificate}, valid from {day(certificate.not_before)} to {day(certificate.not_after)}"
     if certificates:
         yield "its names", ", ".join(certificates[0].names) or "none"
-    checked = meeting.setup.context.check_hostname
+    checked = info.setup.context.check_hostname
     yield "host name", f"{tls.server_hostname} is one of them" if checked else "not checked"
-    yield "trusted by", meeting.setup.trusted
-    revocation = meeting.setup.revocation
+    yield "trusted by", info.setup.trusted
+    revocation = info.setup.revocation
     yield "revocation", f"not revoked by {revocation.source}" if revocation is not None else "not checked"
-    if meeting.setup.ours is not None:
-        yield "our own certificate", f"{meeting.setup.ours}, valid to {day(meeting.setup.ours.not_after)}"
-    yield from _warnings(meeting, [*certificates, *filter(None, [meeting.setup.ours])], now=now)
+    if info.setup.ours is not None:
+        yield "our own certificate", f"{info.setup.ours}, valid to {day(info.setup.ours.not_after)}"
+    yield from _warnings(info, [*certificates, *filter(None, [info.setup.ours])], now=now)
 
 
-def _warnings(meeting: Meeting, certificates: list[Certificate], *, now: datetime) -> Iterator[tuple[str, str]]:
-    if not meeting.setup.context.check_hostname:
+def _warnings(info: HandshakeInfo, certificates: list[Certificate], *, now: datetime) -> Iterator[tuple[str, str]]:
+    if not info.setup.context.check_hostname:
         yield (
             WARNING,
             "ssl.endpoint.identification.algorithm is empty, so any server with a trusted certificate is accepted",

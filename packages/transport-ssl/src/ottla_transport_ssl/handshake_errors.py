@@ -46,7 +46,7 @@ _ABOUT_LISTS: Final = frozenset({_NO_LIST, 5, 8, 11, _LIST_EXPIRED, 15, 16, 33, 
 
 
 @attrs.frozen(kw_only=True)
-class Meeting:
+class HandshakeInfo:
     """A connection, for error messages: the peer, our setup, and the peer's certificates."""
 
     peer: str
@@ -65,53 +65,53 @@ class Meeting:
         return found
 
 
-def refused(error: ssl.SSLError, meeting: Meeting) -> OttlaError:
+def refused(error: ssl.SSLError, info: HandshakeInfo) -> OttlaError:
     """Return the error for a failed handshake."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return _not_verified(error, meeting)
+        return _not_verified(error, info)
     reason = error.reason or ""
     sort = _alert(reason) or reason
     if sort in _ABOUT_US:
-        return _we_are_refused(sort, meeting)
+        return _we_are_refused(sort, info)
     if sort in _PASSING:
-        return ConnectionFailedError(f"{meeting.peer} gave the TLS handshake up: {_words(error)}")
-    remedy = next((said(meeting) for reasons, said in _REMEDIES.items() if sort in reasons), "")
-    return TlsHandshakeError(f"the TLS handshake with {meeting.peer} failed: {_words(error)}{remedy}")
+        return ConnectionFailedError(f"{info.peer} gave the TLS handshake up: {_words(error)}")
+    remedy = next((said(info) for reasons, said in _REMEDIES.items() if sort in reasons), "")
+    return TlsHandshakeError(f"the TLS handshake with {info.peer} failed: {_words(error)}{remedy}")
 
 
-def broken(error: ssl.SSLError, meeting: Meeting) -> OttlaError:
+def broken(error: ssl.SSLError, info: HandshakeInfo) -> OttlaError:
     """Return the error for a connection that broke after the handshake, when TLS 1.3 verifies our certificate."""
     sort = _alert(error.reason or "")
     if sort in _ABOUT_US:
-        return _we_are_refused(sort, meeting)
-    return ConnectionFailedError(f"the TLS connection to {meeting.peer} broke: {_words(error)}")
+        return _we_are_refused(sort, info)
+    return ConnectionFailedError(f"the TLS connection to {info.peer} broke: {_words(error)}")
 
 
-def no_tls(heard: bytes, meeting: Meeting) -> ProtocolMismatchError | None:
+def no_tls(heard: bytes, info: HandshakeInfo) -> ProtocolMismatchError | None:
     """Return the error for a peer whose first bytes are not TLS, or None."""
     if not heard or (heard[0] in _RECORD_TYPES and heard[1:2] in (b"", bytes([_MAJOR_VERSION]))):
         return None
     return ProtocolMismatchError(
-        f"{meeting.peer} does not speak TLS: it answered {heard[:_MOST_SHOWN]!r}; {_IN_THE_CLEAR}, else {_OTHER_PORT}"
+        f"{info.peer} does not speak TLS: it answered {heard[:_MOST_SHOWN]!r}; {_IN_THE_CLEAR}, else {_OTHER_PORT}"
     )
 
 
-def hung_up(heard: bytes, meeting: Meeting) -> OttlaError:
+def hung_up(heard: bytes, info: HandshakeInfo) -> OttlaError:
     """Return the error for a peer that closed in the handshake: at once, as a listener without TLS, or later."""
     if not heard:
         return ProtocolMismatchError(
-            f"{meeting.peer} closed the connection after our TLS ClientHello without an answer, as a listener without "
+            f"{info.peer} closed the connection after our TLS ClientHello without an answer, as a listener without "
             f"TLS does; {_IN_THE_CLEAR}, else {_OTHER_PORT}"
         )
-    return no_tls(heard, meeting) or ConnectionFailedError(
-        f"{meeting.peer} closed the connection during the TLS handshake; its log may say why"
+    return no_tls(heard, info) or ConnectionFailedError(
+        f"{info.peer} closed the connection during the TLS handshake; its log may say why"
     )
 
 
-def suite_refused(suite: str, meeting: Meeting) -> TlsHandshakeError:
+def suite_refused(suite: str, info: HandshakeInfo) -> TlsHandshakeError:
     """Return the error for a TLS 1.3 suite that is not allowed; Python could not leave it out of the offer."""
     return TlsHandshakeError(
-        f"{meeting.peer} chose {suite}, which is not in ssl.cipher.suites; Python's ssl always offers all suites of "
+        f"{info.peer} chose {suite}, which is not in ssl.cipher.suites; Python's ssl always offers all suites of "
         "TLS 1.3: add it, or set ssl.enabled.protocols=TLSv1.2"
     )
 
@@ -119,27 +119,27 @@ def suite_refused(suite: str, meeting: Meeting) -> TlsHandshakeError:
 # The peer's certificate, verified by OpenSSL
 
 
-def _not_verified(error: ssl.SSLCertVerificationError, meeting: Meeting) -> TlsHandshakeError:
+def _not_verified(error: ssl.SSLCertVerificationError, info: HandshakeInfo) -> TlsHandshakeError:
     if error.verify_code in _OTHER_NAME:
-        return _other_name(meeting)
+        return _other_name(info)
     if error.verify_code in (_NOT_YET_VALID, _EXPIRED):
-        return _out_of_date(error, meeting)
+        return _out_of_date(error, info)
     if error.verify_code == _REVOKED:
-        return _revoked(meeting)
+        return _revoked(info)
     if error.verify_code in _ABOUT_LISTS:
-        return _not_known_to_be_good(error, meeting)
-    shown = meeting.certificates
+        return _not_known_to_be_good(error, info)
+    shown = info.certificates
     whose = f". It is {shown[0]}" if shown else ""
     if len(shown) > 1:
         whose += f", and the last issuer in its chain is {shown[-1].issuer!r}"
     return CertificateNotTrustedError(
-        f"the certificate of {meeting.peer} is not trusted: {error.verify_message}{whose}. Trusted: "
-        f"{meeting.setup.trusted}; set ssl.truststore.location to a file with the authority that issued it"
+        f"the certificate of {info.peer} is not trusted: {error.verify_message}{whose}. Trusted: "
+        f"{info.setup.trusted}; set ssl.truststore.location to a file with the authority that issued it"
     )
 
 
-def _other_name(meeting: Meeting) -> HostnameMismatchError:
-    shown = meeting.certificates[:1]
+def _other_name(info: HandshakeInfo) -> HostnameMismatchError:
+    shown = info.certificates[:1]
     names = [name for certificate in shown for name in certificate.names]
     if names:
         what = f"a certificate for other names: {', '.join(names)}"
@@ -149,41 +149,40 @@ def _other_name(meeting: Meeting) -> HostnameMismatchError:
         what = f"a certificate without subjectAltName of a host{whose}, and a common name does not count (RFC 9525)"
         remedy = "have one issued with this name or address as subjectAltName"
     return HostnameMismatchError(
-        f"{meeting.peer} shows {what}; {remedy} "
+        f"{info.peer} shows {what}; {remedy} "
         "(an empty ssl.endpoint.identification.algorithm takes any name, and so any server)"
     )
 
 
-def _out_of_date(error: ssl.SSLCertVerificationError, meeting: Meeting) -> CertificateExpiredError:
+def _out_of_date(error: ssl.SSLCertVerificationError, info: HandshakeInfo) -> CertificateExpiredError:
     now = datetime.now(UTC)
-    for certificate in meeting.certificates:
+    for certificate in info.certificates:
         if not certificate.not_before <= now <= certificate.not_after:
             valid = f"from {day(certificate.not_before)} to {day(certificate.not_after)}"
             return CertificateExpiredError(
-                f"a certificate of {meeting.peer} is not valid now ({error.verify_message}): {certificate} is valid "
+                f"a certificate of {info.peer} is not valid now ({error.verify_message}): {certificate} is valid "
                 f"{valid}, and here it is {day(now)}; have it renewed, or correct this clock"
             )
     return CertificateExpiredError(
-        f"an authority for {meeting.peer} is not valid now ({error.verify_message}); renew it in "
-        f"{meeting.setup.trusted}"
+        f"an authority for {info.peer} is not valid now ({error.verify_message}); renew it in {info.setup.trusted}"
     )
 
 
-def _revoked(meeting: Meeting) -> CertificateRevokedError:
-    shown = meeting.certificates
+def _revoked(info: HandshakeInfo) -> CertificateRevokedError:
+    shown = info.certificates
     whose = f", {shown[0]}," if shown else ""
     return CertificateRevokedError(
-        f"the certificate of {meeting.peer}{whose} was revoked by its issuer ({_lists_from(meeting)}); the broker "
+        f"the certificate of {info.peer}{whose} was revoked by its issuer ({_lists_from(info)}); the broker "
         "needs a new one, and a server that shows this one may be an impostor"
     )
 
 
-def _not_known_to_be_good(error: ssl.SSLCertVerificationError, meeting: Meeting) -> RevocationUnknownError:
+def _not_known_to_be_good(error: ssl.SSLCertVerificationError, info: HandshakeInfo) -> RevocationUnknownError:
     """Return the error for a missing or unusable list; checking revocation requires a list of the issuer."""
-    shown, revocation = meeting.certificates, meeting.setup.revocation
+    shown, revocation = info.certificates, info.setup.revocation
     issuer = shown[0].issuer if shown else "its issuer"
     ended = [each.next_update for each in (revocation.of(issuer) if revocation else ()) if each.next_update]
-    source = _lists_from(meeting)
+    source = _lists_from(info)
     if error.verify_code == _NO_LIST and not (revocation and revocation.of(issuer)):
         known = ", ".join(repr(each.issuer) for each in (revocation.lists if revocation else ())[:_MOST_LISTS])
         why = f"there is no list of {issuer!r} in {source}, only of {known or 'others'}"
@@ -195,13 +194,13 @@ def _not_known_to_be_good(error: ssl.SSLCertVerificationError, meeting: Meeting)
         why = f"the list of {issuer!r} in {source} cannot be used: {error.verify_message}"
         remedy = "download the issuer's newest list into the file"
     return RevocationUnknownError(
-        f"whether the certificate of {meeting.peer} was revoked is not known: {why}; {remedy}, or leave out "
+        f"whether the certificate of {info.peer} was revoked is not known: {why}; {remedy}, or leave out "
         "ssl.crl.location to check nothing"
     )
 
 
-def _lists_from(meeting: Meeting) -> str:
-    return str(meeting.setup.revocation.source) if meeting.setup.revocation is not None else "ssl.crl.location"
+def _lists_from(info: HandshakeInfo) -> str:
+    return str(info.setup.revocation.source) if info.setup.revocation is not None else "ssl.crl.location"
 
 
 # Our certificate, verified by the peer
@@ -219,18 +218,18 @@ _ABOUT_US: Final[Mapping[str, str]] = {
 """Alerts about our certificate, or about its absence."""
 
 
-def _we_are_refused(sort: str, meeting: Meeting) -> ClientCertificateRequiredError:
-    setup = meeting.setup
+def _we_are_refused(sort: str, info: HandshakeInfo) -> ClientCertificateRequiredError:
+    setup = info.setup
     if not setup.ours_from:
         return ClientCertificateRequiredError(
-            f"{meeting.peer} wants a certificate from us, and none is configured; set ssl.keystore.location, or "
+            f"{info.peer} wants a certificate from us, and none is configured; set ssl.keystore.location, or "
             "ssl.keystore.key with ssl.keystore.certificate.chain"
         )
     whose = f" of {setup.ours}" if setup.ours else ""
     until = f", valid until {day(setup.ours.not_after)}" if setup.ours else ""
     why = _ABOUT_US[sort] or "it fits none of the authorities that the broker names"
     return ClientCertificateRequiredError(
-        f"{meeting.peer} refused our certificate{whose}{until}, from {setup.ours_from}: {why}"
+        f"{info.peer} refused our certificate{whose}{until}, from {setup.ours_from}: {why}"
     )
 
 
@@ -240,22 +239,22 @@ _PASSING: Final = frozenset({"INTERNAL_ERROR", "USER_CANCELLED"})
 """Internal errors of the peer, which may be gone at the next attempt."""
 
 
-def _versions(meeting: Meeting) -> str:
-    context = meeting.setup.context
+def _versions(info: HandshakeInfo) -> str:
+    context = info.setup.context
     lowest, highest = (bound.name.replace("_", ".") for bound in (context.minimum_version, context.maximum_version))
     return f"; we speak {lowest} to {highest} (ssl.enabled.protocols, ssl.protocol)"
 
 
-def _nothing_in_common(meeting: Meeting) -> str:
-    wanted = "" if meeting.setup.ours_from else ", or it wants a certificate from us (ssl.keystore.location)"
-    return f": nothing in common{_versions(meeting)}, with ssl.cipher.suites as they are{wanted}"
+def _nothing_in_common(info: HandshakeInfo) -> str:
+    wanted = "" if info.setup.ours_from else ", or it wants a certificate from us (ssl.keystore.location)"
+    return f": nothing in common{_versions(info)}, with ssl.cipher.suites as they are{wanted}"
 
 
-def _too_weak(meeting: Meeting) -> str:
+def _too_weak(info: HandshakeInfo) -> str:
     return "; what the broker offers is too weak for this OpenSSL: have its certificate or its settings renewed"
 
 
-_REMEDIES: Final[Mapping[frozenset[str], Callable[[Meeting], str]]] = {
+_REMEDIES: Final[Mapping[frozenset[str], Callable[[HandshakeInfo], str]]] = {
     frozenset({"PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "WRONG_SSL_VERSION", "WRONG_VERSION_NUMBER"}): _versions,
     frozenset({"HANDSHAKE_FAILURE", "INSUFFICIENT_SECURITY", "WRONG_CIPHER_RETURNED"}): _nothing_in_common,
     frozenset({"DH_KEY_TOO_SMALL", "EE_KEY_TOO_SMALL", "CA_KEY_TOO_SMALL", "CA_MD_TOO_WEAK"}): _too_weak,

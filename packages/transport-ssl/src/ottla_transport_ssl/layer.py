@@ -18,7 +18,7 @@ from ottla.errors import OttlaError
 from ottla.interfaces import Buffer, Interest
 from ottla_transport_ssl.contexts import Setup
 from ottla_transport_ssl.details import details
-from ottla_transport_ssl.handshake_errors import Meeting, broken, hung_up, no_tls, refused, suite_refused
+from ottla_transport_ssl.handshake_errors import HandshakeInfo, broken, hung_up, no_tls, refused, suite_refused
 
 AHEAD: Final = 256 * 1024
 """Bytes that one write accepts, once the socket has taken the earlier ones."""
@@ -35,7 +35,7 @@ class TlsLayer:
 
     def __init__(self, sock: socket.socket, *, setup: Setup, peer: str, server_name: str) -> None:
         self._sock = sock
-        self._meeting = Meeting(peer=peer, setup=setup)
+        self._info = HandshakeInfo(peer=peer, setup=setup)
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = setup.context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name)
         self._unsent = memoryview(b"")
@@ -61,7 +61,7 @@ class TlsLayer:
         try:
             self._tls.write(plain)
         except ssl.SSLError as error:
-            raise broken(error, self._meeting) from error
+            raise broken(error, self._info) from error
         self._send()
         return len(plain)
 
@@ -84,7 +84,7 @@ class TlsLayer:
                 return 0
             except ssl.SSLError as error:
                 self._push_quietly()
-                raise broken(error, self._meeting) from error
+                raise broken(error, self._info) from error
         return None
 
     def interest(self) -> Interest:
@@ -100,8 +100,8 @@ class TlsLayer:
 
     def details(self) -> Sequence[tuple[str, str]]:
         """Return the details of the handshake, for messages."""
-        meeting = attrs.evolve(self._meeting, chain=shown_chain(self._tls))
-        return tuple(details(self._tls, meeting, now=datetime.now(UTC)))
+        info = attrs.evolve(self._info, chain=shown_chain(self._tls))
+        return tuple(details(self._tls, info, now=datetime.now(UTC)))
 
     def close(self) -> None:
         """Send close_notify as far as the socket takes it at once, and close."""
@@ -125,7 +125,7 @@ class TlsLayer:
                 if not self._receive_greeting():
                     return False
             except ssl.SSLEOFError as error:
-                raise hung_up(self._heard, self._meeting) from error
+                raise hung_up(self._heard, self._info) from error
             except ssl.SSLError as error:
                 self._push_quietly()
                 raise self._refusal(error) from error
@@ -136,17 +136,17 @@ class TlsLayer:
         try:
             return self._receive()
         except ConnectionError as cause:
-            raise hung_up(self._heard, self._meeting) from cause
+            raise hung_up(self._heard, self._info) from cause
 
     def _refusal(self, error: ssl.SSLError) -> OttlaError:
-        mismatch = no_tls(self._heard, self._meeting)
-        return mismatch or refused(error, attrs.evolve(self._meeting, chain=shown_chain(self._tls)))
+        mismatch = no_tls(self._heard, self._info)
+        return mismatch or refused(error, attrs.evolve(self._info, chain=shown_chain(self._tls)))
 
     def _judge_suite(self) -> None:
         suite, version, _bits = self._tls.cipher() or ("", "", 0)
-        allowed = self._meeting.setup.allowed13
+        allowed = self._info.setup.allowed13
         if allowed is not None and version == "TLSv1.3" and suite not in allowed:
-            raise suite_refused(suite, self._meeting)
+            raise suite_refused(suite, self._info)
 
     # The socket
 

@@ -31,7 +31,7 @@ class Acknowledged:
 
 @attrs.frozen(kw_only=True)
 class Failed:
-    """The batch was given up; `record_errors` has the records that the broker itself names."""
+    """The batch failed; `record_errors` has the records that the broker itself names."""
 
     error: DeliveryError
     record_errors: Mapping[int, DeliveryError] = attrs.field(factory=dict)

@@ -25,7 +25,7 @@ class Claim:
 
 
 @attrs.define(eq=False)
-class Waiter:
+class MemoryWaiter:
     """A place in the line for memory. `served` is set once it has its bytes, or when the pool is closed."""
 
     size: int
@@ -50,7 +50,7 @@ class BufferPool:
         self._counters = (counters or Counters()).producer
         self._clock = clock
         self._free = capacity
-        self._waiters: deque[Waiter] = deque()
+        self._waiters: deque[MemoryWaiter] = deque()
         self._environment = environment
         self._guard = SignalSafeLock(environment)
         self._lock = self._guard.raw  # for threads and blocks in which no signal handler runs
@@ -117,7 +117,7 @@ class BufferPool:
         taken are noted in *claim*, also when another exception interrupts the call.
         """
         claim = claim or Claim()
-        waiter = Waiter(size=size, missing=size, served=Latch(self._environment))
+        waiter = MemoryWaiter(size=size, missing=size, served=Latch(self._environment))
         try:
             if self._take_or_stand_in_line(waiter, claim):
                 return
@@ -129,16 +129,16 @@ class BufferPool:
             self.leave(waiter, claim)
             raise
 
-    def stand_in_line(self, size: int) -> Waiter:
+    def stand_in_line(self, size: int) -> MemoryWaiter:
         """Begin to wait for *size* bytes without blocking. End it with `take` or `leave`, or the bytes are lost."""
-        waiter = Waiter(size=size, missing=size, served=Latch(self._environment), since=self._clock())
+        waiter = MemoryWaiter(size=size, missing=size, served=Latch(self._environment), since=self._clock())
         claim = Claim()
         if self._take_or_stand_in_line(waiter, claim):
             waiter.missing = 0
             waiter.served.set()
         return waiter
 
-    def notify(self, waiter: Waiter, callback: Callable[[], object]) -> None:
+    def notify(self, waiter: MemoryWaiter, callback: Callable[[], object]) -> None:
         """Call *callback* once the waiter is served; at once, if it is. It may run under locks, and must not raise."""
         with self._guard:
             waiter.notify = callback
@@ -146,7 +146,7 @@ class BufferPool:
         if served:
             callback()
 
-    def take(self, waiter: Waiter, claim: Claim, *, before: float = 0.0) -> None:
+    def take(self, waiter: MemoryWaiter, claim: Claim, *, before: float = 0.0) -> None:
         """Move a waiter's bytes to *claim*. Raises BufferExhaustedError if it has not all, or the `refusal`."""
         try:
             self._end_wait(waiter, claim, waited=self._clock() - waiter.since, before=before)
@@ -154,7 +154,7 @@ class BufferPool:
             self.leave(waiter, claim)
             raise
 
-    def _take_or_stand_in_line(self, waiter: Waiter, claim: Claim) -> bool:
+    def _take_or_stand_in_line(self, waiter: MemoryWaiter, claim: Claim) -> bool:
         with self._guard:
             if self._refusal is not None:
                 raise self._refusal
@@ -187,12 +187,12 @@ class BufferPool:
         for waiter in ended:
             _notify(waiter)
 
-    def _serve(self, size: int) -> Sequence[Waiter]:
+    def _serve(self, size: int) -> Sequence[MemoryWaiter]:
         """Give *size* more bytes to the waiters, in their order; returns those that have all their bytes now."""
         self._free += size
         if not self._waiters:
             return ()
-        served: list[Waiter] = []
+        served: list[MemoryWaiter] = []
         while self._waiters and self._free > 0:
             waiter = self._waiters[0]
             given = min(waiter.missing, self._free)
@@ -204,7 +204,7 @@ class BufferPool:
                 served.append(waiter)
         return served
 
-    def _end_wait(self, waiter: Waiter, claim: Claim, *, waited: float, before: float) -> None:
+    def _end_wait(self, waiter: MemoryWaiter, claim: Claim, *, waited: float, before: float) -> None:
         """Take the bytes if all have come; else raise the reason."""
         with self._guard:
             self._counters.memory_waits.add(waited)
@@ -221,9 +221,9 @@ class BufferPool:
             f"buffer.memory={self.capacity} bytes free; the broker takes records slower than they are sent"
         )
 
-    def leave(self, waiter: Waiter, claim: Claim | None = None) -> None:
+    def leave(self, waiter: MemoryWaiter, claim: Claim | None = None) -> None:
         """Leave the line and return the collected bytes, unless the claim has them by now."""
-        served: Sequence[Waiter] = ()
+        served: Sequence[MemoryWaiter] = ()
         with self._guard:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
@@ -235,6 +235,6 @@ class BufferPool:
             _notify(other)
 
 
-def _notify(waiter: Waiter) -> None:
+def _notify(waiter: MemoryWaiter) -> None:
     if waiter.notify is not None:
         waiter.notify()

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ottla.errors import printable
-from ottla.transactions import TransactionalId
+from ottla.transactions import TransactionListing
 
 _WIDTH_OF_A_FILE: Final = 500
 """Columns without a terminal: long lines are not wrapped early, so that they can be searched."""
@@ -22,7 +22,7 @@ _SHOWN: Final = 100
 """Partitions in one cell of the table; the JSON has all."""
 
 
-def show_transactions(found: Sequence[TransactionalId], prefix: str) -> None:
+def show_transactions(found: Sequence[TransactionListing], prefix: str) -> None:
     """Print them to the standard output."""
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -41,7 +41,7 @@ def show_transactions(found: Sequence[TransactionalId], prefix: str) -> None:
     console.print(Text(f"{sum(each.open for each in found)} of {len(found)} open."))
 
 
-def transactions_document(found: Sequence[TransactionalId]) -> str:
+def transactions_document(found: Sequence[TransactionListing]) -> str:
     """One object for each id."""
     now_ms = time.time_ns() // 1_000_000
     entries = [
@@ -51,7 +51,7 @@ def transactions_document(found: Sequence[TransactionalId]) -> str:
     return json.dumps({"transactional_ids": entries}, indent=2)
 
 
-def _harmless(each: TransactionalId) -> TransactionalId:
+def _harmless(each: TransactionListing) -> TransactionListing:
     """The same with the coordinator's texts made printable; characters that Kafka allows in ids and topics stay."""
     return attrs.evolve(
         each,
@@ -64,7 +64,7 @@ def _harmless(each: TransactionalId) -> TransactionalId:
     )
 
 
-def _cells(each: TransactionalId, now_ms: int) -> Sequence[str]:
+def _cells(each: TransactionListing, now_ms: int) -> Sequence[str]:
     return (
         each.transactional_id,
         each.state,

@@ -25,7 +25,7 @@ EXACT: Final[tuple[tuple[str, str, Callable[[int], bool]], ...]] = (
 
 
 @attrs.frozen(kw_only=True)
-class AtMost:
+class UpperBound:
     """`low` may not be above `high`. `raises`: `high` may be raised to `low`, not only `low` lowered to `high`."""
 
     low: str
@@ -33,13 +33,13 @@ class AtMost:
     raises: bool = True
 
 
-AT_MOST: Final = (
-    AtMost(low="reconnect.backoff.ms", high="reconnect.backoff.max.ms"),
-    AtMost(low="retry.backoff.ms", high="retry.backoff.max.ms"),
-    AtMost(low="socket.connection.setup.timeout.ms", high="socket.connection.setup.timeout.max.ms"),
+UPPER_BOUNDS: Final = (
+    UpperBound(low="reconnect.backoff.ms", high="reconnect.backoff.max.ms"),
+    UpperBound(low="retry.backoff.ms", high="retry.backoff.max.ms"),
+    UpperBound(low="socket.connection.setup.timeout.ms", high="socket.connection.setup.timeout.max.ms"),
     # Memory is limited by the user: it is never raised without being asked for.
-    AtMost(low="batch.size", high="buffer.memory", raises=False),
-    AtMost(low="max.request.size", high="buffer.memory", raises=False),
+    UpperBound(low="batch.size", high="buffer.memory", raises=False),
+    UpperBound(low="max.request.size", high="buffer.memory", raises=False),
 )
 
 
@@ -48,9 +48,9 @@ def reconcile(core: CoreSettings) -> None:
 
     A rule is skipped if one of its values is invalid.
     """
-    for rule in AT_MOST:
+    for rule in UPPER_BOUNDS:
         if not core.wrong & {rule.low, rule.high}:
-            _keep_at_most(rule, core)
+            _keep_within(rule, core)
     if not core.wrong & {"enable.idempotence", "transactional.id", "acks", "retries", IN_FLIGHT}:
         _keep_exact(core)
     _keep_two_phase(core)
@@ -102,7 +102,7 @@ def _keep_two_phase(core: CoreSettings) -> None:
         core.values["transaction.timeout.ms"] = INT_MAX
 
 
-def _keep_at_most(rule: AtMost, core: CoreSettings) -> None:
+def _keep_within(rule: UpperBound, core: CoreSettings) -> None:
     low, high = core.values[rule.low], core.values[rule.high]
     if low <= high:
         return

@@ -28,7 +28,7 @@ class Backoff:
 
 
 @attrs.define(eq=False)
-class Pace:
+class RetrySchedule:
     """The time of the next attempt. Each cause that is counted lengthens the wait; the largest count decides."""
 
     backoff: Backoff
@@ -57,6 +57,6 @@ class Pace:
         counts = [self.counted(cause) for cause in causes or self._counts]
         self.next_at = now + self.backoff.delay(max(counts, default=0))
 
-    def rest(self) -> None:
+    def allow_now(self) -> None:
         """Allow the next attempt at once."""
         self.next_at = float("-inf")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.network.backoff import Backoff, Pace
+from ottla.network.backoff import Backoff, RetrySchedule
 from ottla.network.cluster import Broker
 
 LISTED_AFTER: Final = 1.0
@@ -20,13 +20,13 @@ class HintedBroker:
     """The broker of the last hint that metadata could not confirm, if any."""
 
     def __init__(self, backoff: Backoff) -> None:
-        self._pace = Pace(backoff)
+        self._schedule = RetrySchedule(backoff)
         self.broker: Broker | None = None
         self._named_at = float("-inf")
 
     def accept(self, broker: Broker, now: float) -> bool:
         """Use another broker; False if there is one already, or if the backoff is not over."""
-        if self.broker is not None or not self._pace.allows(now):
+        if self.broker is not None or not self._schedule.allows(now):
             return False
         self.broker, self._named_at = broker, now
         return True
@@ -41,11 +41,11 @@ class HintedBroker:
         if broker is None:
             return None
         if listed.get(broker.id) == broker:
-            self._pace.reset()
+            self._schedule.reset()
         elif now - self._named_at < LISTED_AFTER:
             return broker
         else:
-            self._pace.wait(now)
-            self._pace.count()
+            self._schedule.wait(now)
+            self._schedule.count()
         self.broker = None
         return None

@@ -12,7 +12,7 @@ import attrs
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import SignalSafeLock
 from ottla.errors import BrokerError, ErrorCode, OttlaError, SecurityError, TopicUnavailableError
-from ottla.network.backoff import Backoff, Pace
+from ottla.network.backoff import Backoff, RetrySchedule
 from ottla.network.cluster import NO_LEADER, Broker, Cluster, Topic
 from ottla.network.hinted_broker import HintedBroker
 from ottla.network.nonblocking_metadata_wait import MetadataWait
@@ -39,7 +39,7 @@ _FINAL_TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TO
 
 
 @attrs.frozen(kw_only=True)
-class Wanted:
+class RequestedTopics:
     """The topics to request: all topics in use or, if `partial`, only new ones."""
 
     topics: Sequence[str]
@@ -74,7 +74,7 @@ class Metadata:
         self._new: set[str] = set()  # topics in use that no response has described
         self._updated_at = float("-inf")
         self._failing_since: float | None = None
-        self._pace = Pace(refresh_backoff)
+        self._schedule = RetrySchedule(refresh_backoff)
         self.hints: dict[tuple[str, int], int] = {}
         """By partition: the leader hints followed in a row since a record of it was acknowledged."""
         self._advertised: Mapping[int, Broker] = self._bootstrap  # by metadata, without brokers from hints
@@ -172,7 +172,7 @@ class Metadata:
         with self._changed:
             if topic not in self._used_at:
                 self._new.add(topic)
-                self._pace.rest()
+                self._schedule.allow_now()
             self._used_at[topic] = now
 
     # For the I/O thread
@@ -189,20 +189,20 @@ class Metadata:
     def due_at(self) -> float:
         """The time of the next request."""
         wanted = self._wanted or bool(self._new)
-        return max(self._pace.next_at, float("-inf") if wanted else self._updated_at + self._max_age)
+        return max(self._schedule.next_at, float("-inf") if wanted else self._updated_at + self._max_age)
 
-    def begin(self, now: float) -> Wanted:
+    def begin(self, now: float) -> RequestedTopics:
         """Note that a request is sent; return its topics. Later calls of `request_update` need another request."""
         with self._changed:
             partial = not self._wanted and now < self._updated_at + self._max_age
             topics = sorted(self._new if partial else self._used_at)
             self._new.clear()
             self._wanted = False
-        if now - self._pace.next_at > self._pace.backoff.maximum:
-            self._pace.reset(_REPEATS, _MOVES, _SHORT_CONNECTIONS)
-        self._pace.wait(now)
+        if now - self._schedule.next_at > self._schedule.backoff.maximum:
+            self._schedule.reset(_REPEATS, _MOVES, _SHORT_CONNECTIONS)
+        self._schedule.wait(now)
         self._failing_since = now if self._failing_since is None else self._failing_since
-        return Wanted(topics=topics, partial=partial)
+        return RequestedTopics(topics=topics, partial=partial)
 
     def seconds_without_update(self, now: float) -> float:
         """Seconds for which metadata has been requested without a usable response."""
@@ -213,8 +213,8 @@ class Metadata:
         with self._changed:
             self.last_error = error
             self._wanted = True
-            self._pace.wait(now, _FAILURES)
-            self._pace.count(_FAILURES)
+            self._schedule.wait(now, _FAILURES)
+            self._schedule.count(_FAILURES)
 
     def rebootstrap(self, now: float) -> None:
         """Forget the brokers and ask the bootstrap servers at once (KIP-899, KIP-1102); topics stay known."""
@@ -223,7 +223,7 @@ class Metadata:
             self._advertised = self._bootstrap
             self._hinted_broker.forget()
             self._wanted = True
-            self._pace.rest()
+            self._schedule.allow_now()
             self._failing_since = now
         self.on_change()
 
@@ -276,14 +276,14 @@ class Metadata:
         A *partial* response has some topics only, and does not reset the age of the others.
         """
         with self._changed:
-            self._pace.reset(_FAILURES)
+            self._schedule.reset(_FAILURES)
             self.last_error = self.fatal_error = None
             self._failing_since = None
             if not partial:
                 self._updated_at = now
             # Each other address is a new connection, and a login: answers must not lead to ten in a second.
             if not self.cluster.bootstrap and brokers != self._advertised:
-                self._pace.count(_MOVES)
+                self._schedule.count(_MOVES)
             self._advertised = brokers
             hinted = self._hinted_broker.awaited(brokers, now)
             if hinted is not None:
@@ -296,9 +296,9 @@ class Metadata:
                 self.hints = {place: count for place, count in self.hints.items() if place[0] in merged}
             updated = Cluster(brokers=brokers, topics=merged)
             if updated == self.cluster:
-                self._pace.count(_REPEATS)
+                self._schedule.count(_REPEATS)
             else:
-                self._pace.reset(_REPEATS)
+                self._schedule.reset(_REPEATS)
             self.cluster = updated
             if any(not topic.leaders or NO_LEADER in topic.leaders for topic in topics.values()):
                 self._wanted = True
@@ -316,7 +316,7 @@ class Metadata:
 
     def note_short_connection(self) -> None:
         """Note that a broker ended a connection soon: such connections in a row lengthen the backoff."""
-        self._pace.count(_SHORT_CONNECTIONS)
+        self._schedule.count(_SHORT_CONNECTIONS)
 
     def close(self, refusal: OttlaError) -> None:
         """Raise *refusal* to all waiting callers."""

@@ -9,12 +9,12 @@ import logging
 from typing import Final
 
 from ottla.errors import BrokerError, ErrorCode, OttlaError
-from ottla.network.backoff import Backoff, Pace
+from ottla.network.backoff import Backoff, RetrySchedule
 from ottla.network.client_parts import ClientParts
 from ottla.network.connection import Connection
 from ottla.network.connection_closer import ConnectionCloser
 from ottla.network.connection_stage import Stage
-from ottla.network.metadata import Wanted
+from ottla.network.metadata import RequestedTopics
 from ottla.network.metadata_log import MetadataLog
 from ottla.network.metadata_messages import metadata_request, read_response
 from ottla.network.request import Completion, Request
@@ -48,8 +48,9 @@ class MetadataUpdater:
         self._rebootstrap_trigger = rebootstrap_trigger
         self._in_flight = False
         self._rebootstrapped_at = float("-inf")
-        self._rebootstrap_pace = Pace(backoff)  # counts losses of all brokers since one was ready
-        self._demand_pace = Pace(backoff)  # counts brokers that ask for a rebootstrap, each soon after the one before
+        self._rebootstrap_schedule = RetrySchedule(backoff)  # counts losses of all brokers since one was ready
+        # Counts brokers that ask for a rebootstrap, each soon after the one before.
+        self._demand_schedule = RetrySchedule(backoff)
         self.reached = False
         self.log = MetadataLog(client_id=parts.client_id)
 
@@ -58,7 +59,7 @@ class MetadataUpdater:
         if connection.broker.id >= 0:
             self.reached = True
             if connection.short_lives < 2:  # else it was ready before, and lost again at once
-                self._rebootstrap_pace.reset()
+                self._rebootstrap_schedule.reset()
 
     def forget_request(self) -> None:
         """Forget the lost request in flight, if there is one; request metadata again."""
@@ -85,7 +86,7 @@ class MetadataUpdater:
             for connection in connections
             if not making or connection.stage is Stage.READY
         ]
-        return min((at for at in [*changes, self._rebootstrap_pace.next_at] if at > now), default=float("inf"))
+        return min((at for at in [*changes, self._rebootstrap_schedule.next_at] if at > now), default=float("inf"))
 
     def choose_connection(self, now: float) -> Connection | None:
         """The connection for a request that is due; rebootstraps if every broker was lost."""
@@ -109,7 +110,7 @@ class MetadataUpdater:
             return
         # Brokers that the bootstrap servers name are tried first, each after its own backoff. The rebootstrap has a
         # backoff of its own: each response may name other brokers without an address, or that cannot be reached.
-        tried = self._rebootstrap_pace.allows(now) and self._connections.none_left(
+        tried = self._rebootstrap_schedule.allows(now) and self._connections.none_left(
             cluster.brokers.values(), since=self._rebootstrapped_at
         )
         if tried:
@@ -118,11 +119,11 @@ class MetadataUpdater:
             why = f"no metadata came for metadata.recovery.rebootstrap.trigger.ms ({self._rebootstrap_trigger:g} s)"
         else:
             return
-        self._rebootstrap(why, now, known=self._rebootstrap_pace.counted() > 0)
+        self._rebootstrap(why, now, known=self._rebootstrap_schedule.counted() > 0)
 
     def _rebootstrap_as_asked(self, now: float) -> None:
         """Rebootstrap as a broker asks for, with a backoff: each time is a login at a bootstrap server."""
-        pace = self._demand_pace
+        pace = self._demand_schedule
         if not pace.allows(now):
             return  # metadata is requested again after its own backoff
         if now - pace.next_at > _RARE:
@@ -138,12 +139,12 @@ class MetadataUpdater:
         else:
             logger.warning("%s: %s; asking bootstrap.servers again", self._client_id, why)
         self._rebootstrapped_at = now
-        self._rebootstrap_pace.wait(now)
-        self._rebootstrap_pace.count()
+        self._rebootstrap_schedule.wait(now)
+        self._rebootstrap_schedule.count()
         self._metadata.rebootstrap(now)
         self._closer.close_gone(now)
 
-    def _complete(self, completion: Completion, wanted: Wanted) -> None:
+    def _complete(self, completion: Completion, wanted: RequestedTopics) -> None:
         self._in_flight = False
         if completion.error is not None:
             self._metadata.fail(completion.error, completion.now)

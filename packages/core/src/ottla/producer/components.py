@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class Engine:
-    """A producer without its public methods, not started. An interception of None: there are no interceptors."""
+    """A producer without its public methods, not started. *interceptors* is None if there are none."""
 
     config: ProducerConfig
     plugins: Plugins

@@ -15,7 +15,7 @@ PATIENCE: Final = 1.0
 """Seconds of failures that are normal: the coordinator loads its log, or is ending the previous transaction."""
 
 
-class CoordinationLog:
+class CoordinatorLog:
     """Logs the requests that fail, by name. For the I/O thread, without a lock."""
 
     def __init__(self, *, client_id: str) -> None:

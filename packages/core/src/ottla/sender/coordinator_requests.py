@@ -11,7 +11,7 @@ from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.errors import AbortableTransactionError, ConnectionFailedError, OttlaError, UnsupportedVersionError
 from ottla.network import Completion, NetworkClient, Request
 from ottla.network.metadata import Metadata
-from ottla.sender.coordinator_log import CoordinationLog
+from ottla.sender.coordinator_log import CoordinatorLog
 from ottla.transactions.request_source import QueuedBatches, RequestSource
 from ottla.transactions.requests import CoordinatorRequest
 
@@ -32,7 +32,7 @@ class CoordinatorRequestSender:
         self._client = client
         self._metadata = metadata
         self._accumulator = accumulator
-        self._log = CoordinationLog(client_id=client_id)
+        self._log = CoordinatorLog(client_id=client_id)
         self._in_flight: CoordinatorRequest | None = None
 
     @property

@@ -15,7 +15,7 @@ from ottla.transactions.shared import SharedTransaction
 if TYPE_CHECKING:
     from ottla.transactions.admin.completion import Outcome, complete
     from ottla.transactions.admin.group_offsets import GroupOffset, committed_offset, end_offsets, partition_counts
-    from ottla.transactions.admin.listing import TransactionalId, list_transactions
+    from ottla.transactions.admin.listing import TransactionListing, list_transactions
     from ottla.transactions.admin.open_transactions import OpenTransaction, abort, find_open_transactions
     from ottla.transactions.admin.transaction_owner import Ended, Sharing, sharing
 
@@ -29,7 +29,7 @@ __all__ = [
     "PreparedTransaction",
     "SharedTransaction",
     "Sharing",
-    "TransactionalId",
+    "TransactionListing",
     "abort",
     "committed_offset",
     "complete",

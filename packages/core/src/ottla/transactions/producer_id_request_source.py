@@ -19,7 +19,7 @@ NO_TIMEOUT_MS = 2**31 - 1
 
 
 class ProducerIdRequestSource:
-    """The requests for an owner of `sequences`.
+    """The requests for the producer id of *sequences*.
 
     Turns idempotence off if brokers have no producer ids and it is not required.
     """

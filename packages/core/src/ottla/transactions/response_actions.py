@@ -58,7 +58,7 @@ class OffsetsWritten:
 
 @attrs.frozen
 class TransactionEnded:
-    """The transaction is committed or aborted; with KIP-890, *next_owner* has the epoch of the next one."""
+    """The transaction is committed or aborted; with KIP-890, *next_producer_id_and_epoch* is that of the next one."""
 
     next_producer_id_and_epoch: ProducerIdAndEpoch | None
 

@@ -9,7 +9,7 @@ from ottla.transactions.admin.group_offsets import GroupOffset as GroupOffset
 from ottla.transactions.admin.group_offsets import committed_offset as committed_offset
 from ottla.transactions.admin.group_offsets import end_offsets as end_offsets
 from ottla.transactions.admin.group_offsets import partition_counts as partition_counts
-from ottla.transactions.admin.listing import TransactionalId as TransactionalId
+from ottla.transactions.admin.listing import TransactionListing as TransactionListing
 from ottla.transactions.admin.listing import list_transactions as list_transactions
 from ottla.transactions.admin.open_transactions import OpenTransaction as OpenTransaction
 from ottla.transactions.admin.open_transactions import abort as abort

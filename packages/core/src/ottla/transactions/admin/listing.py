@@ -16,7 +16,7 @@ from ottla.transactions.admin.group_offsets import GroupOffset, committed_by_gro
 
 
 @attrs.frozen(kw_only=True)
-class TransactionalId:
+class TransactionListing:
     """One id. `state` is Kafka's name for it, such as `Ongoing`; times are milliseconds since 1970, or durations.
 
     `partitions` are those that the open transaction has written to; `offsets` are those that the group of the same name
@@ -58,7 +58,7 @@ class TransactionalId:
 
 def list_transactions(
     config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAULT_TIMEOUT
-) -> Sequence[TransactionalId]:
+) -> Sequence[TransactionListing]:
     """Every id that begins with *prefix*, as its coordinator describes it; those with an open transaction first.
 
     Asks every broker; all have to be 3.0 or later. Raises UnsupportedVersionError, TransactionTimeoutError, or
@@ -68,18 +68,18 @@ def list_transactions(
         return listed_transactions(client, prefix)
 
 
-def listed_transactions(client: BlockingClient, prefix: str) -> Sequence[TransactionalId]:
+def listed_transactions(client: BlockingClient, prefix: str) -> Sequence[TransactionListing]:
     """`list_transactions` over existing connections."""
     ids = sorted({found for node in client.brokers() for found in listed(client, node, prefix, only_open=False)})
     found = [_inspected(client, transactional_id) for transactional_id in ids]
     return sorted(filter(None, found), key=lambda each: not each.open)
 
 
-def _inspected(client: BlockingClient, transactional_id: str) -> TransactionalId | None:
+def _inspected(client: BlockingClient, transactional_id: str) -> TransactionListing | None:
     state = described(client, transactional_id)
     if state is None:
         return None  # expired since it was listed
-    return TransactionalId(
+    return TransactionListing(
         transactional_id=transactional_id,
         state=state.transaction_state,
         producer_id=state.producer_id,
