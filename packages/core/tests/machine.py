@@ -15,6 +15,7 @@ from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.sequences import Sequences
 from ottla.accumulator.splitting import Splitter
 from ottla.interfaces import Columns, ColumnsKind, Compressor, Mechanism, Step
+from ottla.metrics import Counters
 from ottla.network import NetworkClient
 from ottla.network.authentication import Authentication, AuthExecutor, Computation
 from ottla.network.backoff import Backoff
@@ -24,6 +25,7 @@ from ottla.protocol import PRODUCE
 from ottla.recordbatch.objects import ObjectEncoder
 from ottla.sender.node_latency import NodeLatencyStats
 from ottla.sender.produce_request import supported_formats
+from ottla.sender.produce_response_handler import ProduceResponseHandler
 from ottla.sender.sender import Sender
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import SimulatedCluster, SimulatedNetwork
@@ -167,20 +169,30 @@ class Machine:
             io_loop=WokenLoop(self.network.wakeup),
             clock=self.clock,
         )
+        counters = Counters()
         self.sender = Sender(
             accumulator=self.accumulator,
             client=self.client,
             metadata=self.metadata,
             latency_stats=self.latency_stats,
-            splitter=Splitter(target=batch_size, columns=columns, records=sealer.records),
+            response_handler=ProduceResponseHandler(
+                accumulator=self.accumulator,
+                metadata=self.metadata,
+                sequences=sequences,
+                splitter=Splitter(target=batch_size, columns=columns, records=sealer.records),
+                retries=retries,
+                delivery_timeout=delivery_timeout,
+                client_id="test",
+                counters=counters,
+            ),
             acks=acks,
-            retries=retries,
             max_request_size=max_request_size,
             request_timeout=request_timeout,
             delivery_timeout=delivery_timeout,
             keep_order=max_in_flight == 1,
             client_id="test",
             sequences=sequences,
+            counters=counters,
         )
 
     def send(

@@ -141,7 +141,7 @@ class World:
         assert self.called == Counter(value for value in self.sent if value.endswith(b"!"))
         assert world.pool.free == world.pool.capacity
         assert not world.accumulator.incomplete
-        assert not world.sender._in_flight
+        assert not len(world.sender._in_flight)
         for numbers in world.sender._sequences._partitions.values():
             assert not numbers.in_flight
             assert not numbers.on_the_wire

@@ -690,7 +690,8 @@ def test_compressed_batches_are_split_too() -> None:
 @pytest.mark.rule("sender.split.fault")
 def test_a_batch_that_cannot_be_split_fails_alone_with_the_cause() -> None:
     machine = warm(machine_with_topic(1, 1, compressor=None, max_in_flight=1))
-    machine.sender._splitter = attrs.evolve(machine.sender._splitter, records=_unreadable)
+    handler = machine.sender._response_handler
+    handler._splitter = attrs.evolve(handler._splitter, records=_unreadable)
     take(machine, ErrorCode.MESSAGE_TOO_LARGE)
     deliveries = [machine.send(b"a", partition=partition) for partition in (0, 0, 1)]
     started = machine.clock()

@@ -14,6 +14,7 @@ from ottla.sender.coordinator_requests import CoordinatorRequestSender
 from ottla.sender.io_handoff import IoHandoff, NoHandoff
 from ottla.sender.io_thread import IoThread
 from ottla.sender.node_latency import NodeLatencyStats
+from ottla.sender.produce_response_handler import ProduceResponseHandler
 from ottla.sender.rounds import Rounds
 from ottla.sender.sender import Sender
 from ottla.transactions.build import TransactionParts
@@ -42,14 +43,23 @@ def build_sender(
             client_id=client_id,
         )
     )
+    response_handler = ProduceResponseHandler(
+        accumulator=accumulator,
+        metadata=metadata,
+        sequences=transactions.sequences,
+        splitter=Splitter(target=batching.batch_size, columns=plugins.columns, records=queueing.sealer.records),
+        retries=delivery.retries,
+        delivery_timeout=delivery.delivery_timeout,
+        client_id=client_id,
+        counters=queueing.counters,
+    )
     return Sender(
         accumulator=accumulator,
         client=client,
         metadata=metadata,
         latency_stats=latency_stats,
-        splitter=Splitter(target=batching.batch_size, columns=plugins.columns, records=queueing.sealer.records),
+        response_handler=response_handler,
         acks=delivery.acks,
-        retries=delivery.retries,
         max_request_size=batching.max_request_size,
         request_timeout=config.connection.request_timeout,
         delivery_timeout=delivery.delivery_timeout,

@@ -1,0 +1,197 @@
+"""What becomes of a batch after its Produce response: acknowledged, sent again, split or failed.
+
+The action for each error code is in `ottla.sender.produce_error_actions`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import assert_never
+
+from ottla.accumulator.accumulator import RecordAccumulator
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
+from ottla.accumulator.delivery_errors import delivery_failed, expired, refused_records
+from ottla.accumulator.readiness import has_new_leader
+from ottla.accumulator.sequences import SequenceErrorAction, Sequences
+from ottla.accumulator.splitting import Splitter
+from ottla.errors import (
+    BrokerError,
+    ErrorCode,
+    OttlaError,
+    ProtocolError,
+    UnsupportedVersionError,
+    counted,
+    printable,
+    were,
+)
+from ottla.metrics import Counters
+from ottla.network.metadata import Metadata
+from ottla.sender.before_append import REFUSED_BEFORE_APPEND
+from ottla.sender.delivery_log import DeliveryLog
+from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, SEQUENCE_ERRORS, ProduceErrorAction
+from ottla.sender.produce_request import PartitionRefusal, PartitionResponse
+from ottla.sender.sender_metrics import count_retry
+
+logger = logging.getLogger(__name__)
+
+
+class ProduceResponseHandler:
+    """Finds the outcome of each batch of a Produce request. For the I/O thread.
+
+    `on_response`, `on_lost_response` and `retry` return None for a batch without an outcome: it is queued again, or its
+    parts are.
+    """
+
+    def __init__(
+        self,
+        *,
+        accumulator: RecordAccumulator,
+        metadata: Metadata,
+        sequences: Sequences,
+        splitter: Splitter,
+        retries: int,
+        delivery_timeout: float,
+        client_id: str,
+        counters: Counters,
+    ) -> None:
+        self._accumulator = accumulator
+        self._metadata = metadata
+        self._sequences = sequences
+        self._splitter = splitter
+        self._retries = retries
+        self._delivery_timeout = delivery_timeout
+        self._client_id = client_id
+        self._counters = counters
+        self.log = DeliveryLog(client_id=client_id, retries=retries, delivery_timeout=delivery_timeout)
+
+    def on_lost_response(self, batch: ProducerBatch, error: OttlaError, *, written: bool, now: float) -> Failed | None:
+        """Handle a response that is lost, late or unreadable, as Kafka's client handles NETWORK_EXCEPTION.
+
+        *written*: the request may have reached the broker.
+        """
+        batch.response_lost |= written
+        batch.maybe_written |= written
+        if isinstance(error, UnsupportedVersionError):
+            return _failed(batch, error, now)
+        self._metadata.request_update()
+        return self.retry(batch, error, now)
+
+    def on_response(
+        self, batch: ProducerBatch, response: PartitionResponse | None, now: float
+    ) -> Acknowledged | Failed | None:
+        """Handle the partition's part of a response; None: the response leaves the partition out."""
+        if isinstance(response, Acknowledged):
+            return response
+        if response is None:
+            batch.response_lost = batch.maybe_written = True
+            return self.retry(batch, ProtocolError("the broker's answer leaves this partition out"), now)
+        if batch.sequence is not None and response.code in SEQUENCE_ERRORS:
+            return self._on_sequence_error(batch, response, now)
+        batch.maybe_written |= response.code not in REFUSED_BEFORE_APPEND
+        error = BrokerError(response.code, response.message)
+        action = PRODUCE_ERROR_ACTIONS[response.code]
+        match action:
+            case ProduceErrorAction.ACKNOWLEDGED:  # by an earlier attempt; this response's offset is not the batch's
+                return Acknowledged(base_offset=-1)
+            case ProduceErrorAction.RETRY:
+                return self.retry(batch, error, now)
+            case ProduceErrorAction.REFRESH:
+                self._update_leader(batch, response, now)
+                return self.retry(batch, error, now)
+            case ProduceErrorAction.TOO_LARGE:
+                return self._split(batch, error, now)
+            case ProduceErrorAction.FAIL:
+                return _failed(batch, error, now, why=_remedy(batch, response, error), response=response)
+            case _:
+                assert_never(action)
+
+    def on_late_response(self, batch: ProducerBatch, response: PartitionResponse | None) -> None:
+        """Note it if a batch that failed is written after all."""
+        written = isinstance(response, Acknowledged)
+        if isinstance(response, PartitionRefusal):
+            written = PRODUCE_ERROR_ACTIONS[response.code] is ProduceErrorAction.ACKNOWLEDGED
+        if written:
+            self._sequences.acknowledge(batch)
+
+    def retry(self, batch: ProducerBatch, error: OttlaError, now: float) -> Failed | None:
+        """Queue the batch again while attempts and time are left."""
+        if batch.attempts > self._retries:
+            return _failed(batch, error, now)
+        if now - batch.created_at >= self._delivery_timeout:
+            batch.last_error = error
+            return Failed(error=expired(batch, now))
+        logger.debug("%s: will retry %s-%d: %s", self._client_id, batch.topic, batch.partition, error)
+        self.log.will_retry(batch, error, now)
+        count_retry(self._counters, batch)
+        self._accumulator.requeue(batch, error, now)
+        return None
+
+    def _on_sequence_error(self, batch: ProducerBatch, response: PartitionRefusal, now: float) -> Failed | None:
+        """Handle a batch that the broker refused for its sequence number.
+
+        A batch that came too early is sent again unchanged. If it is the first in flight, the broker lacks the batches
+        before it. Then it is renumbered in another epoch, or given up if that could write it twice.
+        """
+        error = BrokerError(response.code, response.message)
+        refused = self._sequences.on_sequence_error(batch)
+        if refused is SequenceErrorAction.FAIL:
+            return _failed(batch, error, now)
+        if refused is SequenceErrorAction.RENUMBER:  # the leader lacks even the batches before it
+            batch.response_lost = batch.maybe_written = False
+        return self.retry(batch, error, now)
+
+    def _update_leader(self, batch: ProducerBatch, response: PartitionRefusal, now: float) -> None:
+        """Take the leader that the answer names (KIP-951); ask for metadata unless a new leader is known by now."""
+        if response.leader is not None:
+            self._metadata.move_leader(batch.topic, batch.partition, response.leader, response.leader_epoch, now)
+        if has_new_leader(self._metadata.cluster, batch):
+            return  # the first response has updated the leader for all batches in flight to the old one
+        self._metadata.request_update()
+
+    def _split(self, batch: ProducerBatch, error: BrokerError, now: float) -> Failed | None:
+        """Send the records again in smaller batches; a batch of one record fails."""
+        if batch.count == 1:
+            why = f"{error}; raise the topic's max.message.bytes or send smaller records"
+            return _failed(batch, error, now, why=why)
+        batch.last_error = error
+        try:
+            parts, max_bytes = self._splitter.split(batch, now)
+        except Exception as cause:  # a faulty codec that cannot read its own output
+            return _failed(batch, error, now, why=f"{error}; and it could not be split: {printable(str(cause))}")
+        logger.info(
+            "%s: %s-%d does not take a batch of %d records: sending them in %s",
+            self._client_id,
+            batch.topic,
+            batch.partition,
+            batch.count,
+            counted(len(parts), "part"),
+        )
+        if batch.forward_to(Forwarded.in_order(parts)):
+            self._counters.producer.splits.add(1)
+            self._accumulator.replace(batch, parts, max_bytes=max_bytes)
+        return None
+
+
+def _failed(
+    batch: ProducerBatch,
+    cause: OttlaError,
+    now: float,
+    *,
+    why: str | None = None,
+    response: PartitionRefusal | None = None,
+) -> Failed:
+    named = refused_records(batch, response.record_errors) if response is not None else {}
+    if named and why is None:
+        others = f"{counted(len(named), 'other record')} of the batch {were(len(named))} refused"
+        why = f"{cause}; {others}, and it is written whole or not"
+    for each in named.values():
+        each.__cause__ = cause
+    return Failed(error=delivery_failed(batch, cause, now, why=why), record_errors=named)
+
+
+def _remedy(batch: ProducerBatch, response: PartitionRefusal, error: BrokerError) -> str | None:
+    """Advice for a refusal, where the error code's own message has none."""
+    if response.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT and batch.sequence is not None:
+        return f"{error} It has no place for a producer's numbers: set enable.idempotence=false for such topics"
+    return None
