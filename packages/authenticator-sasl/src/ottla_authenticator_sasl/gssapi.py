@@ -72,7 +72,7 @@ class GssapiExchange:
         self._context: Any = None
 
     def start(self) -> bytes:
-        """Return Kerberos' first token; requests a ticket from the KDC if it is missing."""
+        """Return Kerberos' first token. Blocks if the ticket is missing, because it is then requested from the KDC."""
         with _translated_errors(self._library, f"there is no Kerberos ticket for {self._service}"):
             self._context = self._new_context()
             token: bytes = self._context.step() or b""

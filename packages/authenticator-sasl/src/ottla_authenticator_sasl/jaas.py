@@ -48,7 +48,7 @@ class HiddenOptions(Mapping[str, Any]):
         return {name: Secret(value) for name, value in self._options.items()}.items()
 
     def values(self) -> ValuesView[Any]:
-        """Return asterisks."""
+        """Return asterisks instead of the values."""
         return dict(self.items()).values()
 
     def __repr__(self) -> str:

@@ -45,13 +45,13 @@ class Tokens(Protocol):
     """The source of an exchange's token."""
 
     def token(self) -> Token:
-        """Return a token that is valid now; may wait."""
+        """Return a token that is valid now. Blocks while one is fetched."""
 
     def forget(self, token: Token, *, certain: bool = True) -> None:
         """Report a token that the broker refused; not *certain*: the broker closed the connection without an error."""
 
     def close(self) -> None:
-        """Release threads; returns at once."""
+        """Release threads; returns immediately."""
 
 
 @attrs.frozen(kw_only=True)
@@ -65,7 +65,10 @@ class TokenChoice:
 
 
 def token_choice(config: PluginConfig) -> TokenChoice:
-    """Return the source that the keys configure. Raises ConfigError."""
+    """Return the source of tokens that the settings choose: a function, a file or a server. It requests none yet.
+
+    Raises ConfigError if they choose none or several, or the source's own settings are wrong.
+    """
     options = module_options(config, mechanism=NAME, module="OAuthBearerLoginModule", plain=()) or {}
     if any(name.startswith("unsecuredLogin") for name in options):
         raise ConfigError([f"{JAAS}: unsecured tokens are not made here; {OWN_FUNCTION}"])
@@ -223,7 +226,7 @@ def _extensions(config: PluginConfig, options: Mapping[str, str]) -> Mapping[str
 
 
 def _refuse_retriever(config: PluginConfig, *, wanted: Collection[str], source: str) -> str:
-    """Return the retriever's name, which must be one of *wanted*, or Java's default."""
+    """Return the configured retriever's name. Raises ConfigError unless it is one of *wanted*, or Java's default."""
     named: str = (config[RETRIEVER] or ANY_RETRIEVER).rpartition(".")[2]
     if named not in (ANY_RETRIEVER, *wanted):
         raise ConfigError([f"{RETRIEVER} names the {named}, and the token comes from {source}; leave it out"])

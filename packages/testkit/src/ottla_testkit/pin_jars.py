@@ -54,7 +54,7 @@ def digests(sets: Sequence[Sequence[Artifact]], *, by: Sequence[Route]) -> Mappi
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the lines."""
+    """Print a line for each jar: its digest and its name."""
     parser = argparse.ArgumentParser(prog="python -m ottla_testkit.pin_jars", description=__doc__)
     parser.add_argument("versions", nargs="*", metavar="VERSION", help="of Kafka, such as 4.2.0")
     versions = parser.parse_args(arguments).versions

@@ -92,7 +92,7 @@ def mock_cluster() -> Iterator[MockCluster]:
 
 @pytest.fixture
 def mock_producer() -> Iterator[MockProducer]:
-    """A producer that connects nowhere and acknowledges at once; `MockProducer(...)` makes one with settings."""
+    """A producer that connects nowhere and acknowledges immediately; `MockProducer(...)` makes one with settings."""
     from ottla.errors import UndeliveredError
     from ottla_testkit.mock_producer import MockProducer
 

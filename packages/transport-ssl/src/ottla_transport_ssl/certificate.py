@@ -93,7 +93,7 @@ def day(moment: datetime) -> str:
 
 
 def _attributes(content: bytes) -> Iterator[tuple[str, str]]:
-    """Yield the kinds and values of a distinguished name."""
+    """Yield the parts of a distinguished name as pairs of a kind, such as CN, and a value."""
     for group in elements(content):
         for pair in elements(inside(group, SET)):
             kind, value = elements(inside(pair, SEQUENCE))

@@ -43,7 +43,10 @@ class TlsLayer:
         self._ready = False
 
     def handshake(self) -> bool:
-        """Continue the handshake as far as possible. If it fails, send the peer an alert and raise the error."""
+        """Continue the handshake as far as possible without blocking; True: it is complete.
+
+        If it fails, this sends the peer an alert and raises the error.
+        """
         if not self._ready and not self._shake():
             return False
         self._judge_suite()
@@ -52,7 +55,7 @@ class TlsLayer:
         return True
 
     def write(self, chunks: Sequence[Buffer]) -> int:
-        """Encrypt as much as the layer may buffer, once everything before it has been sent."""
+        """Encrypt as much as the layer may buffer, once everything before it has been sent; return the bytes taken."""
         if not self._send():
             return 0
         plain = gathered(chunks, AHEAD)
@@ -70,7 +73,7 @@ class TlsLayer:
         return self._send()
 
     def read_into(self, buffer: memoryview) -> int | None:
-        """Read the rest of one TLS record."""
+        """Read the rest of one TLS record into *buffer*; return its bytes, 0 after the end, None if nothing arrived."""
         if not self.may_read() and not self._receive():
             return None
         for _ in range(_MOST_RECEIVES):

@@ -19,7 +19,7 @@ _ENCRYPTED: Final = "ENCRYPTED PRIVATE KEY"
 
 @attrs.frozen(kw_only=True)
 class Block:
-    """One block. `body` is its decoded base64."""
+    """One block of a PEM text, such as a certificate or a key. `body` is the decoded content."""
 
     label: str
     body: bytes = attrs.field(repr=False)

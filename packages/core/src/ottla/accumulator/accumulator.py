@@ -227,7 +227,10 @@ class RecordAccumulator:
         return drained
 
     def requeue(self, batch: ProducerBatch, error: OttlaError, now: float) -> None:
-        """Queue a batch to send it again, first in its partition, after a backoff that a new leader ends."""
+        """Queue a batch to send it again: as the first of its partition, and after a backoff that a new leader ends.
+
+        *error* becomes the batch's last error.
+        """
         batch.last_error = error
         batch.retry_at = now + self._retry_backoff.delay(batch.attempts - 1)
         with self._lock:

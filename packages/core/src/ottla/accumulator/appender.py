@@ -41,9 +41,10 @@ class AppenderParts:
 
 
 class MemoryWait:
-    """A record's wait for memory, in the line of `buffer.memory`, without a blocked thread. For any thread.
+    """A record's place among those that wait for `buffer.memory`. No thread is blocked. For any thread.
 
-    Pass it to the next `try_append` of the same record, or call `cancel`: until then it holds the memory that it gets.
+    Pass it to the next `try_append` of the same record, which appends the record with the memory that the wait got. If
+    the record is not to be sent any more, call `cancel`, which returns that memory.
     """
 
     __slots__ = ("_pool", "_waiter", "queue")
@@ -55,11 +56,11 @@ class MemoryWait:
 
     @property
     def ready(self) -> bool:
-        """Return whether it is worth to try again: there is memory, or the producer is closed."""
+        """Return whether to call `try_append` again: the memory is reserved, or the producer is closed."""
         return self._waiter.served.is_set
 
     def on_ready(self, callback: Callable[[], object]) -> None:
-        """Call *callback* once it is ready, from any thread; at once, if it is.
+        """Call *callback* once the wait is ready, on any thread; immediately, on this thread, if it is ready now.
 
         The callback may run under locks of the producer: it must not call the producer, wait, or raise.
         `loop.call_soon_threadsafe` is such a function.
@@ -71,7 +72,11 @@ class MemoryWait:
         self._pool.leave(self._waiter)
 
     def take(self, claim: Claim, *, before: float = 0.0) -> None:
-        """Move the memory to *claim*. Raises BufferExhaustedError if it has not come, or the pool's refusal."""
+        """End the wait: move its memory to *claim*. Does not block.
+
+        Raises BufferExhaustedError if the wait did not get all its memory, or the refusal of a closed pool. The error
+        reports the seconds that the call waited *before*, for metadata.
+        """
         self._pool.take(self._waiter, claim, before=before)
 
 

@@ -156,7 +156,7 @@ class BatchResult(Generic[B]):
     # Callbacks
 
     def call_when_complete(self, index: int, callback: OnDelivery) -> None:
-        """Run *callback* for a record once it has an outcome; at once, on this thread, if it has one."""
+        """Run *callback* once a record has an outcome: on the I/O thread, or immediately, on this thread."""
         with signals.Deferred(), self._lock:
             outcome = self.outcome
             if outcome is None:

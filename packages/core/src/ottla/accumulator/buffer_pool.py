@@ -139,7 +139,10 @@ class BufferPool:
         return waiter
 
     def notify(self, waiter: MemoryWaiter, callback: Callable[[], object]) -> None:
-        """Call *callback* once the waiter is served; at once, if it is. It may run under locks, and must not raise."""
+        """Call *callback* once the waiter is served; immediately, on this thread, if it is served already.
+
+        It may run on any thread and under locks, and must not raise.
+        """
         with self._guard:
             waiter.notify = callback
             served = waiter.served.is_set
@@ -205,7 +208,10 @@ class BufferPool:
         return served
 
     def _end_wait(self, waiter: MemoryWaiter, claim: Claim, *, waited: float, before: float) -> None:
-        """Take the bytes if all have come; else raise the reason."""
+        """Move the waiter's bytes to *claim* if it got all of them; else raise BufferExhaustedError, or the `refusal`.
+
+        Does not block. The error reports the seconds *waited*, and those of other waits *before*.
+        """
         with self._guard:
             self._counters.memory_waits.add(waited)
             if not waiter.missing:

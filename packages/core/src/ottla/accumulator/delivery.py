@@ -40,7 +40,10 @@ class DeliveryBatch(Protocol):
         """Note that the program has read the error of this record."""
 
     def call_when_complete(self, index: int, callback: Callable[[Delivery], object]) -> None:
-        """Run *callback* for a record once it has an outcome."""
+        """Run *callback* for a record once it has an outcome.
+
+        It runs on the I/O thread; if the record has its outcome already, it runs immediately, on this thread.
+        """
 
 
 class Delivery:
@@ -111,9 +114,10 @@ class Delivery:
         return None if isinstance(outcome, Acknowledged) else outcome.error_of(index)
 
     def add_done_callback(self, callback: Callable[[Delivery], object]) -> None:
-        """Call *callback* with this delivery once it is done, on the I/O thread; at once when it is done already.
+        """Call *callback* with this delivery once it is done, on the I/O thread.
 
-        An exception it raises is logged and stops nothing.
+        If the delivery is done already, *callback* runs immediately, on this thread. An exception that it
+        raises is logged and stops nothing.
         """
         self._batch.call_when_complete(self._index, lambda _delivery: callback(self))
 

@@ -115,7 +115,7 @@ class KeyPartitioner:
         return max(self.sizes.target_memory(columns, topic), self.sizes.max_memory(columns, topic))
 
     def _carry_memory(self, batch: ProducerBatch, source: ProducerBatch, topic: TopicQueues) -> None:
-        """Pass the memory that the batch's records occupy on from *source* to *batch*."""
+        """Move the memory that the batch's records occupy from *source* to *batch*; marks *batch* as full if it is."""
         memory = batch.columns.memory()
         missing = min(max(memory - batch.held_bytes, 0), source.held_bytes)
         batch.held_bytes += missing

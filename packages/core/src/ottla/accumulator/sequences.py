@@ -208,7 +208,7 @@ class Sequences:
             self._in_doubt[batch.topic, batch.partition] = numbers
 
     def split(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
-        """Give *parts* the place and the numbers of a batch that was too large."""
+        """Put *parts* in the place of a batch that was too large, and divide its sequence numbers among them."""
         sequence = batch.sequence
         if sequence is None:
             return

@@ -10,7 +10,7 @@ from ottla.doctor import Examination, Finding
 
 
 def document(examination: Examination) -> str:
-    """One object: `ok`, the sentence about the first problem (or null), and every finding."""
+    """The examination as JSON text: `ok`, a sentence about the first problem or null, and all findings."""
     cause = examination.cause
     return json.dumps(
         {

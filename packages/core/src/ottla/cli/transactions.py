@@ -42,7 +42,7 @@ def show_transactions(found: Sequence[TransactionListing], prefix: str) -> None:
 
 
 def transactions_document(found: Sequence[TransactionListing]) -> str:
-    """One object for each id."""
+    """The ids as JSON text: an object whose `transactional_ids` lists an object for each."""
     now_ms = time.time_ns() // 1_000_000
     entries = [
         {**attrs.asdict(_harmless(each)), "open": each.open, "next_event": each.next_event(now_ms=now_ms)}

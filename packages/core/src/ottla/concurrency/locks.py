@@ -149,7 +149,7 @@ class SignalSafeLock:
         self._waiting.append(waiter)
 
     def remove_waiter(self, waiter: Waiter) -> None:
-        """In a block: undo `add_waiter`."""
+        """Undo `add_waiter`. Call it only in a block of this lock."""
         if waiter in self._waiting:
             self._waiting.remove(waiter)
 
@@ -168,7 +168,7 @@ class LoggingLock(SignalSafeLock):
         self._lines: deque[tuple[logging.Logger, int, str, tuple[object, ...]]] = deque()
 
     def log(self, logger: logging.Logger, level: int, line: str, *parts: object) -> None:
-        """In a block: log this line after it."""
+        """Queue a line that is logged when the block of this lock ends. Call it only in such a block."""
         self._lines.append((logger, level, line, parts))
 
     def __exit__(

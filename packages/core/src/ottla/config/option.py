@@ -22,7 +22,7 @@ class Option:
 
 
 def option(key: str, value_type: ValueType, *, default: Any, meaning: str) -> Any:
-    """The field of a section that holds this key's value, in our units."""
+    """The attrs field of a section that holds this key's value, in the units of the code (seconds, not ms)."""
     declared = Option(key=key, type=value_type, default=default, meaning=meaning)
     inside = None if default is None else value_type.inside(default)
     return attrs.field(default=inside, metadata={_METADATA: declared})

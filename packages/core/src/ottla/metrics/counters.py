@@ -80,7 +80,7 @@ class Counters:
         self._ends_at = float("-inf")
 
     def node(self, node: int) -> NodeCounters:
-        """The counters of a broker."""
+        """The counters of a broker; made by the first call for it."""
         found = self.nodes.get(node)
         if found is None:
             found = self.nodes[node] = NodeCounters()

@@ -142,7 +142,10 @@ class NetworkClient:
         return min((at for at in changes if at > now), default=float("inf"))
 
     def supported_versions(self, node: int, message: Message[Any, Any]) -> tuple[int, int] | None:
-        """The versions of a request that a connected broker supports; None if it supports none or is not connected."""
+        """The lowest and highest version of a request that a connected broker supports.
+
+        None if it supports none, or is not connected.
+        """
         connection = self._connections.get(node)
         return None if connection is None else connection.versions.get(message.key)
 
@@ -177,7 +180,10 @@ class NetworkClient:
     # Requests
 
     def send(self, node: int, request: Request, now: float) -> None:
-        """Send a request to a ready broker; a later `poll` calls its `on_complete`."""
+        """Begin to send a request to a ready broker, without blocking; a later `poll` calls its `on_complete`.
+
+        If the broker does not support the request, it completes with an error, too.
+        """
         connection = self._connections[node]
         assert connection.may_send(now), "only a ready broker is sent to"
         try:

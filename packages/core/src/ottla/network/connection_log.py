@@ -76,7 +76,7 @@ class ConnectionLog:
         )
 
     def answered(self, connection: Connection, now: float) -> None:
-        """Note that a broker answers requests."""
+        """Note that a broker answers requests. If this ends an outage, a later `write` logs that."""
         self._outages.recovered(connection.broker, now)
 
     def gone(self, connection: Connection, now: float) -> None:

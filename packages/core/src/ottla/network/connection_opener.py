@@ -56,7 +56,7 @@ class ConnectionOpener:
         """The cluster's finalized features, from ApiVersions responses."""
 
     def takes(self, connection: Connection, now: float) -> bool:
-        """Return whether a connection takes a request now; connects if it is disconnected.
+        """Return whether a connection takes a request now; begins to connect if it is disconnected. Never blocks.
 
         A session that ends soon is renewed first; a short session is replaced by a new connection.
         """

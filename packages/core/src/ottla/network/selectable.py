@@ -70,4 +70,4 @@ class Selectable(Protocol):
         """End a waiting `poll`, or the next one, at once. For any thread."""
 
     def shutdown(self) -> None:
-        """Close everything."""
+        """Close all connections and the selector; it cannot be used afterwards."""

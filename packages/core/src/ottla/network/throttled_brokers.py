@@ -22,7 +22,7 @@ class ThrottledBrokers:
     def throttle(
         self, connection: Connection, message: Message[Any, Any], version: int, throttle_ms: int, now: float
     ) -> None:
-        """Pause for the throttle time of a response."""
+        """Let a connection take no request for the throttle time of a response. Does not block."""
         self._times.add(float(throttle_ms))
         if throttle_ms > 0 and (seconds := pause(message, version, throttle_ms)):
             connection.throttle(seconds, now)

@@ -104,7 +104,10 @@ def _read(match: re.Match[str]) -> tuple[_Place, str]:
 def _ask(
     providers: Mapping[str, ConfigProvider], texts: Iterable[_Text]
 ) -> tuple[Mapping[tuple[_Place, str], Secret[str]], Mapping[tuple[_Place, str], str]]:
-    """The values, and the reason for each missing one. A provider is called once for all keys of a path."""
+    """Two mappings by reference: the values, and the reasons for missing ones. May block, as providers do.
+
+    A provider is called once for all keys of a path.
+    """
     keys: dict[_Place, set[str]] = {}
     for text in texts:
         for place, key in text.references:
@@ -125,7 +128,7 @@ def _ask(
 
 
 def _given(provider: ConfigProvider, path: str, keys: set[str]) -> Secret[Mapping[str, str]] | str:
-    """The provider's values, or the reason why it has none."""
+    """The provider's values by key, or, as a text, the reason why it has none. May block, as the provider does."""
     try:
         given = Secret(provider.get(path, frozenset(keys)))
     except ConfigError as error:
@@ -149,7 +152,10 @@ def _shown(reference: tuple[_Place, str]) -> str:
 
 
 def _providers(merged: dict[str, object], registry: Registry, problems: list[str]) -> Mapping[str, ConfigProvider]:
-    """Make the providers that `config.providers` names; removes their keys from the settings."""
+    """Make the providers that `config.providers` names; returns them by name.
+
+    Removes their keys from *merged*, and adds what is wrong with them to *problems*.
+    """
     below = {key: merged.pop(key) for key in list(merged) if key.startswith(f"{PROVIDERS}.")}
     names = [str(name) for name in items().parse(revealed(merged[PROVIDERS]))]
     made: dict[str, ConfigProvider] = {}

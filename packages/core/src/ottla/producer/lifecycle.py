@@ -93,7 +93,7 @@ class Lifecycle:
         )
 
     def abandon(self) -> None:
-        """Send queued records in the background: the producer was dropped without `close`.
+        """Let the I/O thread send queued records and then end: the producer was dropped without `close`. Never blocks.
 
         Takes no lock, because the garbage collector calls this on any thread, and that thread may hold any lock.
         """

@@ -67,7 +67,7 @@ class Timestamps(Sequence[int]):
         return ((moment, stop - start) for moment, (start, stop) in zip(self.moments, self._bounds(), strict=True))
 
     def cut(self, indexes: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-        """Split ascending *indexes* by moment: each moment, with the start and stop of its part."""
+        """Split ascending *indexes* by moment: yields each moment, with the start and stop of its part of *indexes*."""
         for moment, (start, stop) in zip(self.moments, self._bounds(), strict=True):
             first, last = bisect_left(indexes, start), bisect_left(indexes, stop)
             if first < last:

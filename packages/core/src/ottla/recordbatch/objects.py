@@ -308,9 +308,9 @@ class ObjectColumns:
         self._moment, self._until = None, 0  # the next record sets its own
 
     def extend(self, other: Columns, indexes: Sequence[int]) -> int:
-        """Append these records of other columns, with their callbacks; return how many had room.
+        """Append these records of other columns, and move their callbacks from there; return how many had room.
 
-        The indexes ascend. An empty batch always takes the first one.
+        The indexes ascend. An empty batch always takes the first one. The records stay in *other*.
         """
         assert isinstance(other, ObjectColumns), "columns of one encoder only"
         chosen = _chooser(indexes)
@@ -469,7 +469,7 @@ class ObjectColumns:
     def _fitting(
         self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None, headers: Sequence[bytes] | None
     ) -> int:
-        """The number of these records for which there is room."""
+        """How many of these records have room, counted from the first; at least one in an empty batch."""
         sizes = (map(_length, column) for column in (values, keys, headers) if column is not None)
         each = OBJECT_COST - (0 if headers is None else len(_NO_HEADERS))
         occupied = accumulate((sum(parts, each) for parts in zip(*sizes, strict=True)), initial=self._used)
@@ -508,7 +508,10 @@ def _header_name(name: str) -> bytes:
 def _joined(
     column: list[Part] | None, count: int, more: Sequence[Part] | None, number: int, *, filler: Part
 ) -> list[Part] | None:
-    """A column of *count* entries extended by *number* more; None while it would have only fillers."""
+    """Extend a column of *count* entries by *number* more, in place; return it, or a new list if there was none.
+
+    None stands for a column of fillers only. The result is None if both columns are None.
+    """
     if column is None and more is None:
         return None
     joined = [filler] * count if column is None else column
@@ -517,7 +520,7 @@ def _joined(
 
 
 def _chooser(indexes: Sequence[int]) -> Callable[[Any], Any]:
-    """A function that picks these entries of a column; None for None."""
+    """A function that returns the entries of a column at these indexes, and None for a column that is None."""
     if len(indexes) == 1:
         return lambda column: None if column is None else [column[indexes[0]]]
     choose = itemgetter(*indexes)  # half the time of a loop

@@ -10,7 +10,7 @@ _FIRST_WITH_V2: Final = "brokers of 0.11 or later, and topics that are not kept 
 
 
 def no_headers(magic: int, *, index: int) -> UnsupportedVersionError:
-    """*index* is that of the first record with headers in its batch."""
+    """The error for a record with headers, which a format before v2 cannot hold; *index* is its place in the batch."""
     return _refusal(magic, f"headers, and record {index} of the batch has some", "send it without", _FIRST_WITH_V2)
 
 

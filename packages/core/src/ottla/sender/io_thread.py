@@ -137,7 +137,7 @@ class IoThread:
                 self._rounds.failed(error)
 
     def _flush_unacknowledged(self) -> None:
-        """Wait until brokers have read the requests sent with `acks=0`, for as long as the end may take."""
+        """Block until brokers have read the requests sent with `acks=0`, at most until the deadline of the close."""
         deadline, now = self._deadline, self._clock()
         assert deadline is not None, "the rounds are over because an end was asked for"
         while now < deadline and self._client.flush_unacknowledged(now):

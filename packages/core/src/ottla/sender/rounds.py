@@ -98,7 +98,7 @@ class Rounds:
 
 
 def _origin(error: BaseException) -> tuple[str, str, int]:
-    """The identity of a fault: its type, and where it was raised."""
+    """The identity of a fault: the name of its type, and the file and line where it was raised."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next

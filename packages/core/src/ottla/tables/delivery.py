@@ -86,9 +86,10 @@ class TableDelivery:
         return None
 
     def add_done_callback(self, callback: Callable[[TableDelivery], object]) -> None:
-        """Call *callback* with this delivery once it is done, on the I/O thread; at once when it is done already.
+        """Call *callback* with this delivery once it is done, on the I/O thread.
 
-        An exception it raises is logged and stops nothing.
+        If the delivery is done already, *callback* runs immediately, on this thread. An exception that it
+        raises is logged and stops nothing.
         """
         if not self._pieces:
             self._call(callback)
@@ -168,7 +169,7 @@ class TableDelivery:
         return TableResult(rows=self.rows, acknowledged=acknowledged, failed=failed, partitions=found), first
 
     def _leaves(self) -> Iterator[tuple[ProducerBatch, Callable[[], Sequence[int]]]]:
-        """The batches that have the rows now, each with a function that gives its rows."""
+        """The batches that have the rows now, each with a function that returns the numbers of its rows."""
         for piece in self._pieces:
             yield from _followed(piece.batch, piece, 0)
 

@@ -96,7 +96,10 @@ class KnownRoutes(Protocol):
         """The routes by topic."""
 
     def await_partition(self, topic: str, partition: int, *, waited: float = 0.0) -> Route:
-        """A route of the topic that has this partition. Raises TopicUnavailableError."""
+        """Block until the topic has this partition, for the rest of `max.block.ms`; return the topic's route.
+
+        Seconds that the same call has *waited* already count. Raises TopicUnavailableError when time runs out.
+        """
 
 
 @attrs.frozen(kw_only=True)
@@ -224,7 +227,7 @@ class TableSending:
             self.delivery.add(batch, offset=piece.offset, rows=piece.rows)
 
     def _wait(self, ask: Callable[[], Route]) -> Route:
-        """Return the route of *ask*; the time that it takes counts against `max.block.ms` of the next batch."""
+        """Return the route that *ask* waits for; that time counts against `max.block.ms` of the next batch."""
         started_at = self._sender.clock()
         try:
             return ask()

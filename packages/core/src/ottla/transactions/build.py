@@ -28,7 +28,7 @@ class TransactionParts:
 
     @property
     def admit(self) -> Callable[[], object] | None:
-        """A check that raises outside of transactions; None if records may be queued at any time."""
+        """A function that raises if no transaction is open; None if the producer is not transactional."""
         return None if self.manager is None else self.manager.check_open
 
 

@@ -45,7 +45,7 @@ class TransactionManager:
                 self._state.require("send", *CAN_SEND)
 
     def initialize(self, *, keep_prepared: bool = False) -> TransactionalRequestResult:
-        """Request a producer id, which fences the previous producer of the transactional id."""
+        """Request a producer id, which fences the previous producer of the transactional id. Does not block."""
         state = self._state
         with state.lock:
             if (repeated := state.repeated("init_transactions")) is not None:
@@ -62,7 +62,7 @@ class TransactionManager:
             self._state.transition_to(State.IN_TRANSACTION)
 
     def send_offsets(self, sending: OffsetsToSend) -> TransactionalRequestResult:
-        """Add a group's offsets to the transaction."""
+        """Queue a group's offsets for the transaction; the I/O thread sends them, and then the result ends."""
         with self._state.lock:
             self._state.require("send_offsets_to_transaction", State.IN_TRANSACTION)
             return self._state.offsets.add(sending)
@@ -83,7 +83,10 @@ class TransactionManager:
             return state.begin_result(method)
 
     def prepare(self) -> TransactionalRequestResult:
-        """Refuse further records, and wait until all are written; another process ends the transaction."""
+        """Refuse further records. Does not block: the result ends once all records are written.
+
+        Another process ends the transaction.
+        """
         state = self._state
         with state.lock:
             if (repeated := state.repeated("prepare_transaction")) is not None:
@@ -109,7 +112,7 @@ class TransactionManager:
             state.transition_to(State.JOINED)
 
     def leave(self) -> TransactionalRequestResult:
-        """Refuse further records for the joined transaction, and wait until all are written."""
+        """Refuse further records for the joined transaction. Does not block: the result ends once all are written."""
         state = self._state
         with state.lock:
             if (repeated := state.repeated("leave_transaction")) is not None:

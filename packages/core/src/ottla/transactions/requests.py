@@ -69,11 +69,11 @@ class CoordinatorRequest(abc.ABC):
 
     @abc.abstractmethod
     def build(self, version: int) -> Any:
-        """Return the struct for a version."""
+        """Return the request as a protocol struct for a version."""
 
     @abc.abstractmethod
     def handle(self, response: Any) -> ResponseAction:
-        """Return what a response means for the transaction."""
+        """Return what a response means for the transaction; changes no state."""
 
     def failure(self, code: ErrorCode) -> RequestFailed | None:
         """The action for an error code; None if it is no error."""

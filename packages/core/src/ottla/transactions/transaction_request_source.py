@@ -52,7 +52,7 @@ class TransactionRequestSource:
 
     @property
     def obstacle(self) -> OttlaError | None:
-        """The error because of which the last request has to be repeated."""
+        """The error because of which the last request has to be repeated; None if there is none."""
         return self._state.sequences.obstacle
 
     @property

@@ -86,7 +86,7 @@ class TransactionState:
         return result if same else None
 
     def end_result(self, error: OttlaError | None = None) -> None:
-        """Give the waiting caller its result."""
+        """End the current result with success, or with *error*, which wakes the caller that waits for it."""
         if self.result is not None:
             self.result.end(error)
 

@@ -80,7 +80,10 @@ class ProducerCache:
         return found.producer if found is not None else Producer(with_shipped_files(settings))
 
     def put_back(self, producer: Producer, settings: Mapping[str, Any], *, idle: float) -> None:
-        """Keep a producer for *idle* seconds, unless it is taken before or too many are idle already."""
+        """Keep a producer for *idle* seconds, unless it is taken before.
+
+        If too many are idle, this closes the oldest ones, and blocks until they are closed.
+        """
         key = _key(settings)
         with self._changed:
             surplus = [self._waiting.pop(key)] if key in self._waiting else []

@@ -12,7 +12,7 @@ from ottla.plugins.serializers.json_columns import JsonRows
 
 @cache
 def json_rows(encoder: str | None) -> JsonRows | None:
-    """Return the ability of the encoder of this name; None: of any that is installed."""
+    """Return the `json_rows` of the encoder with this name, or of any installed one for None; None: there is none."""
     registry = Registry()
     for info in registry.installed("encoder"):
         if encoder is not None and info.name.lower() != encoder.strip().lower():

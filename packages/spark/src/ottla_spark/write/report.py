@@ -122,7 +122,7 @@ def last_report() -> WriteReport | None:
 
 
 def _leave(report: WriteReport, folder: Path) -> None:
-    """Replace the file atomically: another commit may write it, and `last_report` may read it."""
+    """Write the report's file atomically: another commit may write it too, and `last_report` may read it."""
     values = attrs.asdict(report, recurse=False)
     values["partitions"] = [[*place, count] for place, count in report.partitions.items()]
     draft = folder / f".{FILE}.{os.getpid()}"

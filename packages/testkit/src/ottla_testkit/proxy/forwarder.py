@@ -158,7 +158,10 @@ class Forwarder:
         self._outward: set[End] = set()  # clients' ends
 
     def run(self, commands: int) -> None:
-        """Forward until a command or the end of the descriptor *commands* ends it, then reset every connection."""
+        """Forward until the command `end`, or the end of *commands*, a file descriptor; then reset every connection.
+
+        Blocks meanwhile.
+        """
         self._selector.register(commands, selectors.EVENT_READ)
         while True:
             self._wait()

@@ -55,7 +55,7 @@ _ENDING: Final = frozenset(
 
 
 def _both_ways(codes: Iterable[int]) -> Sequence[Scripted]:
-    """Return actions before the append, except false ones, and actions after it, where they occur."""
+    """Return for each code a refusal before the append, and one after it, where a broker can send them."""
     codes = tuple(codes)
     before = [code for code in codes if code != _C.DUPLICATE_SEQUENCE_NUMBER]
     return (*before, *(AfterAppend(code) for code in codes if code not in ONLY_BEFORE))

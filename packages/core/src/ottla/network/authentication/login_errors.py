@@ -91,7 +91,7 @@ def ended_while_renewing(mechanism: Mechanism, peer: str, cause: ConnectionFaile
 def too_many_messages(mechanism: Mechanism, peer: str, limit: int) -> AuthenticationError:
     """The login took more than *limit* messages."""
     return AuthenticationError(
-        f"the login by {mechanism.name} at {peer} did not end after {limit} messages; is it a Kafka broker, and the "
+        f"the login by {mechanism.name} at {peer} did not end after {limit} messages; is it a Kafka broker, and is the "
         "mechanism the same on both sides?"
     )
 

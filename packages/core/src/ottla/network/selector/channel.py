@@ -68,7 +68,7 @@ class Channel:
         return False
 
     def read(self) -> memoryview | None:
-        """The next whole response, or None if it has not arrived yet. Raises as `Receive.read`."""
+        """The next whole response; None if it has not arrived yet. Never blocks. Raises as `Receive.read`."""
         return self._receive.read()
 
     def close(self) -> None:

@@ -38,7 +38,7 @@ class Receive:
         return self._end - self._start >= SIZE_PREFIX
 
     def read(self) -> memoryview | None:
-        """The next whole response, or None if it has not arrived yet.
+        """The next whole response, without its size, or None if it has not arrived yet. Never blocks.
 
         Raises ConnectionFailedError when the peer has closed, ResponseTooLargeError for a size above the allowed one,
         and ProtocolMismatchError for a first response of such a size, or for a negative size.

@@ -37,10 +37,10 @@ class Resolver:
         self._answers: dict[_Wanted, _Found] = {}
 
     def resolve(self, host: str, port: int, *, canonical: bool) -> Sequence[Address] | None:
-        """Every address of a name, in the system's order; None: not resolved yet, call again.
+        """Every address of a name, in the system's order; None: a lookup is under way. Never blocks.
 
-        *canonical* gives each address its own name instead of *host* (`resolve_canonical_bootstrap_servers_only`).
-        Raises NameResolutionError.
+        After None, call it again once *wake* was called. *canonical* gives each address its own name instead of *host*
+        (`resolve_canonical_bootstrap_servers_only`). Raises NameResolutionError if the name has no address.
         """
         refuse_illegal(host)
         if port not in _PORTS:  # the system would take it modulo 65536

@@ -112,7 +112,7 @@ class _Draw:
         self._draws_left = 0
 
     def next(self) -> int:
-        """A random candidate."""
+        """The number of a random partition among the candidates."""
         if self._adaptive:
             self._draws_left -= 1
             if self._draws_left < 0:

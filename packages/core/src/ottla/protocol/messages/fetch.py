@@ -1,8 +1,8 @@
 """Fetch: records of partitions, as the log has them.
 
-Versions 0 to 3 return record formats v0 and v1, from 4 on v2 as well; zstd needs 10. Version 7 has sessions (KIP-227),
-12 detects a truncated log by epochs (KIP-595), 13 has topic ids instead of names (KIP-516), 16 has the addresses of new
-leaders (KIP-951). Kafka 4 removed versions before 4.
+Versions 0 to 3 return records in the formats v0 and v1, later versions also in v2. Records compressed with zstd need
+version 10. Version 7 added sessions (KIP-227), 12 detects a truncated log by epochs (KIP-595), 13 has topic ids instead
+of names (KIP-516), and 16 adds the addresses of new leaders (KIP-951). Kafka 4 does not support versions 0 to 3.
 """
 
 from __future__ import annotations

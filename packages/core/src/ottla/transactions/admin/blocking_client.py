@@ -94,7 +94,10 @@ class BlockingClient:
         self._metadata.request_update()
 
     def coordinator(self, key: str, *, group: bool = False) -> int:
-        """The coordinator of a transactional id, or of a group."""
+        """The node id of the coordinator of a transactional id, or of a group.
+
+        The first call for a *key* blocks: it asks a broker, and repeats that until the client's time runs out.
+        """
         failures = 0
         while (key, group) not in self._coordinators:
             found = coordinator_in(self.send(None, FindCoordinator(key=key, group=group)), key)

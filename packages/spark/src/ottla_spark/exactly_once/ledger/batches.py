@@ -68,7 +68,10 @@ class LedgerBatch:
         return size == len(key) and start[position : position + size] == key
 
     def entry(self) -> Record:
-        """Return the batch's one record. Raises CorruptBatchError for anything that no writer of entries makes."""
+        """Decode and return the batch's only record.
+
+        Raises CorruptBatchError for a batch that no writer of entries makes.
+        """
         if self.count != 1:
             raise CorruptBatchError(
                 f"the batch at offset {self.first_offset} has {self.count} records, and an entry is one"

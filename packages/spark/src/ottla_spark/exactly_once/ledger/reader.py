@@ -58,7 +58,7 @@ class LedgerReader:
 
     @property
     def answered(self) -> bool:
-        """Whether a read has found an entry of the name."""
+        """Whether a read has found a committed entry of the name, or the committed deletion of one."""
         return self._scan is not None and self._scan.answered
 
     def read(

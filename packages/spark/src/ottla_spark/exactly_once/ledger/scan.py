@@ -34,7 +34,7 @@ class Skipped:
     first: str = ""
 
     def note(self, batch: LedgerBatch, why: str) -> None:
-        """Count a batch."""
+        """Count a batch; keep *why* it is skipped if it is the first one since `take`."""
         self.count += 1
         self.first = self.first or f"the one at offset {batch.first_offset} {why}"
 

@@ -159,7 +159,7 @@ class LayerSession:
                 self.failure = error
 
     def read(self, free_bytes: int) -> bytes | None:
-        """Read once, outside the turns."""
+        """Read at most *free_bytes* once, outside the turns; None: nothing arrived yet, empty: the peer has closed."""
         buffer = bytearray(free_bytes)
         got = self.layer.read_into(memoryview(buffer))
         return None if got is None else bytes(buffer[:got])
