@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 import attrs
 import pytest
 from broker_on_a_socket import SECRET, SocketBroker, settings, stranger_installed
-from test_doctor_transports import OneTransport, bounds, greeting
+from test_doctor_transports import OneTransport, bounds, handshake_result
 
 import third_party_mechanism
 from ottla.config import SecurityProtocol
 from ottla.doctor import Examination, Finding, Problem, Step, Verdict, examine
-from ottla.doctor.greeting import Greeted, NoHandshake, NotKafka
+from ottla.doctor.handshake import KafkaBroker, NoHandshake, NotKafka
 from ottla.doctor.security import tls
 from ottla.errors import ClientCertificateRequiredError, ErrorCode
 from ottla.hookspecs import hookimpl
@@ -151,10 +151,10 @@ class Telling(PlaintextLayer):
         return self.told
 
 
-def shaken(make: Callable[[socket.socket], PlaintextLayer]) -> Greeted:
+def shaken(make: Callable[[socket.socket], PlaintextLayer]) -> KafkaBroker:
     with serving(ScriptedBroker()) as address:
-        found = greeting(address, OneTransport(make), bounds())
-        assert isinstance(found, Greeted)
+        found = handshake_result(address, OneTransport(make), bounds())
+        assert isinstance(found, KafkaBroker)
         found.session.close()
         return found
 
@@ -200,7 +200,7 @@ class RefusedLate(PlaintextLayer):
 
 def test_a_refusal_after_the_handshake_keeps_its_message() -> None:
     with serving(ScriptedBroker()) as address:
-        found = greeting(address, OneTransport(RefusedLate), bounds())
+        found = handshake_result(address, OneTransport(RefusedLate), bounds())
 
     assert isinstance(found, NotKafka)
     assert found.problem == Problem("kafka-1 wants a certificate from us", "set ssl.keystore.location")

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import pytest
 
 from ottla.doctor.bounds import Bounds
-from ottla.doctor.greeting import Greeted, Greeting, NoHandshake, NotKafka, greet
+from ottla.doctor.handshake import HandshakeResult, KafkaBroker, NoHandshake, NotKafka, shake_hands
 from ottla.doctor.names import Resolved, Server, look_up
 from ottla.doctor.tcp import Connected, Endpoint, NotConnected, connect
 from ottla.interfaces import Buffer, Interest, Target, TransportLayer
@@ -76,14 +76,14 @@ def bounds(timeout: float = 60.0) -> Bounds:
     return Bounds.of(timeout, time.monotonic)
 
 
-def greeting(address: tuple[str, int], transport: OneTransport, within: Bounds) -> Greeting:
+def handshake_result(address: tuple[str, int], transport: OneTransport, within: Bounds) -> HandshakeResult:
     host, port = address
     endpoint = Endpoint(
         server=Server(host, port), address=Address(host=host, target=Target(socket.AF_INET, (host, port)))
     )
     [attempt] = connect([endpoint], setting="bootstrap.servers", bounds=within)
     assert isinstance(attempt, Connected)
-    [found] = greet([attempt], transport=transport, bounds=within)
+    [found] = shake_hands([attempt], transport=transport, bounds=within)
     return found
 
 
@@ -95,8 +95,8 @@ def test_a_handshake_and_responses_in_small_pieces_are_waited_for() -> None:
         broker(peer)
 
     with serving(conduct) as address:
-        found = greeting(address, OneTransport(Layer), bounds())
-        assert isinstance(found, Greeted)
+        found = handshake_result(address, OneTransport(Layer), bounds())
+        assert isinstance(found, KafkaBroker)
         found.session.close()
 
     assert found.versions[0] == (0, 13)
@@ -118,7 +118,7 @@ def test_a_layer_that_is_always_readable_is_polled_after_its_socket() -> None:
             pass
 
     with serving(listen) as address:
-        found = greeting(address, OneTransport(Eager), bounds(1.2))
+        found = handshake_result(address, OneTransport(Eager), bounds(1.2))
 
     assert isinstance(found, NotKafka)
     assert Eager.reads == 2  # before the wait, and after
@@ -126,7 +126,7 @@ def test_a_layer_that_is_always_readable_is_polled_after_its_socket() -> None:
 
 def test_an_endless_handshake_is_abandoned() -> None:
     with serving(lambda peer: peer.sendall(BROKER_SAYS[:2])) as address:
-        found = greeting(address, OneTransport(Layer), bounds(1.2))
+        found = handshake_result(address, OneTransport(Layer), bounds(1.2))
 
     assert isinstance(found, NoHandshake)
     assert found.problem.said.startswith("the handshake did not end within 0.2 s")
@@ -142,7 +142,7 @@ def test_an_endless_handshake_is_abandoned() -> None:
 )
 def test_an_error_of_a_transport_is_a_finding(error: Exception, said: str, remedy: str) -> None:
     with serving(ScriptedBroker()) as address:
-        found = greeting(address, OneTransport(raising(error)), bounds())
+        found = handshake_result(address, OneTransport(raising(error)), bounds())
 
     assert isinstance(found, NoHandshake)
     assert found.problem.said == said
@@ -157,7 +157,7 @@ def test_a_transport_that_blocks_is_abandoned_after_the_timeout() -> None:
         raise OSError("too late")
 
     with serving(ScriptedBroker()) as address:
-        found = greeting(address, OneTransport(make), bounds(0.5))
+        found = handshake_result(address, OneTransport(make), bounds(0.5))
         released.set()
 
     assert isinstance(found, NoHandshake)

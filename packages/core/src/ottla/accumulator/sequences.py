@@ -66,8 +66,8 @@ class _PartitionSequences:
     @property
     def has_room(self) -> bool:
         """Return whether the broker would still recognize the first batch in flight after one more batch."""
-        unanswered = bool(self.in_flight) and self.in_flight[0].response_lost
-        return not unanswered and len(self.in_flight) + len(self.acknowledged_later) < BATCHES_REMEMBERED
+        first_lost = bool(self.in_flight) and self.in_flight[0].response_lost
+        return not first_lost and len(self.in_flight) + len(self.acknowledged_later) < BATCHES_REMEMBERED
 
     def has_numbered(self, batch: ProducerBatch) -> bool:
         """Return whether a batch has a number of the current producer id and epoch."""
@@ -103,7 +103,7 @@ class _PartitionSequences:
 class Sequences:
     """The sequence numbers of one producer. Without a producer id and epoch, no batch may leave.
 
-    Also of a producer without idempotence (*off*): every batch may leave, and none gets a number.
+    A producer without idempotence has them *off*: every batch may leave, and none gets a number.
     """
 
     def __init__(self, *, transactional: bool = False, required: bool = False, off: bool = False) -> None:

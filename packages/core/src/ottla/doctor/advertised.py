@@ -10,7 +10,7 @@ import attrs
 from ottla.doctor import broker_versions
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Finding, Problem, Step, Verdict
-from ottla.doctor.greeting import Greeted, greet
+from ottla.doctor.handshake import KafkaBroker, shake_hands
 from ottla.doctor.names import Server, Unresolved, look_up
 from ottla.doctor.tcp import Connected, Endpoint, NotConnected, connect
 from ottla.interfaces import Transport
@@ -57,8 +57,8 @@ def _reach(servers: Sequence[Server], transport: Transport, bounds: Bounds) -> M
             note(attempt.endpoint.server, attempt.problem)
         elif opened.setdefault(attempt.endpoint.server, attempt) is not attempt:
             attempt.sock.close()
-    for answer in greet(list(opened.values()), transport=transport, bounds=bounds):
-        if isinstance(answer, Greeted):
+    for answer in shake_hands(list(opened.values()), transport=transport, bounds=bounds):
+        if isinstance(answer, KafkaBroker):
             answer.session.close()
             note(answer.endpoint.server, broker_versions.release(answer.versions))
         else:

@@ -13,7 +13,7 @@ from ottla.doctor import broker_versions, security
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.configuration import Checked
 from ottla.doctor.findings import Finding, Step, Verdict
-from ottla.doctor.greeting import Greeted, Greeting, NoHandshake, NotKafka, greet
+from ottla.doctor.handshake import HandshakeResult, KafkaBroker, NoHandshake, NotKafka, shake_hands
 from ottla.doctor.names import Lookup, Server, Unresolved, look_up
 from ottla.doctor.tcp import Attempt, Connected, Endpoint, connect
 
@@ -43,17 +43,17 @@ def connected(endpoints: Sequence[Endpoint], bounds: Bounds) -> Generator[Findin
     return [attempt for attempt in attempts if isinstance(attempt, Connected)]
 
 
-def greeted(
+def brokers_found(
     opened: Sequence[Connected], checked: Checked, bounds: Bounds
-) -> Generator[Finding, None, Sequence[Greeted]]:
+) -> Generator[Finding, None, Sequence[KafkaBroker]]:
     """The brokers that answered; the caller closes their sessions."""
-    greetings = greet(opened, transport=checked.transport, bounds=bounds)
+    results = shake_hands(opened, transport=checked.transport, bounds=bounds)
     protocol = checked.connection.security_protocol
-    yield from map(_shaken, greetings)
-    yield from security.tls(protocol, greetings)
-    answered = [greeting for greeting in greetings if not isinstance(greeting, NoHandshake)]
+    yield from map(_shaken, results)
+    yield from security.tls(protocol, results)
+    answered = [result for result in results if not isinstance(result, NoHandshake)]
     yield from map(_answered, answered)
-    return [greeting for greeting in answered if isinstance(greeting, Greeted)]
+    return [result for result in answered if isinstance(result, KafkaBroker)]
 
 
 def _named(found: Lookup) -> Finding:
@@ -84,18 +84,18 @@ def _attempted(attempt: Attempt, *, served: bool) -> Finding:
     return Finding.failed(Step.TCP, subject, attempt.problem, seconds=attempt.seconds)
 
 
-def _shaken(greeting: Greeting) -> Finding:
-    subject = str(greeting.endpoint)
-    if isinstance(greeting, NoHandshake):
-        return Finding.failed(Step.HANDSHAKE, subject, greeting.problem, seconds=greeting.seconds)
+def _shaken(result: HandshakeResult) -> Finding:
+    subject = str(result.endpoint)
+    if isinstance(result, NoHandshake):
+        return Finding.failed(Step.HANDSHAKE, subject, result.problem, seconds=result.seconds)
     return Finding(
-        step=Step.HANDSHAKE, subject=subject, verdict=Verdict.OK, seconds=greeting.handshake_seconds, said="done"
+        step=Step.HANDSHAKE, subject=subject, verdict=Verdict.OK, seconds=result.handshake_seconds, said="done"
     )
 
 
-def _answered(greeting: Greeted | NotKafka) -> Finding:
-    subject = str(greeting.endpoint)
-    if isinstance(greeting, NotKafka):
-        return Finding.failed(Step.API_VERSIONS, subject, greeting.problem, seconds=greeting.seconds)
-    said = f"{broker_versions.release(greeting.versions)}, by the {len(greeting.versions)} requests it takes"
-    return Finding(step=Step.API_VERSIONS, subject=subject, verdict=Verdict.OK, seconds=greeting.seconds, said=said)
+def _answered(result: KafkaBroker | NotKafka) -> Finding:
+    subject = str(result.endpoint)
+    if isinstance(result, NotKafka):
+        return Finding.failed(Step.API_VERSIONS, subject, result.problem, seconds=result.seconds)
+    said = f"{broker_versions.release(result.versions)}, by the {len(result.versions)} requests it takes"
+    return Finding(step=Step.API_VERSIONS, subject=subject, verdict=Verdict.OK, seconds=result.seconds, said=said)

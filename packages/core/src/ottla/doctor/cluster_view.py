@@ -10,7 +10,7 @@ import attrs
 from ottla.config import SecurityProtocol
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Problem, listed
-from ottla.doctor.greeting import Greeted, unanswered
+from ottla.doctor.handshake import KafkaBroker, unanswered
 from ottla.errors import BrokerError, ErrorCode, UnsupportedVersionError, counted, error_code, printable
 from ottla.network import Request
 from ottla.network.metadata_messages import usable_brokers
@@ -50,17 +50,17 @@ class ClusterView:
 Answer: TypeAlias = ClusterView | Problem
 
 
-def ask_cluster(greeted: Greeted, *, topic: str | None, protocol: SecurityProtocol, bounds: Bounds) -> Answer:
+def ask_cluster(broker: KafkaBroker, *, topic: str | None, protocol: SecurityProtocol, bounds: Bounds) -> Answer:
     """The brokers, and *topic* if it is given."""
-    if METADATA.key not in greeted.versions:
+    if METADATA.key not in broker.versions:
         return Problem(
             "it speaks Kafka, and offers no metadata: this is a controller's listener",
             "name a listener for clients in bootstrap.servers",
         )
     started = bounds.clock()
     try:
-        version = choose_version(METADATA, *greeted.versions[METADATA.key])
-        body = greeted.session.ask(metadata_question(topic), version)
+        version = choose_version(METADATA, *broker.versions[METADATA.key])
+        body = broker.session.ask(metadata_question(topic), version)
         return _view(METADATA.response(version).decode(body, exact=False), topic)
     except UnsupportedVersionError as error:
         return Problem.of_error(error, remedy="upgrade ottla")

@@ -14,7 +14,7 @@ from ottla.doctor.bounds import Bounds
 from ottla.doctor.cluster_view import ClusterView, ask_cluster
 from ottla.doctor.configuration import Checked
 from ottla.doctor.findings import Examination, Finding, Step, Verdict
-from ottla.doctor.greeting import Greeted
+from ottla.doctor.handshake import KafkaBroker
 from ottla.doctor.record import send_record
 from ottla.doctor.topic import topic_finding
 
@@ -82,20 +82,20 @@ class _Course:
         if not opened:
             yield from self._skipped(Step.HANDSHAKE, "no bootstrap server took a connection")
             return
-        greeted = yield from bootstrap.greeted(opened, checked, self._bounds)
+        brokers = yield from bootstrap.brokers_found(opened, checked, self._bounds)
         try:
-            yield from self._inside(greeted, checked)
+            yield from self._inside(brokers, checked)
         finally:
-            for broker in greeted:
+            for broker in brokers:
                 broker.session.close()
 
-    def _inside(self, greeted: Sequence[Greeted], checked: Checked) -> Iterator[Finding]:
+    def _inside(self, brokers: Sequence[KafkaBroker], checked: Checked) -> Iterator[Finding]:
         """The steps that send requests to the cluster."""
-        if not greeted:
+        if not brokers:
             yield from self._skipped(Step.SASL, "no bootstrap server answered as Kafka does")
             return
         protocol = checked.connection.security_protocol
-        admitted = yield from security.sasl(protocol, checked.mechanism, greeted, self._bounds)
+        admitted = yield from security.sasl(protocol, checked.mechanism, brokers, self._bounds)
         if not admitted:
             yield from self._skipped(Step.METADATA, "no bootstrap server let us in")
             return
@@ -108,10 +108,12 @@ class _Course:
         unreachable = frozenset(number for number, one in found.items() if one.verdict is Verdict.FAILED)
         yield from self._on_topic(_Seen(view=view, unreachable=unreachable))
 
-    def _cluster(self, greeted: Sequence[Greeted], checked: Checked) -> Generator[Finding, None, ClusterView | None]:
+    def _cluster(
+        self, brokers: Sequence[KafkaBroker], checked: Checked
+    ) -> Generator[Finding, None, ClusterView | None]:
         """The first usable metadata of these brokers."""
         protocol = checked.connection.security_protocol
-        for broker in greeted:
+        for broker in brokers:
             started = self._bounds.clock()
             view = ask_cluster(broker, topic=self._topic, protocol=protocol, bounds=self._bounds)
             subject, seconds = str(broker.endpoint), self._bounds.clock() - started

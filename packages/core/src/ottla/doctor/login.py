@@ -10,7 +10,7 @@ import attrs
 
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Problem
-from ottla.doctor.greeting import Greeted, unanswered
+from ottla.doctor.handshake import KafkaBroker, unanswered
 from ottla.doctor.workers import side_by_side
 from ottla.errors import ConnectionFailedError, SecurityError
 from ottla.interfaces import Mechanism
@@ -25,7 +25,7 @@ _REMEDY: Final = "look into the broker's log"
 class Admitted:
     """The broker accepted the login. A session of 0 seconds does not expire."""
 
-    greeted: Greeted
+    broker: KafkaBroker
     offers: tuple[str, ...]
     session: float
     seconds: float
@@ -35,7 +35,7 @@ class Admitted:
 class Refused:
     """The broker refused the login, or we refused the broker."""
 
-    greeted: Greeted
+    broker: KafkaBroker
     problem: Problem
     seconds: float
 
@@ -43,27 +43,27 @@ class Refused:
 Answer: TypeAlias = Admitted | Refused
 
 
-def log_in(greeted: Greeted, mechanism: Mechanism, bounds: Bounds) -> Answer:
+def log_in(broker: KafkaBroker, mechanism: Mechanism, bounds: Bounds) -> Answer:
     """Log in on one connection. A mechanism that does not return in time is abandoned."""
     started = bounds.clock()
 
-    def work(one: Greeted) -> Answer:
+    def work(one: KafkaBroker) -> Answer:
         try:
             exchange, session = _exchange(one, mechanism)
         except Exception as error:  # including those of the transport plugin
             seconds = bounds.clock() - started
-            return Refused(greeted=one, problem=_problem(error, seconds=seconds), seconds=seconds)
-        return Admitted(greeted=one, offers=exchange.offers, session=session, seconds=bounds.clock() - started)
+            return Refused(broker=one, problem=_problem(error, seconds=seconds), seconds=seconds)
+        return Admitted(broker=one, offers=exchange.offers, session=session, seconds=bounds.clock() - started)
 
-    [answer] = side_by_side(work, [greeted], bounds=bounds)
+    [answer] = side_by_side(work, [broker], bounds=bounds)
     late = Problem(f"the mechanism {mechanism.name} did not return in time", "check what it asks for credentials")
-    return answer or Refused(greeted=greeted, problem=late, seconds=bounds.clock() - started)
+    return answer or Refused(broker=broker, problem=late, seconds=bounds.clock() - started)
 
 
-def _exchange(greeted: Greeted, mechanism: Mechanism) -> tuple[Exchange, float]:
-    endpoint, session = greeted.endpoint, greeted.session
+def _exchange(broker: KafkaBroker, mechanism: Mechanism) -> tuple[Exchange, float]:
+    endpoint, session = broker.endpoint, broker.session
     exchange = Exchange(
-        mechanism, host=endpoint.address.host, port=endpoint.server.port, peer="the server", versions=greeted.versions
+        mechanism, host=endpoint.address.host, port=endpoint.server.port, peer="the server", versions=broker.versions
     )
     move = exchange.begin()
     try:

@@ -8,7 +8,7 @@ from typing import Final
 from ottla.config import SecurityProtocol
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Finding, Step, Verdict
-from ottla.doctor.greeting import Greeted, Greeting, NoHandshake
+from ottla.doctor.handshake import HandshakeResult, KafkaBroker, NoHandshake
 from ottla.doctor.login import Admitted, log_in
 from ottla.errors import printable
 from ottla.interfaces import Mechanism, SupportsIdentity, supports
@@ -18,37 +18,37 @@ _WARNING: Final = "warning"
 """The label of a transport's detail that is a warning."""
 
 
-def tls(protocol: SecurityProtocol, greetings: Sequence[Greeting]) -> Iterator[Finding]:
+def tls(protocol: SecurityProtocol, results: Sequence[HandshakeResult]) -> Iterator[Finding]:
     """Protocol, cipher and certificates of each connection, as far as the transport reports them."""
     if protocol.transport == "plaintext":
         yield Finding.skipped(Step.TLS, f"not used with security.protocol={protocol}")
         return
-    shaken = [greeting for greeting in greetings if not isinstance(greeting, NoHandshake)]
-    with_details = [greeting for greeting in shaken if greeting.details]
+    shaken = [result for result in results if not isinstance(result, NoHandshake)]
+    with_details = [result for result in shaken if result.details]
     if not shaken:
         yield Finding.skipped(Step.TLS, "no handshake came to its end")
     elif not with_details:
         yield Finding.skipped(Step.TLS, "the transport made the handshake and reports no details of it")
-    for greeting in with_details:
-        warned = any(label == _WARNING for label, _text in greeting.details)
+    for result in with_details:
+        warned = any(label == _WARNING for label, _text in result.details)
         yield Finding(
             step=Step.TLS,
-            subject=str(greeting.endpoint),
+            subject=str(result.endpoint),
             verdict=Verdict.WARNING if warned else Verdict.OK,
-            seconds=greeting.handshake_seconds,
-            said="; ".join(f"{label}: {printable(text)}" for label, text in greeting.details),
+            seconds=result.handshake_seconds,
+            said="; ".join(f"{label}: {printable(text)}" for label, text in result.details),
         )
 
 
 def sasl(
-    protocol: SecurityProtocol, mechanism: Mechanism | None, greeted: Sequence[Greeted], bounds: Bounds
-) -> Generator[Finding, None, Sequence[Greeted]]:
+    protocol: SecurityProtocol, mechanism: Mechanism | None, brokers: Sequence[KafkaBroker], bounds: Bounds
+) -> Generator[Finding, None, Sequence[KafkaBroker]]:
     """The login at each broker; returns those that accepted it."""
     if mechanism is None:
         yield Finding.skipped(Step.SASL, f"not used with security.protocol={protocol}")
-        return greeted
-    admitted: list[Greeted] = []
-    for broker in greeted:
+        return brokers
+    admitted: list[KafkaBroker] = []
+    for broker in brokers:
         answer = log_in(broker, mechanism, bounds)
         subject = str(broker.endpoint)
         if isinstance(answer, Admitted):

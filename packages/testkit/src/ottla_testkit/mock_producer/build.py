@@ -67,10 +67,11 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> MockParts
         io_loop=WokenLoop(_do_nothing),
         environment=SYSTEM,
     )
+    accumulator = queueing.accumulator
     if coordinator is not None:
-        queueing.accumulator.unretrieved.ignore()  # the end of a transaction reports its records
+        accumulator.unretrieved.ignore()  # the end of a transaction reports its records
     sent_batches = SentBatches(
-        accumulator=queueing.accumulator,
+        accumulator=accumulator,
         metadata=metadata,
         compressor=plugins.compressor,
         acks=config.delivery.acks,
@@ -78,11 +79,7 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> MockParts
         clock=clock,
     )
     rounds = MockIoLoop(
-        accumulator=queueing.accumulator,
-        sent_batches=sent_batches,
-        coordinator=coordinator,
-        client_id=client_id,
-        clock=clock,
+        accumulator=accumulator, sent_batches=sent_batches, coordinator=coordinator, client_id=client_id, clock=clock
     )
     engine = Engine.build(
         config,

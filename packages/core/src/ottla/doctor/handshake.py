@@ -34,7 +34,7 @@ _USUALLY: Final = "set security.protocol=SSL or SASL_SSL if this listener wants 
 
 
 @attrs.frozen(kw_only=True)
-class Greeted:
+class KafkaBroker:
     """A broker that answered ApiVersions; the caller goes on with the session and closes it."""
 
     endpoint: Endpoint
@@ -65,12 +65,12 @@ class NotKafka:
     seconds: float
 
 
-Greeting: TypeAlias = Greeted | NoHandshake | NotKafka
+HandshakeResult: TypeAlias = KafkaBroker | NoHandshake | NotKafka
 
 
-def greet(opened: Sequence[Connected], *, transport: Transport, bounds: Bounds) -> Sequence[Greeting]:
-    """One greeting for each connection, in order."""
-    answers = side_by_side(lambda one: _greet(one, transport, bounds), opened, bounds=bounds)
+def shake_hands(opened: Sequence[Connected], *, transport: Transport, bounds: Bounds) -> Sequence[HandshakeResult]:
+    """One result for each connection, in order."""
+    answers = side_by_side(lambda one: _shake_hands(one, transport, bounds), opened, bounds=bounds)
     late = Problem("the transport did not return in time", "report this to the transport plugin's authors")
     return [
         answer or NoHandshake(endpoint=one.endpoint, problem=late, seconds=0.0)
@@ -78,7 +78,7 @@ def greet(opened: Sequence[Connected], *, transport: Transport, bounds: Bounds) 
     ]
 
 
-def _greet(opened: Connected, transport: Transport, bounds: Bounds) -> Greeting:
+def _shake_hands(opened: Connected, transport: Transport, bounds: Bounds) -> HandshakeResult:
     endpoint, started = opened.endpoint, bounds.clock()
     session: BrokerSession | None = None
     try:
@@ -101,7 +101,7 @@ def _greet(opened: Connected, transport: Transport, bounds: Bounds) -> Greeting:
         return NotKafka(
             endpoint=endpoint, problem=problem, details=details, handshake_seconds=shaken - started, seconds=seconds
         )
-    return Greeted(
+    return KafkaBroker(
         endpoint=endpoint,
         session=session,
         versions=api_versions.versions,
