@@ -21,7 +21,7 @@ from typing import Final
 
 import attrs
 import click
-from distance_client import CLIENTS, Took, Work
+from distance_client import CLIENTS, COLLECTORS, Took, Work
 from rich.console import Console
 from rich.table import Table
 from rounds import Broker
@@ -113,8 +113,8 @@ IN_SHORT: Final = ("steady, 2 partitions", "steady, 8 partitions, spread", "burs
 class Running:
     """A client's process."""
 
-    def __init__(self, name: str, servers: str) -> None:
-        command = [sys.executable, str(HERE / "distance_client.py"), name, servers]
+    def __init__(self, name: str, servers: str, collector: str) -> None:
+        command = [sys.executable, str(HERE / "distance_client.py"), name, servers, collector]
         if name == JAVA:
             command = [java_command(), "-cp", str(kafka_jars() / "*"), str(HERE / "JavaDistance.java"), servers]
         self._name = name
@@ -166,13 +166,15 @@ class Row:
 
 
 @contextlib.contextmanager
-def running(names: Sequence[str], kafka: KafkaCluster, broker: Broker) -> Iterator[Mapping[str, Running]]:
+def running(
+    names: Sequence[str], kafka: KafkaCluster, broker: Broker, collector: str
+) -> Iterator[Mapping[str, Running]]:
     """Run the clients' processes and warm them up."""
     topic = broker.create_topic(WARM_UP.partitions)
     clients: dict[str, Running] = {}
     try:
         for name in names:
-            clients[name] = Running(name, kafka.bootstrap_servers)
+            clients[name] = Running(name, kafka.bootstrap_servers, collector)
             clients[name].run(attrs.evolve(WARM_UP, topic=topic))
         yield clients
     finally:
@@ -187,6 +189,7 @@ def measure(
     broker: Broker,
     names: Sequence[str],
     *,
+    collector: str,
     round_trips: Sequence[float],
     rounds: int,
 ) -> list[Row]:
@@ -194,7 +197,7 @@ def measure(
     work = attrs.evolve(shape.work, topic=broker.create_topic(shape.work.partitions))
     rows = []
     kafka.round_trip = 0.0
-    with running(names, kafka, broker) as clients:
+    with running(names, kafka, broker, collector) as clients:
         runs = 0
         for round_trip in (0.0, *round_trips):  # the first one warms up
             kafka.round_trip = round_trip / 1_000
@@ -236,9 +239,17 @@ def table(rows: Sequence[Row], part_names: Sequence[str], title: str) -> Table:
 @click.option("--round-trips", default=ROUND_TRIPS, help="Milliseconds, by commas.")
 @click.option("--rounds", default=5, help="Rounds at each distance.")
 @click.option("--clients", "names", default=",".join((*CLIENTS, JAVA)), help="Who runs, by commas.")
+@click.option(
+    "--collector",
+    type=click.Choice(list(COLLECTORS)),
+    default="usual",
+    help="Python's garbage collector after the warm-up: as usual, without the objects that exist then, or off.",
+)
 @click.option("--short", is_flag=True, help="Three shapes at 1 and 20 ms, three rounds.")
 @click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Write everything there, too.")
-def main(only: Sequence[str], round_trips: str, rounds: int, names: str, short: bool, file: Path | None) -> None:
+def main(
+    only: Sequence[str], round_trips: str, rounds: int, names: str, collector: str, short: bool, file: Path | None
+) -> None:
     """Send the same records from each of these distances, with every client in turns, and compare."""
     clients = [name.strip() for name in names.split(",")]
     if unknown := set(clients) - {*CLIENTS, JAVA}:
@@ -257,7 +268,15 @@ def main(only: Sequence[str], round_trips: str, rounds: int, names: str, short: 
     with KafkaCluster(sustained=True, round_trip=0.0) as kafka:
         broker = Broker(kafka.near_servers, {})
         for shape in chosen:
-            rows += measure(shape, kafka, broker, clients, round_trips=distances, rounds=3 if short else rounds)
+            rows += measure(
+                shape,
+                kafka,
+                broker,
+                clients,
+                collector=collector,
+                round_trips=distances,
+                rounds=3 if short else rounds,
+            )
     console = Console()
     console.width = max(console.width, TABLE_WIDTH)
     load = f"load {os.getloadavg()[0]:.1f} after"

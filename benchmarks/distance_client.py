@@ -1,11 +1,13 @@
-"""One client at a distance, in a process of its own: `python distance_client.py CLIENT SERVERS`.
+"""One client at a distance, in a process of its own: `python distance_client.py CLIENT SERVERS COLLECTOR`.
 
 Each line on its stdin is one work (`Work.line`); it answers each with a line of JSON, a `Took`. Later works reuse the
-producer of the first work with the same settings, so connections and metadata are ready.
+producer of the first work with the same settings, so connections and metadata are ready. After the first work, the
+process sets Python's garbage collector as COLLECTOR names.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 import time
@@ -163,6 +165,15 @@ CLIENTS: Final[Mapping[str, Callable[[str, bool], Client]]] = {
 }
 
 
+def freeze() -> None:
+    """Leave all objects that exist now out of later collections."""
+    gc.collect()
+    gc.freeze()
+
+
+COLLECTORS: Final[Mapping[str, Callable[[], object]]] = {"usual": lambda: None, "frozen": freeze, "off": gc.disable}
+
+
 def places(work: Work) -> Iterator[tuple[bytes | None, int | None]]:
     """Yield key and partition of each record."""
     for number in range(work.records):
@@ -192,10 +203,12 @@ def run(client: Client, work: Work) -> Took:
     return Took(p50=parts[49] * 1e3, p95=parts[94] * 1e3, p99=parts[98] * 1e3, all=whole * 1e3)
 
 
-def main(name: str, servers: str) -> None:
+def main(name: str, servers: str, collector: str) -> None:
     """Run the works from stdin."""
     clients: dict[bool, Any] = {}
-    for line in sys.stdin:
+    for number, line in enumerate(sys.stdin):
+        if number == 1:
+            COLLECTORS[collector]()
         work = Work.read(line)
         if work.idempotent not in clients:
             clients[work.idempotent] = CLIENTS[name](servers, work.idempotent)

@@ -102,7 +102,7 @@ class Sender:
         if not nodes and (refusal := self._client.refused_by_all()) is not None:
             self._accumulator.fail_queued(refusal)
         self._latency_stats.note(wanted=ready.nodes, served=nodes, now=now)
-        # Requests that may leave follow each other before the poll: each further system call would wait for the
+        # Requests that may leave follow each other before the poll: each further system call may have to wait for the
         # interpreter's lock while other threads compute, by default 5 ms.
         while nodes:
             sent = self._drain(nodes, now)

@@ -11,8 +11,8 @@ from ottla.network.selector.wrong_protocol import NO_KAFKA, other_protocol
 SIZE_PREFIX: Final = 4
 
 _READ_AHEAD: Final = 4_096
-"""Bytes read at once. Most responses are smaller, and each further system call costs a busy process 5 ms: it gives up
-the interpreter's lock, and gets it back when another thread's time is over."""
+"""Bytes read at once. Most responses are smaller, and each further system call may cost a busy process 5 ms: it gives
+up the interpreter's lock, and may get it back only when another thread's time is over."""
 
 _ALLOCATED_AT_FIRST: Final = 1 << 20
 """Bytes allocated for an announced size; a larger response gets more memory as its bytes arrive."""
