@@ -10,7 +10,8 @@ import pytest
 
 from ottla.accumulator.batch_outcome import Failed
 from ottla.accumulator.delivery import Delivery
-from ottla.accumulator.sequences import LAST_EPOCH, Sequences
+from ottla.accumulator.epoch_bump import LAST_EPOCH
+from ottla.accumulator.sequences import Sequences
 from ottla.config import ConfigDraft, Idempotence
 from ottla.errors import (
     BrokerError,

@@ -8,21 +8,13 @@ Plain state for the I/O thread; it handles neither requests nor the state of a t
 from __future__ import annotations
 
 import enum
-import logging
 from collections.abc import Sequence
 
-import attrs
-
 from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.epoch_bump import bump_epoch
+from ottla.accumulator.partition_sequences import NO_SEQUENCE, PartitionSequences
 from ottla.errors import OttlaError
 from ottla.recordbatch.batch_sequence import SEQUENCES, BatchSequence, ProducerIdAndEpoch, comes_after
-
-logger = logging.getLogger(__name__)
-
-LAST_EPOCH = 32_767
-BATCHES_REMEMBERED = 5
-"""The number of a producer's last batches that a broker recognizes as duplicates, for each partition."""
-_NO_SEQUENCE = -1
 
 
 class SequenceErrorAction(enum.Enum):
@@ -31,73 +23,6 @@ class SequenceErrorAction(enum.Enum):
     RETRY = "another one goes first; it is sent again as it is"
     RENUMBER = "nothing of it is written; it is sent again with new numbers"
     FAIL = "it cannot be sent again and be written only once"
-
-
-@attrs.define(eq=False, kw_only=True)
-class _PartitionSequences:
-    """The numbers of one partition. `in_flight` has the numbered batches without an outcome, in order.
-
-    `acknowledged_later` has the later batches that were acknowledged before the first of these, whose response is late
-    or lost. When that first batch is sent again, it must be among the few that its broker remembers.
-
-    `known_to_broker`: brokers hold state of this producer id, so that they refuse a batch out of order. Before that
-    they take any first number, and two batches in flight at once could be written in the wrong order.
-    `next_uncertain`: a batch failed that may have been written; so the broker's next number is not certain.
-    `out_of_order`: a broker refused the first batch in flight, because it lacks the batches before it.
-    `split_in_doubt`: a batch that may have been written was split, and no broker recognizes it in its parts.
-    """
-
-    producer_id_and_epoch: ProducerIdAndEpoch
-    next: int = 0
-    last_acknowledged: int = _NO_SEQUENCE
-    known_to_broker: bool = False
-    next_uncertain: bool = False
-    out_of_order: bool = False
-    split_in_doubt: bool = False
-    on_the_wire: int = 0
-    in_flight: list[ProducerBatch] = attrs.field(factory=list)
-    acknowledged_later: list[BatchSequence] = attrs.field(factory=list)
-
-    @property
-    def idle(self) -> bool:
-        """Return whether no batch is in flight, and none is on the wire."""
-        return not self.in_flight and not self.on_the_wire
-
-    @property
-    def has_room(self) -> bool:
-        """Return whether the broker would still recognize the first batch in flight after one more batch."""
-        first_lost = bool(self.in_flight) and self.in_flight[0].response_lost
-        return not first_lost and len(self.in_flight) + len(self.acknowledged_later) < BATCHES_REMEMBERED
-
-    def has_numbered(self, batch: ProducerBatch) -> bool:
-        """Return whether a batch has a number of the current producer id and epoch."""
-        return batch.sequence is not None and batch.sequence.producer_id_and_epoch == self.producer_id_and_epoch
-
-    def begin(self, producer_id_and_epoch: ProducerIdAndEpoch) -> None:
-        """Count from 0 again, for another id or epoch."""
-        self.known_to_broker &= producer_id_and_epoch.id == self.producer_id_and_epoch.id
-        self.producer_id_and_epoch = producer_id_and_epoch
-        self.next = 0
-        self.last_acknowledged = _NO_SEQUENCE
-        self.next_uncertain = self.out_of_order = self.split_in_doubt = False
-        self.acknowledged_later.clear()
-
-    def remove(self, batch: ProducerBatch, *, written: bool) -> bool:
-        """Take a batch out of flight; False: it was not there."""
-        for place, other in enumerate(self.in_flight):
-            if other is batch:
-                del self.in_flight[place]
-                if place and written and batch.sequence is not None:
-                    self.acknowledged_later.append(batch.sequence)
-                elif not place and self.acknowledged_later:
-                    first = self.in_flight[0].sequence if self.in_flight else None
-                    self.acknowledged_later = [
-                        sequence
-                        for sequence in self.acknowledged_later
-                        if first is not None and sequence.follows(first)
-                    ]
-                return True
-        return False
 
 
 class Sequences:
@@ -125,8 +50,8 @@ class Sequences:
         """The error that delays a producer id, or the adding of partitions: the cause of records that expire."""
         self.uncertain = False
         """A batch that failed may still be written: this epoch cannot be used for another transaction."""
-        self._partitions: dict[tuple[str, int], _PartitionSequences] = {}
-        self._in_doubt: dict[tuple[str, int], _PartitionSequences] = {}
+        self._partitions: dict[tuple[str, int], PartitionSequences] = {}
+        self._in_doubt: dict[tuple[str, int], PartitionSequences] = {}
 
     # Leaving
 
@@ -164,7 +89,7 @@ class Sequences:
         partition = (batch.topic, batch.partition)
         numbers = self._partitions.get(partition)
         if numbers is None:
-            numbers = self._partitions[partition] = _PartitionSequences(producer_id_and_epoch=current)
+            numbers = self._partitions[partition] = PartitionSequences(producer_id_and_epoch=current)
         elif numbers.producer_id_and_epoch is not current and numbers.producer_id_and_epoch != current:
             numbers.begin(current)
         elif numbers.idle:
@@ -191,7 +116,7 @@ class Sequences:
         numbers = self._numbers(batch)
         if numbers.producer_id_and_epoch == batch.sequence.producer_id_and_epoch:
             last = batch.sequence.advanced_by(batch.count - 1).base_sequence
-            if numbers.last_acknowledged == _NO_SEQUENCE or comes_after(last, numbers.last_acknowledged):
+            if numbers.last_acknowledged == NO_SEQUENCE or comes_after(last, numbers.last_acknowledged):
                 numbers.last_acknowledged = last
             numbers.known_to_broker = True
         numbers.remove(batch, written=True)
@@ -253,7 +178,7 @@ class Sequences:
                 continue
             if not numbers.out_of_order and numbers.next == (numbers.last_acknowledged + 1) % SEQUENCES:
                 numbers.next_uncertain = False  # it was written after all, or a batch after it was
-            elif not self._bump_epoch(partition, numbers):
+            elif not self._number_in_next_epoch(partition, numbers):
                 continue
             del self._in_doubt[partition]
 
@@ -278,23 +203,12 @@ class Sequences:
         self.producer_id_and_epoch = producer_id_and_epoch
         self.uncertain = False
 
-    def _bump_epoch(self, partition: tuple[str, int], numbers: _PartitionSequences) -> bool:
+    def _number_in_next_epoch(self, partition: tuple[str, int], numbers: PartitionSequences) -> bool:
         """Number a partition from 0 in another epoch, batches in flight included; False: a new id is needed first."""
-        used = numbers.producer_id_and_epoch
-        if self.producer_id_and_epoch == used:
-            if numbers.out_of_order:
-                logger.info(
-                    "%s-%d: the leader lacks a batch; numbering the partition from 0 in the next producer epoch",
-                    *partition,
-                )
-            else:
-                logger.info(
-                    "%s-%d: a failed batch may have been written; numbering the partition from 0 in the next producer "
-                    "epoch",
-                    *partition,
-                )
-            exhausted = used.epoch >= LAST_EPOCH
-            self.producer_id_and_epoch = None if exhausted else ProducerIdAndEpoch(id=used.id, epoch=used.epoch + 1)
+        if self.producer_id_and_epoch == numbers.producer_id_and_epoch:
+            self.producer_id_and_epoch = bump_epoch(
+                numbers.producer_id_and_epoch, partition, batch_lost=numbers.out_of_order
+            )
         if self.producer_id_and_epoch is None:
             return False
         numbers.begin(self.producer_id_and_epoch)
@@ -302,7 +216,7 @@ class Sequences:
             self._number(batch, numbers)
         return True
 
-    def _number(self, batch: ProducerBatch, numbers: _PartitionSequences) -> None:
+    def _number(self, batch: ProducerBatch, numbers: PartitionSequences) -> None:
         count = batch.count
         batch.sequence = BatchSequence(
             producer_id_and_epoch=numbers.producer_id_and_epoch,
@@ -311,5 +225,5 @@ class Sequences:
         )
         numbers.next = (numbers.next + count) % SEQUENCES
 
-    def _numbers(self, batch: ProducerBatch) -> _PartitionSequences:
+    def _numbers(self, batch: ProducerBatch) -> PartitionSequences:
         return self._partitions[batch.topic, batch.partition]
