@@ -41,7 +41,7 @@ def _text(name: str, meaning: str, *, secret: bool = False) -> ConfigKey:
 ASSERTION_KEYS: Final = (
     _text(FILE, "a file with a finished assertion, read for each request; it must be allowed"),
     _text(KEY_FILE, "the private key that signs assertions, as a PEM file; it must be allowed"),
-    _text(KEY_PEM, "the private key as PEM text, in place of a file", secret=True),
+    _text(KEY_PEM, "the private key as PEM text, instead of a file", secret=True),
     _text(PASSPHRASE, "the private key's passphrase", secret=True),
     ConfigKey(name=ALGORITHM, type=_algorithm, default="RS256", meaning="how assertions are signed: RS256 or ES256"),
     _text(TEMPLATE, "a JSON file with the header and payload that an assertion begins with; it must be allowed"),

@@ -1,4 +1,4 @@
-"""Signed assertions (RFC 7523): a JWT that authenticates the client, in place of a secret.
+"""Signed assertions (RFC 7523): a JWT that authenticates the client, instead of a secret.
 
 An assertion comes from a file that another program keeps current, or is created for each request and signed by a
 private key. The keys are Java's (KIP-1139, KIP-1258), and one of librdkafka's for a private key as text. Files must be

@@ -56,7 +56,7 @@ class Credentials(Protocol):
         """Return the credentials of one login. Raises AuthenticationError or ConnectionFailedError with the cause."""
 
     def close(self) -> None:
-        """Stop waiting for functions; returns at once."""
+        """Stop waiting for functions; returns immediately."""
 
 
 class FixedCredentials:

@@ -16,7 +16,9 @@ from ottla.interfaces import Secret
 
 
 def ask(function: Callable[[], Any], *, key: str, wanted: str) -> Secret[Any]:
-    """Return the function's result, hidden. An awaitable result is awaited in an event loop of its own.
+    """Call a user's function, which may block, and return its result, hidden.
+
+    An awaitable result is awaited in an event loop of its own.
 
     Raises ConnectionFailedError, which allows another attempt, for network errors, and AuthenticationError for others.
     """

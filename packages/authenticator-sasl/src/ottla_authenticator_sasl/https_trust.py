@@ -31,21 +31,21 @@ KEY_PASSWORD: Final = "https.key.password"
 
 HTTPS_KEYS: Final = (
     ConfigKey(name=CA_FILE, type=a_string, default=None, meaning="PEM file of the identity server's authorities"),
-    ConfigKey(name=CA_PEM, type=a_string, default=None, meaning="the same as text, in place of a file"),
+    ConfigKey(name=CA_PEM, type=a_string, default=None, meaning="the same as text, instead of a file"),
     ConfigKey(
         name=CERTIFICATE_FILE,
         type=a_string,
         default=None,
         meaning="PEM file of our certificate for the identity server, with its chain",
     ),
-    ConfigKey(name=CERTIFICATE_PEM, type=a_string, default=None, meaning="the same as text, in place of a file"),
+    ConfigKey(name=CERTIFICATE_PEM, type=a_string, default=None, meaning="the same as text, instead of a file"),
     ConfigKey(
         name=KEY_FILE,
         type=a_string,
         default=None,
         meaning="PEM file of this certificate's private key, if it is not in the same file",
     ),
-    ConfigKey(name=KEY_PEM, type=a_secret, default=None, meaning="the same as text, in place of a file", secret=True),
+    ConfigKey(name=KEY_PEM, type=a_secret, default=None, meaning="the same as text, instead of a file", secret=True),
     ConfigKey(name=KEY_PASSWORD, type=a_secret, default=None, meaning="the private key's password", secret=True),
 )
 

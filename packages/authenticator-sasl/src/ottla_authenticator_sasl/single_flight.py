@@ -106,7 +106,7 @@ class SingleFlight(Generic[T]):
         )
 
     def close(self) -> None:
-        """Start no more fetches, and release all waiting callers; returns at once."""
+        """Start no more fetches, and release all waiting callers; returns immediately."""
         with self._lock:
             self._closed = True
             current = self._current

@@ -116,12 +116,15 @@ class TokenKeeper:
             self._pace.refused()
 
     def close(self) -> None:
-        """End the background thread and release the logins that wait; returns at once."""
+        """End the background thread and release the logins that wait, without waiting for either."""
         self._closing.set()
         self._flights.close()
 
     def _valid(self) -> Token:
-        """Return a token that no broker refused, or a refused one while the source may not be asked yet."""
+        """Return a token that no broker refused, or a refused one while the source may not be asked yet.
+
+        Blocks while a token is fetched, at most for the time-out.
+        """
         until = time.monotonic() + self._timeout
         while (good := self._good()) is None:
             joined = self._flights.join(needless=lambda: self._good() is not None, too_soon=self._too_soon)

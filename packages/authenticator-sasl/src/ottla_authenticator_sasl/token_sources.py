@@ -47,7 +47,7 @@ class FileTokens:
         self._clock = clock
 
     def token(self) -> Token:
-        """Return the file's contents without surrounding whitespace."""
+        """Read the file, and return its contents as a token. Raises AuthenticationError if it has expired, too."""
         source = f"the file {quoted(self._path)}"
         try:
             content = read_file(self._path, max_bytes=MAX_TOKEN)
@@ -64,7 +64,7 @@ class FileTokens:
         return token
 
     def forget(self, token: Token, *, certain: bool = True) -> None:
-        """Nothing to forget."""
+        """Do nothing: the file is read again for the next login."""
 
     def close(self) -> None:
         """Nothing to close."""

@@ -54,7 +54,7 @@ def ottla_authenticator(config: PluginConfig) -> Mechanism | None:
 
 @hookspec(firstresult=True)
 def ottla_partitioner(config: PluginConfig) -> Partitioner | None:
-    """Choose partitions. Many threads call the returned object at once."""
+    """Choose partitions. Many threads call the returned object at the same time."""
 
 
 @hookspec(firstresult=True)

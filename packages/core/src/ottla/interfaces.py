@@ -84,7 +84,7 @@ class SupportsClose(Protocol):
     """An optional ability of mechanisms and interceptors: background work that ends with the producer."""
 
     def close(self) -> None:
-        """End background work at once. Called once when the producer closes; its exceptions are logged."""
+        """End background work immediately. Called once when the producer closes; its exceptions are logged."""
 
 
 class Interest(enum.Flag):
@@ -135,7 +135,7 @@ class TransportLayer(Protocol):
         """
 
     def close(self) -> None:
-        """Close the socket, with a best-effort shutdown of the protocol; returns at once and never raises."""
+        """Close the socket, with a best-effort shutdown of the protocol; returns immediately and never raises."""
 
 
 class SupportsDetails(Protocol):
@@ -185,7 +185,7 @@ class SupportsRefused(Protocol):
     """An optional ability of authenticators: a mechanism that keeps credentials for later logins drops refused ones."""
 
     def refused(self, *, certain: bool) -> None:
-        """Note that the broker refused what `start` returned. Called on the I/O thread; returns at once.
+        """Note that the broker refused what `start` returned. Called on the I/O thread; returns immediately.
 
         The broker answered an error code alone, or (*certain* is false) closed the connection before it accepted it.
         """
@@ -239,7 +239,7 @@ class TopicView:
 
 @runtime_checkable
 class Partitioner(Protocol):
-    """Chooses a partition when the caller did not. Called by many threads at once.
+    """Chooses a partition when the caller did not. Called by many threads at the same time.
 
     Optional abilities, read once when the producer is built: `SupportsOnNewBatch`, `SupportsSticky` with
     `SupportsAppended` and `SupportsFinished`, `SupportsIgnoresKeys`, `SupportsPartitionColumn`, `SupportsHashes`.
@@ -283,11 +283,11 @@ class SupportsFinished(Protocol):
     """An optional ability of partitioners that are sticky: count rows of tables apart from records of `send`."""
 
     def finished(self, topic: str, partition: int, size: int) -> object:
-        """Called in place of `appended` for rows of tables, whose batches take no more records."""
+        """Called instead of `appended` for rows of tables, whose batches take no more records."""
 
 
 class SupportsPartitionColumn(Protocol):
-    """An optional ability of partitioners for which many keys at once are faster than one by one.
+    """An optional ability of partitioners for which many keys in one call are faster than one by one.
 
     Records with keys then wait together until there are many of them.
     """
@@ -297,7 +297,7 @@ class SupportsPartitionColumn(Protocol):
 
 
 class SupportsHashes(Protocol):
-    """An optional ability of partitioners: an encoder may find the partitions of keys in place of the partitioner."""
+    """An optional ability of partitioners: an encoder may find the partitions of keys instead of the partitioner."""
 
     hashes: str
     """The name of the hash that the partitioner applies to keys: "murmur2", which is Java's, is the only known one."""
@@ -378,7 +378,7 @@ class Columns(Protocol):
         """An upper bound of the encoded records section, in bytes."""
 
     def encode(self, magic: int) -> Encoded:
-        """Encode all records at once, in record format 0, 1 or 2, and release them; called without a lock.
+        """Encode all records in one pass, in record format 0, 1 or 2, and release them; called without a lock.
 
         Raises UnsupportedVersionError for records that the format cannot hold; then they are not released.
         """

@@ -1,4 +1,4 @@
-"""Errors before the job, with all problems at once, and errors in a task."""
+"""Errors before the job, with all problems together, and errors in a task."""
 
 from __future__ import annotations
 

@@ -37,33 +37,33 @@ class PlaintextLayer:
         self._sock = sock
 
     def handshake(self) -> bool:
-        """There is none."""
+        """Return True: there is no handshake."""
         return True
 
     def write(self, chunks: Sequence[Buffer]) -> int:
-        """As much as the socket takes, in one gathered call."""
+        """Write as much as the socket takes, in one gathered call; return the number of bytes."""
         try:
             return self._sock.sendmsg(chunks[:MAX_CHUNKS])
         except (BlockingIOError, InterruptedError):
             return 0
 
     def flush(self) -> bool:
-        """Nothing is ever held back."""
+        """Return True: no bytes are held back."""
         return True
 
     def read_into(self, buffer: memoryview) -> int | None:
-        """The bytes that the socket has now."""
+        """Read into *buffer* what the socket has now; return the number of bytes, 0 after the end, None for nothing."""
         try:
             return self._sock.recv_into(buffer)
         except (BlockingIOError, InterruptedError):
             return None
 
     def interest(self) -> Interest:
-        """Nothing of its own."""
+        """Return no events: the layer waits for none of its own."""
         return Interest.NONE
 
     def may_read(self) -> bool:
-        """No bytes are held here."""
+        """Return False: no bytes are held here."""
         return False
 
     def close(self) -> None:

@@ -114,7 +114,7 @@ def _trust(context: ssl.SSLContext, source: StoreSource | None) -> Sequence[Give
 
 
 def _present(context: ssl.SSLContext, source: StoreSource | None) -> Sequence[Given]:
-    """Use the client's certificate, if any, for brokers that request one; return its chain."""
+    """Load the client's certificate, if any, into *context*, for brokers that request one; return its chain."""
     if source is None:
         return ()
     own = identity(source)

@@ -66,7 +66,7 @@ class HandshakeInfo:
 
 
 def refused(error: ssl.SSLError, info: HandshakeInfo) -> OttlaError:
-    """Return the error for a failed handshake."""
+    """Return the error for a failed handshake, with its cause as far as the library and the peer's alert say it."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _not_verified(error, info)
     reason = error.reason or ""

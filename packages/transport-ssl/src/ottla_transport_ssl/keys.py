@@ -173,7 +173,7 @@ KEYS: Final[Sequence[ConfigKey]] = (
     _open("ssl.truststore.location", _path, "the file with the authorities to trust; none: those of the system"),
     _open("ssl.truststore.type", _store_type, "PEM, PKCS12 or JKS; by default the file's content decides"),
     _opener("ssl.truststore.password", "the password of a PKCS12 file with authorities"),
-    _secret("ssl.truststore.certificates", "the authorities to trust as PEM text, in place of a file"),
+    _secret("ssl.truststore.certificates", "the authorities to trust as PEM text, instead of a file"),
     _open(
         "ssl.crl.location",
         _path,
@@ -182,8 +182,8 @@ KEYS: Final[Sequence[ConfigKey]] = (
     _open("ssl.keystore.location", _path, "the file with our own certificate, its chain and its key"),
     _open("ssl.keystore.type", _store_type, "PEM, PKCS12 or JKS; by default the file's content decides"),
     _opener("ssl.keystore.password", "the password of a PKCS12 file with our certificate"),
-    _secret("ssl.keystore.key", "our private key as PEM text (PKCS#8), in place of a file"),
-    _secret("ssl.keystore.certificate.chain", "our certificate and its chain as PEM text, in place of a file"),
+    _secret("ssl.keystore.key", "our private key as PEM text (PKCS#8), instead of a file"),
+    _secret("ssl.keystore.certificate.chain", "our certificate and its chain as PEM text, instead of a file"),
     _opener("ssl.key.password", "the password of our private key, if it is encrypted"),
     _open(
         "ssl.endpoint.identification.algorithm",

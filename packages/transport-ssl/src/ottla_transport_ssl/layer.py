@@ -91,7 +91,7 @@ class TlsLayer:
         return None
 
     def interest(self) -> Interest:
-        """Write while bytes wait, and read during the handshake."""
+        """Return WRITE while bytes wait to be sent, and READ during the handshake; first sends what it can."""
         # TLS's own responses, to a key update for example, are not part of any `write`: they are sent here.
         self._push_quietly()
         wanted = Interest.NONE if self._ready else Interest.READ
@@ -107,7 +107,7 @@ class TlsLayer:
         return tuple(details(self._tls, info, now=datetime.now(UTC)))
 
     def close(self) -> None:
-        """Send close_notify as far as the socket takes it at once, and close."""
+        """Send close_notify as far as the socket takes it without waiting, and close."""
         with contextlib.suppress(OSError):  # the peer may have closed already; an SSLError is one, too
             if self._ready:
                 with contextlib.suppress(ssl.SSLError):  # usually: its close_notify is missing, and is not awaited
@@ -204,7 +204,7 @@ class TlsLayer:
 
 
 def gathered(chunks: Sequence[Buffer], limit: int) -> Buffer:
-    """Return the first bytes of all chunks, up to the limit: one OpenSSL call in place of many."""
+    """Return the first bytes of all chunks, up to the limit: one OpenSSL call instead of many."""
     if len(chunks) == 1 or (chunks and len(chunks[0]) >= limit):
         return memoryview(chunks[0])[:limit]
     parts: list[Buffer] = []

@@ -1,6 +1,6 @@
 """The record accumulator: all batches of a producer, and the choice of those that may leave now.
 
-It holds records until a batch is full or has lingered; it handles neither requests nor connections.
+It holds records until a batch is full or its linger time has ended; it handles neither requests nor connections.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from ottla.recordbatch.sealed_records import SealedRecords
 from ottla.results import DeliveryReport
 
 GROWING_IN_A_REQUEST: Final = 128
-"""The most batches of a request that have lingered but could still grow; those that wait collect more records.
+"""The most batches of a request that could still grow; those above it wait and collect more records.
 
 Full and closed batches, those of a flush for instance, leave in any number.
 
-Without the limit, the batches of thousands of partitions would leave with a record each as soon as they have lingered.
-Each would cost as much here and at the broker as a full one. Where the broker's files are slow to write, a request with
-thousands of batches would not be answered within `request.timeout.ms`.
+Without the limit, the batches of thousands of partitions would leave with a record each as soon as their linger time
+ends. Each would cost as much here and at the broker as a full one. Where the broker's files are slow to write, a
+request with thousands of batches would not be answered within `request.timeout.ms`.
 """
 
 
 FILL_REQUEST_TO: Final = 32
-"""A request with fewer batches, of which one has lingered, is filled up to this number with batches that still linger.
+"""A request with fewer batches is filled up to this number, if the linger time of one of its batches has ended.
 
-Otherwise each of these would take a request of its own a moment later, and only five may be in flight to a distant
-broker.
+It is filled with batches that still linger, because otherwise each of these would take a request of its own a moment
+later, and only five may be in flight to a distant broker.
 """
 
 
@@ -306,7 +306,8 @@ class RecordAccumulator:
     ) -> Iterator[tuple[PartitionQueue, ProducerBatch]]:
         """Remove and yield the ready heads, one per partition, while their broker's *free_bytes* lasts.
 
-        Then, for a broker with few of them of which one has lingered, heads that still linger (`FILL_REQUEST_TO`).
+        Then, if a broker has few of them and the linger time of one has ended, heads that still linger
+        (`FILL_REQUEST_TO`).
         """
         if not free_bytes:
             return
@@ -396,7 +397,7 @@ class RecordAccumulator:
         return True
 
     def close(self, refusal: OttlaError) -> None:
-        """Refuse new records with *refusal*, also those that wait for memory; let queued batches leave at once."""
+        """Refuse new records with *refusal*, also those that wait for memory; let queued batches leave immediately."""
         self.unretrieved.hold()
         with self._guard:
             self._admission.refusal = refusal

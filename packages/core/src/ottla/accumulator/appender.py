@@ -68,7 +68,7 @@ class MemoryWait:
         self._pool.notify(self._waiter, callback)
 
     def cancel(self) -> None:
-        """Wait no longer, and give the memory back. Harmless when repeated, and after the record was queued."""
+        """End the wait and return its memory, if any. Has no effect when repeated, or after the record was queued."""
         self._pool.leave(self._waiter)
 
     def take(self, claim: Claim, *, before: float = 0.0) -> None:
@@ -259,7 +259,7 @@ class RecordAppender(ABC):
             self._io_loop.batch_started(alone=len(self._backlog.incomplete) == 1)
 
     def _close_for_memory(self, queue: PartitionQueue) -> None:
-        """Let the open batch leave at once, so that its memory is free again."""
+        """Let the open batch leave immediately, so that its memory is free again."""
         with self._lock:
             self._close(queue)
         self._wake()

@@ -115,14 +115,14 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
             self._columns.close()
 
     def mark_sent(self, node: int, now: float) -> None:
-        """Note that it leaves in a request."""
+        """Note that the batch leaves in a request to a broker, and count the attempt."""
         self._advance_timers(now)
         self.attempts += 1
         self.in_flight = True
         self.last_node = node
 
     def mark_returned(self, now: float) -> None:
-        """Note that its request is answered, or lost."""
+        """Note that the batch's request is answered, or lost."""
         self._advance_timers(now)
         self.in_flight = False
 

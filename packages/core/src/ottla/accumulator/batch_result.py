@@ -198,7 +198,7 @@ class BatchResult(Generic[B]):
                 self.mark_error_retrieved(index)
 
     def forward_callbacks(self) -> None:
-        """Move the callbacks to the batches that have the records now; goes on where it was interrupted."""
+        """Move the callbacks to the batches that have the records now. A second call continues an interrupted one."""
         outcome, callbacks = self.outcome, self._callbacks_to_run
         if callbacks is None:
             return
@@ -258,7 +258,10 @@ class BatchResult(Generic[B]):
     # Waiting and reading
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait until there is an outcome; False: time ran out."""
+        """Block until there is an outcome, at most *timeout* seconds, None: without a limit; False: time ran out.
+
+        Raises IllegalStateError on the I/O thread, which would wait for itself.
+        """
         if self.outcome is not None:
             return True
         if io_threads.on_io_thread():

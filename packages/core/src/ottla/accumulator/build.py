@@ -36,7 +36,7 @@ So the request leaves within `linger.ms`, the most that a batch waits; of a shor
 class Queueing:
     """The parts of a producer that a record passes, from the lookup of its topic until its batch is sealed.
 
-    `keyed_appender` queues records with keys until their partitions are chosen; None: they are chosen at once.
+    `keyed_appender` queues records with keys until their partitions are chosen; None: they are chosen immediately.
     """
 
     routes: Routes
@@ -121,7 +121,7 @@ def _sizes(config: ProducerConfig, plugins: Plugins, sealer: Sealer) -> BatchSiz
 
 
 def _key_partitioner(partitioner: PartitionerAbilities, plugins: Plugins, sizes: BatchSizes) -> KeyPartitioner | None:
-    """The key partitioner, for many keys at once; None: the plugin chooses partitions one by one."""
+    """The key partitioner, for many keys in one call; None: the plugin chooses partitions one by one."""
     one_by_one = partitioner.ignores_keys or partitioner.on_new_batch is not None
     if partitioner.partition_column is None or one_by_one or _hashes_quickly(partitioner, plugins.encoder):
         return None

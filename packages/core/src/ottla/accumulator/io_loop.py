@@ -12,7 +12,7 @@ class IoLoop(Protocol):
     """A loop of rounds that send batches. All methods are for any thread."""
 
     def wake(self) -> None:
-        """Have a round begin at once."""
+        """Have a round begin immediately."""
 
     def batch_started(self, *, alone: bool) -> None:
         """Note a new batch; *alone*: no other batch is incomplete. The caller holds the queues' lock."""
@@ -32,11 +32,11 @@ class WokenLoop:
         self._wake = wake
 
     def wake(self) -> None:
-        """Have a round begin at once."""
+        """Have a round begin immediately."""
         self._wake()
 
     def batch_started(self, *, alone: bool) -> None:
-        """Have a round begin at once."""
+        """Have a round begin immediately."""
         self._wake()
 
     def defer(self, work: Callable[[], object]) -> bool:
@@ -44,4 +44,4 @@ class WokenLoop:
         return False
 
     def run_while_waiting(self, batch: ProducerBatch, timeout: float | None) -> None:
-        """Return at once: the waiting thread sleeps."""
+        """Return immediately: the waiting thread sleeps."""

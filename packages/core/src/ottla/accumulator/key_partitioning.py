@@ -1,6 +1,6 @@
-"""Partitioning of many keys at once: records with keys wait in an unassigned batch until there are many of them.
+"""Partitioning of many keys in one call: records with keys wait in an unassigned batch until there are many of them.
 
-In Python, hashing is fast only for many keys at once: murmur2 of a thousand keys together takes a tenth of the time
+In Python, hashing is fast only for many keys in one call: murmur2 of a thousand keys together takes a tenth of the time
 that it takes one by one. An unassigned batch has no partition; its records are then forwarded to batches that have one.
 """
 

@@ -1,7 +1,7 @@
-"""Queueing of records with keys for partitioners that are quick only for many keys at once.
+"""Queueing of records with keys for partitioners that are quick only for many keys in one call.
 
-The records of a topic wait in its unassigned batch. When that is full or has lingered, their partitions are chosen, and
-they are forwarded to the open batches of these. Other parts only see a batch that forwards its records.
+The records of a topic wait in its unassigned batch. When that is full or its linger time has ended, their partitions
+are chosen, and they are forwarded to the open batches of these. Other parts only see a batch that forwards its records.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class KeyedAppender(RecordAppender):
             self.assign(topic)
 
     def fail_unassigned(self) -> None:
-        """Fail the batches for whose records no partition could be chosen."""
+        """Fail the batches for whose records no partition could be chosen, and run their callbacks. Takes the lock."""
         with self._lock:
             failed, self._failed = self._failed, []
         for batch, cause in failed:
@@ -97,7 +97,10 @@ class KeyedAppender(RecordAppender):
                 self._assign(topic, in_round=in_round)
 
     def assign_lingered(self, now: float, *, urgent: bool) -> float:
-        """Partition the unassigned batches that have lingered, all if *urgent*; returns when the next one will have."""
+        """Partition the unassigned batches whose linger time has ended, or all if *urgent*.
+
+        Returns the time at which the linger time of the next one ends.
+        """
         next_at = FOREVER
         for topic in list(self._lingering):
             due = now if urgent else topic.unassigned.batches[0].created_at + self._linger

@@ -21,7 +21,7 @@ class Partition(Protocol):
 
 
 class PartitionColumn(Protocol):
-    """A partitioner's `partition_column`, for many keys at once."""
+    """A partitioner's `partition_column`, for many keys in one call."""
 
     def __call__(self, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]: ...
 

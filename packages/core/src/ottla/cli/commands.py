@@ -40,7 +40,7 @@ ottla.add_command(plugins)
 )
 @click.option("--topic", metavar="NAME", help="A topic to check; it is never created.")
 @click.option("--send", is_flag=True, help="Send one test record to the topic.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON in place of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option(
     "--timeout",
     metavar="SECONDS",
@@ -83,7 +83,7 @@ def doctor(
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The producer's settings, as Java properties.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON in place of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option(
     "--timeout",
     metavar="SECONDS",

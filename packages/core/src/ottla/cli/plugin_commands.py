@@ -28,7 +28,7 @@ _PATIENCE: Final = 5.0
 
 
 @click.group(invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON in place of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.pass_context
 def plugins(context: click.Context, as_json: bool) -> None:
     """List the installed plugins, with the reason for each one that cannot be used.
@@ -42,7 +42,7 @@ def plugins(context: click.Context, as_json: bool) -> None:
 
 
 @plugins.command(name="list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON in place of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def list_(as_json: bool) -> None:
     """List the installed plugins, like `ottla plugins` alone."""
     _list(as_json=as_json)

@@ -31,7 +31,7 @@ class Latch:
         self._make_gate = environment.lock
 
     def set(self) -> None:
-        """Set it, and wake all waiting threads."""
+        """Set the latch for good, and wake all waiting threads."""
         self.is_set = True
         gates = self._gates
         while gates:
@@ -42,7 +42,7 @@ class Latch:
             gate.release()
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait for it, at most *timeout* seconds; False: time ran out."""
+        """Block until it is set, at most *timeout* seconds, None: without a limit; False: time ran out."""
         if self.is_set:
             return True
         signals.break_off_interrupted()

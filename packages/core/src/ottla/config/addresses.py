@@ -19,7 +19,7 @@ _PROTOCOL: Final = re.compile(r"(?i)(sasl_)?(plaintext|ssl)")
 
 
 def addresses() -> ValueType:
-    """One or more addresses, without duplicates; the error names every invalid entry."""
+    """The type of a setting with one or more addresses; duplicates are removed. Errors name every invalid entry."""
     return ValueType(allowed='"host:port,host:port" or a list of such', parse=_parse)
 
 

@@ -225,7 +225,10 @@ def _covers(entry: str, real: str) -> bool:
 
 
 def open_without_links(real: str) -> int:
-    """Open a path without links. Raises OSError if a link has appeared in it since the check."""
+    """Open a path for reading; returns a descriptor that the caller has to close.
+
+    No link is followed. Raises OSError if one has appeared in the path since it was checked.
+    """
     no_wait = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would wait for its writer
     if os.open not in os.supports_dir_fd:
         return os.open(real, os.O_RDONLY | getattr(os, "O_BINARY", 0) | no_wait)

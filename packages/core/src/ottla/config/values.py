@@ -30,7 +30,7 @@ def brief(value: object) -> str:
 class PluginValues(Mapping[str, Any]):
     """Values by key, read-only. The repr hides the keys in `secrets` and those that look secret.
 
-    While this object lives, text from outside shows stars in place of these secrets, if it is *certain* that they are
+    While this object lives, text from outside shows stars instead of these secrets, if it is *certain* that they are
     secrets.
     """
 

@@ -33,7 +33,7 @@ def examine(
     """Check everything between this program and an acknowledged record; takes at most about *timeout* seconds.
 
     *settings* are those of a producer. *topic* is checked, never created; *send* puts one record into it. *on_finding*
-    is called with each finding at once. Problems are findings, and are not raised.
+    is called with each finding immediately. Problems are findings, and are not raised.
     """
     course = _Course(settings, topic=topic, send=send, bounds=Bounds.of(timeout, time.monotonic))
     findings: list[Finding] = []

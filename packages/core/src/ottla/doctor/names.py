@@ -1,4 +1,4 @@
-"""Name resolution, all names at once: the transport's own targets, else the system's addresses.
+"""Name resolution, all names at the same time: the transport's own targets, else the system's addresses.
 
 Makes no findings: the caller reports names without an address.
 """

@@ -1,6 +1,6 @@
 """One connection with blocking requests: the transport plugin's layer, a loop and a deadline.
 
-A producer does this with many connections at once; the framing is the selector's.
+A producer does this with many connections at the same time; the framing is the selector's.
 """
 
 from __future__ import annotations

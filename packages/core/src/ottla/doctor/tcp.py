@@ -1,4 +1,4 @@
-"""TCP connections to many addresses at once; the system's error determines the problem."""
+"""TCP connections to many addresses at the same time; the system's error determines the problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same work for several things at once, each on its own thread, with a common deadline."""
+"""The same work for several things in parallel, each on its own thread, with a common deadline."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class _Ended(Generic[S]):
     next_at: float = float("-inf")
 
     def add(self, subject: S, outage: _Outage[S, R], ended_at: float) -> None:
-        """Add a subject."""
+        """Add a subject whose *outage* was over at *ended_at*."""
         if len(self.shown) < SHOWN:
             self.shown.append(subject)
         self.count += 1

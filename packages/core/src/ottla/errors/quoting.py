@@ -1,6 +1,6 @@
 """Quoting of text from outside (brokers, identity servers, certificates) in errors, logs and terminals.
 
-The result is printable, on one line, at most 300 characters long, and has stars in place of our secrets. All text from
+The result is printable, on one line, at most 300 characters long, and has stars instead of our secrets. All text from
 outside goes through `printable` or `quoted`; no other code escapes or cuts it.
 """
 

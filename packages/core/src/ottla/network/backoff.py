@@ -58,5 +58,5 @@ class RetrySchedule:
         self.next_at = now + self.backoff.delay(max(counts, default=0))
 
     def allow_now(self) -> None:
-        """Allow the next attempt at once."""
+        """Allow the next attempt immediately."""
         self.next_at = float("-inf")

@@ -129,7 +129,10 @@ class NetworkClient:
         return connection is not None and connection.stage is Stage.DISCONNECTED
 
     def least_loaded(self, now: float) -> int | None:
-        """The least busy broker that takes a request now; connects if there is no connection."""
+        """The node id of the least busy broker that takes a request now; None: no broker does. Never blocks.
+
+        If the best broker has no connection, this begins to connect to it.
+        """
         connection = self._connections.least_loaded(self._metadata.cluster.brokers.values(), now)
         if connection is None:
             return None

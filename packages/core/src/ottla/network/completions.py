@@ -42,7 +42,7 @@ class Completions(deque[tuple[Request, Completion]]):
         self.append((request, completion))
 
     def fail_all(self, connection: Connection, error: OttlaError, now: float) -> None:
-        """Take the requests in flight from a connection one by one, and add them with an error."""
+        """Remove the requests in flight from a connection, and add them with an error; `run` completes them."""
         while connection.in_flight:
             self.failed(connection.in_flight.popleft().request, connection, error, now)
 

@@ -99,7 +99,7 @@ class InFlightRequests(deque[InFlight]):
         self.unconfirmed, self.asked_to_confirm = None, False
 
     def postpone(self, seconds: float, now: float) -> None:
-        """Extend the timeouts by a pause."""
+        """Extend the time-outs of all requests by a pause of *seconds*."""
         for place, sent in enumerate(self):
             self[place] = attrs.evolve(sent, deadline=postponed(sent.deadline, seconds, now))
 

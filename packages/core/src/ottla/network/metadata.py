@@ -166,7 +166,7 @@ class Metadata:
             self._new.add(topic)
 
     def use(self, topic: str, now: float) -> None:
-        """Note that a topic is in use; a new one is requested at once."""
+        """Note that a topic is in use; a new one is requested immediately."""
         if now - self._used_at.get(topic, _NEVER) < _OFTEN_ENOUGH:
             return
         with self._changed:
@@ -217,7 +217,7 @@ class Metadata:
             self._schedule.count(_FAILURES)
 
     def rebootstrap(self, now: float) -> None:
-        """Forget the brokers and ask the bootstrap servers at once (KIP-899, KIP-1102); topics stay known."""
+        """Forget the brokers and ask the bootstrap servers immediately (KIP-899, KIP-1102); topics stay known."""
         with self._changed:
             self.cluster = Cluster(brokers=self._bootstrap, topics=self.cluster.topics, bootstrap=True)
             self._advertised = self._bootstrap

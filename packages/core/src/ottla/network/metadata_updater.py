@@ -58,7 +58,7 @@ class MetadataUpdater:
         """Note that a broker takes requests; at its advertised address unless it is a bootstrap server."""
         if connection.broker.id >= 0:
             self.reached = True
-            if connection.short_lives < 2:  # else it was ready before, and lost again at once
+            if connection.short_lives < 2:  # else it was ready before, and lost again immediately
                 self._rebootstrap_schedule.reset()
 
     def forget_request(self) -> None:

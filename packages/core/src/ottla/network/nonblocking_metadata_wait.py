@@ -22,7 +22,7 @@ class MetadataWait:
         changed.add_waiter(self)
 
     def on_ready(self, callback: Callable[[], object]) -> None:
-        """Call *callback* once it is ready, from any thread; at once, if it is.
+        """Call *callback* once it is ready, from any thread; immediately, if it is ready now.
 
         The callback may run under locks of the producer: it must not call the producer, wait, or raise.
         `loop.call_soon_threadsafe` is such a function.

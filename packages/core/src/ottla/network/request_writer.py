@@ -35,7 +35,10 @@ class RequestWriter:
         setup: bool = False,
         bare: bool = False,
     ) -> None:
-        """Send a request on a connection that takes one; `setup` and `bare` as for `InFlight`."""
+        """Begin to send a request on a connection that takes one; never blocks. `setup` and `bare` as for `InFlight`.
+
+        Nodes whose request is written and expects no response are added to `written`.
+        """
         body = request.body(version)
         self._requests += 1
         correlation_id = self._requests & 0x7FFFFFFF
@@ -68,7 +71,7 @@ class RequestWriter:
             self.write(connection, _own_request(step, step.data), 0, now, setup=True, bare=True)
 
     def ask_to_confirm(self, connection: Connection, now: float) -> None:
-        """Send a request only because its response confirms all requests with `acks=0` before it."""
+        """Send a request whose response confirms all requests with `acks=0` before it; it has no other purpose."""
         connection.in_flight.asked_to_confirm = True
         self.write(connection, api_versions_request(), 0, now)  # a version that every broker supports
 

@@ -61,13 +61,13 @@ class Selectable(Protocol):
         """
 
     def close(self, node: int, reason: NetworkError) -> None:
-        """End a connection at once; the next `poll` reports it with *reason*."""
+        """End a connection immediately; the next `poll` reports it with *reason*."""
 
     def poll(self, timeout: float) -> None:
         """Move bytes, waiting at most *timeout* seconds for something to happen."""
 
     def wakeup(self) -> None:
-        """End a waiting `poll`, or the next one, at once. For any thread."""
+        """End a waiting `poll`, or the next one, immediately. For any thread."""
 
     def shutdown(self) -> None:
         """Close all connections and the selector; it cannot be used afterwards."""

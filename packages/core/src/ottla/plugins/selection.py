@@ -220,7 +220,10 @@ def _checked(compressor: Compressor, *, name: str | None) -> Compressor:
 
 
 def _serializer(choice: SerializerChoice, created: Serializer | None) -> Serializer | None:
-    """The serializer for a setting; *created* is that of a plugin. None: values are bytes already."""
+    """The serializer for a setting: *created* if it names a plugin, else one that calls the user's function.
+
+    None: values are bytes already.
+    """
     return created if isinstance(choice, str) else _CallableSerializer(choice)
 
 

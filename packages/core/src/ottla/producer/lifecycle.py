@@ -65,7 +65,7 @@ class Lifecycle:
             self.check()
 
     def close(self, timeout: float | None) -> FinalReport:
-        """Close, and wait for the end. Called on the I/O thread, it closes at once and does not wait."""
+        """Close, and wait for the end. Called on the I/O thread, it closes immediately and does not wait."""
         self.check_process()
         seconds = self._delivery_timeout if timeout is None else max(timeout, 0.0)
         if io_threads.on_io_thread():

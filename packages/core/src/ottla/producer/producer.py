@@ -321,7 +321,7 @@ class Producer:
     def join_transaction(self, shared: SharedTransaction) -> None:
         """Write into a transaction that another process opened and will end; see SharedTransaction for the rules.
 
-        Call it in place of `init_transactions` and `begin_transaction`, on a producer with the same `transactional.id`,
+        Call it instead of `init_transactions` and `begin_transaction`, on a producer with the same `transactional.id`,
         once for each transaction to join. Sends no request: the first records find out whether the transaction is
         still open.
         """
@@ -385,7 +385,7 @@ class Producer:
     def close(self, timeout: float | None = None) -> DeliveryReport:
         """Refuse new records, send queued ones for at most *timeout* seconds, fail the rest, and stop.
 
-        Without *timeout* it takes at most `delivery.timeout.ms`; 0 fails queued records at once. Inside a delivery
+        Without *timeout* it takes at most `delivery.timeout.ms`; 0 fails queued records immediately. Inside a delivery
         callback it acts as with 0, and returns without waiting. Raises UndeliveredError as `flush` does. Closing again
         is harmless.
         """

@@ -41,12 +41,12 @@ class Transactions:
         self.manager.begin_transaction()
 
     def send_offsets(self, offsets: Mapping[object, object], group: object, timeout: float | None) -> None:
-        """Add a group's offsets to the transaction."""
+        """Add a group's offsets to the transaction; blocks until the brokers have them."""
         self._check("send_offsets_to_transaction")
         self._wait(self.manager.send_offsets(OffsetsToSend.checked(offsets, group)), timeout)
 
     def end(self, timeout: float | None, *, commit: bool) -> DeliveryReport:
-        """End the transaction, and report the outcomes of its records."""
+        """End the transaction; blocks until it has ended, and returns the outcomes of its records."""
         self._check("commit_transaction" if commit else "abort_transaction")
         with signals.Deferred():  # the call that changes the state must also note that every record is queued
             pending = self.manager.end(commit=commit)

@@ -78,7 +78,7 @@ def cut_rows(rows: TableRows, partitions: Any | None, *, max_bytes: int) -> Iter
 def _offsets_up_to(count: int) -> Any:
     """The varints of 0, 1, 2 .. *count* - 1."""
     global _offsets
-    known = _offsets  # two threads that extend it at once do the same work twice
+    known = _offsets  # two threads that extend it together do the same work twice
     if count > len(known):
         _offsets = known = pa.array(map(varint, range(max(count, 2 * len(known)))), pa.binary())
     return known.slice(0, count)
@@ -185,7 +185,7 @@ def varints(column: Any) -> Any:
 
 
 def _decoded(column: Any, stops: list[int]) -> Any:
-    """Each batch's number, repeated for its rows."""
+    """A column with an entry for each row: that of *column* for the row's run. *stops* are the ends of the runs."""
     return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(pa.array(stops, pa.int32()), column))
 
 

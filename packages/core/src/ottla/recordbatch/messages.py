@@ -153,7 +153,10 @@ def _read_sized(view: memoryview, position: int) -> tuple[bytes | None, int]:
 
 
 def _inner(outer: _Message, compressors: Mapping[int, Compressor], limit: int) -> tuple[_Message, ...]:
-    """The messages of a wrapper, with their offsets inside it."""
+    """Decompress a wrapper, to at most *limit* bytes; return its messages, with their offsets inside it.
+
+    Raises CorruptBatchError.
+    """
     if outer.value is None:
         raise CorruptBatchError("a wrapper has nothing inside: its value is null")
     if outer.codec_id == ZSTD:

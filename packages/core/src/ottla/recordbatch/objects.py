@@ -379,7 +379,7 @@ class ObjectColumns:
         return bare + (bare >> _LONGER_SIZES) + count * frame + self._far_bytes
 
     def encode(self, magic: int) -> Encoded:
-        """Encode everything at once and drop the records; called once, outside every lock.
+        """Encode everything in one pass and drop the records; called once, outside every lock.
 
         Raises UnsupportedVersionError for headers in a format before v2, and keeps the records. v0 has no timestamps.
         """

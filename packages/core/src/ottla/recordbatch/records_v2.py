@@ -161,7 +161,7 @@ def _timestamp_deltas(timestamps: Timestamps) -> list[bytes]:
 
 def _offset_deltas(count: int) -> Sequence[bytes]:
     global _offsets
-    offsets = _offsets  # two threads that extend it at once do the same work twice
+    offsets = _offsets  # two threads that extend it together do the same work twice
     if count > len(offsets):
         _offsets = offsets = (*offsets, *map(varint, range(len(offsets), count)))
     return offsets[:count]

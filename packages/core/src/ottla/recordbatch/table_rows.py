@@ -78,7 +78,7 @@ class FinishedColumns:
         return self._size
 
     def encode(self, magic: int) -> Encoded:
-        """Return the section; for a format before v2 its records are encoded again."""
+        """Return the section and drop it, so call this once. For a format before v2, its records are encoded again."""
         assert self._section is not None, "encoded once"
         encoded = Encoded(
             chunks=[self._section], first_timestamp=self._first, max_timestamp=self._highest, count=self._count

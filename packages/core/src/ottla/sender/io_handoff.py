@@ -48,7 +48,7 @@ class IoHandoff:
     at all is queued or in flight; *pending*, for any thread, whether some record is.
     """
 
-    # Why two threads never run rounds at once: `_state` changes only under `_lock`, from IO_THREAD to OFFERED and back
+    # Why two threads never run rounds together: `_state` changes only under `_lock`, from IO_THREAD to OFFERED and back
     # by the I/O thread, from OFFERED to CALLER and back by one waiting thread. The thread that it names is the only one
     # that uses `_deferred`, `_round_error` and `_polled_at`.
     #
@@ -89,7 +89,7 @@ class IoHandoff:
     # For any thread
 
     def wake(self) -> None:
-        """Have the I/O thread begin a round at once, unless the caller is a round on another thread."""
+        """Have the I/O thread begin a round immediately, unless the caller is a round on another thread."""
         if threading.get_ident() != self.polling_thread:
             self._called = True
             self._resume.set()

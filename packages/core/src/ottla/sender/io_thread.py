@@ -61,7 +61,7 @@ class IoThread:
             raise
 
     def begin_close(self, timeout: float) -> None:
-        """Refuse new records, send queued ones for at most *timeout* seconds, fail the rest; returns at once."""
+        """Refuse new records, send queued ones for at most *timeout* seconds, fail the rest; returns immediately."""
         self._refuse(ProducerClosedError("the producer is closed"))  # first, or a record might come after the end
         self._sender.begin_close()
         deadline = self._clock() + timeout

@@ -110,7 +110,7 @@ class Sender:
                 break
             ready = self._find_ready(now)
             nodes = [node for node in ready.nodes if self._client.ready(node, now)]
-            if nodes and not sent:  # what was ready could not be encoded, and what is behind it leaves at once
+            if nodes and not sent:  # what was ready could not be encoded, and what is behind it leaves immediately
                 until = now
                 break
         until = min(until, self._next_round_at(ready, now))

@@ -124,14 +124,14 @@ class _Work:
         return self._done.is_set
 
     def take(self) -> bool:
-        """Take the work; returns whether no thread has taken it before."""
+        """Take the work; False: another thread has taken it, and it must not be done twice."""
         try:
             return self._untaken.pop()
         except IndexError:
             return False
 
     def run(self) -> None:
-        """Seal the piece, unless the work was taken."""
+        """Seal the piece on this thread, unless the work was taken. Raises nothing: `result` raises the error."""
         if not self.take():
             return
         try:

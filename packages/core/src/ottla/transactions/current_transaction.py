@@ -40,7 +40,7 @@ class CurrentTransaction:
         return self.started or not self.needs_new_epoch
 
     def begin(self, cluster_version: int) -> Self:
-        """Choose the version before the first request of the transaction."""
+        """Return the transaction with the version that its requests use; call it before the first one."""
         if self.started or self.version == cluster_version:
             return self
         if self.version is not None and not self.uses_v2 and cluster_version >= TXN_V2:
@@ -49,19 +49,19 @@ class CurrentTransaction:
         return self if self.needs_new_epoch else attrs.evolve(self, version=cluster_version)
 
     def start(self) -> Self:
-        """Note that brokers have the transaction."""
+        """Return the transaction as one that brokers have."""
         return self if self.started else attrs.evolve(self, started=True)
 
     def lose_response(self) -> Self:
-        """Note that brokers may have the transaction."""
+        """Return the transaction as one that brokers may have, because a response was lost."""
         return attrs.evolve(self, maybe_started=True)
 
     def end_later(self, *, prepare: bool = False) -> Self:
-        """Note that a call ends or prepares it, which has still to queue its records."""
+        """Return the transaction as one that a call ends or prepares, which has still to queue its records."""
         return attrs.evolve(self, all_records_queued=False, prepared=self.prepared or prepare)
 
     def queue_all_records(self) -> Self:
-        """Note that every record is queued by now."""
+        """Return the transaction as one whose records are all queued."""
         return attrs.evolve(self, all_records_queued=True)
 
     def take_epoch(self) -> Self:
@@ -69,7 +69,7 @@ class CurrentTransaction:
         return attrs.evolve(self, version=None, needs_new_epoch=False)
 
     def end(self, *, next_epoch_assigned: bool) -> Self:
-        """Note that EndTxn has succeeded; with KIP-890 its response assigns the next epoch."""
+        """Return the transaction after EndTxn has succeeded; with KIP-890 its response assigns the next epoch."""
         return attrs.evolve(
             self,
             started=False,

@@ -22,7 +22,7 @@ class RequestSource(Protocol):
 
     @property
     def queued_batches(self) -> QueuedBatches:
-        """The treatment of queued batches now."""
+        """Whether queued batches are sent, aborted or failed now."""
 
     @property
     def cause(self) -> OttlaError | None:
@@ -43,7 +43,7 @@ class RequestSource(Protocol):
         """The request to send now, or None; *all_complete*: every record that was queued has its outcome."""
 
     def due_at(self) -> float:
-        """The time at which the next request may be sent."""
+        """The time at which the next request may be sent; infinity: only after an event."""
 
     def node(self, request: CoordinatorRequest) -> int | None:
         """The broker that a request is for; None: any."""

@@ -18,7 +18,7 @@ from ottla_spark.options.options import read_hidden
 
 
 def accept_loss(options: Mapping[str, str], *, job_id: str | None = None) -> Entry:
-    """Let the query or job continue after a batch that DataLossError reported; return its new entry.
+    """Let the query or job continue after a batch that DataLossError reported; return the new ledger entry.
 
     *options* are those of the write. The batch's visible rows stay visible, and its other rows are missing.
     """

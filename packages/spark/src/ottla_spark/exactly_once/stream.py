@@ -67,7 +67,7 @@ class PlannedWriter:
         return TaskPrepared(attempt=attempt, written=written)
 
     def make_visible(self, messages: Sequence[WriterCommitMessage | None], *, batch: int, what: str) -> None:
-        """Commit what the tasks have prepared, and report it."""
+        """Commit what the tasks have prepared, and report it. Blocks until all of it is visible, or raises."""
         with self.cluster() as cluster:
             commit(cluster, [each for each in attempts(messages) if each is not None], batch=batch)
         publish_report(what, task_results(messages), wanted=self._options.report)

@@ -37,7 +37,7 @@ def settle_in() -> None:
     process = os.getpid()
     visits = _visits[process] = _visits.get(process, 0) + 1
     if visits == 1:
-        bytes(LARGEST)  # never touched, and freed at once
+        bytes(LARGEST)  # never touched, and freed immediately
     elif visits == 2:
         gc.collect()  # replaces the daemon's collection after this task
         gc.freeze()

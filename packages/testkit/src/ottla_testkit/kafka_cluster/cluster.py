@@ -1,7 +1,7 @@
 """A real Kafka cluster on 127.0.0.1 for the duration of a `with` block.
 
 It decides which processes make up a cluster. `node` and `zookeeper` run them, `node_settings` has their settings,
-`readiness` waits for them, and `admin_requests` has the requests. Not for use by several threads at once.
+`readiness` waits for them, and `admin_requests` has the requests. Not for use by several threads at the same time.
 """
 
 from __future__ import annotations

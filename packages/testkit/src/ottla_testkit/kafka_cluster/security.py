@@ -50,7 +50,7 @@ class Security:
         self.choose_ports()
 
     def choose_ports(self) -> None:
-        """Choose a port that is free now for every listener, in place of ports that other processes may use."""
+        """Choose a port that is free now for every listener, instead of ports that other processes may use."""
         self.ports = dict(zip(LISTENERS, free_ports(len(LISTENERS)), strict=True))
 
     @property

@@ -128,7 +128,7 @@ def _coordinator(transactions: TransactionParts) -> MockCoordinator | None:
 
 
 def _registry() -> Registry:
-    """Return the installed plugins, with a transport of our own in place of all others."""
+    """Return the installed plugins, with a transport of our own instead of all others."""
     return Registry([_TRANSPORT, *(entry for entry in announced() if entry.group != _TRANSPORT.group)])
 
 

@@ -93,7 +93,7 @@ class MockIoLoop:
         self.on_end()
 
     def abandon(self, timeout: float) -> None:
-        """Close at once: there is no thread to do it."""
+        """Close immediately: there is no thread to do it."""
         self.begin_close(timeout)
 
     def forget(self) -> None:

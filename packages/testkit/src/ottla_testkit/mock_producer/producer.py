@@ -54,7 +54,7 @@ class MockProducer(Producer):
     `close`, `commit_transaction` and `leave_transaction` acknowledge the rest. Callbacks run on the calling thread.
 
     *topics* are the cluster's topics with their numbers of partitions; None: every topic exists, with *partitions*.
-    Nothing ever blocks: where a real producer would wait until a time-out, the error is raised at once.
+    Nothing ever blocks: where a real producer would wait until a time-out, the error is raised immediately.
     """
 
     def __init__(

@@ -75,7 +75,7 @@ class SentBatches:
         """Take all queued batches; return their records, in order."""
         self._accumulator.close_open_batches()
         taken: list[SentRecord] = []
-        with on_the_io_thread():  # records that cannot be encoded fail at once
+        with on_the_io_thread():  # records that cannot be encoded fail immediately
             self._counters.end_window_if_due(self._clock())
             while drained := self._drain():
                 count_request(self._counters, drained, self._clock())

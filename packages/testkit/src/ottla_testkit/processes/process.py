@@ -84,7 +84,7 @@ class Process:
         self.paused = False
 
     def kill(self) -> None:
-        """End the process at once, as a power cut would; does nothing after its end."""
+        """End the process immediately, as a power cut would; does nothing after its end."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

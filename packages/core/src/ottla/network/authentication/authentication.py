@@ -35,7 +35,7 @@ class AuthExecutor(Protocol):
     """Runs computations of a mechanism; `ottla.network.authentication.worker` has an implementation with a thread."""
 
     def begin(self, work: Callable[[], Step]) -> Computation:
-        """Start a computation."""
+        """Start a computation, without waiting for its result."""
 
     def cancel(self, computation: Computation) -> None:
         """Cancel a computation; its result is not needed any more."""
@@ -59,7 +59,7 @@ class Authentication:
         self._uniform = uniform
 
     def exchange(self, *, host: str, port: int, peer: str, versions: Mapping[int, tuple[int, int]]) -> Exchange:
-        """A login on one connection; *versions* are the broker's."""
+        """The messages of a login on one connection; *versions* are those that the broker supports."""
         from ottla.network.authentication.exchange import Exchange  # late: only logins need its messages
 
         return Exchange(self.mechanism, host=host, port=port, peer=peer, versions=versions)

@@ -1,4 +1,4 @@
-"""Many connections at once: connect, handshake, write, read, close, and report events.
+"""Many connections at the same time: connect, handshake, write, read, close, and report events.
 
 It knows nothing of requests: it writes chunks and returns frames.
 """
@@ -181,7 +181,7 @@ class Selector:
                 self._advance(connection, mask)
 
     def wakeup(self) -> None:
-        """End the current or next wait at once; repeated calls before that cost little."""
+        """End the current or next wait immediately; repeated calls before that cost little."""
         if self._wakeup_pending:
             return
         signals.begin()  # a signal handler between the flag and the byte would wait for a wakeup that was never sent

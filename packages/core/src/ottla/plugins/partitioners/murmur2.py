@@ -30,7 +30,7 @@ def partition_for_key(key: bytes, partitions: int) -> int:
 class Murmur2Partitioner:
     """Keys by their hash, over all partitions whether available or not; records without a key by *choice*.
 
-    `send` passes many keys at once to `partition_column`; only other callers use `partition`.
+    `send` passes many keys in one call to `partition_column`; only other callers use `partition`.
     """
 
     def __init__(self, choice: StickyChoice, *, ignore_keys: bool = False) -> None:

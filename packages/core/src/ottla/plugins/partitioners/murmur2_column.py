@@ -1,4 +1,4 @@
-"""murmur2 of many keys at once, without a loop over them: arithmetic on very large integers.
+"""murmur2 of many keys in one call, without a loop over them: arithmetic on very large integers.
 
 Keys of one size are laid side by side. Their first words, each in a lane of 64 bits, form one integer, and so do their
 second words. A product with a 32-bit number stays within its lane. So one multiplication of such an integer replaces

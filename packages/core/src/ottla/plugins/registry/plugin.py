@@ -104,7 +104,10 @@ class Plugin:
     def _broken(
         self, what: str, error: BaseException, config: object
     ) -> tuple[InvalidPluginError, BaseException | None]:
-        """The error for a fault without the plugin's secrets, and its cause, unless the traceback would reveal one."""
+        """A pair: the error to raise, without the plugin's secrets, and the exception to raise it from.
+
+        The second is None if the traceback of *error* would reveal a secret.
+        """
         said = _said(error)
         harmless = config.without_secrets(said) if isinstance(config, PluginValues) else said
         return InvalidPluginError(f"{self} cannot be used: {what} {harmless}"), error if harmless == said else None

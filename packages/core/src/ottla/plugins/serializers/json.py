@@ -1,4 +1,4 @@
-"""Values as JSON in UTF-8: one by one, and for `send_table` a column at once.
+"""Values as JSON in UTF-8: one by one, and for `send_table` a column in one call.
 
 Both have the same format: fields that are None are left out, times have milliseconds and their zone, bytes are base64,
 and numbers that JSON lacks are text.

@@ -67,7 +67,7 @@ class BlockingClient:
         return self._client.features.levels.get("transaction.version", 0)
 
     def brokers(self) -> list[int]:
-        """The brokers of the cluster."""
+        """The node ids of the cluster's brokers, ascending. Blocks until metadata has arrived."""
         while self._metadata.cluster.bootstrap:
             self._client.least_loaded(self._clock())
             self._pass("no broker has sent metadata of the cluster")

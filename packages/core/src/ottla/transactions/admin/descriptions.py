@@ -88,7 +88,7 @@ def listed(client: BlockingClient, node: int, prefix: str, *, only_open: bool) -
 
 
 def partitions_of(state: TransactionState) -> tuple[tuple[str, int], ...]:
-    """The partitions of an open transaction."""
+    """The partitions of an open transaction, as pairs of topic and partition."""
     return tuple((topic.topic, partition) for topic in state.topics for partition in topic.partitions)
 
 

@@ -47,7 +47,7 @@ class ClientCache:
         return found[1] if found is not None else KafkaClusterClient(settings)
 
     def put_back(self, settings: Settings, brokers: KafkaClusterClient) -> None:
-        """Keep a client, unless too many are idle already."""
+        """Keep a client; if too many are idle then, close the oldest ones."""
         with self._lock:
             self._waiting.append((settings, brokers))
             surplus = self._waiting[:-MOST]
