@@ -11,10 +11,14 @@ import logging
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager
 from typing import Final
 
 import pytest
+from shared_clusters import FAILED, MISDIRECTING, PROXIED, SHARED, SPARE, THREE, Lent, Shared, in_turns, shared_names
+from wrong_addresses import Misdirecting
 
 from distance_kit import Clusters, Generation, choose_distances, started
 from ottla.errors import OttlaError
@@ -22,6 +26,7 @@ from ottla.sender.io_thread import IoThread
 from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
+from ottla_testkit.proxy import CuttingProxy
 from ottla_testkit.pytest_plugin import go_without
 from printed_secrets import ERRORS, key_lines, leaked
 from secure_broker import SecureBroker, secure_broker
@@ -106,15 +111,92 @@ def io_threads() -> set[threading.Thread]:
     }
 
 
+USERS: Counter[str] = Counter()
+"""How many tests are still to use each shared cluster."""
+
+
+def lent(shared: Shared[Lent], request: pytest.FixtureRequest) -> AbstractContextManager[Lent]:
+    """Lend a cluster to a test."""
+    return shared.lent(failed=lambda: FAILED in request.node.stash, last=lambda: USERS[shared.name] == 1)
+
+
+@pytest.fixture
+def spare_kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """A broker that a test may freeze, stop, kill, move and change; the next test gets it restored."""
+    with lent(SPARE, request) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def three_kafkas(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """Three of them, which notice each other's loss soon."""
+    with lent(THREE, request) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def proxied_kafka(request: pytest.FixtureRequest) -> Iterator[tuple[KafkaCluster, CuttingProxy]]:
+    """A broker and the test's own proxy in front of it, to which it sends its clients."""
+    with lent(PROXIED, request) as behind, behind.proxy() as proxy:
+        yield behind.kafka, proxy
+
+
+@pytest.fixture
+def misdirecting_kafka(request: pytest.FixtureRequest) -> Iterator[Misdirecting]:
+    """A broker with listeners that send their clients to wrong addresses."""
+    with lent(MISDIRECTING, request) as misdirecting:
+        yield misdirecting
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Modules that share clusters run one after the other."""
+    items[:] = in_turns(items)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    USERS.update(name for item in session.items for name in shared_names(item))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """Close a shared cluster after the last test that uses it."""
+    try:
+        return (yield)
+    finally:
+        for name in shared_names(item):
+            USERS[name] -= 1
+            if not USERS[name]:
+                SHARED[name].close()
+
+
+def pytest_sessionfinish() -> None:
+    for shared in SHARED.values():
+        shared.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the shared clusters that were started more than once, and why."""
+    for shared in SHARED.values():
+        for reason in shared.thrown_away:
+            terminalreporter.write_line(f"{shared.name} was closed before its last test: {reason}")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test during which a secret was printed, logged or part of an error has failed."""
+    """A test during which a secret was printed, logged or part of an error has failed.
+
+    The report of a test that failed has the brokers' logs, and its shared clusters are closed.
+    """
     report = yield
     said = [text for _title, text in report.sections] + item.stash.get(ERRORS, [])
     found = leaked("\n".join(said), keys=KEYS)
     if found:
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} ({report.when}) leaked {found}; read what it printed, logged and raised"
+    if report.failed:
+        item.stash[FAILED] = True
+        report.sections += [log for name in shared_names(item) for log in SHARED[name].evidence()]
     return report
 
 

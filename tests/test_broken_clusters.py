@@ -24,25 +24,24 @@ MINUTES = 600_000
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_a_broker_killed_and_restarted_in_the_middle_loses_nothing() -> None:
+def test_a_broker_killed_and_restarted_in_the_middle_loses_nothing(spare_kafka: KafkaCluster) -> None:
     """Without idempotence a retry may double a record; none may be missing."""
     count = 100_000
-    with KafkaCluster() as kafka:
-        kafka.create_topic("t", partitions=4)
+    spare_kafka.create_topic("t", partitions=4)
 
-        def kill_and_restart() -> None:
-            kafka.kill(1)
-            kafka.start(1)
+    def kill_and_restart() -> None:
+        spare_kafka.kill(1)
+        spare_kafka.start(1)
 
-        killer = threading.Thread(target=kill_and_restart)
-        with Producer(bootstrap_servers=kafka.bootstrap_servers, delivery_timeout_ms=MINUTES) as producer:
-            for number in range(count):
-                if number == count // 2:
-                    killer.start()
-                producer.send("t", b"%d" % number)
-            report = producer.flush(HANG_GUARD)
-            killer.join(HANG_GUARD)
-        values = {record.value for record in read_back(kafka.bootstrap_servers, "t", partitions=4)}
+    killer = threading.Thread(target=kill_and_restart)
+    with Producer(bootstrap_servers=spare_kafka.bootstrap_servers, delivery_timeout_ms=MINUTES) as producer:
+        for number in range(count):
+            if number == count // 2:
+                killer.start()
+            producer.send("t", b"%d" % number)
+        report = producer.flush(HANG_GUARD)
+        killer.join(HANG_GUARD)
+    values = {record.value for record in read_back(spare_kafka.bootstrap_servers, "t", partitions=4)}
 
     assert report.acknowledged == count
     assert values == {b"%d" % number for number in range(count)}
@@ -50,18 +49,17 @@ def test_a_broker_killed_and_restarted_in_the_middle_loses_nothing() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_the_loss_of_a_leader_loses_no_record() -> None:
+def test_the_loss_of_a_leader_loses_no_record(three_kafkas: KafkaCluster) -> None:
     count = 30_000
-    with KafkaCluster(nodes=3) as kafka:
-        kafka.create_topic("t", partitions=3, replication=3)
-        with Producer(bootstrap_servers=kafka.bootstrap_servers, delivery_timeout_ms=MINUTES) as producer:
-            for number in range(count):
-                if number == count // 2:
-                    kafka.kill(kafka.leader("t", 0))
-                producer.send("t", b"%d" % number, partition=number % 3)
-            report = producer.flush(HANG_GUARD)
-        alive = ",".join("{}:{}".format(*kafka.address(node)) for node in kafka.running)
-        values = {record.value for record in read_back(alive, "t", partitions=3)}
+    three_kafkas.create_topic("t", partitions=3, replication=3)
+    with Producer(bootstrap_servers=three_kafkas.bootstrap_servers, delivery_timeout_ms=MINUTES) as producer:
+        for number in range(count):
+            if number == count // 2:
+                three_kafkas.kill(three_kafkas.leader("t", 0))
+            producer.send("t", b"%d" % number, partition=number % 3)
+        report = producer.flush(HANG_GUARD)
+    alive = ",".join("{}:{}".format(*three_kafkas.address(node)) for node in three_kafkas.running)
+    values = {record.value for record in read_back(alive, "t", partitions=3)}
 
     assert report.acknowledged == count
     assert values == {b"%d" % number for number in range(count)}
@@ -69,18 +67,17 @@ def test_the_loss_of_a_leader_loses_no_record() -> None:
 
 @pytest.mark.rule("producer.flush.timeout")
 @pytest.mark.kafka
-def test_with_a_frozen_broker_a_flush_ends_in_time_and_drops_nothing() -> None:
-    with KafkaCluster() as kafka:
-        kafka.create_topic("t")
-        with Producer(bootstrap_servers=kafka.bootstrap_servers, delivery_timeout_ms=MINUTES) as producer:
-            producer.send("t", b"before").result(WAIT)
-            kafka.pause(1)
-            for _ in range(10):
-                producer.send("t", b"during")
-            with pytest.raises(FlushTimeoutError, match="10 pending") as caught:
-                producer.flush(0.5)
-            kafka.resume(1)
-            report = producer.flush(WAIT)
+def test_with_a_frozen_broker_a_flush_ends_in_time_and_drops_nothing(spare_kafka: KafkaCluster) -> None:
+    spare_kafka.create_topic("t")
+    with Producer(bootstrap_servers=spare_kafka.bootstrap_servers, delivery_timeout_ms=MINUTES) as producer:
+        producer.send("t", b"before").result(WAIT)
+        spare_kafka.pause(1)
+        for _ in range(10):
+            producer.send("t", b"during")
+        with pytest.raises(FlushTimeoutError, match="10 pending") as caught:
+            producer.flush(0.5)
+        spare_kafka.resume(1)
+        report = producer.flush(WAIT)
 
     assert caught.value.report.pending == 10
     assert report.acknowledged == 10
@@ -88,34 +85,32 @@ def test_with_a_frozen_broker_a_flush_ends_in_time_and_drops_nothing() -> None:
 
 @pytest.mark.rule("producer.close.force")
 @pytest.mark.kafka
-def test_a_forced_close_does_not_wait_for_a_frozen_broker() -> None:
-    with KafkaCluster() as kafka:
-        kafka.create_topic("t")
-        producer = Producer(bootstrap_servers=kafka.bootstrap_servers, delivery_timeout_ms=MINUTES)
-        producer.send("t", b"before").result(WAIT)
-        kafka.pause(1)
-        errors: list[OttlaError | None] = []
-        producer.send("t", b"during", on_delivery=lambda delivery: errors.append(delivery.error))
-        closed = threading.Thread(target=producer.close, args=(0,), daemon=True)
-        closed.start()
-        closed.join(WAIT)
-        kafka.resume(1)
+def test_a_forced_close_does_not_wait_for_a_frozen_broker(spare_kafka: KafkaCluster) -> None:
+    spare_kafka.create_topic("t")
+    producer = Producer(bootstrap_servers=spare_kafka.bootstrap_servers, delivery_timeout_ms=MINUTES)
+    producer.send("t", b"before").result(WAIT)
+    spare_kafka.pause(1)
+    errors: list[OttlaError | None] = []
+    producer.send("t", b"during", on_delivery=lambda delivery: errors.append(delivery.error))
+    closed = threading.Thread(target=producer.close, args=(0,), daemon=True)
+    closed.start()
+    closed.join(WAIT)
+    spare_kafka.resume(1)
 
     assert not closed.is_alive()
     assert "the producer was closed" in str(errors[0])
 
 
 @pytest.mark.kafka
-def test_a_broker_that_starts_while_send_waits_is_found(kafka: KafkaCluster) -> None:
-    with KafkaCluster() as late:
-        late.create_topic("t")
-        late.stop(1)
-        starter = threading.Thread(target=late.start, args=(1,))
-        with Producer(bootstrap_servers=late.bootstrap_servers, max_block_ms=MINUTES) as producer:
-            starter.start()
-            delivery = producer.send("t", b"patient")
-            assert delivery.result(WAIT).offset == 0
-        starter.join(WAIT)
+def test_a_broker_that_starts_while_send_waits_is_found(spare_kafka: KafkaCluster) -> None:
+    spare_kafka.create_topic("t")
+    spare_kafka.stop(1)
+    starter = threading.Thread(target=spare_kafka.start, args=(1,))
+    with Producer(bootstrap_servers=spare_kafka.bootstrap_servers, max_block_ms=MINUTES) as producer:
+        starter.start()
+        delivery = producer.send("t", b"patient")
+        assert delivery.result(WAIT).offset == 0
+    starter.join(WAIT)
 
 
 def test_a_broker_that_is_down_is_named_with_the_reason() -> None:

@@ -6,20 +6,16 @@ Everything is read back afterwards: no record may be missing, and only one that 
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
 import pytest
 
 from ottla import Producer
-from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.processes.free_ports import HOST
 from ottla_testkit.proxy import CuttingProxy, Direction
-from ottla_testkit.pytest_plugin import go_without
 from readback import read_back
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -43,19 +39,6 @@ AT_LEAST_ONCE = Promise(
 EXACTLY_ONCE = Promise(name="exactly-once", settings={"acks": "all"}, copies=frozenset({1}))
 
 
-@pytest.fixture(scope="module")
-def behind() -> Iterator[tuple[KafkaCluster, CuttingProxy]]:
-    """A broker and the proxy in front of it, to which it sends its clients."""
-    with CuttingProxy(HOST, 9) as proxy, contextlib.ExitStack() as stack:
-        try:
-            config = {"advertised.listeners": f"PLAINTEXT://{proxy.bootstrap_servers}"}
-            kafka = stack.enter_context(KafkaCluster(config=config))
-        except KafkaUnavailableError as error:
-            go_without(error)
-        proxy.point_to(*kafka.address(1))
-        yield kafka, proxy
-
-
 def _exchange(producer: Producer, proxy: CuttingProxy, topic: str) -> dict[Direction, int]:
     """The bytes of a Produce request and of its answer, once all before them is over; the records are `before`."""
     producer.send(topic, b"before").result(WAIT)
@@ -68,9 +51,9 @@ def _exchange(producer: Producer, proxy: CuttingProxy, topic: str) -> dict[Direc
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
 @pytest.mark.parametrize("way", Direction, ids=lambda way: way.name.lower())
 def test_a_connection_cut_at_any_byte_of_a_produce_loses_no_record(
-    behind: tuple[KafkaCluster, CuttingProxy], way: Direction, reset: bool, promise: Promise
+    proxied_kafka: tuple[KafkaCluster, CuttingProxy], way: Direction, reset: bool, promise: Promise
 ) -> None:
-    kafka, proxy = behind
+    kafka, proxy = proxied_kafka
     topic = f"{promise.name}-{way.name}-{reset}"
     kafka.create_topic(topic)
     settings = {**PROMPT, "delivery_timeout_ms": MINUTES, "metadata_max_age_ms": MINUTES, **promise.settings}

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from click.testing import CliRunner, Result
+from wrong_addresses import Misdirecting
 
 from ottla.cli.commands import ottla
 from ottla.doctor import Step, Verdict, examine
@@ -87,10 +88,12 @@ def test_a_missing_topic_is_not_created_by_the_examination() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("advertised", ["nowhere.invalid:9092", "127.0.0.1:9"])
-def test_wrong_advertised_listeners_are_reported_with_the_setting(advertised: str) -> None:
-    with KafkaCluster(config={"advertised.listeners": f"PLAINTEXT://{advertised}"}) as kafka:
-        result = run(kafka.bootstrap_servers)
+@pytest.mark.parametrize("address", ["without a name", "reserved"])
+def test_wrong_advertised_listeners_are_reported_with_the_setting(
+    misdirecting_kafka: Misdirecting, address: str
+) -> None:
+    advertised = misdirecting_kafka.advertised[address]
+    result = run(misdirecting_kafka.listener(address))
 
     assert result.exit_code == 1
     last = result.stdout.splitlines()[-1]
@@ -99,12 +102,11 @@ def test_wrong_advertised_listeners_are_reported_with_the_setting(advertised: st
 
 
 @pytest.mark.slow
-def test_a_frozen_broker_is_reported_differently_from_a_missing_one() -> None:
-    with KafkaCluster() as kafka:
-        kafka.pause(1)
-        frozen = examine({"bootstrap.servers": kafka.bootstrap_servers}, timeout=3.0)
-        kafka.kill(1)
-        gone = examine({"bootstrap.servers": kafka.bootstrap_servers}, timeout=3.0)
+def test_a_frozen_broker_is_reported_differently_from_a_missing_one(spare_kafka: KafkaCluster) -> None:
+    spare_kafka.pause(1)
+    frozen = examine({"bootstrap.servers": spare_kafka.bootstrap_servers}, timeout=3.0)
+    spare_kafka.kill(1)
+    gone = examine({"bootstrap.servers": spare_kafka.bootstrap_servers}, timeout=3.0)
 
     assert frozen.cause is not None
     assert gone.cause is not None

@@ -7,8 +7,9 @@ import random
 import pytest
 
 from ottla import Producer
-from ottla_testkit.proxy import Cut
-from transactions_kit import LONG, MINUTES, WAIT, broker_behind_a_proxy, chance, numbered, read
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.proxy import Cut, CuttingProxy
+from transactions_kit import LONG, MINUTES, WAIT, chance, numbered, read
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -28,27 +29,29 @@ def plan(random: random.Random, *, cuts: int) -> list[Cut]:
 
 
 @pytest.mark.parametrize("in_flight", [5, 1])
-def test_randomly_cut_connections_duplicate_lose_and_reorder_nothing(in_flight: int) -> None:
+def test_randomly_cut_connections_duplicate_lose_and_reorder_nothing(
+    proxied_kafka: tuple[KafkaCluster, CuttingProxy], in_flight: int
+) -> None:
+    kafka, proxy = proxied_kafka
     cuts, records = (CUTS, RECORDS) if in_flight == 5 else (CUTS // 10, RECORDS // 4)  # enough bytes for every plan
-    with broker_behind_a_proxy() as (kafka, proxy):
-        kafka.create_topic("t", partitions=PARTITIONS)
-        with Producer(
-            bootstrap_servers=kafka.bootstrap_servers,
-            max_in_flight_requests_per_connection=in_flight,
-            batch_size=800,
-            batch_growth_enable=False,
-            linger_ms=1,
-            retry_backoff_ms=1,
-            retry_backoff_max_ms=20,
-            reconnect_backoff_ms=1,
-            reconnect_backoff_max_ms=20,
-            delivery_timeout_ms=MINUTES,
-        ) as producer:
-            producer.send("t", b"0", partition=0).result(WAIT)
-            proxy.cut_by(plan(chance("cuts"), cuts=cuts))
-            sent = [producer.send("t", b"%d" % n, partition=n % PARTITIONS) for n in range(1, records)]
-            offsets = [delivery.result(5 * WAIT).offset for delivery in sent]
-        found = read(kafka.bootstrap_servers, "t", partitions=PARTITIONS)
+    kafka.create_topic("t", partitions=PARTITIONS)
+    with Producer(
+        bootstrap_servers=kafka.bootstrap_servers,
+        max_in_flight_requests_per_connection=in_flight,
+        batch_size=800,
+        batch_growth_enable=False,
+        linger_ms=1,
+        retry_backoff_ms=1,
+        retry_backoff_max_ms=20,
+        reconnect_backoff_ms=1,
+        reconnect_backoff_max_ms=20,
+        delivery_timeout_ms=MINUTES,
+    ) as producer:
+        producer.send("t", b"0", partition=0).result(WAIT)
+        proxy.cut_by(plan(chance("cuts"), cuts=cuts))
+        sent = [producer.send("t", b"%d" % n, partition=n % PARTITIONS) for n in range(1, records)]
+        offsets = [delivery.result(5 * WAIT).offset for delivery in sent]
+    found = read(kafka.bootstrap_servers, "t", partitions=PARTITIONS)
 
     expected = [numbered(range(each, records, PARTITIONS)) for each in range(PARTITIONS)]
     assert [len(values) for values in found] == [len(values) for values in expected]

@@ -8,25 +8,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from ottla import Producer, UndeliveredError
 from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.kafka_cluster.admin_requests import metadata
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-SOON_MISSED = {"broker.session.timeout.ms": 3_000, "broker.heartbeat.interval.ms": 500}
 HANG_GUARD = 60.0
 PARTITIONS = 6
-
-
-@pytest.fixture(scope="module")
-def trio() -> Iterator[KafkaCluster]:
-    """Three nodes that miss one another soon; a test brings back what it took away."""
-    with KafkaCluster(nodes=3, config={**SOON_MISSED, "auto.create.topics.enable": False}) as cluster:
-        yield cluster
 
 
 @pytest.fixture(autouse=True)
@@ -61,10 +54,19 @@ def follower(cluster: KafkaCluster, topic: str) -> int:
     return next(node for node in cluster.nodes if node != leader)
 
 
-def test_a_rolling_restart_is_logged_broker_by_broker(trio: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
-    trio.create_topic("rolling", partitions=PARTITIONS, replication=3, config={"min.insync.replicas": 2})
+def in_sync(cluster: KafkaCluster, topic: str) -> frozenset[int]:
+    """The replicas in sync of partition 0, according to its leader."""
+    return metadata(cluster.address(cluster.leader(topic)), topic=topic).partitions[0].in_sync
+
+
+def test_a_rolling_restart_is_logged_broker_by_broker(
+    three_kafkas: KafkaCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    three_kafkas.create_topic("rolling", partitions=PARTITIONS, replication=3, config={"min.insync.replicas": 2})
     over = threading.Event()
-    with Producer(bootstrap_servers=trio.bootstrap_servers, client_id="shop", metadata_max_age_ms=1_000) as producer:
+    with Producer(
+        bootstrap_servers=three_kafkas.bootstrap_servers, client_id="shop", metadata_max_age_ms=1_000
+    ) as producer:
 
         def send() -> None:
             while not over.wait(0.01):
@@ -73,11 +75,11 @@ def test_a_rolling_restart_is_logged_broker_by_broker(trio: KafkaCluster, caplog
         sending = threading.Thread(target=send)
         sending.start()
         try:
-            for node in trio.nodes:
-                trio.stop(node)
+            for node in three_kafkas.nodes:
+                three_kafkas.stop(node)
                 wait_for_line(caplog, f"INFO shop: broker {node} at ", " has left the cluster; brokers now: 2")
-                trio.start(node)
-                trio.wait_in_sync("rolling")
+                three_kafkas.start(node)
+                three_kafkas.wait_in_sync("rolling")
                 wait_for_line(caplog, f"INFO shop: broker {node} at ", " has joined the cluster; brokers now: 3")
         finally:
             over.set()
@@ -92,22 +94,24 @@ def test_a_rolling_restart_is_logged_broker_by_broker(trio: KafkaCluster, caplog
 
 
 def test_too_few_in_sync_replicas_are_logged_from_beginning_to_end(
-    trio: KafkaCluster, caplog: pytest.LogCaptureFixture
+    three_kafkas: KafkaCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    trio.create_topic("replicas", replication=3, config={"min.insync.replicas": 3})
-    with Producer(bootstrap_servers=trio.bootstrap_servers, client_id="shop") as producer:
+    three_kafkas.create_topic("replicas", replication=3, config={"min.insync.replicas": 3})
+    with Producer(bootstrap_servers=three_kafkas.bootstrap_servers, client_id="shop") as producer:
         producer.send("replicas", b"1").result(HANG_GUARD)
-        node = follower(trio, "replicas")
-        trio.kill(node)
+        node = follower(three_kafkas, "replicas")
+        three_kafkas.kill(node)
         try:
+            # A leader that still counts on the lost replica answers only when the request's time is over.
+            wait_for(lambda: node not in in_sync(three_kafkas, "replicas"), "the replica stays in sync")
             delivery = producer.send("replicas", b"2")
             begun = wait_for_line(
                 caplog, "WARNING shop: broker ", " take records for partition replicas-0: NOT_ENOUGH_REPL"
             )
         finally:
-            trio.start(node)
+            three_kafkas.start(node)
         delivery.result(HANG_GUARD)
-        trio.wait_in_sync("replicas")
+        three_kafkas.wait_in_sync("replicas")
 
         ended = wait_for_line(caplog, "INFO shop: records for partition replicas-0 are acknowledged again, after ")
     assert begun.endswith("; retrying until delivery.timeout.ms (120 s) has passed")
@@ -115,22 +119,25 @@ def test_too_few_in_sync_replicas_are_logged_from_beginning_to_end(
 
 
 def test_a_lost_record_is_logged_although_nothing_reads_its_error(
-    trio: KafkaCluster, caplog: pytest.LogCaptureFixture
+    three_kafkas: KafkaCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    trio.create_topic("lost", replication=1)
-    leader = trio.leader("lost")
+    three_kafkas.create_topic("lost", replication=1)
+    leader = three_kafkas.leader("lost")
     producer = Producer(
-        bootstrap_servers=trio.bootstrap_servers, client_id="shop", delivery_timeout_ms=4_000, request_timeout_ms=2_000
+        bootstrap_servers=three_kafkas.bootstrap_servers,
+        client_id="shop",
+        delivery_timeout_ms=4_000,
+        request_timeout_ms=2_000,
     )
     producer.send("lost", b"1").result(HANG_GUARD)
-    trio.kill(leader)
+    three_kafkas.kill(leader)
     try:
         producer.send("lost", b"2")
 
         lost = wait_for_line(caplog, "ERROR shop: 1 record failed, and no delivery or callback is left to report")
         wait_for_line(caplog, f"WARNING shop: broker {leader} at ", "; connecting again, ")
     finally:
-        trio.start(leader)
+        three_kafkas.start(leader)
     producer.send("lost", b"3").result(HANG_GUARD)
     wait_for_line(caplog, f"INFO shop: broker {leader} at ")  # it answers again, or left the cluster and joined it
     with pytest.raises(UndeliveredError):
@@ -139,9 +146,11 @@ def test_a_lost_record_is_logged_although_nothing_reads_its_error(
     assert "for topic 'lost', partition 0 was not delivered within delivery.timeout.ms: 4.0" in lost
 
 
-def test_a_missing_topic_is_logged_until_it_exists(trio: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
-    with Producer(bootstrap_servers=trio.bootstrap_servers, client_id="shop", max_block_ms=60_000) as producer:
-        maker = threading.Timer(3.0, trio.create_topic, args=("later",), kwargs={"replication": 1})
+def test_a_missing_topic_is_logged_until_it_exists(
+    three_kafkas: KafkaCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Producer(bootstrap_servers=three_kafkas.bootstrap_servers, client_id="shop", max_block_ms=60_000) as producer:
+        maker = threading.Timer(3.0, three_kafkas.create_topic, args=("later",), kwargs={"replication": 1})
         maker.start()
         producer.send("later", b"1").result(HANG_GUARD)
         maker.join()

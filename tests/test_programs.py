@@ -166,20 +166,19 @@ MEMORY = """
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [10, 100, 10_000])
-def test_memory_is_bounded_by_buffer_memory_when_the_broker_hangs(size: int) -> None:
+def test_memory_is_bounded_by_buffer_memory_when_the_broker_hangs(spare_kafka: KafkaCluster, size: int) -> None:
     buffer_memory = 64 * MEBIBYTE
-    with KafkaCluster() as kafka:
-        kafka.create_topic("t", partitions=4)
-        program = textwrap.dedent(MEMORY).replace("max_block_ms=20_000", "max_block_ms=500")
-        arguments = [kafka.bootstrap_servers, "t", str(size), "100000000", str(buffer_memory)]
-        with subprocess.Popen(
-            [sys.executable, "-c", program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as child:
-            assert child.stdout is not None
-            assert child.stdout.readline() == "ready\n"
-            kafka.pause(1)
-            out, _err = child.communicate("go\n", timeout=HANG_GUARD)
-            kafka.resume(1)
+    spare_kafka.create_topic("t", partitions=4)
+    program = textwrap.dedent(MEMORY).replace("max_block_ms=20_000", "max_block_ms=500")
+    arguments = [spare_kafka.bootstrap_servers, "t", str(size), "100000000", str(buffer_memory)]
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        spare_kafka.pause(1)
+        out, _err = child.communicate("go\n", timeout=HANG_GUARD)
+        spare_kafka.resume(1)
 
     growth, sent, refused = map(int, out.split())
     assert refused == 1

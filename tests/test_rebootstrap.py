@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
@@ -22,13 +22,6 @@ CHUNK = RECORDS // 1_000
 BETWEEN_CHUNKS = 0.01
 PARTITIONS = 3
 HANG_GUARD = 300.0
-
-
-@pytest.fixture(scope="module")
-def trio() -> Iterator[KafkaCluster]:
-    """Three nodes; a test leaves them running, wherever that is."""
-    with KafkaCluster(nodes=3) as cluster:
-        yield cluster
 
 
 def _stream(kafka: KafkaCluster, topic: str, moving: Callable[[], object], **settings: Any) -> None:
@@ -60,38 +53,38 @@ def _stream(kafka: KafkaCluster, topic: str, moving: Callable[[], object], **set
     assert found.keys() == {b"%d" % number for number in range(count)}
 
 
-def test_nodes_that_move_one_by_one_are_followed_without_bootstrap(trio: KafkaCluster) -> None:
-    before = {trio.address(node) for node in trio.nodes}
+def test_nodes_that_move_one_by_one_are_followed_without_bootstrap(three_kafkas: KafkaCluster) -> None:
+    before = {three_kafkas.address(node) for node in three_kafkas.nodes}
 
     def move_each() -> None:
-        for node in trio.nodes:
-            trio.stop(node)
-            trio.move(node)
-            trio.start(node)
-            trio.wait_in_sync("one-by-one")
+        for node in three_kafkas.nodes:
+            three_kafkas.stop(node)
+            three_kafkas.move(node)
+            three_kafkas.start(node)
+            three_kafkas.wait_in_sync("one-by-one")
 
-    _stream(trio, "one-by-one", move_each, bootstrap_servers=trio.bootstrap_servers)
+    _stream(three_kafkas, "one-by-one", move_each, bootstrap_servers=three_kafkas.bootstrap_servers)
 
-    assert not before & {trio.address(node) for node in trio.nodes}
+    assert not before & {three_kafkas.address(node) for node in three_kafkas.nodes}
 
 
-def test_a_moved_cluster_is_found_again_through_its_bootstrap_server(trio: KafkaCluster) -> None:
+def test_a_moved_cluster_is_found_again_through_its_bootstrap_server(three_kafkas: KafkaCluster) -> None:
     """A proxy, used by bootstrap connections only, stands for a name with a new address."""
-    before = {trio.address(node) for node in trio.nodes}
-    with CuttingProxy(*trio.address(1)) as entrance:
+    before = {three_kafkas.address(node) for node in three_kafkas.nodes}
+    with CuttingProxy(*three_kafkas.address(1)) as entrance:
 
         def move_all() -> None:
             entrance.refuse()
-            for node in trio.nodes:
-                trio.kill(node)
-                trio.move(node)
-            for node in trio.nodes:
-                trio.start(node, wait=False)
-            for node in trio.nodes:
-                trio.wait_ready(node)
-            entrance.point_to(*trio.address(1))
+            for node in three_kafkas.nodes:
+                three_kafkas.kill(node)
+                three_kafkas.move(node)
+            for node in three_kafkas.nodes:
+                three_kafkas.start(node, wait=False)
+            for node in three_kafkas.nodes:
+                three_kafkas.wait_ready(node)
+            entrance.point_to(*three_kafkas.address(1))
             entrance.accept()
 
-        _stream(trio, "all-at-once", move_all, bootstrap_servers=entrance.bootstrap_servers)
+        _stream(three_kafkas, "all-at-once", move_all, bootstrap_servers=entrance.bootstrap_servers)
 
-    assert not before & {trio.address(node) for node in trio.nodes}
+    assert not before & {three_kafkas.address(node) for node in three_kafkas.nodes}

@@ -43,10 +43,11 @@ def _by_key(found: Iterable[Found]) -> dict[int, list[int]]:
     return numbers
 
 
-def test_a_rolling_restart_loses_fails_and_reorders_nothing() -> None:
+def test_a_rolling_restart_loses_fails_and_reorders_nothing(three_kafkas: KafkaCluster) -> None:
     """With several in flight a retry may come behind a later batch; without idempotence either may write one twice."""
     topics = ["in-order", "usual"]
-    with KafkaCluster(nodes=3) as kafka, ThreadPoolExecutor(1) as pool:
+    kafka = three_kafkas
+    with ThreadPoolExecutor(1) as pool:
         for topic in topics:
             kafka.create_topic(topic, partitions=PARTITIONS, replication=3, config={"min.insync.replicas": 2})
         with (

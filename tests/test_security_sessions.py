@@ -6,9 +6,12 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
+import attrs
 import pytest
 
 from ottla import Delivery, Producer
@@ -21,6 +24,8 @@ pytestmark = pytest.mark.kafka
 
 SECONDS = float(os.environ.get("OTTLA_SOAK_SESSIONS", "8"))
 """Seconds of sending; the broker ends a session that is not renewed after three."""
+
+BETWEEN_CHUNKS = 0.005
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +44,7 @@ def steadily(secure: SecureBroker, producer: Producer, *, seconds: float) -> Non
     while time.monotonic() < end:
         deliveries += [producer.send(topic, b"%d" % (len(deliveries) + number)) for number in range(20)]
         deliveries[-1].result(60)
+        time.sleep(BETWEEN_CHUNKS)  # streams that run at the same time leave each other room
     producer.flush()
 
     found = read_back(secure.kafka.bootstrap_servers, topic)
@@ -59,29 +65,64 @@ def connections(producer: Producer) -> list[int]:
     return made
 
 
+@attrs.define
+class Streams:
+    """Streams of records that run at the same time; the first test that asks for one of them runs them all."""
+
+    streams: Mapping[str, Callable[[], list[int]]]
+    ended: dict[str, Future[list[int]]] = attrs.field(factory=dict)
+
+    def connections(self, name: str) -> list[int]:
+        """Return the connections that a stream made, or raise its error."""
+        if not self.ended:
+            with ThreadPoolExecutor(len(self.streams)) as pool:
+                self.ended = {each: pool.submit(stream) for each, stream in self.streams.items()}
+        return self.ended[name].result()
+
+
+def stream(secure: SecureBroker, mechanism: str, *, encrypted: bool = False, seconds: float = SECONDS) -> list[int]:
+    """Send steadily; return the connections that were made meanwhile."""
+    with Producer(secure.sasl(mechanism, encrypted=encrypted)) as producer:
+        made = connections(producer)
+        steadily(secure, producer, seconds=seconds)
+        return made
+
+
+@pytest.fixture(scope="module")
+def long_ones(short_sessions: SecureBroker) -> Streams:
+    """A stream with each mechanism, for sessions that count as long."""
+    return Streams(
+        {each: partial(stream, short_sessions, each, encrypted=each == "SCRAM-SHA-512") for each in MECHANISMS}
+    )
+
+
+@pytest.fixture(scope="module")
+def short_ones(short_sessions: SecureBroker) -> Streams:
+    """Streams for sessions that count as short; one token lives for ten seconds."""
+    return Streams(
+        {
+            "sessions": partial(stream, short_sessions, "SCRAM-SHA-256", encrypted=True),
+            "tokens": partial(stream, short_sessions, "OAUTHBEARER", encrypted=True, seconds=max(SECONDS, 14.0)),
+        }
+    )
+
+
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_session_is_renewed_on_its_connection(
-    short_sessions: SecureBroker, mechanism: str, monkeypatch: pytest.MonkeyPatch
+    long_ones: Streams, mechanism: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "SHORT_SESSION", 1.0)  # so that three seconds are a long one
-    with Producer(short_sessions.sasl(mechanism, encrypted=mechanism == "SCRAM-SHA-512")) as producer:
-        made = connections(producer)
-        steadily(short_sessions, producer, seconds=SECONDS)
+    made = long_ones.connections(mechanism)
 
-        assert sorted(made) == sorted(set(made))  # each broker once, the bootstrap server included
+    assert sorted(made) == sorted(set(made))  # each broker once, the bootstrap server included
 
 
-def test_a_short_session_is_replaced_by_a_new_connection_without_loss(short_sessions: SecureBroker) -> None:
-    with Producer(short_sessions.sasl("SCRAM-SHA-256", encrypted=True)) as producer:
-        made = connections(producer)
-        steadily(short_sessions, producer, seconds=SECONDS)
-
-        assert len(made) >= 3
+def test_a_short_session_is_replaced_by_a_new_connection_without_loss(short_ones: Streams) -> None:
+    assert len(short_ones.connections("sessions")) >= 3
 
 
-def test_tokens_are_renewed_under_load(short_sessions: SecureBroker) -> None:
-    with Producer(short_sessions.sasl("OAUTHBEARER", encrypted=True)) as producer:
-        steadily(short_sessions, producer, seconds=max(SECONDS, 14.0))  # one token lives for ten
+def test_tokens_are_renewed_under_load(short_ones: Streams) -> None:
+    assert short_ones.connections("tokens")
 
 
 def test_a_new_certificate_is_used_by_later_connections(secure: SecureBroker, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -24,15 +24,7 @@ PARTITIONS = 3
 DELIVERY_TIMEOUT_MS = 120_000
 LONG = DELIVERY_TIMEOUT_MS // 2
 HANG_GUARD = 10 * DELIVERY_TIMEOUT_MS / 1000
-SOON_MISSED = {"broker.session.timeout.ms": 3_000, "broker.heartbeat.interval.ms": 500}
 SURVIVES_ONE = {"min.insync.replicas": 2}
-
-
-@pytest.fixture(scope="module")
-def trio() -> Iterator[KafkaCluster]:
-    """Three nodes that miss one another soon; a test brings back what it took away."""
-    with KafkaCluster(nodes=3, config=SOON_MISSED) as cluster:
-        yield cluster
 
 
 def _topic(cluster: KafkaCluster, name: str) -> str:
@@ -68,61 +60,61 @@ def _see_where_they_are(log: Sequence[bytes], deliveries: Sequence[Delivery]) ->
     assert [log[offset] for offset in offsets] == [b"%d" % number for number in range(len(deliveries))]
 
 
-def test_a_killed_leader_loses_and_reorders_nothing(trio: KafkaCluster) -> None:
+def test_a_killed_leader_loses_and_reorders_nothing(three_kafkas: KafkaCluster) -> None:
     """Without idempotence the one request that was in flight to it may be there twice; nothing else."""
-    topic = _topic(trio, "killed")
-    victim = trio.leader(topic, 0)
-    led = sum(trio.leader(topic, partition) == victim for partition in range(PARTITIONS))
-    killer = threading.Thread(target=trio.kill, args=(victim,))  # not here: something is to be in flight
+    topic = _topic(three_kafkas, "killed")
+    victim = three_kafkas.leader(topic, 0)
+    led = sum(three_kafkas.leader(topic, partition) == victim for partition in range(PARTITIONS))
+    killer = threading.Thread(target=three_kafkas.kill, args=(victim,))  # not here: something is to be in flight
     sent: list[Delivery] = []
-    with _producer(trio) as producer:
+    with _producer(three_kafkas) as producer:
         for number in range(RECORDS):
             if number == RECORDS // 2:
                 killer.start()
             sent.append(producer.send(topic, b"%d" % (number // PARTITIONS), partition=number % PARTITIONS))
         report = producer.flush(HANG_GUARD)
     killer.join(HANG_GUARD)
-    trio.start(victim)
+    three_kafkas.start(victim)
 
     assert (report.acknowledged, report.failed, report.pending) == (RECORDS, 0, 0)
     again: list[int] = []
-    for partition, log in enumerate(_log(trio, topic)):
+    for partition, log in enumerate(_log(three_kafkas, topic)):
         again += repeated_stretches([int(value) for value in log], count=len(sent[partition::PARTITIONS]))
         _see_where_they_are(log, sent[partition::PARTITIONS])
     assert len(again) <= led
 
 
-def test_a_briefly_frozen_leader_loses_nothing_and_keeps_the_order(trio: KafkaCluster) -> None:
+def test_a_briefly_frozen_leader_loses_nothing_and_keeps_the_order(three_kafkas: KafkaCluster) -> None:
     """Requests from before it froze, or in its sockets afterwards, may duplicate records anywhere."""
-    topic = _topic(trio, "frozen")
-    victim = trio.leader(topic, 0)
+    topic = _topic(three_kafkas, "frozen")
+    victim = three_kafkas.leader(topic, 0)
     sent: list[Delivery] = []
-    thaw = threading.Timer(SILENCE, trio.resume, args=(victim,))
-    with _producer(trio, request_timeout_ms=2_000) as producer:
+    thaw = threading.Timer(SILENCE, three_kafkas.resume, args=(victim,))
+    with _producer(three_kafkas, request_timeout_ms=2_000) as producer:
         for number in range(RECORDS):
             if number == RECORDS // 2:
-                trio.pause(victim)
+                three_kafkas.pause(victim)
                 thaw.start()
             sent.append(producer.send(topic, b"%d" % (number // PARTITIONS), partition=number % PARTITIONS))
         report = producer.flush(HANG_GUARD)
     thaw.join(HANG_GUARD)
 
     assert (report.acknowledged, report.failed, report.pending) == (RECORDS, 0, 0)
-    for partition, log in enumerate(_log(trio, topic)):
+    for partition, log in enumerate(_log(three_kafkas, topic)):
         _see_where_they_are(log, sent[partition::PARTITIONS])
 
 
-def test_a_leader_frozen_beyond_the_delivery_timeout_is_reported_in_time(trio: KafkaCluster) -> None:
-    topic = _topic(trio, "frozen-for-long")
-    victim = trio.leader(topic, 0)
-    with _producer(trio, request_timeout_ms=500, delivery_timeout_ms=1_000) as producer:
+def test_a_leader_frozen_beyond_the_delivery_timeout_is_reported_in_time(three_kafkas: KafkaCluster) -> None:
+    topic = _topic(three_kafkas, "frozen-for-long")
+    victim = three_kafkas.leader(topic, 0)
+    with _producer(three_kafkas, request_timeout_ms=500, delivery_timeout_ms=1_000) as producer:
         producer.send(topic, b"known", partition=0).result(HANG_GUARD)
-        trio.pause(victim)
+        three_kafkas.pause(victim)
         try:
             sent = [producer.send(topic, b"%d" % number, partition=0) for number in range(1_000)]
             errors = [delivery.exception(10.0) for delivery in sent]  # while it is still frozen
         finally:
-            trio.resume(victim)
+            three_kafkas.resume(victim)
 
     failed = [error for error in errors if error is not None]
     assert failed
@@ -136,25 +128,25 @@ def test_a_leader_frozen_beyond_the_delivery_timeout_is_reported_in_time(trio: K
 
 @pytest.mark.parametrize("request_timeout_ms", [500, LONG])
 def test_a_frozen_broker_delays_only_its_own_partitions(
-    trio: KafkaCluster, caplog: pytest.LogCaptureFixture, request_timeout_ms: int
+    three_kafkas: KafkaCluster, caplog: pytest.LogCaptureFixture, request_timeout_ms: int
 ) -> None:
     """Each partition has its only replica, so that no other broker takes over.
 
     The others' records come through before the frozen broker's time is up, or while it is up again and again.
     """
     topic = f"alone-{request_timeout_ms}"
-    trio.create_topic(topic, partitions=PARTITIONS)
-    victim = trio.leader(topic, 0)
-    others = [partition for partition in range(PARTITIONS) if trio.leader(topic, partition) != victim]
+    three_kafkas.create_topic(topic, partitions=PARTITIONS)
+    victim = three_kafkas.leader(topic, 0)
+    others = [partition for partition in range(PARTITIONS) if three_kafkas.leader(topic, partition) != victim]
     assert others
     with Producer(
-        bootstrap_servers=trio.bootstrap_servers,
+        bootstrap_servers=three_kafkas.bootstrap_servers,
         request_timeout_ms=request_timeout_ms,
         delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
     ) as producer:
         for partition in range(PARTITIONS):
             producer.send(topic, b"before", partition=partition).result(HANG_GUARD)
-        trio.pause(victim)
+        three_kafkas.pause(victim)
         try:
             waiting = producer.send(topic, b"during", partition=0)
             for _ in range(50):
@@ -164,5 +156,5 @@ def test_a_frozen_broker_delays_only_its_own_partitions(
             if request_timeout_ms == LONG:
                 assert not [message for message in caplog.messages if "did not answer" in message]
         finally:
-            trio.resume(victim)
+            three_kafkas.resume(victim)
         assert waiting.result(HANG_GUARD).partition == 0

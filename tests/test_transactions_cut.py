@@ -8,11 +8,10 @@ import pytest
 
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
-from ottla_testkit.proxy import Cut
+from ottla_testkit.proxy import Cut, CuttingProxy
 from transactions_kit import (
     LONG,
     WAIT,
-    broker_behind_a_proxy,
     chance,
     committed,
     group_offsets,
@@ -30,8 +29,11 @@ PARTITIONS = 3
 
 
 @pytest.mark.parametrize("level", [2, 0])
-def test_randomly_cut_connections_leave_whole_transactions_as_reported(level: int) -> None:
+def test_randomly_cut_connections_leave_whole_transactions_as_reported(
+    proxied_kafka: tuple[KafkaCluster, CuttingProxy], level: int
+) -> None:
     """Also the connection that the end of a transaction is asked on, and its answer."""
+    kafka, proxy = proxied_kafka
     random, group = chance(f"cuts at {level}"), new_id()
     plan = [
         Cut(after=random.randint(1, 300), from_target=True)
@@ -41,31 +43,30 @@ def test_randomly_cut_connections_leave_whole_transactions_as_reported(level: in
     ]
     kept: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
     position = -1
-    with broker_behind_a_proxy() as (kafka, proxy):
-        set_feature(kafka.address(1), TRANSACTION_VERSION, level)
-        kafka.create_topic("t", partitions=PARTITIONS)
-        soon = {"reconnect_backoff_ms": 1, "reconnect_backoff_max_ms": 20, "retry_backoff_ms": 1}
-        with transactional(kafka, batch_size=400, retry_backoff_max_ms=20, **soon) as producer:
-            proxy.cut_by(plan)
-            producer.init_transactions()
-            for number in range(TRANSACTIONS):
-                producer.begin_transaction()
-                values = [b"%d.%d" % (number, record) for record in range(random.randint(1, 40))]
-                send(producer, "t", values)
-                if random.random() < 0.3:
-                    producer.flush(WAIT)
-                if with_offsets := random.random() < 0.5:
-                    producer.send_offsets_to_transaction({("t", 0): number}, group)
-                if random.random() < 0.2:
-                    producer.abort_transaction()
-                    continue
-                producer.commit_transaction()
-                position = number if with_offsets else position
-                for partition in kept:
-                    partition += values
-        proxy.cut_by([])
-        found = read(kafka.bootstrap_servers, "t", partitions=PARTITIONS)
-        [offset] = group_offsets(kafka.bootstrap_servers, group, "t")
+    set_feature(kafka.address(1), TRANSACTION_VERSION, level)
+    kafka.create_topic("t", partitions=PARTITIONS)
+    soon = {"reconnect_backoff_ms": 1, "reconnect_backoff_max_ms": 20, "retry_backoff_ms": 1}
+    with transactional(kafka, batch_size=400, retry_backoff_max_ms=20, **soon) as producer:
+        proxy.cut_by(plan)
+        producer.init_transactions()
+        for number in range(TRANSACTIONS):
+            producer.begin_transaction()
+            values = [b"%d.%d" % (number, record) for record in range(random.randint(1, 40))]
+            send(producer, "t", values)
+            if random.random() < 0.3:
+                producer.flush(WAIT)
+            if with_offsets := random.random() < 0.5:
+                producer.send_offsets_to_transaction({("t", 0): number}, group)
+            if random.random() < 0.2:
+                producer.abort_transaction()
+                continue
+            producer.commit_transaction()
+            position = number if with_offsets else position
+            for partition in kept:
+                partition += values
+    proxy.cut_by([])
+    found = read(kafka.bootstrap_servers, "t", partitions=PARTITIONS)
+    [offset] = group_offsets(kafka.bootstrap_servers, group, "t")
 
     assert found == kept
     assert offset == position

@@ -17,7 +17,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 TRANSACTIONS = 200 if LONG else 30
 KILLS = 25 if LONG else 2
-SOON_MISSED = {"broker.session.timeout.ms": 2_500, "broker.heartbeat.interval.ms": 250}
 PARTITIONS = 6
 MOST_RECORDS = 40
 
@@ -96,21 +95,20 @@ def transact(
         reported.kept[partition] += values
 
 
-def test_each_transaction_is_visible_completely_or_not_at_all_as_reported() -> None:
+def test_each_transaction_is_visible_completely_or_not_at_all_as_reported(three_kafkas: KafkaCluster) -> None:
     random, name = chance("coordinators"), new_id()
     deadly = random.sample(range(TRANSACTIONS), KILLS)
     reported = Reported(kept=[[] for _ in range(PARTITIONS)])
-    with KafkaCluster(nodes=3, config=SOON_MISSED) as kafka:
-        kafka.create_topic("t", partitions=PARTITIONS, replication=3, config={"min.insync.replicas": 2})
-        killer = Killer(kafka, name, chance("moments"))
-        try:
-            with transactional(kafka, name, linger_ms=1) as producer:
-                producer.init_transactions()
-                for number in range(TRANSACTIONS):
-                    transact(producer, number, reported, dies=number in deadly, chance=random, killer=killer)
-        finally:
-            killer.return_all()
-        found = read(kafka.bootstrap_servers, "t", partitions=PARTITIONS)
+    three_kafkas.create_topic("t", partitions=PARTITIONS, replication=3, config={"min.insync.replicas": 2})
+    killer = Killer(three_kafkas, name, chance("moments"))
+    try:
+        with transactional(three_kafkas, name, linger_ms=1) as producer:
+            producer.init_transactions()
+            for number in range(TRANSACTIONS):
+                transact(producer, number, reported, dies=number in deadly, chance=random, killer=killer)
+    finally:
+        killer.return_all()
+    found = read(three_kafkas.bootstrap_servers, "t", partitions=PARTITIONS)
 
     print(f"{reported.committed} committed, {reported.aborted} aborted, {reported.spoilt} undone; {killer.kills} kills")
     assert found == reported.kept

@@ -6,11 +6,10 @@ Every limit but the one that a test is about is ten minutes, so an error that co
 from __future__ import annotations
 
 import contextlib
-import socket
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from wrong_addresses import NOWHERE, Misdirecting, black_hole, refused, unroutable, web_server, without_a_name
 
 from ottla import DeliveryTimeoutError, OttlaError, Producer, TopicUnavailableError
 from ottla.errors import (
@@ -21,7 +20,6 @@ from ottla.errors import (
     RequestTimeoutError,
 )
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.processes.free_ports import HOST, free_ports
 from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back
 from wrong_peers import Conduct, says, serving, stays_silent
@@ -32,48 +30,12 @@ PATIENT = {"delivery_timeout_ms": MINUTES, "max_block_ms": MINUTES, "request_tim
 SETUP_MS = 1_000
 SETUP = {"socket_connection_setup_timeout_ms": SETUP_MS, "socket_connection_setup_timeout_max_ms": SETUP_MS}
 
-NOWHERE = "no-such-broker.invalid"
 TLS_ALERT = bytes.fromhex("15030300020246")
 
 
 def greets(banner: bytes) -> Conduct:
     """Speak first, as a login server does."""
     return lambda peer: peer.sendall(banner)
-
-
-@contextlib.contextmanager
-def _black_hole() -> Iterator[str]:
-    """An address whose connections are never accepted nor refused: its queue is full."""
-    with socket.socket() as listener, contextlib.ExitStack() as queue:
-        listener.bind((HOST, 0))
-        listener.listen(0)
-        for _ in range(4):
-            waiting = queue.enter_context(socket.socket())
-            waiting.setblocking(False)
-            waiting.connect_ex(listener.getsockname())
-        yield f"{HOST}:{listener.getsockname()[1]}"
-
-
-@contextlib.contextmanager
-def _refused() -> Iterator[str]:
-    yield f"{HOST}:{free_ports(1)[0]}"
-
-
-@contextlib.contextmanager
-def _unroutable() -> Iterator[str]:
-    """No connection can be made to the broadcast address, from anywhere."""
-    yield "255.255.255.255:9092"
-
-
-@contextlib.contextmanager
-def _without_a_name() -> Iterator[str]:
-    yield f"{NOWHERE}:9092"
-
-
-@contextlib.contextmanager
-def _web_server() -> Iterator[str]:
-    with serving(says(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as (host, port):
-        yield f"{host}:{port}"
 
 
 def _refusal(bootstrap_servers: str, **settings: int) -> TopicUnavailableError:
@@ -126,7 +88,7 @@ def test_a_silent_bootstrap_server_is_reported_with_its_timeout() -> None:
 
 
 def test_an_unreachable_bootstrap_server_is_reported_with_its_timeout() -> None:
-    with _black_hole() as address:
+    with black_hole() as address:
         error = _refusal(address, max_block_ms=3 * SETUP_MS, **SETUP)
 
     assert isinstance(error.__cause__, RequestTimeoutError)
@@ -137,7 +99,7 @@ def test_an_unreachable_bootstrap_server_is_reported_with_its_timeout() -> None:
 @pytest.mark.kafka
 def test_one_good_bootstrap_server_among_bad_ones_is_enough(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic()
-    bad = (_refused, _unroutable, _without_a_name, _web_server, _black_hole)
+    bad = (refused, unroutable, without_a_name, web_server, black_hole)
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(each()) for each in bad] + [kafka.bootstrap_servers]
         with Producer(bootstrap_servers=",".join(servers), **PATIENT, **SETUP) as producer:
@@ -151,28 +113,29 @@ def test_one_good_bootstrap_server_among_bad_ones_is_enough(kafka: KafkaCluster,
 @pytest.mark.parametrize(
     ("address", "cause", "told"),
     [
-        (_refused, NetworkError, "ECONNREFUSED"),
-        (_unroutable, NetworkError, "ENETUNREACH"),
-        (_without_a_name, NameResolutionError, "has no address"),
-        (_web_server, ProtocolMismatchError, "this is a web server"),
-        (_black_hole, RequestTimeoutError, "did not get ready within socket.connection.setup.timeout.ms (connecting)"),
+        ("refused", NetworkError, "ECONNREFUSED"),
+        ("unroutable", NetworkError, "ENETUNREACH"),
+        ("without a name", NameResolutionError, "has no address"),
+        ("web server", ProtocolMismatchError, "this is a web server"),
+        ("black hole", RequestTimeoutError, "did not get ready within socket.connection.setup.timeout.ms (connecting)"),
     ],
     ids=["refused", "unroutable", "without a name", "web server", "black hole"],
 )
 def test_a_wrong_advertised_address_is_named_at_once_and_kept_retried(
-    address: Callable[[], contextlib.AbstractContextManager[str]],
+    misdirecting_kafka: Misdirecting,
+    address: str,
     cause: type[OttlaError],
     told: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    waits = {"delivery_timeout_ms": 4 * SETUP_MS, "max_block_ms": MINUTES, "request_timeout_ms": SETUP_MS}
-    with address() as advertised, KafkaCluster(config={"advertised.listeners": f"PLAINTEXT://{advertised}"}) as kafka:
-        kafka.create_topic("t")
-        producer = Producer(bootstrap_servers=kafka.bootstrap_servers, **waits, **SETUP)
-        try:
-            error = producer.send("t", b"v").exception(HANG_GUARD)
-        finally:
-            producer.close(0)
+    waits = {"delivery_timeout_ms": 5 * SETUP_MS // 2, "max_block_ms": MINUTES, "request_timeout_ms": SETUP_MS}
+    advertised = misdirecting_kafka.advertised[address]
+    misdirecting_kafka.kafka.create_topic("t")
+    producer = Producer(bootstrap_servers=misdirecting_kafka.listener(address), **waits, **SETUP)
+    try:
+        error = producer.send("t", b"v").exception(HANG_GUARD)
+    finally:
+        producer.close(0)
 
     [warning] = [r.getMessage() for r in caplog.records if r.levelname == "WARNING" and told in r.getMessage()]
     assert "check the broker's advertised.listeners" in warning
