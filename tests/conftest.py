@@ -30,12 +30,20 @@ from ottla_testkit.proxy import CuttingProxy
 from ottla_testkit.pytest_plugin import go_without
 from printed_secrets import ERRORS, key_lines, leaked
 from secure_broker import SecureBroker, secure_broker
+from spark_java import start_spark_quickly
 from transactions_kit import new_id
 
 pytest_generate_tests = choose_distances
 
 SECONDS_TO_END: Final = 10.0
 """For the thread of a producer that nothing refers to any more."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_spark() -> None:
+    """Every Spark that a test or its program starts has a class archive, which the first one records."""
+    if "pyspark" in sys.modules:  # a module imports it whose tests are to run
+        start_spark_quickly()
 
 
 @pytest.fixture(scope="session")

@@ -26,12 +26,12 @@ from ottla_testkit.java.runtime import java_command
 from ottla_testkit.processes.free_ports import HOST, free_ports
 from ottla_testkit.processes.interrupts import interrupts_deferred
 from ottla_testkit.processes.process import Process
+from spark_java import quick_options
 
 READY_WITHIN: Final = 180.0  # seconds; a busy machine may need two minutes
 LOOK_EVERY: Final = 0.05
 HOSTS: Final = (HOST, "localhost")
 """Two names of one machine: Spark runs a task a second time (speculation) only on another host."""
-QUICK_START: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # such a JVM lives for seconds
 
 EXECUTOR: Final = "CoarseGrainedExecutorBackend"
 PYTHON_WORKERS: Final = "pyspark.daemon"
@@ -84,7 +84,7 @@ class SparkCluster:
             "spark.driver.memory": "1g",
             "spark.executor.memory": self.executor_memory,
             "spark.executor.cores": str(self.cores),
-            "spark.executor.extraJavaOptions": QUICK_START,
+            "spark.executor.extraJavaOptions": quick_options(),
             "spark.sql.shuffle.partitions": str(self.workers * self.cores),
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
@@ -165,11 +165,11 @@ class SparkCluster:
         home = Path(pyspark.__file__).parent
         settings: dict[str, bool | float | int | str | None] = {
             "SPARK_HOME": str(home),
-            "SPARK_CONF_DIR": str(folder),  # no user's own settings
+            "SPARK_CONF_DIR": str(folder / "none"),  # no user's own settings
             "SPARK_LOCAL_IP": HOST,
             "SPARK_LOCAL_DIRS": str(folder / "scratch"),
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": QUICK_START,
+            "SPARK_DAEMON_JAVA_OPTS": quick_options(),
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
         }
         command = ["env", *(f"{name}={value}" for name, value in settings.items()), str(home / "bin/spark-class")]

@@ -26,6 +26,7 @@ from ottla_spark.atomic.driver import BatchWritten
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from spark_cluster.cluster import SparkCluster
+from spark_java import quick_options
 from transactions_kit import LONG, await_true, chance
 
 pytestmark = [
@@ -140,7 +141,11 @@ def test_executor_and_driver_killed_together_leave_each_batch_once(
     rng = chance("executor and driver")
     orders = {
         "master": spark_cluster.master_url,
-        "settings": {"spark.executor.memory": spark_cluster.executor_memory, "spark.executor.cores": "1"},
+        "settings": {
+            "spark.executor.memory": spark_cluster.executor_memory,
+            "spark.executor.cores": "1",
+            "spark.executor.extraJavaOptions": quick_options(),
+        },
     }
     late: Sequence[int] = []
     for _ in range(TIMES):

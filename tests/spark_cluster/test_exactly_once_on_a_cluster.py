@@ -13,6 +13,7 @@ from exactly_once_stream import HERE, PARTITIONS, TIMES, Stream
 
 from ottla_testkit.kafka_cluster import KafkaCluster
 from spark_cluster.cluster import SparkCluster
+from spark_java import quick_options
 from transactions_kit import LONG, await_true, chance
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -52,7 +53,12 @@ def stream(kafka: KafkaCluster, spark_cluster: SparkCluster, tmp_path: Path) -> 
     topic = f"t-{uuid.uuid4().hex[:8]}"
     kafka.create_topic(topic, partitions=PARTITIONS)
     python_path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
-    conf = {"spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.executorEnv.PYTHONPATH": python_path}
+    conf = {
+        "spark.executor.memory": "512m",
+        "spark.executor.cores": "1",
+        "spark.executor.extraJavaOptions": quick_options(),
+        "spark.executorEnv.PYTHONPATH": python_path,
+    }
     wishes: dict[str, Any] = {"master": spark_cluster.master_url, "parts": PARTS, "conf": conf}
     return Stream(kafka, tmp_path, topic, wishes=wishes)
 

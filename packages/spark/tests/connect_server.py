@@ -16,6 +16,7 @@ from ottla_testkit.errors import ClusterError, tail
 from ottla_testkit.java.runtime import java_command
 from ottla_testkit.processes.free_ports import HOST, free_ports
 from ottla_testkit.processes.process import Process
+from spark_java import quick_options
 
 READY_WITHIN: Final = 180.0  # seconds; a busy machine may need two minutes
 LOOK_EVERY: Final = 0.05
@@ -43,7 +44,7 @@ def _command(folder: Path, port: int) -> list[str]:
     home = Path(pyspark.__file__).parent
     environment = {
         "SPARK_HOME": str(home),
-        "SPARK_CONF_DIR": str(folder),  # no user's own settings
+        "SPARK_CONF_DIR": str(folder / "none"),  # no user's own settings
         "SPARK_LOCAL_IP": HOST,
         "SPARK_LOCAL_DIRS": str(folder / "scratch"),
         "PYSPARK_PYTHON": sys.executable,
@@ -54,7 +55,7 @@ def _command(folder: Path, port: int) -> list[str]:
         "spark.driver.host": HOST,
         "spark.driver.bindAddress": HOST,
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": quick_options(),
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ottla_spark.worker import producer_cache
 from ottla_spark.worker.producer_cache import ProducerCache
 from ottla_testkit.kafka_cluster import KafkaCluster
+from spark_java import start_spark_quickly
 
 WITHIN = 60.0  # seconds
 
@@ -40,6 +41,7 @@ class Write(Protocol):
 @contextmanager
 def local_spark(folder: Path, **settings: str) -> Iterator[SparkSession]:
     """Two cores of Spark, with the Python of these tests; the data source is not registered. `_` stands for `.`."""
+    start_spark_quickly()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)

@@ -1,0 +1,70 @@
+"""Options with which the JVMs of Spark in tests start quickly: an archive of Spark's classes, and quick compilation.
+
+Half of a short driver's work is loading, verifying and compiling classes. The archive is recorded on first use, which
+takes half a minute, and is kept in PySpark's folder. Without it, Spark starts as it always does.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from ottla_testkit.errors import KafkaUnavailableError
+from ottla_testkit.java.class_archive import ClassArchive
+from ottla_testkit.java.runtime import java_command
+
+QUICK_START: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # such a JVM runs for seconds
+WARM_UP: Final = Path(__file__).with_name("spark_warm_up.py")
+WITHIN: Final = 300.0  # seconds
+
+_log = logging.getLogger(__name__)
+
+
+def start_spark_quickly() -> None:
+    """Give these options to every driver that this process or a child of it starts; repeating it changes nothing."""
+    options = quick_options()
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", options)  # for drivers
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", " ".join(QUICK_START))  # for the Java that prints a driver's command
+
+
+@cache
+def quick_options() -> str:
+    """Return options for a JVM of Spark whose configuration folder is empty or absent; others ignore the archive."""
+    try:
+        return " ".join((*QUICK_START, *_archive_options(java_command())))
+    except (KafkaUnavailableError, OSError, subprocess.SubprocessError) as error:
+        _log.debug("Spark starts without a class archive: %s", error)
+        return " ".join(QUICK_START)
+
+
+def _archive_options(java: str) -> Sequence[str]:
+    spark = find_spec("pyspark")
+    if spark is None or spark.origin is None:
+        return ()
+    kept = Path(spark.origin).with_name(f"classes-of-{version('pyspark')}")
+    kept.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="ottla-spark-classes-") as scratch:
+        archive = ClassArchive(java, jars=kept, scratch=Path(scratch))
+        if archive.wanted:
+            _warm_up(archive.recording, folder=scratch)
+            archive.keep()
+        return archive.options
+
+
+def _warm_up(options: Sequence[str], *, folder: str) -> None:
+    environment = {
+        **os.environ,
+        "SPARK_SUBMIT_OPTS": " ".join((*QUICK_START, *options)),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    command = [sys.executable, str(WARM_UP), folder]
+    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=WITHIN)
