@@ -20,13 +20,13 @@ from workload import DISTINCT_KEYS, Workload
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
-from ottla.accumulator.io_loop import WokenLoop
+from ottla.accumulator.io_loop_interface import WokenLoop
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.sequences import Sequences
 from ottla.interfaces import Columns, ColumnsKind, RecordEncoder, TopicView
 from ottla.network.backoff import Backoff
 from ottla.plugins.registry import Plugin, Registry
-from ottla.recordbatch.v2 import batch_header
+from ottla.recordbatch.header_v2 import batch_header
 
 NOW_MS: Final = 1_700_000_000_000
 REGISTRY: Final = Registry()

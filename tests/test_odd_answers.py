@@ -9,7 +9,7 @@ import pytest
 
 from ottla import BrokerError, DeliveryError, DeliveryTimeoutError, ErrorCode, Producer, TopicUnavailableError
 from ottla.protocol import PRODUCE
-from ottla.sender.before_append import REFUSED_BEFORE_APPEND
+from ottla.sender.maybe_written_codes import REFUSED_BEFORE_APPEND
 from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, SEQUENCE_ERRORS, ProduceErrorAction
 from ottla_testkit.mock_cluster import DISCONNECT, MockCluster
 

@@ -16,15 +16,15 @@ from ottla import Producer
 from ottla.errors import ErrorCode, error_code
 from ottla.protocol import PRODUCE, PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
+from ottla.recordbatch.header_v2 import batch_header
 from ottla.recordbatch.number_columns import Timestamps
 from ottla.recordbatch.records_v2 import encode_records
-from ottla.recordbatch.v2 import batch_header
 from ottla.transactions import PreparedTransaction
 from ottla.transactions.admin.blocking_client import BlockingClient
 from ottla.transactions.admin.connect import connect
 from ottla.transactions.admin.descriptions import described
-from ottla.transactions.requests import InitProducerId
-from ottla.transactions.transactional_requests import EndTxn
+from ottla.transactions.coordinator_request import InitProducerId
+from ottla.transactions.transaction_requests import EndTxn
 from ottla_spark.exactly_once import accept_loss, adopt, forget
 from ottla_spark.exactly_once.driver.cluster import TransactionOutcome
 from ottla_spark.exactly_once.driver.commit import commit

@@ -19,14 +19,14 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.config.catalogue import SECTIONS, describe
+from ottla.config.config_def import SECTIONS, describe
 from ottla.config.java_keys import JAVA_KEYS
 from ottla.config.option import option_of
-from ottla.config.refused import REFUSED
+from ottla.config.refused_keys import REFUSED
 from ottla.errors import ErrorCode
 from ottla.interfaces import ConfigKey
 from ottla.metrics.catalogue import LABELS, METRICS, MISSING, ValueKind
-from ottla.sender.before_append import ERROR_ORIGINS, AppendTime
+from ottla.sender.maybe_written_codes import ERROR_ORIGINS, AppendTime
 
 HOOK: Final = "ottla_config_keys"
 ROOT: Final = Path(__file__).resolve().parents[1]

@@ -24,8 +24,8 @@ from ottla_authenticator_sasl.bearer_token import ClaimNames, Token
 from ottla_authenticator_sasl.deadline_http import MAX_ANSWER, MOST_INTERIM
 from ottla_authenticator_sasl.deadline_http import Answer as Received
 from ottla_authenticator_sasl.single_flight import MOST
+from ottla_authenticator_sasl.token_cache import Retry
 from ottla_authenticator_sasl.token_endpoint import ClientCredentials, TokenEndpoint
-from ottla_authenticator_sasl.token_keeper import Retry
 from ottla_authenticator_sasl.web_address import Address
 from token_endpoints import Answer, Asked, Speaker, TokenServer, dripping, jwt, wait_until
 

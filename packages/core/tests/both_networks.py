@@ -12,7 +12,7 @@ import attrs
 
 from ottla.errors import OttlaError
 from ottla.interfaces import Target
-from ottla.network.selectable import Address, Selectable
+from ottla.network.selector_interface import Address, Selectable
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import Link, LinkConditions, SimulatedBroker, SimulatedCluster, SimulatedNetwork
 from ottla_testkit.simulation.login import Session

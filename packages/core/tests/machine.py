@@ -10,7 +10,7 @@ from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.delivery import Delivery, OnDelivery
-from ottla.accumulator.io_loop import WokenLoop
+from ottla.accumulator.io_loop_interface import WokenLoop
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.sequences import Sequences
 from ottla.accumulator.splitting import Splitter

@@ -15,7 +15,7 @@ from ottla.accumulator.partition_queue import TopicQueues
 from ottla.accumulator.sealing import Sealer
 from ottla.config.value_types import INT_MAX
 from ottla.interfaces import Columns
-from ottla.recordbatch.v2 import HEADER_SIZE
+from ottla.recordbatch.header_v2 import HEADER_SIZE
 
 NEARLY = 0.95
 """The last record of a batch has to find room for its objects too."""

@@ -13,7 +13,7 @@ from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.completion import BatchCompletion
 from ottla.accumulator.delivery import OnDelivery
-from ottla.accumulator.io_loop import WokenLoop
+from ottla.accumulator.io_loop_interface import WokenLoop
 from ottla.accumulator.sequences import Sequences
 from ottla.errors import DeliveryError
 from ottla_testkit.manual_clock import ManualClock

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from ottla.config import ConfigDraft, ProducerConfig, describe
-from ottla.config.catalogue import OPTIONS
+from ottla.config.config_def import OPTIONS
 from ottla.config.java_keys import JAVA_KEYS
 from ottla.errors import ConfigError
 from ottla.interfaces import ConfigKey

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.accumulator.sequences import Sequences
 from ottla.transactions.current_transaction import CurrentTransaction
-from ottla.transactions.states import State
+from ottla.transactions.state_table import State
 from ottla.transactions.transaction_state import TransactionState
 
 NEW = CurrentTransaction()

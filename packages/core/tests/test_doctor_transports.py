@@ -16,7 +16,7 @@ from ottla.doctor.handshake import HandshakeResult, KafkaBroker, NoHandshake, No
 from ottla.doctor.names import Resolved, Server, look_up
 from ottla.doctor.tcp import Connected, Endpoint, NotConnected, connect
 from ottla.interfaces import Buffer, Interest, Target, TransportLayer
-from ottla.network.selectable import Address
+from ottla.network.selector_interface import Address
 from ottla_transport_plaintext import PlaintextLayer
 from wrong_peers import ScriptedBroker, serving
 

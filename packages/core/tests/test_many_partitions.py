@@ -11,9 +11,9 @@ import pytest
 from machine import Machine, Queues, cluster_of, wait_until
 from ottla.accumulator.accumulator import GROWING_IN_A_REQUEST
 from ottla.accumulator.batch import ProducerBatch
-from ottla.accumulator.batch_memory import BatchMemory, MemoryGrant
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.delivery import Delivery
+from ottla.accumulator.memory_charge import BatchMemory, MemoryGrant
 from ottla.accumulator.partition_queue import TopicQueues
 from ottla.accumulator.sequences import Sequences
 from ottla.errors import BufferExhaustedError, InvalidRecordError, NetworkError

@@ -14,7 +14,7 @@ import pytest
 from ottla import DeliveryError, ErrorCode, MetricName, TopicUnavailableError
 from ottla.interfaces import MetricDescription
 from ottla.metrics.catalogue import LABELS, METRICS, MISSING, NODE, PRODUCER, RECORD_SIZES, TOPIC, ValueKind
-from ottla.metrics.counters import Counters, NodeCounters, ProducerCounters, TopicCounters
+from ottla.metrics.producer_counters import Counters, NodeCounters, ProducerCounters, TopicCounters
 from ottla_testkit.mock_producer import MockProducer
 from simulated_producer import HANG_GUARD, Calling, Simulated, simulated
 

@@ -13,9 +13,9 @@ from ottla.recordbatch import native_layout
 LAYOUTS = {
     1: (
         (
-            "ottla.accumulator.routes:Route.sticky_batch",
-            "ottla.accumulator.routes:Route.queues",
-            "ottla.accumulator.routes:Route.view",
+            "ottla.accumulator.topic_routes:Route.sticky_batch",
+            "ottla.accumulator.topic_routes:Route.queues",
+            "ottla.accumulator.topic_routes:Route.view",
             "ottla.interfaces:TopicView.partitions",
             "ottla.accumulator.partition_queue:PartitionQueue.open",
             "ottla.accumulator.batch:ProducerBatch._columns",

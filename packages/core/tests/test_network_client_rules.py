@@ -28,7 +28,7 @@ from ottla.network.connection import Connection
 from ottla.network.connection_stage import Stage
 from ottla.network.connections import Connections
 from ottla.network.metadata_messages import read_response
-from ottla.network.selectable import Address
+from ottla.network.selector_interface import Address
 from ottla.protocol import (
     METADATA,
     PRODUCE,

@@ -20,9 +20,9 @@ from ottla.plugins.compressors.lz4 import Lz4
 from ottla.plugins.compressors.snappy import Snappy
 from ottla.plugins.compressors.zstd import Zstd
 from ottla.protocol.primitives import varint
+from ottla.recordbatch.header_v2 import batch_header
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.parse import RecordBatch, parse_batches
-from ottla.recordbatch.v2 import batch_header
 
 pytestmark = pytest.mark.unmeasured
 

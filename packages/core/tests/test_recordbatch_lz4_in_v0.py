@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ottla.errors import CorruptBatchError
 from ottla.plugins.compressors.lz4 import Lz4
 from ottla.recordbatch.lz4_in_v0 import with_right_checksum, with_v0_checksum
-from ottla.recordbatch.messages import OVERHEADS, message_set, wrapper
+from ottla.recordbatch.message_sets import OVERHEADS, message_set, wrapper
 from ottla.recordbatch.parse import parse_batches
 
 CODEC = Lz4(lz4.frame, 9)

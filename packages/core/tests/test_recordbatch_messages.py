@@ -9,7 +9,7 @@ from zlib import crc32
 import pytest
 
 from ottla.plugins.compressors.gzip import Gzip
-from ottla.recordbatch.messages import OVERHEADS, message_set, wrapper
+from ottla.recordbatch.message_sets import OVERHEADS, message_set, wrapper
 from ottla.recordbatch.parse import RecordBatch, parse_batches
 
 GZIP = Gzip(-1)

@@ -17,9 +17,9 @@ from ottla.errors import InvalidRecordError, UnsupportedVersionError
 from ottla.interfaces import ColumnsKind, Facts, Header
 from ottla.recordbatch import objects
 from ottla.recordbatch.callbacks import RecordCallback
+from ottla.recordbatch.header_v2 import batch_header
 from ottla.recordbatch.objects import OBJECT_COST, TIMESTAMP_MAX, ObjectColumns, ObjectEncoder
 from ottla.recordbatch.parse import Record, RecordBatch, parse_batches
-from ottla.recordbatch.v2 import batch_header
 
 NOW = 1_700_000_000_000
 

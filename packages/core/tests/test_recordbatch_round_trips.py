@@ -14,10 +14,10 @@ from ottla.plugins.compressors.gzip import Gzip
 from ottla.plugins.compressors.lz4 import Lz4
 from ottla.plugins.compressors.snappy import Snappy
 from ottla.plugins.compressors.zstd import Zstd
+from ottla.recordbatch.header_v2 import batch_header
 from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns
 from ottla.recordbatch.parse import Record, RecordBatch, parse_batches
 from ottla.recordbatch.sealed_records import finish
-from ottla.recordbatch.v2 import batch_header
 
 CODECS: tuple[Compressor, ...] = (Gzip(-1), Snappy(cramjam), Lz4(lz4.frame, 9), Zstd(zstandard, 3))
 COMPRESSORS = {compressor.codec_id: compressor for compressor in CODECS}

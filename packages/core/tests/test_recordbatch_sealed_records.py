@@ -16,11 +16,11 @@ from ottla.plugins.compressors.gzip import Gzip
 from ottla.plugins.compressors.lz4 import Lz4
 from ottla.plugins.compressors.snappy import Snappy
 from ottla.plugins.compressors.zstd import Zstd
-from ottla.recordbatch.messages import OVERHEADS
+from ottla.recordbatch.header_v2 import HEADER_SIZE
+from ottla.recordbatch.message_sets import OVERHEADS
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.parse import parse_batches
 from ottla.recordbatch.sealed_records import finish
-from ottla.recordbatch.v2 import HEADER_SIZE
 
 COMPRESSORS: dict[int, Compressor] = {
     1: Gzip(-1),

@@ -12,9 +12,9 @@ from ottla.plugins.compressors.gzip import Gzip
 from ottla.plugins.compressors.lz4 import Lz4
 from ottla.plugins.compressors.snappy import Snappy
 from ottla.plugins.compressors.zstd import Zstd
+from ottla.recordbatch.header_v2 import HEADER_SIZE, batch_header
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.parse import RecordBatch, parse_batches
-from ottla.recordbatch.v2 import HEADER_SIZE, batch_header
 
 
 @pytest.fixture(scope="module")

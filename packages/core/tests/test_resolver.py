@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ottla.errors import NameResolutionError
-from ottla.network.selectable import Address
 from ottla.network.selector.resolver import Resolver
+from ottla.network.selector_interface import Address
 
 HANG_GUARD = 20.0
 

@@ -11,8 +11,8 @@ import pytest
 
 from ottla.errors import ConnectionFailedError
 from ottla.interfaces import Interest, Target, TransportLayer
-from ottla.network.selectable import Address
 from ottla.network.selector import Selector
+from ottla.network.selector_interface import Address
 from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
 from real_selector import HANG_GUARD, Events, Shutdown, Waits, connect, make_selector
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.network.selector.watch import LONG, Watch
+from ottla.network.selector.socket_wait import LONG, Watch
 
 
 @pytest.fixture

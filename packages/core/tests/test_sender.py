@@ -24,7 +24,7 @@ from ottla.errors import (
 from ottla.network.cluster import Broker, Topic
 from ottla.plugins.compressors.zstd import Zstd
 from ottla.protocol import PRODUCE
-from ottla.sender.before_append import REFUSED_BEFORE_APPEND
+from ottla.sender.maybe_written_codes import REFUSED_BEFORE_APPEND
 from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, ProduceErrorAction
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 

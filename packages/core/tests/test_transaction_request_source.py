@@ -28,14 +28,14 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
+from ottla.transactions.coordinator_request import CoordinatorRequest, InitProducerId
 from ottla.transactions.manager import TransactionManager
 from ottla.transactions.offsets import OffsetsToSend
-from ottla.transactions.requests import CoordinatorRequest, InitProducerId
-from ottla.transactions.shared import SharedTransaction
-from ottla.transactions.states import State
+from ottla.transactions.shared_transaction import SharedTransaction
+from ottla.transactions.state_table import State
 from ottla.transactions.transaction_request_source import TransactionRequestSource
+from ottla.transactions.transaction_requests import AddPartitionsToTxn, EndTxn, FindCoordinator, TxnOffsetCommit
 from ottla.transactions.transaction_state import TransactionState
-from ottla.transactions.transactional_requests import AddPartitionsToTxn, EndTxn, FindCoordinator, TxnOffsetCommit
 
 PARTITION = ("t", 0)
 LOST = ConnectionFailedError("lost")

@@ -32,15 +32,15 @@ from ottla.protocol.messages.add_partitions_to_txn import (
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.manager import TransactionManager
 from ottla.transactions.offsets import ConsumerGroupMetadata, OffsetAndMetadata
-from ottla.transactions.prepared import PreparedTransaction
+from ottla.transactions.prepared_transaction import PreparedTransaction
 from ottla.transactions.request_source import RequestSource
-from ottla.transactions.states import NEXT_STEPS, TRANSITIONS, State
+from ottla.transactions.state_table import NEXT_STEPS, TRANSITIONS, State
 from ottla.transactions.transaction_error_actions import (
     TRANSACTION_ERROR_ACTIONS,
     CoordinatorRequestKind,
     TransactionErrorAction,
 )
-from ottla.transactions.transactional_requests import AddPartitionsToTxn
+from ottla.transactions.transaction_requests import AddPartitionsToTxn
 from ottla_testkit.simulation import SimulatedCluster
 from simulated_producer import Simulated, simulated
 

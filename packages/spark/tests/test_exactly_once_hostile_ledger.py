@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from ottla.errors import CorruptBatchError, InvalidRecordError
 from ottla.plugins.compressors.gzip import Gzip
+from ottla.recordbatch.header_v2 import CHECKED, CHECKED_FROM, LENGTH_OFFSET, UNCHECKED, batch_header
 from ottla.recordbatch.number_columns import Timestamps
 from ottla.recordbatch.records_v2 import encode_records
-from ottla.recordbatch.v2 import CHECKED, CHECKED_FROM, LENGTH_OFFSET, UNCHECKED, batch_header
 from ottla.transactions import PreparedTransaction
 from ottla_spark.errors import InvalidWriteError
 from ottla_spark.exactly_once.errors import LedgerMismatchError

@@ -42,8 +42,8 @@ PRIVATE = {
     "ottla.recordbatch.records_v2",
     "ottla.recordbatch.sealed_records",
     "ottla.recordbatch.batch_sequence",
-    "ottla.recordbatch.stored",
-    "ottla.recordbatch.v2",
+    "ottla.recordbatch.parsed_batches",
+    "ottla.recordbatch.header_v2",
     "ottla.tables.sealed",
     "ottla.transactions.admin.blocking_client",
     "ottla.transactions.admin.completion",
@@ -51,8 +51,8 @@ PRIVATE = {
     "ottla.transactions.admin.descriptions",
     "ottla.transactions.admin.open_transactions",
     "ottla.transactions.current_transaction",
-    "ottla.transactions.requests",
-    "ottla.transactions.transactional_requests",
+    "ottla.transactions.coordinator_request",
+    "ottla.transactions.transaction_requests",
 }
 
 

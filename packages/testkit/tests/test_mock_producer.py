@@ -37,7 +37,7 @@ from ottla.errors import IllegalStateError
 from ottla.plugins.partitioners.murmur2 import partition_for_key
 from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.tables.sealed import TableSealer
-from ottla.transactions.shared import SharedTransaction
+from ottla.transactions.shared_transaction import SharedTransaction
 from ottla_testkit.mock_producer import MockProducer, SentRecord
 
 METHODS = [name for name, _method in inspect.getmembers(Producer, inspect.isfunction) if not name.startswith("_")]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trustme
 
-from ottla_transport_ssl import TlsLayer, setups
+from ottla_transport_ssl import TlsLayer, context_reload
 from tls_peers import HANG_GUARD, Peer, tcp_pair, transport
 
 Connect = Callable[..., tuple[TlsLayer, Peer]]
@@ -19,7 +19,7 @@ Connect = Callable[..., tuple[TlsLayer, Peer]]
 @pytest.fixture(autouse=True)
 def waiting_for_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy this machine is, a connection waits until its files are read."""
-    monkeypatch.setattr(setups, "PATIENCE", HANG_GUARD)
+    monkeypatch.setattr(context_reload, "PATIENCE", HANG_GUARD)
 
 
 @pytest.fixture(scope="session")

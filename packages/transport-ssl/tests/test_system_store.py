@@ -12,10 +12,9 @@ import pytest
 import trustme
 
 from ottla.config import ConfigDraft
-from ottla_transport_ssl import TlsLayer
-from ottla_transport_ssl import setups as setups_module
+from ottla_transport_ssl import TlsLayer, context_reload
+from ottla_transport_ssl.context_reload import Setups
 from ottla_transport_ssl.keys import KEYS, read
-from ottla_transport_ssl.setups import Setups
 from ottla_transport_ssl.system_store import trust_system
 from tls_peers import HANG_GUARD, Peer, shake, tcp_pair, transport
 
@@ -62,7 +61,7 @@ def test_a_hanging_folder_delays_no_connection(folder: Path, ca: trustme.CA, mon
         return listed(path)
 
     monkeypatch.setattr(os, "listdir", hang)
-    monkeypatch.setattr(setups_module, "PATIENCE", 0.01)
+    monkeypatch.setattr(context_reload, "PATIENCE", 0.01)
     trustme.CA().cert_pem.write_to_path(str(folder / "0a1b2c3d.1"))
     os.utime(folder, (1, 1))
 

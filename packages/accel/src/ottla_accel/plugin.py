@@ -29,7 +29,7 @@ from ottla_accel.tables import cut_rows, murmur2_partitions
 
 if TYPE_CHECKING:
     from ottla.accumulator.delivery import Delivery
-    from ottla.accumulator.routes import Route
+    from ottla.accumulator.topic_routes import Route
     from ottla.producer import Producer
 
 

@@ -3,7 +3,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.accumulator.delivery import Delivery
-from ottla.accumulator.routes import Route
+from ottla.accumulator.topic_routes import Route
 from ottla.producer import Producer
 
 class QuickSend:

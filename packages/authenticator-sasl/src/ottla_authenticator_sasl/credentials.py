@@ -12,8 +12,8 @@ import attrs
 
 from ottla.errors import ConnectionFailedError, Secrets
 from ottla.interfaces import Secret
-from ottla_authenticator_sasl.functions import ask
 from ottla_authenticator_sasl.single_flight import SingleFlight
+from ottla_authenticator_sasl.user_functions import ask
 
 PATIENCE: Final = 5.0
 """Seconds for a function: a login should fail with its cause before the connection times out (10 s)."""

@@ -8,9 +8,9 @@ from ottla.errors import AuthenticationError, Secrets, printable, quoted
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Authenticator, ConfigKey, Mechanism, PluginConfig, Step
 from ottla_authenticator_sasl.bearer_token import Token
-from ottla_authenticator_sasl.cleartext import CLEARTEXT_KEYS, warn_of_cleartext
-from ottla_authenticator_sasl.token_choice import TokenChoice, Tokens, token_choice
+from ottla_authenticator_sasl.cleartext_warning import CLEARTEXT_KEYS, warn_of_cleartext
 from ottla_authenticator_sasl.token_keys import NAME, OAUTH_KEYS
+from ottla_authenticator_sasl.token_source_choice import TokenChoice, Tokens, token_choice
 
 ottla_conformance = "ottla_authenticator_sasl.conformance:OAuthBearerConformance"
 

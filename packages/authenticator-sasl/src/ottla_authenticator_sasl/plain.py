@@ -8,7 +8,7 @@ from typing import Final
 from ottla.errors import AuthenticationError
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Authenticator, ConfigKey, Mechanism, PluginConfig, Step
-from ottla_authenticator_sasl.cleartext import CLEARTEXT_KEYS, warn_of_cleartext
+from ottla_authenticator_sasl.cleartext_warning import CLEARTEXT_KEYS, warn_of_cleartext
 from ottla_authenticator_sasl.credentials import Credentials, UserPassword
 from ottla_authenticator_sasl.login import LOGIN_KEYS, login
 

@@ -36,7 +36,7 @@ from ottla_authenticator_sasl.deadline_http import (
     post,
 )
 from ottla_authenticator_sasl.host_names import HostNames
-from ottla_authenticator_sasl.token_keeper import Retry
+from ottla_authenticator_sasl.token_cache import Retry
 from ottla_authenticator_sasl.web_address import Address
 
 _log = logging.getLogger(__name__)

@@ -8,9 +8,9 @@ from typing import Any, Final
 from ottla.interfaces import ConfigKey
 from ottla_authenticator_sasl.assertion_keys import ASSERTION_KEYS
 from ottla_authenticator_sasl.https_trust import HTTPS_KEYS
-from ottla_authenticator_sasl.key_values import boolean, milliseconds, number
 from ottla_authenticator_sasl.login import JAAS_KEY, JAVA_CLASS_KEYS, a_secret, a_string, refuse_java_class
 from ottla_authenticator_sasl.token_sources import PROVIDER
+from ottla_authenticator_sasl.value_types import boolean, milliseconds, number
 
 NAME: Final = "OAUTHBEARER"
 

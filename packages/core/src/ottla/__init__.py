@@ -43,7 +43,7 @@ from ottla.producer.build import check_config
 from ottla.results import DeliveryReport, PartitionResult, RecordMetadata, TableResult, TopicReport
 from ottla.tables.delivery import TableDelivery
 from ottla.transactions.offsets import ConsumerGroupMetadata, OffsetAndMetadata
-from ottla.transactions.prepared import PreparedTransaction
+from ottla.transactions.prepared_transaction import PreparedTransaction
 from ottla.version import __version__
 
 __all__ = [

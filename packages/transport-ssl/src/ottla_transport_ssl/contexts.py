@@ -13,7 +13,7 @@ from typing import Final, NoReturn, TypeAlias
 import attrs
 
 from ottla.errors import ConfigError
-from ottla.errors.open_files import remedy
+from ottla.errors.too_many_open_files import remedy
 from ottla_transport_ssl.certificate import Certificate
 from ottla_transport_ssl.keys import TlsSettings
 from ottla_transport_ssl.pem import Block

@@ -14,9 +14,9 @@ import attrs
 
 from ottla.errors import ConfigError
 from ottla.interfaces import ConfigKey, PluginConfig, Secret
+from ottla_transport_ssl.cipher_suites import Suites, read_suites
 from ottla_transport_ssl.passwords import Password
 from ottla_transport_ssl.stores import StoreSource, StoreType
-from ottla_transport_ssl.suites import Suites, read_suites
 
 PROTOCOLS: Final[Mapping[str, ssl.TLSVersion]] = {
     "TLSv1.2": ssl.TLSVersion.TLSv1_2,

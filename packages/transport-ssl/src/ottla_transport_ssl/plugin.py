@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from ottla.errors import TlsHandshakeError, printable, quoted
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import ConfigKey, PluginConfig, Target, Transport, TransportLayer
+from ottla_transport_ssl.context_reload import Setups
 from ottla_transport_ssl.keys import KEYS, read
-from ottla_transport_ssl.layer import TlsLayer
-from ottla_transport_ssl.setups import Setups
+from ottla_transport_ssl.tls_layer import TlsLayer
 
 ottla_conformance = "ottla_transport_ssl.conformance:TlsConformance"
 

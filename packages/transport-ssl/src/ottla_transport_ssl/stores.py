@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 import attrs
 
 from ottla.errors import ConfigError
-from ottla.errors.open_files import remedy
+from ottla.errors.too_many_open_files import remedy
 from ottla.interfaces import Secret
 from ottla_transport_ssl.passwords import Password, current
 from ottla_transport_ssl.pem import Block, blocks

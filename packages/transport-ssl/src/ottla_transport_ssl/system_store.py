@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ottla.errors.open_files import exhausted
+from ottla.errors.too_many_open_files import exhausted
 
 _HASHED: Final = re.compile(r"[0-9a-f]{8}\.[0-9]+")
 """Names that OpenSSL reads in the folder; `openssl rehash` creates them."""

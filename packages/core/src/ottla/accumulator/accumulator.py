@@ -10,23 +10,23 @@ from typing import Final
 
 import attrs
 
-from ottla.accumulator.admission import Admission
 from ottla.accumulator.appender import AppenderParts
 from ottla.accumulator.backlog import Backlog
 from ottla.accumulator.batch import ProducerBatch
-from ottla.accumulator.batch_memory import BatchMemory
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.completion import BatchCompletion
 from ottla.accumulator.delivery_errors import delivery_failed, dropped, expired
-from ottla.accumulator.drained_batches import DrainedBatches, alike
-from ottla.accumulator.io_loop import IoLoop
+from ottla.accumulator.io_loop_interface import IoLoop
 from ottla.accumulator.key_partitioning import KeyPartitioner
 from ottla.accumulator.keyed_appender import KeyedAppender, UnassignedMemory
+from ottla.accumulator.memory_charge import BatchMemory
 from ottla.accumulator.partition_appender import PartitionAppender
 from ottla.accumulator.partition_queue import FOREVER, LONG_AGO, PartitionQueue
 from ottla.accumulator.readiness import Readiness, only_lingers
+from ottla.accumulator.seal_and_number import DrainedBatches, alike
+from ottla.accumulator.send_refusals import Admission
 from ottla.accumulator.sequences import Sequences
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.errors import DeliveryError, OttlaError

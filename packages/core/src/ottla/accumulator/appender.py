@@ -9,14 +9,14 @@ from typing import TypeAlias
 
 import attrs
 
-from ottla.accumulator.admission import Admission
 from ottla.accumulator.backlog import Backlog
 from ottla.accumulator.batch import NewRecord, ProducerBatch
-from ottla.accumulator.batch_memory import BatchMemory, MemoryGrant
 from ottla.accumulator.buffer_pool import BufferPool, Claim
 from ottla.accumulator.completion import BatchCompletion
-from ottla.accumulator.io_loop import IoLoop
+from ottla.accumulator.io_loop_interface import IoLoop
+from ottla.accumulator.memory_charge import BatchMemory, MemoryGrant
 from ottla.accumulator.partition_queue import PartitionQueue
+from ottla.accumulator.send_refusals import Admission
 from ottla.concurrency import io_threads, signals
 from ottla.errors import BufferExhaustedError
 from ottla.interfaces import Columns

@@ -14,8 +14,8 @@ import attrs
 
 from ottla.accumulator.partition_queue import TopicQueues
 from ottla.interfaces import Columns
+from ottla.recordbatch.header_v2 import HEADER_SIZE
 from ottla.recordbatch.objects import OBJECT_COST
-from ottla.recordbatch.v2 import HEADER_SIZE
 
 RECORD_FRAME: Final = 20
 """Bytes of a record on the wire besides its parts; more only if it is very large, or its time far from the others'."""

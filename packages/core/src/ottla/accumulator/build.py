@@ -10,13 +10,13 @@ import attrs
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
-from ottla.accumulator.io_loop import IoLoop
+from ottla.accumulator.io_loop_interface import IoLoop
 from ottla.accumulator.key_partitioning import KeyPartitioner
 from ottla.accumulator.keyed_appender import KeyedAppender
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
-from ottla.accumulator.routes import Routes
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.sequences import Sequences
+from ottla.accumulator.topic_routes import Routes
 from ottla.concurrency.environment import Environment
 from ottla.config import ProducerConfig
 from ottla.interfaces import RecordEncoder, SupportsQuickSend, supports

@@ -13,7 +13,7 @@ from ottla.accumulator.batch_result import no_callbacks_to_run
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.delivery_counts import DeliveryCounts
 from ottla.accumulator.delivery_errors import delivery_failed
-from ottla.accumulator.io_loop import IoLoop
+from ottla.accumulator.io_loop_interface import IoLoop
 from ottla.accumulator.sequences import Sequences
 from ottla.accumulator.unretrieved_errors import UnretrievedErrors
 from ottla.concurrency.environment import SYSTEM, Environment

@@ -10,9 +10,9 @@ from collections.abc import Collection
 
 from ottla.accumulator.appender import AppenderParts, RecordAppender
 from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
-from ottla.accumulator.batch_memory import BatchMemory, MemoryGrant
 from ottla.accumulator.batch_outcome import Forwarded
 from ottla.accumulator.key_partitioning import KeyPartitioner, unassigned_memory
+from ottla.accumulator.memory_charge import BatchMemory, MemoryGrant
 from ottla.accumulator.partition_queue import FOREVER, PartitionQueue, TopicQueues
 from ottla.concurrency import signals
 from ottla.errors import BufferExhaustedError, IllegalStateError

@@ -9,9 +9,9 @@ import attrs
 
 from ottla.accumulator.appender import AppenderParts, Placed, RecordAppender
 from ottla.accumulator.batch import UNASSIGNED, NewRecord, ProducerBatch
-from ottla.accumulator.batch_memory import BatchMemory
 from ottla.accumulator.batch_outcome import Failed
 from ottla.accumulator.keyed_appender import KeyedAppender
+from ottla.accumulator.memory_charge import BatchMemory
 from ottla.accumulator.partition_queue import PartitionQueue, TopicQueues
 from ottla.concurrency import signals
 from ottla.interfaces import Columns, TopicView

@@ -11,10 +11,10 @@ from ottla.interfaces import Columns, Compressor
 from ottla.recordbatch.codecs import ZSTD
 from ottla.recordbatch.compression_ratio import CAUTION, CompressionRatios
 from ottla.recordbatch.down_conversion import down_converted
+from ottla.recordbatch.header_v2 import MAGIC as NEWEST_MAGIC
+from ottla.recordbatch.old_format_errors import zstd_is_newer
 from ottla.recordbatch.parse import Record, parse_batches
-from ottla.recordbatch.refusals import zstd_is_newer
 from ottla.recordbatch.sealed_records import SealedRecords, finish
-from ottla.recordbatch.v2 import MAGIC as NEWEST_MAGIC
 
 
 @attrs.frozen(kw_only=True)

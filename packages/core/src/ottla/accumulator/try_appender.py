@@ -15,7 +15,7 @@ from ottla.accumulator.keyed_appender import KeyedAppender
 from ottla.accumulator.partition_appender import PartitionAppender
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of
-from ottla.accumulator.routes import Route, Routes
+from ottla.accumulator.topic_routes import Route, Routes
 from ottla.network.nonblocking_metadata_wait import MetadataWait
 
 Wait: TypeAlias = MemoryWait | MetadataWait

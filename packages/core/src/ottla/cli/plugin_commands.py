@@ -107,8 +107,8 @@ def check(names: tuple[str, ...], pairs: tuple[str, ...], command_config: Path |
 def new(kind: KindName, name: str, directory: Path | None) -> None:
     """Write a package with a working plugin that passes its suite, to be changed into your own.
 
-    There is no template for an encoder; begin with ottla.recordbatch.objects, which is one in Python. There is none for
-    a config_provider, either; begin with ottla.plugins.config_providers.env.
+    There is no template for an encoder; begin with ottla.recordbatch.objects, which is one in Python. There is
+    none for a config_provider, either; begin with ottla.plugins.config_providers.env.
     """
     template = _testkit("template", wanted="the template")
     for info in Registry().installed(kind):

@@ -1,9 +1,9 @@
 """The configuration of a producer: read once, checked as a whole, and split into frozen sections."""
 
-from ottla.config.catalogue import Row, describe
+from ottla.config.config_def import Row, describe
 from ottla.config.core_settings import as_written
 from ottla.config.draft import ConfigDraft
-from ottla.config.sections import (
+from ottla.config.producer_config import (
     BatchingConfig,
     ConnectionConfig,
     DeliveryConfig,

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.config.catalogue import OPTIONS
-from ottla.config.refused import REFUSED
+from ottla.config.config_def import OPTIONS
+from ottla.config.refused_keys import REFUSED
 from ottla.config.value_types import ValueType
 from ottla.config.values import PluginValues
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ottla.config.catalogue import build
+from ottla.config.config_def import build
 from ottla.config.core_settings import HARMLESS, CoreSettings, read_core
 from ottla.config.java_keys import JAVA_KEYS
+from ottla.config.key_names import merge, unknown
+from ottla.config.producer_config import ProducerConfig
 from ottla.config.reference import plain_value
 from ottla.config.rules import reconcile
-from ottla.config.sections import ProducerConfig
-from ottla.config.spelling import merge, unknown
 from ottla.config.values import HIDDEN, PluginValues, brief, is_secret
 from ottla.errors import ConfigError
 from ottla.errors.secret import hide_settings, revealed

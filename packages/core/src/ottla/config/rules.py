@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 
 from ottla.config.core_settings import CoreSettings
-from ottla.config.sections import Idempotence
+from ottla.config.producer_config import Idempotence
 from ottla.config.value_types import INT_MAX
 
 IN_FLIGHT: Final = "max.in.flight.requests.per.connection"

@@ -15,7 +15,7 @@ from ottla.doctor.cluster_view import ClusterView, ask_cluster
 from ottla.doctor.configuration import Checked
 from ottla.doctor.findings import Examination, Finding, Step, Verdict
 from ottla.doctor.handshake import KafkaBroker
-from ottla.doctor.record import send_record
+from ottla.doctor.sample_record import send_record
 from ottla.doctor.topic import topic_finding
 
 DEFAULT_TIMEOUT: Final = 30.0

@@ -16,8 +16,8 @@ from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Problem
 from ottla.errors import NameResolutionError, printable, quoted
 from ottla.interfaces import Transport
-from ottla.network.selectable import Address
 from ottla.network.selector.resolver import Resolver
+from ottla.network.selector_interface import Address
 
 
 @attrs.frozen

@@ -15,7 +15,7 @@ from ottla.errors import ConnectionFailedError, ProtocolError, RequestTimeoutErr
 from ottla.interfaces import Buffer, Interest, SupportsDetails, Transport, supports
 from ottla.network import Request
 from ottla.network.selector.channel import Channel
-from ottla.network.selector.receive import SIZE_PREFIX
+from ottla.network.selector.response_frames import SIZE_PREFIX
 from ottla.protocol import read_response_header, request_header
 
 CLIENT_ID: Final = "ottla-doctor"

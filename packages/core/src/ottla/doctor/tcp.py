@@ -13,7 +13,7 @@ import attrs
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Problem
 from ottla.doctor.names import Server
-from ottla.network.selectable import Address
+from ottla.network.selector_interface import Address
 
 _PENDING: Final = (errno.EINPROGRESS, errno.EWOULDBLOCK)
 

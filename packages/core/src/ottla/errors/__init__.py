@@ -1,7 +1,6 @@
 """Errors that Ottla raises, error codes of brokers, and quoting of text from outside."""
 
 from ottla.errors.codes import ErrorCode, error_code
-from ottla.errors.counting import counted, were
 from ottla.errors.exceptions import (
     AbortableTransactionError,
     AuthenticationError,
@@ -52,6 +51,7 @@ from ottla.errors.exceptions import (
     UnsupportedSaslMechanismError,
     UnsupportedVersionError,
 )
+from ottla.errors.plurals import counted, were
 from ottla.errors.quoting import Secrets, printable, quoted
 
 __all__ = [

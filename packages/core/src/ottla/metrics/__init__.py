@@ -1,6 +1,6 @@
 """Metrics of a producer, with the names of Java's producer."""
 
-from ottla.metrics.counters import Counters
-from ottla.metrics.values import MetricValues
+from ottla.metrics.producer_counters import Counters
+from ottla.metrics.registry import MetricValues
 
 __all__ = ["Counters", "MetricValues"]

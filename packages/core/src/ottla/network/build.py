@@ -12,8 +12,8 @@ from ottla.network.authentication import Authentication, AuthWorker
 from ottla.network.backoff import Backoff
 from ottla.network.client import NetworkClient
 from ottla.network.metadata import Metadata
-from ottla.network.selectable import Selectable
 from ottla.network.selector import Selector
+from ottla.network.selector_interface import Selectable
 
 
 def build_backoff(initial: float, maximum: float, environment: Environment) -> Backoff:

@@ -28,8 +28,8 @@ from ottla.network.metadata_updater import MetadataUpdater
 from ottla.network.request import Request
 from ottla.network.request_writer import RequestWriter, version_for
 from ottla.network.response_reader import ResponseReader
-from ottla.network.selectable import Selectable
-from ottla.network.throttled_brokers import ThrottledBrokers
+from ottla.network.selector_interface import Selectable
+from ottla.network.throttling import ThrottledBrokers
 from ottla.protocol import Message
 
 

@@ -9,8 +9,8 @@ from ottla.network.completions import Completions
 from ottla.network.connection_log import ConnectionLog
 from ottla.network.connections import Connections
 from ottla.network.metadata import Metadata
-from ottla.network.selectable import Selectable
-from ottla.network.throttled_brokers import ThrottledBrokers
+from ottla.network.selector_interface import Selectable
+from ottla.network.throttling import ThrottledBrokers
 
 
 @attrs.frozen(kw_only=True)

@@ -13,7 +13,7 @@ from ottla.network.cluster import Broker
 from ottla.network.connection_setup import ConnectionSetup
 from ottla.network.connection_stage import Stage
 from ottla.network.in_flight import InFlight, InFlightRequests, postponed
-from ottla.network.selectable import Address
+from ottla.network.selector_interface import Address
 
 SHORT_LIFE: Final = 5.0
 """Seconds. A connection that its broker ends sooner after it became ready lengthens the backoff, from the second on.

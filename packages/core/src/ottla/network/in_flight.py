@@ -11,7 +11,7 @@ import attrs
 from ottla.errors import ProtocolError
 from ottla.interfaces import Buffer
 from ottla.network.request import Request
-from ottla.network.throttling import LONGEST
+from ottla.network.throttle_time import LONGEST
 from ottla.protocol import read_response_header
 
 _AFTER_THE_LONGEST: Final = 60.0

@@ -9,7 +9,7 @@ from ottla.network.authentication import Ask, Token
 from ottla.network.connection import Connection
 from ottla.network.in_flight import InFlight
 from ottla.network.request import Completion, Request
-from ottla.network.selectable import Selectable
+from ottla.network.selector_interface import Selectable
 from ottla.protocol import choose_version, request_header
 
 

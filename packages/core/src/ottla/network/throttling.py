@@ -1,47 +1,39 @@
-"""Responses after which the client itself has to pause before its next request (KIP-219), and the pause.
-
-Before the versions below, a throttling broker delays its response for that time. A client that then also pauses waits
-twice.
-"""
+"""Brokers that throttle the client because of a quota: pauses, metrics, log lines, and the error that names them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
+from ottla.errors import NetworkError
+from ottla.metrics import Counters
+from ottla.network.connection import Connection
+from ottla.network.throttle_log import ThrottleLog
+from ottla.network.throttle_time import pause
 from ottla.protocol import Message
 
-FIRST_VERSIONS: Final[Mapping[str, int]] = {
-    "Produce": 6,
-    "Fetch": 8,
-    "ListOffsets": 3,
-    "Metadata": 6,
-    "OffsetFetch": 4,
-    "FindCoordinator": 2,
-    "ApiVersions": 2,
-    "CreateTopics": 3,
-    "DeleteTopics": 2,
-    "InitProducerId": 1,
-    "AddPartitionsToTxn": 1,
-    "AddOffsetsToTxn": 1,
-    "EndTxn": 1,
-    "TxnOffsetCommit": 1,
-    "DescribeConfigs": 2,
-}
-"""The first version whose response is not delayed: `shouldClientThrottle` in the responses of Kafka's clients.
 
-Messages that are not listed never make Java's client pause, and no broker throttles them.
-"""
+class ThrottledBrokers:
+    """Pauses connections as their brokers ask. `log` writes about the pauses."""
 
-LONGEST: Final = 3600.0
-"""Seconds; the longest pause. A response may ask for 24 days, and a pause survives a restart of the broker.
+    def __init__(self, *, counters: Counters, client_id: str) -> None:
+        self._times = counters.producer.throttles
+        self.log = ThrottleLog(client_id=client_id)
 
-A quota that asks for more is misconfigured; a broker that enforces it stops reading our requests anyway.
-"""
+    def throttle(
+        self, connection: Connection, message: Message[Any, Any], version: int, throttle_ms: int, now: float
+    ) -> None:
+        """Let a connection take no request for the throttle time of a response. Does not block."""
+        self._times.add(float(throttle_ms))
+        if throttle_ms > 0 and (seconds := pause(message, version, throttle_ms)):
+            connection.throttle(seconds, now)
+            self.log.paused(connection.broker, seconds, now)
 
-
-def pause(message: Message[Any, Any], version: int, throttle_ms: int) -> float:
-    """The seconds for which the client sends nothing more to the broker that answered."""
-    first = FIRST_VERSIONS.get(message.name)
-    obeyed = first is not None and version >= first and throttle_ms > 0
-    return min(throttle_ms / 1000, LONGEST) if obeyed else 0.0
+    def error(self, connection: Connection, now: float) -> NetworkError | None:
+        """An error that describes a broker's throttling; None if it does not throttle."""
+        seconds = self.log.lasting(connection.broker, now)
+        if seconds is None:
+            return None
+        return NetworkError(
+            f"{connection.broker} throttles this client because of a quota, for {seconds:.1f} s by now; send less, or "
+            "have the quota of this user or client.id raised"
+        )

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from ottla.accumulator.accumulator import RecordAccumulator
-from ottla.accumulator.routes import Routes
+from ottla.accumulator.topic_routes import Routes
 from ottla.concurrency import io_threads
 from ottla.errors import DeliveryError, OttlaError, ProducerClosedError
 from ottla.results import DeliveryReport

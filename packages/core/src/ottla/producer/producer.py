@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn, Self
 from ottla.accumulator.batch import UNASSIGNED, NewRecord, size_of
 from ottla.accumulator.delivery import Delivery, OnDelivery
 from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of
-from ottla.accumulator.routes import Route
+from ottla.accumulator.topic_routes import Route
 from ottla.concurrency import io_threads
 from ottla.config import BatchingConfig
 from ottla.config.values import brief
@@ -41,13 +41,13 @@ from ottla.producer.callbacks import UNCHECKED, check_callback
 from ottla.producer.components import Engine
 from ottla.producer.interceptors import Interceptors
 from ottla.producer.transactions import Transactions
+from ottla.recordbatch.header_v2 import HEADER_SIZE
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import SealedBatch
-from ottla.recordbatch.v2 import HEADER_SIZE
 from ottla.results import DeliveryReport
 from ottla.tables.delivery import TableDelivery
-from ottla.transactions.prepared import PreparedTransaction
-from ottla.transactions.shared import SharedTransaction
+from ottla.transactions.prepared_transaction import PreparedTransaction
+from ottla.transactions.shared_transaction import SharedTransaction
 
 TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ottla.accumulator.routes import Route
+from ottla.accumulator.topic_routes import Route
 from ottla.errors import InvalidRecordError, RecordTooLargeError
 from ottla.plugins.value_formats import ValueFormats
 from ottla.producer.components import Engine
 from ottla.recordbatch.codecs import NONE
+from ottla.recordbatch.header_v2 import HEADER_SIZE
 from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.recordbatch.table_rows import sealed_columns
-from ottla.recordbatch.v2 import HEADER_SIZE
 from ottla.tables.columns import choose
 from ottla.tables.delivery import TableDelivery
 from ottla.tables.formatting import Formatted

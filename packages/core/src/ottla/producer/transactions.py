@@ -13,8 +13,8 @@ from ottla.errors import IllegalStateError, TransactionError, TransactionTimeout
 from ottla.results import DeliveryReport
 from ottla.transactions.offsets import OffsetsToSend
 from ottla.transactions.pending_result import TransactionalRequestResult
-from ottla.transactions.prepared import PreparedTransaction
-from ottla.transactions.shared import SharedTransaction
+from ottla.transactions.prepared_transaction import PreparedTransaction
+from ottla.transactions.shared_transaction import SharedTransaction
 
 if TYPE_CHECKING:
     from ottla.transactions.manager import TransactionManager

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from ottla.errors import CorruptBatchError
 from ottla.interfaces import Compressor, Encoded
 from ottla.recordbatch.codecs import codec
-from ottla.recordbatch.messages import NO_TIMESTAMP, message_set
+from ottla.recordbatch.message_sets import NO_TIMESTAMP, message_set
+from ottla.recordbatch.old_format_errors import no_headers, no_transactions
 from ottla.recordbatch.parse import parse_batches
-from ottla.recordbatch.refusals import no_headers, no_transactions
+from ottla.recordbatch.parsed_batches import RecordBatch
 from ottla.recordbatch.sealed_records import SealedRecords, finish, refuse_zstd
-from ottla.recordbatch.stored import RecordBatch
 
 
 def down_converted(section: SealedRecords, *, magic: int, compressors: Mapping[int, Compressor]) -> SealedRecords:

@@ -12,9 +12,9 @@ VERSION: Final = 1
 """To be increased when a name below, its place in the order or its meaning changes."""
 
 SLOTS: Final = (
-    "ottla.accumulator.routes:Route.sticky_batch",
-    "ottla.accumulator.routes:Route.queues",
-    "ottla.accumulator.routes:Route.view",
+    "ottla.accumulator.topic_routes:Route.sticky_batch",
+    "ottla.accumulator.topic_routes:Route.queues",
+    "ottla.accumulator.topic_routes:Route.view",
     "ottla.interfaces:TopicView.partitions",
     "ottla.accumulator.partition_queue:PartitionQueue.open",
     "ottla.accumulator.batch:ProducerBatch._columns",

@@ -21,10 +21,10 @@ from ottla.hookspecs import hookimpl
 from ottla.interfaces import Columns, ColumnsKind, Encoded, Facts, Header, RecordEncoder
 from ottla.protocol.primitives import varint, varint_size
 from ottla.recordbatch.callbacks import CallbackColumn, RecordCallback
-from ottla.recordbatch.messages import NO_TIMESTAMP, message_set
+from ottla.recordbatch.message_sets import NO_TIMESTAMP, message_set
 from ottla.recordbatch.number_columns import Constant, Timestamps
+from ottla.recordbatch.old_format_errors import no_headers
 from ottla.recordbatch.records_v2 import encode_records
-from ottla.recordbatch.refusals import no_headers
 
 Part = TypeVar("Part", bytes, bytes | None, RecordCallback | None)
 

@@ -10,9 +10,9 @@ from typing import Final, Protocol
 
 from ottla.errors import CorruptBatchError
 from ottla.interfaces import Buffer, Compressor
-from ottla.recordbatch.messages import message_size, read_message
+from ottla.recordbatch.message_sets import message_size, read_message
 from ottla.recordbatch.parse_v2 import batch_size, read_batch
-from ottla.recordbatch.stored import ControlMarker, Record, RecordBatch
+from ottla.recordbatch.parsed_batches import ControlMarker, Record, RecordBatch
 
 __all__ = ["UNPACKED_LIMIT", "ControlMarker", "Record", "RecordBatch", "parse_batches"]
 

@@ -12,8 +12,7 @@ from ottla.interfaces import Compressor, Header
 from ottla.protocol.primitives import read_varint, read_varlong
 from ottla.recordbatch.checksum import crc32c
 from ottla.recordbatch.codecs import CODEC_MASK, unpack
-from ottla.recordbatch.stored import Record, RecordBatch
-from ottla.recordbatch.v2 import (
+from ottla.recordbatch.header_v2 import (
     CHECKED,
     CHECKED_FROM,
     COUNTED_FROM,
@@ -23,6 +22,7 @@ from ottla.recordbatch.v2 import (
     UNCHECKED,
     Attributes,
 )
+from ottla.recordbatch.parsed_batches import Record, RecordBatch
 
 
 def read_batch(view: memoryview, *, compressors: Mapping[int, Compressor], limit: int) -> RecordBatch:

@@ -13,9 +13,9 @@ import attrs
 from ottla.interfaces import Buffer, Compressor, Encoded
 from ottla.recordbatch.batch_sequence import BatchSequence
 from ottla.recordbatch.codecs import NONE, ZSTD, compressed
-from ottla.recordbatch.messages import OVERHEADS, wrapper
-from ottla.recordbatch.refusals import no_producer_ids, no_transactions, no_zstd
-from ottla.recordbatch.v2 import HEADER_SIZE, batch_header
+from ottla.recordbatch.header_v2 import HEADER_SIZE, batch_header
+from ottla.recordbatch.message_sets import OVERHEADS, wrapper
+from ottla.recordbatch.old_format_errors import no_producer_ids, no_transactions, no_zstd
 
 
 @attrs.frozen(kw_only=True)

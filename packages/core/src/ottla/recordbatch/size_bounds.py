@@ -11,8 +11,8 @@ from typing import Final
 
 from ottla.interfaces import Header
 from ottla.protocol.primitives import varint_size
-from ottla.recordbatch.messages import OVERHEADS
-from ottla.recordbatch.v2 import HEADER_SIZE
+from ottla.recordbatch.header_v2 import HEADER_SIZE
+from ottla.recordbatch.message_sets import OVERHEADS
 
 RECORD_OVERHEAD: Final = 21
 """In v2: length (5 bytes), attributes (1), timestamp delta (10), offset delta (5), each at its longest."""

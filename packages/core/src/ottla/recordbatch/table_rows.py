@@ -12,9 +12,9 @@ import attrs
 
 from ottla.interfaces import Buffer, Columns, Encoded, Facts, Header
 from ottla.recordbatch.down_conversion import down_converted
+from ottla.recordbatch.header_v2 import MAGIC
 from ottla.recordbatch.number_columns import Constant
 from ottla.recordbatch.sealed_records import SealedRecords, finish
-from ottla.recordbatch.v2 import MAGIC
 
 
 @attrs.frozen(kw_only=True)

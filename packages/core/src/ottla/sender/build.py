@@ -10,12 +10,12 @@ from ottla.config import ProducerConfig
 from ottla.network import NetworkClient
 from ottla.network.metadata import Metadata
 from ottla.plugins.selection import Plugins
-from ottla.sender.coordinator_requests import CoordinatorRequestSender
+from ottla.sender.coordinator_request_sender import CoordinatorRequestSender
 from ottla.sender.io_handoff import IoHandoff, NoHandoff
 from ottla.sender.io_thread import IoThread
 from ottla.sender.node_latency import NodeLatencyStats
 from ottla.sender.produce_response_handler import ProduceResponseHandler
-from ottla.sender.rounds import Rounds
+from ottla.sender.round_recovery import Rounds
 from ottla.sender.sender import Sender
 from ottla.transactions.build import TransactionParts
 

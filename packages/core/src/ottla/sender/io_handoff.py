@@ -18,8 +18,8 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.accumulator.batch import ProducerBatch
-from ottla.accumulator.io_loop import WokenLoop
-from ottla.concurrency import call_stack, io_threads, signals
+from ottla.accumulator.io_loop_interface import WokenLoop
+from ottla.concurrency import io_threads, signals, stack_depth
 from ottla.concurrency.environment import Environment
 from ottla.concurrency.locks import AutoResetEvent
 
@@ -246,4 +246,4 @@ class NoHandoff(WokenLoop):
 
 def _can_run_rounds() -> bool:
     """Return whether no signal handler but that of Ctrl-C and no RecursionError can interrupt a round here."""
-    return not call_stack.is_deep() and (not signals.on_main_thread() or signals.only_ctrl_c())
+    return not stack_depth.is_deep() and (not signals.on_main_thread() or signals.only_ctrl_c())

@@ -17,7 +17,7 @@ from ottla.errors import OttlaError, ProducerClosedError, ProducerFailedError, p
 from ottla.network import NetworkClient
 from ottla.network.metadata import Metadata
 from ottla.sender.io_handoff import IoHandoff, NoHandoff
-from ottla.sender.rounds import Rounds
+from ottla.sender.round_recovery import Rounds
 from ottla.sender.sender import Sender
 
 logger = logging.getLogger(__name__)

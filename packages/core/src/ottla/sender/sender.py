@@ -24,7 +24,7 @@ from ottla.metrics import Counters
 from ottla.network import Completion, NetworkClient
 from ottla.network.metadata import Metadata
 from ottla.protocol import PRODUCE
-from ottla.sender.coordinator_requests import CoordinatorRequestSender
+from ottla.sender.coordinator_request_sender import CoordinatorRequestSender
 from ottla.sender.in_flight_batches import InFlightBatches
 from ottla.sender.memory_log import MemoryLog
 from ottla.sender.node_latency import NodeLatencyStats

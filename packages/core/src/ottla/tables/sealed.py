@@ -16,8 +16,8 @@ from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
 from ottla.accumulator.batch_outcome import Failed
 from ottla.accumulator.partition_queue import TopicQueues
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
-from ottla.accumulator.routes import Route
 from ottla.accumulator.sealing import Sealer
+from ottla.accumulator.topic_routes import Route
 from ottla.errors import DeliveryError, IllegalStateError, TopicUnavailableError
 from ottla.errors.secret import hide_settings
 from ottla.interfaces import Columns, TopicView

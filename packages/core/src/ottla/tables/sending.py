@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
 from ottla.accumulator.batch_outcome import Failed
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
-from ottla.accumulator.routes import Route
+from ottla.accumulator.topic_routes import Route
 from ottla.config import BatchingConfig
 from ottla.errors import (
     DeliveryError,
@@ -32,10 +32,10 @@ from ottla.errors import (
 )
 from ottla.interfaces import Columns, RecordEncoder, SupportsCutRows, supports
 from ottla.recordbatch.arrow import FRAME, cut_rows, sums
+from ottla.recordbatch.header_v2 import HEADER_SIZE
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import SealedRecords
 from ottla.recordbatch.table_rows import TableRows, refused_columns
-from ottla.recordbatch.v2 import HEADER_SIZE
 from ottla.tables.columns import ColumnChoice
 from ottla.tables.compression_pool import CompressionPool, PartitionRows, SealedPiece, threads
 from ottla.tables.delivery import TableDelivery

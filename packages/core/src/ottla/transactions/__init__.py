@@ -9,8 +9,8 @@ and of partitions.
 from typing import TYPE_CHECKING, Any
 
 from ottla.transactions.offsets import ConsumerGroupMetadata, OffsetAndMetadata
-from ottla.transactions.prepared import PreparedTransaction
-from ottla.transactions.shared import SharedTransaction
+from ottla.transactions.prepared_transaction import PreparedTransaction
+from ottla.transactions.shared_transaction import SharedTransaction
 
 if TYPE_CHECKING:
     from ottla.transactions.admin.completion import Outcome, complete

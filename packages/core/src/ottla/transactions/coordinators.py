@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from ottla.transactions.requests import CoordinatorRequest, Target
+from ottla.transactions.coordinator_request import CoordinatorRequest, Target
 from ottla.transactions.transaction_error_actions import CoordinatorRequestKind
-from ottla.transactions.transactional_requests import FindCoordinator
+from ottla.transactions.transaction_requests import FindCoordinator
 
 
 class Coordinators:

@@ -11,9 +11,9 @@ from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.current_transaction import CurrentTransaction
 from ottla.transactions.offsets import OffsetsToSend
 from ottla.transactions.pending_result import TransactionalRequestResult
-from ottla.transactions.prepared import PreparedTransaction
-from ottla.transactions.shared import SharedTransaction
-from ottla.transactions.states import CAN_SEND, State
+from ottla.transactions.prepared_transaction import PreparedTransaction
+from ottla.transactions.shared_transaction import SharedTransaction
+from ottla.transactions.state_table import CAN_SEND, State
 from ottla.transactions.transaction_state import TransactionState
 
 

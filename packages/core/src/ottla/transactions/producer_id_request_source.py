@@ -8,8 +8,8 @@ from typing import Any
 from ottla.accumulator.sequences import Sequences
 from ottla.errors import BrokerError, OttlaError, UnsupportedVersionError
 from ottla.network.backoff import Backoff
+from ottla.transactions.coordinator_request import CoordinatorRequest, InitProducerId
 from ottla.transactions.request_source import QueuedBatches
-from ottla.transactions.requests import CoordinatorRequest, InitProducerId
 from ottla.transactions.response_actions import ProducerIdAssigned, RequestFailed
 from ottla.transactions.transaction_error_actions import TransactionErrorAction
 

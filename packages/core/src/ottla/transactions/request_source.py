@@ -6,7 +6,7 @@ import enum
 from typing import Any, Protocol
 
 from ottla.errors import OttlaError
-from ottla.transactions.requests import CoordinatorRequest
+from ottla.transactions.coordinator_request import CoordinatorRequest
 
 
 class QueuedBatches(enum.Enum):

@@ -6,9 +6,9 @@ import logging
 from typing import assert_never
 
 from ottla.errors import OttlaError
+from ottla.transactions.coordinator_request import CoordinatorRequest
 from ottla.transactions.coordinators import Coordinators
 from ottla.transactions.request_retries import RequestRetries
-from ottla.transactions.requests import CoordinatorRequest
 from ottla.transactions.response_actions import (
     CoordinatorFound,
     GroupAdded,
@@ -19,7 +19,7 @@ from ottla.transactions.response_actions import (
     ResponseAction,
     TransactionEnded,
 )
-from ottla.transactions.states import CAN_FAIL, State
+from ottla.transactions.state_table import CAN_FAIL, State
 from ottla.transactions.transaction_error_actions import CoordinatorRequestKind, TransactionErrorAction
 from ottla.transactions.transaction_state import TransactionState
 

@@ -8,15 +8,15 @@ from typing import Any
 from ottla.errors import AbortableTransactionError, OttlaError, UnsupportedVersionError
 from ottla.network.backoff import Backoff
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
+from ottla.transactions.coordinator_request import CoordinatorRequest, InitProducerId
 from ottla.transactions.coordinators import Coordinators
 from ottla.transactions.request_retries import RequestRetries
 from ottla.transactions.request_source import QueuedBatches
-from ottla.transactions.requests import CoordinatorRequest, InitProducerId
 from ottla.transactions.response_effects import ResponseEffects
-from ottla.transactions.states import CAN_FAIL, State
+from ottla.transactions.state_table import CAN_FAIL, State
 from ottla.transactions.transaction_error_actions import CoordinatorRequestKind
+from ottla.transactions.transaction_requests import AddOffsetsToTxn, AddPartitionsToTxn, EndTxn, TxnOffsetCommit
 from ottla.transactions.transaction_state import TransactionState
-from ottla.transactions.transactional_requests import AddOffsetsToTxn, AddPartitionsToTxn, EndTxn, TxnOffsetCommit
 
 logger = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from ottla.errors import (
 from ottla.transactions.current_transaction import CurrentTransaction
 from ottla.transactions.pending_offsets import PendingOffsetCommits
 from ottla.transactions.pending_result import TransactionalRequestResult
-from ottla.transactions.states import CAN_FAIL, NEXT_STEPS, TRANSITIONS, State
+from ottla.transactions.state_table import CAN_FAIL, NEXT_STEPS, TRANSITIONS, State
 from ottla.transactions.transaction_error_actions import FATAL_FOR_A_TRANSACTION
 
 logger = logging.getLogger(__name__)

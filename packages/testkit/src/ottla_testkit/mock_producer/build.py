@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import attrs
 
 from ottla.accumulator.build import build_queueing
-from ottla.accumulator.io_loop import WokenLoop
+from ottla.accumulator.io_loop_interface import WokenLoop
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.sequences import Sequences
 from ottla.concurrency.environment import SYSTEM

@@ -6,9 +6,9 @@ from typing import Any
 
 from ottla.accumulator.sequences import Sequences
 from ottla.errors import ErrorCode
+from ottla.transactions.coordinator_request import CoordinatorRequest
 from ottla.transactions.manager import TransactionManager
 from ottla.transactions.request_source import RequestSource
-from ottla.transactions.requests import CoordinatorRequest
 from ottla_testkit.simulation.coordinator_requests import coordinate
 from ottla_testkit.simulation.transactions import TransactionCoordinator
 

@@ -11,7 +11,7 @@ from typing import Final
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.errors import AbortableTransactionError, BrokerError, ErrorCode, OttlaError, ProducerClosedError
 from ottla.transactions.request_source import QueuedBatches
-from ottla.transactions.states import State
+from ottla.transactions.state_table import State
 from ottla_testkit.mock_producer.coordinator import MockCoordinator
 from ottla_testkit.mock_producer.sent_batches import SentBatches
 

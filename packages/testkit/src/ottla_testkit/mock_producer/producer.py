@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.delivery import Delivery, OnDelivery
-from ottla.accumulator.routes import Route
+from ottla.accumulator.topic_routes import Route
 from ottla.concurrency import io_threads
 from ottla.errors import DeliveryError, ErrorCode, IllegalStateError
 from ottla.interfaces import Headers
@@ -21,7 +21,7 @@ from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.results import DeliveryReport
 from ottla.tables.delivery import TableDelivery
 from ottla.transactions.offsets import OffsetsToSend
-from ottla.transactions.states import State
+from ottla.transactions.state_table import State
 from ottla_testkit.mock_producer.build import MockParts, build
 from ottla_testkit.mock_producer.sent_batches import NODE, SentRecord
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ottla.errors import ConnectionFailedError, NameResolutionError, NetworkError, OttlaError, ProtocolMismatchError
 from ottla.interfaces import Buffer, Target
-from ottla.network.selectable import Address
+from ottla.network.selector_interface import Address
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster
 from ottla_testkit.simulation.chance import Chance

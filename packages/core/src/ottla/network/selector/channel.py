@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.interfaces import Buffer, Interest, TransportLayer
-from ottla.network.selector.receive import Receive
+from ottla.network.selector.response_frames import Receive
 
 _READ_OR_WRITE: Final = Interest.READ | Interest.WRITE
 

@@ -15,7 +15,7 @@ from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.config.hosts import illegal
 from ottla.errors import NameResolutionError, printable, quoted
 from ottla.interfaces import Target
-from ottla.network.selectable import Address
+from ottla.network.selector_interface import Address
 
 _Found: TypeAlias = Sequence[Address] | NameResolutionError
 _Wanted: TypeAlias = tuple[str, int, bool]

@@ -20,12 +20,12 @@ from ottla.concurrency import signals
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.config.hosts import with_port
 from ottla.errors import ConnectionFailedError, NameResolutionError, NetworkError, OttlaError, printable, quoted
-from ottla.errors.open_files import remedy
+from ottla.errors.too_many_open_files import remedy
 from ottla.interfaces import Buffer, Interest, Target, Transport
-from ottla.network.selectable import Address
 from ottla.network.selector.channel import Channel
 from ottla.network.selector.resolver import Resolver, refuse_illegal
-from ottla.network.selector.watch import Watch
+from ottla.network.selector.socket_wait import Watch
+from ottla.network.selector_interface import Address
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 from ottla.errors import PluginError
-from ottla.errors.open_files import REMEDY, none_left
+from ottla.errors.too_many_open_files import REMEDY, none_left
 from ottla.plugins.registry.kinds import KINDS, Kind
 
 _log = logging.getLogger(__name__)

@@ -26,8 +26,8 @@ from ottla.protocol import Message
 from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR, TRANSACTION, FindCoordinatorRequest
 from ottla.transactions.admin.acl_hints import needed
 from ottla.transactions.admin.connect import ClientAndMetadata, connect
-from ottla.transactions.requests import CoordinatorRequest
-from ottla.transactions.transactional_requests import FindCoordinator, coordinator_in, invalid_node
+from ottla.transactions.coordinator_request import CoordinatorRequest
+from ottla.transactions.transaction_requests import FindCoordinator, coordinator_in, invalid_node
 
 DEFAULT_TIMEOUT = 60.0
 _FIRST_WITH_MANY_KEYS = 4

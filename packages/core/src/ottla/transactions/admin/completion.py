@@ -11,8 +11,8 @@ from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, BlockingClient, blocking_client
 from ottla.transactions.admin.descriptions import ONGOING, described
 from ottla.transactions.current_transaction import TXN_V2
-from ottla.transactions.prepared import PreparedTransaction
-from ottla.transactions.transactional_requests import EndTxn
+from ottla.transactions.prepared_transaction import PreparedTransaction
+from ottla.transactions.transaction_requests import EndTxn
 
 
 class Outcome(enum.Enum):

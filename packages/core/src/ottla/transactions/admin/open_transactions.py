@@ -12,9 +12,9 @@ from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, BlockingClient, blocking_client
 from ottla.transactions.admin.completion import Outcome, outcome_of
 from ottla.transactions.admin.descriptions import ONGOING, described, listed, partitions_of
+from ottla.transactions.coordinator_request import InitProducerId
 from ottla.transactions.current_transaction import TXN_V2
-from ottla.transactions.requests import InitProducerId
-from ottla.transactions.transactional_requests import EndTxn
+from ottla.transactions.transaction_requests import EndTxn
 
 
 @attrs.frozen(kw_only=True)

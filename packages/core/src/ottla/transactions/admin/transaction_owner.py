@@ -18,12 +18,12 @@ from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.admin.acl_hints import needed
 from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, BlockingClient, blocking_client
 from ottla.transactions.admin.completion import Outcome, outcome_of
+from ottla.transactions.coordinator_request import CoordinatorRequest, InitProducerId
 from ottla.transactions.current_transaction import TXN_V2
 from ottla.transactions.offsets import OffsetsToSend
-from ottla.transactions.requests import CoordinatorRequest, InitProducerId
-from ottla.transactions.shared import SharedTransaction
+from ottla.transactions.shared_transaction import SharedTransaction
 from ottla.transactions.transaction_error_actions import TRANSACTION_ERROR_ACTIONS, TransactionErrorAction
-from ottla.transactions.transactional_requests import AddOffsetsToTxn, EndTxn, TxnOffsetCommit
+from ottla.transactions.transaction_requests import AddOffsetsToTxn, EndTxn, TxnOffsetCommit
 
 DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 60_000
 

@@ -26,7 +26,7 @@ from ottla.transactions.admin.completion import ended
 from ottla.transactions.admin.connect import connect
 from ottla.transactions.admin.descriptions import ONGOING, described_together, listed
 from ottla.transactions.admin.open_transactions import aborted
-from ottla.transactions.requests import InitProducerId
+from ottla.transactions.coordinator_request import InitProducerId
 from ottla_spark.exactly_once.acl_hints import lacking, transactions_right
 from ottla_spark.exactly_once.broker_limits import longest_timeout_ms
 from ottla_spark.exactly_once.driver.cluster import Open, TransactionOutcome, TransactionStatus

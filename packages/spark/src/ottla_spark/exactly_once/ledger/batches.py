@@ -17,9 +17,17 @@ from ottla.interfaces import Buffer
 from ottla.plugins.compressors.gzip import Gzip
 from ottla.protocol.primitives import read_varint, read_varlong
 from ottla.recordbatch.codecs import CODEC_MASK, NONE
+from ottla.recordbatch.header_v2 import (
+    CHECKED,
+    CHECKED_FROM,
+    COUNTED_FROM,
+    HEADER_SIZE,
+    LENGTH_OFFSET,
+    MAGIC,
+    Attributes,
+)
 from ottla.recordbatch.parse_v2 import batch_size, read_batch
-from ottla.recordbatch.stored import ControlMarker, Record
-from ottla.recordbatch.v2 import CHECKED, CHECKED_FROM, COUNTED_FROM, HEADER_SIZE, LENGTH_OFFSET, MAGIC, Attributes
+from ottla.recordbatch.parsed_batches import ControlMarker, Record
 
 GZIP: Final = 1
 

@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from ottla.errors import CorruptBatchError, InvalidRecordError
-from ottla.recordbatch.stored import ControlMarker
+from ottla.recordbatch.parsed_batches import ControlMarker
 from ottla_spark.exactly_once.ledger.batches import LedgerBatch
 from ottla_spark.exactly_once.ledger.entry import Entry, read_value
 

@@ -14,13 +14,13 @@ import attrs
 from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code
 from ottla.protocol import PRODUCE, PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
+from ottla.recordbatch.header_v2 import batch_header
 from ottla.recordbatch.number_columns import Timestamps
 from ottla.recordbatch.records_v2 import encode_records
-from ottla.recordbatch.v2 import batch_header
 from ottla.transactions.admin.blocking_client import BlockingClient
+from ottla.transactions.coordinator_request import CoordinatorRequest
 from ottla.transactions.current_transaction import TXN_V2
-from ottla.transactions.requests import CoordinatorRequest
-from ottla.transactions.transactional_requests import AddPartitionsToTxn, EndTxn
+from ottla.transactions.transaction_requests import AddPartitionsToTxn, EndTxn
 from ottla_spark.exactly_once.acl_hints import lacking, transactions_right
 from ottla_spark.exactly_once.errors import LeaseLostError, LedgerMismatchError
 from ottla_spark.exactly_once.ledger.batches import COMPRESSORS, GZIP, LARGEST_ENTRY

@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from ottla.config.option import Option, option_of
-from ottla.config.sections import (
+from ottla.config.producer_config import (
     BatchingConfig,
     ConnectionConfig,
     DeliveryConfig,

@@ -19,7 +19,7 @@ from ottla.errors import CorruptBatchError
 from ottla.interfaces import Buffer, Compressor
 from ottla.recordbatch.codecs import CODEC_MASK, LZ4, ZSTD, unpack
 from ottla.recordbatch.lz4_in_v0 import with_right_checksum, with_v0_checksum
-from ottla.recordbatch.stored import Record, RecordBatch
+from ottla.recordbatch.parsed_batches import Record, RecordBatch
 
 NO_TIMESTAMP: Final = -1
 

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Final
 
 from ottla_transport_ssl.certificate import Certificate, day
+from ottla_transport_ssl.context_reload import SOON
 from ottla_transport_ssl.handshake_errors import HandshakeInfo
-from ottla_transport_ssl.setups import SOON
 
 WARNING: Final = "warning"
 

@@ -17,7 +17,7 @@ import attrs
 from ottla.errors import OttlaError
 from ottla.interfaces import Buffer, Interest
 from ottla_transport_ssl.contexts import Setup
-from ottla_transport_ssl.details import details
+from ottla_transport_ssl.handshake_details import details
 from ottla_transport_ssl.handshake_errors import HandshakeInfo, broken, hung_up, no_tls, refused, suite_refused
 
 AHEAD: Final = 256 * 1024

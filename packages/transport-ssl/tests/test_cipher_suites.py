@@ -6,7 +6,7 @@ import ssl
 
 import pytest
 
-from ottla_transport_ssl.suites import Suites, read_suites
+from ottla_transport_ssl.cipher_suites import Suites, read_suites
 
 NAMES = {
     "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",

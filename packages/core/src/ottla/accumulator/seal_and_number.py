@@ -9,9 +9,9 @@ from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.completion import BatchCompletion
 from ottla.accumulator.sequences import Sequences
-from ottla.recordbatch.refusals import no_producer_ids
+from ottla.recordbatch.header_v2 import MAGIC as FIRST_WITH_SEQUENCE
+from ottla.recordbatch.old_format_errors import no_producer_ids
 from ottla.recordbatch.sealed_records import SealedRecords
-from ottla.recordbatch.v2 import MAGIC as FIRST_WITH_SEQUENCE
 
 logger = logging.getLogger(__name__)
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from ottla.errors import AuthenticationError, ConnectionFailedError
 from ottla_authenticator_sasl import Token
-from ottla_authenticator_sasl.fetch_pace import FetchPace, Pauses
-from ottla_authenticator_sasl.refresh import RefreshWindow
 from ottla_authenticator_sasl.single_flight import MOST
-from ottla_authenticator_sasl.token_keeper import PATIENCE, Retry, TokenKeeper
+from ottla_authenticator_sasl.token_cache import PATIENCE, Retry, TokenKeeper
+from ottla_authenticator_sasl.token_fetch_limit import FetchPace, Pauses
+from ottla_authenticator_sasl.token_refresh_time import RefreshWindow
 from token_endpoints import wait_until
 
 NOW = 1_800_000_000.0

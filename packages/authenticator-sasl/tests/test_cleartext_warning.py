@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla import check_config
-from ottla_authenticator_sasl import cleartext
+from ottla_authenticator_sasl import cleartext_warning
 from sasl_plugins import ALICE, problem
 
 TOKENS: dict[str, Any] = {"sasl.oauthbearer.token.provider": lambda: "e.30.e"}
@@ -17,7 +17,7 @@ TOKENS: dict[str, Any] = {"sasl.oauthbearer.token.provider": lambda: "e.30.e"}
 @pytest.fixture(autouse=True)
 def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was warned of yet."""
-    monkeypatch.setattr(cleartext, "_warned", set())
+    monkeypatch.setattr(cleartext_warning, "_warned", set())
 
 
 def checked(mechanism: str, settings: dict[str, Any], protocol: str = "SASL_PLAINTEXT") -> None:

@@ -12,8 +12,8 @@ from ottla.errors import AbortableTransactionError, ConnectionFailedError, Ottla
 from ottla.network import Completion, NetworkClient, Request
 from ottla.network.metadata import Metadata
 from ottla.sender.coordinator_log import CoordinatorLog
+from ottla.transactions.coordinator_request import CoordinatorRequest
 from ottla.transactions.request_source import QueuedBatches, RequestSource
-from ottla.transactions.requests import CoordinatorRequest
 
 
 class CoordinatorRequestSender:

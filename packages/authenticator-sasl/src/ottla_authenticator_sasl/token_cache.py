@@ -18,9 +18,9 @@ import attrs
 
 from ottla.errors import AuthenticationError, ConnectionFailedError, counted, printable
 from ottla_authenticator_sasl.bearer_token import Token, expired
-from ottla_authenticator_sasl.fetch_pace import FetchPace, Pauses, doubled
-from ottla_authenticator_sasl.refresh import RefreshWindow
 from ottla_authenticator_sasl.single_flight import SingleFlight
+from ottla_authenticator_sasl.token_fetch_limit import FetchPace, Pauses, doubled
+from ottla_authenticator_sasl.token_refresh_time import RefreshWindow
 
 _log = logging.getLogger(__name__)
 

@@ -23,8 +23,8 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
+from ottla.transactions.coordinator_request import CoordinatorRequest, Target
 from ottla.transactions.offsets import OffsetsToSend, TopicPartition
-from ottla.transactions.requests import CoordinatorRequest, Target
 from ottla.transactions.response_actions import (
     CoordinatorFound,
     GroupAdded,

@@ -23,9 +23,9 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
+from ottla.transactions.coordinator_request import CoordinatorRequest, InitProducerId
 from ottla.transactions.offsets import ConsumerGroupMetadata, OffsetsToSend
 from ottla.transactions.request_retries import CONCURRENT_TRANSACTIONS_BACKOFF, RequestRetries
-from ottla.transactions.requests import CoordinatorRequest, InitProducerId
 from ottla.transactions.response_actions import (
     CoordinatorFound,
     GroupAdded,
@@ -37,7 +37,7 @@ from ottla.transactions.response_actions import (
     TransactionEnded,
 )
 from ottla.transactions.transaction_error_actions import CoordinatorRequestKind, TransactionErrorAction
-from ottla.transactions.transactional_requests import (
+from ottla.transactions.transaction_requests import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
     EndTxn,

@@ -18,9 +18,8 @@ from ottla_authenticator_sasl.assertions import assertion
 from ottla_authenticator_sasl.bearer_token import ClaimNames, Token, check_extensions
 from ottla_authenticator_sasl.https_trust import HttpsTrust, https_trust
 from ottla_authenticator_sasl.login import JAAS, module_options
-from ottla_authenticator_sasl.refresh import RefreshWindow
+from ottla_authenticator_sasl.token_cache import LIMIT, Retry, TokenKeeper
 from ottla_authenticator_sasl.token_endpoint import ClientCredentials, Grant, TokenEndpoint
-from ottla_authenticator_sasl.token_keeper import LIMIT, Retry, TokenKeeper
 from ottla_authenticator_sasl.token_keys import (
     ANY_RETRIEVER,
     BEARER_RETRIEVER,
@@ -35,6 +34,7 @@ from ottla_authenticator_sasl.token_keys import (
     SCOPE,
     URL,
 )
+from ottla_authenticator_sasl.token_refresh_time import RefreshWindow
 from ottla_authenticator_sasl.token_sources import PROVIDER, FileTokens, provided
 from ottla_authenticator_sasl.web_address import Address
 

@@ -9,7 +9,7 @@ import pytest
 
 from machine import CONSTANT, Queues
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
-from ottla.accumulator.routes import Route, Routes
+from ottla.accumulator.topic_routes import Route, Routes
 from ottla.concurrency import io_threads
 from ottla.errors import TopicUnavailableError
 from ottla.interfaces import TopicView

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.errors import ErrorCode
-from ottla.sender.before_append import ERROR_ORIGINS, REFUSED_BEFORE_APPEND, AppendTime
+from ottla.sender.maybe_written_codes import ERROR_ORIGINS, REFUSED_BEFORE_APPEND, AppendTime
 from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, SEQUENCE_ERRORS, ProduceErrorAction
 
 

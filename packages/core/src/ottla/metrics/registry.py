@@ -14,7 +14,7 @@ import attrs
 from ottla.interfaces import MetricDescription, MetricName
 from ottla.metrics.catalogue import COUNT, LABELS, METRICS, NODE, PRODUCER, RECORD_SIZES, TOPIC, Metric, ValueKind
 from ottla.metrics.counter import CounterTotals
-from ottla.metrics.counters import Counters
+from ottla.metrics.producer_counters import Counters
 
 NAN: Final = float("nan")
 

@@ -19,10 +19,9 @@ from authority_kit import Authority
 
 from ottla.config import ConfigDraft
 from ottla.errors import ConfigError
-from ottla_transport_ssl import TlsLayer, TlsTransport
-from ottla_transport_ssl import setups as setups_module
+from ottla_transport_ssl import TlsLayer, TlsTransport, context_reload
+from ottla_transport_ssl.context_reload import SOON, Setups
 from ottla_transport_ssl.keys import KEYS, read
-from ottla_transport_ssl.setups import SOON, Setups
 from tls_peers import HANG_GUARD, Peer, shake, tcp_pair, transport
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -239,16 +238,16 @@ def test_a_hanging_file_system_delays_no_connection(
     made = transport({**trusting, "ssl.keystore.location": str(file)})
     replace(file, written(ca.issue_cert("second.example.com")))
     hanging = Hanging(file, monkeypatch)
-    monkeypatch.setattr(setups_module, "PATIENCE", 0.01)
+    monkeypatch.setattr(context_reload, "PATIENCE", 0.01)
 
     assert shown(made, demanding) == "first.example.com"
-    monkeypatch.setattr(setups_module, "PATIENCE", 3600.0)
+    monkeypatch.setattr(context_reload, "PATIENCE", 3600.0)
     assert shown(made, demanding) == "first.example.com", "only the first connection waits, for a moment"
     assert hanging.asked.is_set()
     assert len(reading()) == 1
     assert warnings(caplog) == []
 
-    monkeypatch.setattr(setups_module, "SLOW", 0.0)
+    monkeypatch.setattr(context_reload, "SLOW", 0.0)
     for _ in range(3):
         shown(made, demanding)
     [said] = warnings(caplog)
@@ -359,7 +358,7 @@ def test_an_error_while_files_are_read_is_logged_and_old_ones_are_used(
         raise ZeroDivisionError("a fault of ours")
 
     with monkeypatch.context() as patch:
-        patch.setattr(setups_module, "make_setup", fault)
+        patch.setattr(context_reload, "make_setup", fault)
         assert made.current() is first
     assert "reading the TLS files failed; new connections use what was read before" in caplog.text
     assert "a fault of ours" in caplog.text
