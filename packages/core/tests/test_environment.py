@@ -29,13 +29,13 @@ EXCEPTIONS = {
     "accumulator/batch_result.py": "nothing waits while its lock is held",
     "accumulator/column_abilities.py": "nothing waits while its lock is held; timestamps are the system's time",
     "accumulator/delivery.py": "a delivery outlives its producer, and keeps nothing of it",
-    "accumulator/routes.py": "nothing waits while its lock is held",
+    "accumulator/topic_routes.py": "nothing waits while its lock is held",
     "concurrency/environment.py": "the default environment is made of Python's functions",
     "concurrency/signals.py": "the time between two signals: Python runs handlers by the system's clock",
     "network/authentication/authentication.py": "the default of a parameter that `network.build` passes",
     "network/backoff.py": "the default of a parameter that `network.build` passes",
     "network/client.py": "the default of a parameter that `network.build` passes",
-    "network/selector/watch.py": "waits for real sockets; a simulation passes its own selector",
+    "network/selector/socket_wait.py": "waits for real sockets; a simulation passes its own selector",
     "producer/lifecycle.py": "the end of the program, which no simulation has",
 }
 
