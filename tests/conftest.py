@@ -20,7 +20,7 @@ import pytest
 from shared_clusters import FAILED, MISDIRECTING, PROXIED, SHARED, SPARE, THREE, Lent, Shared, in_turns, shared_names
 from wrong_addresses import Misdirecting
 
-from distance_kit import Clusters, Generation, choose_distances, started
+from distance_kit import Clusters, Generation, choose_distances, distance, started
 from ottla.errors import OttlaError
 from ottla.sender.io_thread import IoThread
 from ottla_testkit.errors import KafkaUnavailableError
@@ -34,6 +34,8 @@ from spark_java import start_spark_quickly
 from transactions_kit import new_id
 
 pytest_generate_tests = choose_distances
+
+__all__ = ["distance"]
 
 SECONDS_TO_END: Final = 10.0
 """For the thread of a producer that nothing refers to any more."""

@@ -54,10 +54,19 @@ def started(clusters: Clusters, version: str, *, distant: bool) -> KafkaCluster:
     return clusters[version, distant]
 
 
+@pytest.fixture
+def distance(request: pytest.FixtureRequest) -> str:
+    """`NEAR` or `DISTANT`.
+
+    A parameter of `kafka` would also be one of the session's `kafka`, which would be started again at each change.
+    """
+    return str(getattr(request, "param", NEAR))
+
+
 @pytest.fixture(name="kafka")
-def near_or_distant(request: pytest.FixtureRequest) -> KafkaCluster:
+def near_or_distant(request: pytest.FixtureRequest, distance: str) -> KafkaCluster:
     """The session's Kafka, or one with the same version at a distance."""
-    if getattr(request, "param", NEAR) == NEAR:
+    if distance == NEAR:
         kafka: KafkaCluster = request.getfixturevalue("kafka")
         return kafka
     clusters: Clusters = request.getfixturevalue("clusters")
@@ -71,4 +80,4 @@ def choose_distances(metafunc: pytest.Metafunc) -> None:
         generations = [*TODAYS, *OLD, *(DISTANT_ONES if distant else ())]
         metafunc.parametrize("broker", generations, ids=str, indirect=True)
     elif distant and getattr(metafunc.module, "kafka", None) is near_or_distant and "kafka" in metafunc.fixturenames:
-        metafunc.parametrize("kafka", [NEAR, DISTANT], indirect=True)
+        metafunc.parametrize("distance", [NEAR, DISTANT], indirect=True)

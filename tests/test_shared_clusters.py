@@ -23,6 +23,7 @@ from transactions_kit import await_in_sync, coordinator, new_id, transactional
 
 WAIT = 60.0
 THREADS = "num.io.threads"
+NO_CALL = SimpleNamespace(params={})
 
 
 class Fake:
@@ -118,6 +119,12 @@ def test_modules_that_share_clusters_run_one_after_the_other() -> None:
     assert [item.nodeid[0] for item in found] == list("chffaaebdg")
     assert [item for item in found if item.nodeid[0] == "f"] == [items[6], items[7]]
     assert in_turns(items[1:2]) == items[1:2]
+
+
+def test_the_broker_of_the_session_has_no_parameter_that_would_restart_it(request: pytest.FixtureRequest) -> None:
+    parametrized = [item for item in request.session.items if "kafka" in getattr(item, "callspec", NO_CALL).params]
+
+    assert parametrized == []
 
 
 @pytest.mark.kafka
