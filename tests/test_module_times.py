@@ -45,7 +45,7 @@ def test_a_run_notes_tests_seconds_and_processor_time_of_each_module(tmp_path: P
     assert short.processor_seconds < 0.4
 
 
-def test_runs_with_other_arguments_add_up_and_an_equal_one_replaces_the_last(tmp_path: Path) -> None:
+def test_runs_with_other_arguments_are_added_equal_ones_replaced(tmp_path: Path) -> None:
     (tmp_path / "test_short.py").write_text("def test_one(): pass\n")
 
     for options in ((), (), ("-q",)):
@@ -89,7 +89,7 @@ def test_a_page_without_a_place_for_the_table_is_refused(tmp_path: Path) -> None
         module_times.write_page(page, ["new"])
 
 
-def test_a_folder_without_times_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_times_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert module_times.main([str(tmp_path)]) == 1
 
     assert "has no times" in capsys.readouterr().err

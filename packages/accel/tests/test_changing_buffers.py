@@ -31,6 +31,8 @@ from ottla.tables.sealed import TableSealer
 from ottla_accel import tables
 from ottla_accel.json_rows import objects
 
+pytestmark = pytest.mark.unmeasured
+
 SECONDS: Final = float(os.environ.get("OTTLA_ATTACK_SECONDS", "0.5"))
 NOW: Final = 1_700_000_000_000
 OUTSIDE: Final = 1_000_000_000

@@ -21,6 +21,8 @@ from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns
 from ottla_accel.columns import FACT_SIZE, NativeColumns
 from ottla_accel.plugin import NativeEncoder, ottla_encoder
 
+pytestmark = pytest.mark.unmeasured
+
 NOW = 1_700_000_000_000
 PLENTY = 1 << 24
 HANG_GUARD = 20.0

@@ -8,6 +8,8 @@ from ottla.interfaces import RecordEncoder
 from ottla_accel.plugin import ottla_encoder
 from ottla_testkit.conformance import RecordEncoderConformance
 
+pytestmark = pytest.mark.unmeasured
+
 
 class TestNative(RecordEncoderConformance):
     @pytest.fixture

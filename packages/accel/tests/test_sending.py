@@ -34,6 +34,8 @@ from ottla.interfaces import Header, TopicView
 from ottla_accel.columns import NativeColumns
 from simulated_producer import Simulated, simulated
 
+pytestmark = pytest.mark.unmeasured
+
 NOW = 1_700_000_000_000
 
 

@@ -19,6 +19,8 @@ from ottla.recordbatch.table_rows import Cut, TableRows
 from ottla_accel import tables
 from ottla_accel.murmur2 import murmur2
 
+pytestmark = pytest.mark.unmeasured
+
 NOW = 1_700_000_000_000
 PLENTY = 1 << 40
 KINDS = [pa.binary(), pa.large_binary()]

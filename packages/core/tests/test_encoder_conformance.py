@@ -8,6 +8,8 @@ from ottla.interfaces import RecordEncoder
 from ottla.plugins.registry import Registry
 from ottla_testkit.conformance import RecordEncoderConformance
 
+pytestmark = pytest.mark.unmeasured
+
 
 class TestPython(RecordEncoderConformance):
     @pytest.fixture

@@ -16,6 +16,8 @@ from typing import Final
 
 import pytest
 
+pytestmark = pytest.mark.unmeasured
+
 ROOT: Final = Path(__file__).resolve().parents[3]
 GLOSSARY: Final = ROOT / "docs" / "glossary.md"
 ERRORS: Final = ROOT / "docs" / "reference" / "errors.md"

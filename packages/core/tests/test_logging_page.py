@@ -11,6 +11,8 @@ from typing import Final
 import attrs
 import pytest
 
+pytestmark = pytest.mark.unmeasured
+
 ROOT: Final = Path(__file__).resolve().parents[3]
 PAGE: Final = ROOT / "docs" / "logging.md"
 LOGGERS: Final = ("logger", "_log", "_logger")

@@ -21,6 +21,8 @@ from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
 from real_selector import HANG_GUARD, make_selector, reset
 from wrong_peers import ScriptedBroker, serving, stays_silent
 
+pytestmark = pytest.mark.unmeasured
+
 
 class Client:
     """A network client with a selector of its own."""

@@ -25,6 +25,8 @@ from ottla.protocol import Codec, Message
 from ottla.protocol.catalogue import MESSAGES
 from ottla.protocol.notation import ZERO_UUID, fields_of
 
+pytestmark = pytest.mark.unmeasured
+
 VALUES: Final = 40
 EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MILLISECOND: Final = datetime.timedelta(milliseconds=1)

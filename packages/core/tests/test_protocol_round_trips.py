@@ -15,6 +15,8 @@ from ottla.protocol import PRODUCE, Codec, ProduceRequest, produce_request
 from ottla.protocol.catalogue import MESSAGES
 from ottla.protocol.notation import ArrayOf, Blob, Fixed, StructOf, Text, WireType, fields_of
 
+pytestmark = pytest.mark.unmeasured
+
 CODECS = [
     pytest.param(codec, root_of(message, kind), version, id=codec.label)
     for message in MESSAGES

@@ -10,6 +10,8 @@ from golden import CLIENT_ID, CORRELATION_ID, KINDS, Case, all_cases, cases, fil
 from ottla.protocol import PRODUCE, Message, produce_request, read_response_header, request_header
 from ottla.protocol.catalogue import MESSAGES
 
+pytestmark = pytest.mark.unmeasured
+
 CASES = list(all_cases())
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
 every_tagged = pytest.mark.parametrize(

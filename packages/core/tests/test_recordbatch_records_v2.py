@@ -13,6 +13,8 @@ from ottla.recordbatch import records_v2
 from ottla.recordbatch.number_columns import Timestamps
 from ottla.recordbatch.records_v2 import encode_records
 
+pytestmark = pytest.mark.unmeasured
+
 SIZES = (0, 1, 55, 56, 63, 64, 4095, 8100, 8140, 8191)
 
 small = st.binary(max_size=30)

@@ -19,6 +19,8 @@ from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns
 from ottla.recordbatch.parse import Record, RecordBatch, parse_batches
 from ottla.recordbatch.sealed_records import finish
 
+pytestmark = pytest.mark.unmeasured
+
 CODECS: tuple[Compressor, ...] = (Gzip(-1), Snappy(cramjam), Lz4(lz4.frame, 9), Zstd(zstandard, 3))
 COMPRESSORS = {compressor.codec_id: compressor for compressor in CODECS}
 

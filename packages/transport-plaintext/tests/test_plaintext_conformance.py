@@ -8,6 +8,8 @@ from ottla.interfaces import Transport
 from ottla_testkit.conformance import PlainPeer, TransportConformance
 from ottla_transport_plaintext import PlaintextTransport
 
+pytestmark = pytest.mark.unmeasured
+
 
 class TestPlaintext(TransportConformance):
     @pytest.fixture
