@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -37,6 +38,8 @@ pytest_generate_tests = choose_distances
 
 __all__ = ["distance"]
 
+FOLDER: Final = Path(__file__).parent
+
 SECONDS_TO_END: Final = 10.0
 """For the thread of a producer that nothing refers to any more."""
 
@@ -46,6 +49,12 @@ def quick_spark() -> None:
     """Every Spark that a test or its program starts has a class archive, which the first one records."""
     if "pyspark" in sys.modules:  # a module imports it whose tests are to run
         start_spark_quickly()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests of the Spark sink: they run beside those of the core and its brokers."""
+    if "spark" in item.path.relative_to(FOLDER).as_posix():
+        item.add_marker(pytest.mark.spark)
 
 
 @pytest.fixture(scope="session")
