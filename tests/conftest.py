@@ -52,7 +52,7 @@ def quick_spark() -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the tests of the Spark sink: they run beside those of the core and its brokers."""
+    """Mark the tests of the Spark sink, which run in parallel to those with brokers only."""
     if "spark" in item.path.relative_to(FOLDER).as_posix():
         item.add_marker(pytest.mark.spark)
 

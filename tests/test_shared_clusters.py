@@ -83,7 +83,7 @@ def test_a_cluster_that_cannot_be_restored_is_replaced_and_that_is_logged(caplog
     assert "fake is closed, and the next test gets a new one: it could not be restored" in caplog.text
 
 
-def test_a_cluster_of_a_failed_test_is_replaced_after_its_evidence_was_kept() -> None:
+def test_a_failed_test_leaves_evidence_and_the_next_gets_a_new_cluster() -> None:
     fake = Fake()
     cluster = shared(fake)
     with cluster.lent(failed=lambda: True):
@@ -154,7 +154,7 @@ def set_threads(kafka: KafkaCluster, node: int, count: int) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_whatever_was_done_to_three_nodes_is_undone(three_kafkas: KafkaCluster) -> None:
+def test_every_change_to_three_nodes_is_undone(three_kafkas: KafkaCluster) -> None:
     name = new_id()
     before = setting(three_kafkas, 2)
     with transactional(three_kafkas, name) as producer:
