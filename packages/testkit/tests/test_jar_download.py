@@ -1,4 +1,5 @@
 import importlib.util
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -13,14 +14,13 @@ NOWHERE = Artifact(group="org.apache.kafka", name="kafka_2.13", version="0.0.0-n
 
 needs_maven = pytest.mark.skipif(shutil.which("mvn") is None, reason="needs Maven")
 needs_pyspark = pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="needs PySpark's Ivy")
-both_routes = pytest.mark.parametrize(
-    "route",
-    [pytest.param(fetch_by_maven, marks=needs_maven), pytest.param(fetch_by_ivy, marks=needs_pyspark)],
-)
+long_form = pytest.mark.skipif(os.environ.get("OTTLA_SOAK", "") in ("", "0"), reason="half a minute: OTTLA_SOAK=1")
+by_maven = pytest.param(fetch_by_maven, marks=needs_maven)
+both_routes = pytest.mark.parametrize("route", [by_maven, pytest.param(fetch_by_ivy, marks=needs_pyspark)])
 
 
 @pytest.mark.slow
-@both_routes
+@pytest.mark.parametrize("route", [by_maven, pytest.param(fetch_by_ivy, marks=[needs_pyspark, long_form])])
 def test_a_source_fetches_everything_a_broker_needs(route: Route, tmp_path: Path) -> None:
     jars = kafka_jars(cache=tmp_path, route=route)
 
