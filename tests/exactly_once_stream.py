@@ -26,6 +26,7 @@ from exactly_once_program import Fault, Wishes
 
 from ottla.transactions import find_open_transactions
 from ottla_testkit.kafka_cluster import KafkaCluster
+from readback import end_offset
 from transactions_kit import LONG, UNCOMMITTED, WAIT, await_true, consumer, read_pairs
 
 HERE = Path(__file__).parent
@@ -180,7 +181,7 @@ def transactional_ids(bootstrap_servers: str, prefix: str) -> set[str]:
     with consumer(bootstrap_servers, isolation=UNCOMMITTED) as reader:
         states = reader.list_topics(STATES, timeout=WAIT).topics[STATES].partitions
         places = [TopicPartition(STATES, partition, 0) for partition in states]
-        unread = {place.partition: reader.get_watermark_offsets(place, timeout=WAIT)[1] for place in places}
+        unread = {place.partition: end_offset(reader, place) for place in places}
         reader.assign(places)
         deadline = time.monotonic() + WAIT
         while unread:

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Sequence
 from typing import Any
 
 import attrs
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 GIVE_UP_AFTER_POLLS = 600
+PATIENCE = 60.0
+PAUSE = 0.1
+
+PASSING = (
+    # librdkafka's errors for a broken connection, and sometimes for a partition that it has just read.
+    KafkaError._TRANSPORT,
+    KafkaError._DESTROY_BROKER,
+    KafkaError._UNKNOWN_PARTITION,
+    # A leader is being elected, or has just been: it does not know yet what its followers have.
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -31,7 +45,7 @@ def read_back(bootstrap_servers: str, topic: str, *, partitions: int = 1) -> lis
     )
     try:
         places = [TopicPartition(topic, partition, 0) for partition in range(partitions)]
-        ends = {place.partition: consumer.get_watermark_offsets(place, timeout=30)[1] for place in places}
+        ends = {place.partition: end_offset(consumer, place) for place in places}
         consumer.assign(places)
         found: list[Found] = []
         missing = {partition for partition, end in ends.items() if end}
@@ -55,6 +69,18 @@ def read_back(bootstrap_servers: str, topic: str, *, partitions: int = 1) -> lis
         raise AssertionError(f"partitions {sorted(missing)} of {topic} were not read to their end")
     finally:
         consumer.close()
+
+
+def end_offset(consumer: Consumer, place: TopicPartition) -> int:
+    """The end of a partition for this consumer; asked again while brokers elect a leader, or a proxy cuts."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return int(consumer.get_watermark_offsets(place, timeout=PATIENCE)[1])
+        except KafkaException as error:
+            if error.args[0].code() not in PASSING or time.monotonic() > deadline:
+                raise
+            time.sleep(PAUSE)
 
 
 def repeated_stretches(numbers: Sequence[int], *, count: int) -> list[int]:

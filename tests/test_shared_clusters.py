@@ -219,9 +219,10 @@ def test_each_test_has_a_proxy_of_its_own(proxied_kafka: tuple[KafkaCluster, Cut
 
 
 @pytest.mark.kafka
-def test_a_node_that_cannot_be_restored_is_an_error(spare_kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla_testkit.kafka_cluster.readiness.READY_WITHIN", 0.2)
+def test_a_node_that_cannot_be_restored_is_an_error(spare_kafka: KafkaCluster) -> None:
     spare_kafka.kill(1)
 
-    with pytest.raises(ClusterError, match="node 1 is not ready"):
-        restore(spare_kafka)
+    with pytest.MonkeyPatch.context() as patch:  # not a fixture, which would last until after the real restore
+        patch.setattr("ottla_testkit.kafka_cluster.readiness.READY_WITHIN", 0.2)
+        with pytest.raises(ClusterError, match="node 1 is not ready"):
+            restore(spare_kafka)

@@ -52,10 +52,11 @@ IN_SHORT = (
     "a task that had prepared",
     "a Python worker half-way",
     "the planner's process",
+    "the commit before its point",
     "the commit after its point",
     "the process that commits, between two ends",
 )
-"""Failures of the short form: each process once, a task's retry, and a batch that was recorded."""
+"""Failures of the short form: each process once, a task's retry, and a batch before and after it was recorded."""
 
 
 WHERE = ("open_transactions", "take_lease", "ledger", "statuses", "append", "mid-append", "end", "write")

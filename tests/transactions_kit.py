@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from ottla import Producer
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.admin_requests import metadata, transaction_coordinator
 from ottla_testkit.processes.free_ports import HOST
 from ottla_testkit.proxy import CuttingProxy
+from readback import end_offset
 
 LONG = os.environ.get("OTTLA_SOAK", "") not in ("", "0")
 SEED = int(os.environ.get("OTTLA_SEED") or random.SystemRandom().randrange(1 << 32))
@@ -93,7 +94,7 @@ def read_pairs(
     found: list[list[tuple[bytes | None, bytes]]] = [[] for _ in range(partitions)]
     with consumer(bootstrap_servers, isolation=isolation) as reader:
         places = [TopicPartition(topic, partition, 0) for partition in range(partitions)]
-        unread = {place.partition: end_of(reader, place) for place in places}
+        unread = {place.partition: end_offset(reader, place) for place in places}
         reader.assign(places)
         deadline = time.monotonic() + WAIT
         while unread:
@@ -112,28 +113,12 @@ def read_pairs(
     return found
 
 
-PASSING = (KafkaError._TRANSPORT, KafkaError._DESTROY_BROKER, KafkaError._UNKNOWN_PARTITION)
-"""librdkafka's errors for a broken connection, and sometimes for a partition that it has just read."""
-
-
-def end_of(reader: Consumer, place: TopicPartition) -> int:
-    """The end of a partition for this reader; asked again where that may help, as behind a proxy that cuts."""
-    deadline = time.monotonic() + WAIT
-    while True:
-        try:
-            return int(reader.get_watermark_offsets(place, timeout=WAIT)[1])
-        except KafkaException as error:
-            if error.args[0].code() not in PASSING or time.monotonic() > deadline:
-                raise
-            time.sleep(LOOK_AGAIN)
-
-
 def await_settled(bootstrap_servers: str, topic: str, *, partitions: int = 1) -> None:
     """Until what readers of committed records may read reaches to the end of every partition."""
     places = [TopicPartition(topic, partition) for partition in range(partitions)]
 
     def ends(reader: Consumer) -> list[int]:
-        return [end_of(reader, place) for place in places]
+        return [end_offset(reader, place) for place in places]
 
     with consumer(bootstrap_servers, isolation=UNCOMMITTED) as all_seeing:
         high = ends(all_seeing)
