@@ -38,8 +38,10 @@ def black_hole() -> Iterator[str]:
 
 @contextlib.contextmanager
 def refused() -> Iterator[str]:
-    """An address where nothing listens."""
-    yield f"{HOST}:{free_ports(1)[0]}"
+    """An address where nothing listens, and nothing can begin to: the port is taken."""
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        yield f"{HOST}:{taken.getsockname()[1]}"
 
 
 @contextlib.contextmanager
