@@ -134,12 +134,12 @@ def main(
         bench = Bench(spark, broker, broker_pids=[cluster.pid(1)], partitions=partitions, rounds=rounds)
         streams = Streams(spark=spark, broker=broker, partitions=partitions, codec=codec)
         cases: list[Case] = []
-        verdicts: list[tuple[str, bool]] = []
+        goals: list[tuple[str, bool]] = []
         if records:
             frame = _cached(keyed(spark, records, value_size=100, tasks=tasks))
             case = Case(name=f"{records:,} rows a job, {codec}", records=records)
             cases.append(bench.interleave((SINK, ACCEL, ONCE), lambda way: streams.job(frame, way, rows=records), case))
-            verdicts += _ratios(case)
+            goals += _ratios(case)
             if batches:
                 case = Case(name=f"{records:,} rows a micro-batch, {codec}", records=records)
                 cases.append(
@@ -149,7 +149,7 @@ def main(
                         case,
                     )
                 )
-                verdicts += _ratios(case)
+                goals += _ratios(case)
             frame.unpersist()
         if small_batches:
             small = spark.range(0, SMALL_ROWS, 1, 1).selectExpr("cast(id as string) as key", "cast(id as string) value")
@@ -161,11 +161,11 @@ def main(
                     case,
                 )
             )
-            verdicts.append(_difference(case))
+            goals.append(_difference(case))
     click.echo(_environment(cores))
-    for line in [*markdown(cases), "", *(f"- {text}: {'reached' if good else 'MISSED'}" for text, good in verdicts)]:
+    for line in [*markdown(cases), "", *(f"- {text}: {'reached' if good else 'MISSED'}" for text, good in goals)]:
         click.echo(line)
-    if not all(good for _text, good in verdicts):
+    if not all(good for _text, good in goals):
         sys.exit(1)
 
 

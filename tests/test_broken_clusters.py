@@ -167,8 +167,8 @@ def test_a_port_of_another_protocol_is_reported_as_not_kafka(web_server: int) ->
 
 RETRIED = [
     code
-    for code, verdict in PRODUCE_ERROR_ACTIONS.items()
-    if verdict in (ProduceErrorAction.RETRY, ProduceErrorAction.REFRESH)
+    for code, action in PRODUCE_ERROR_ACTIONS.items()
+    if action in (ProduceErrorAction.RETRY, ProduceErrorAction.REFRESH)
 ]
 
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from wrong_addresses import Misdirecting
 
 from ottla.cli.commands import ottla
-from ottla.doctor import Step, Verdict, examine
+from ottla.doctor import Status, Step, examine
 from ottla.doctor.broker_versions import MARKS
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
@@ -31,7 +31,7 @@ def test_a_healthy_broker_gets_a_record_and_every_step_is_ok(kafka: KafkaCluster
     document = json.loads(result.stdout)
     assert result.exit_code == 0
     not_used = {"tls", "sasl"}
-    assert {f["step"]: f["verdict"] for f in document["findings"]} == {
+    assert {f["step"]: f["status"] for f in document["findings"]} == {
         step.value: "skipped" if step.value in not_used else "ok" for step in Step
     }
     [record] = read_back(kafka.bootstrap_servers, topic, partitions=2)
@@ -113,4 +113,4 @@ def test_a_frozen_broker_is_reported_differently_from_a_missing_one(spare_kafka:
     assert (frozen.cause.step, gone.cause.step) == (Step.API_VERSIONS, Step.TCP)
     assert "and was silent for" in frozen.cause.said
     assert "refused" in gone.cause.said
-    assert frozen.findings[-1].verdict is Verdict.SKIPPED
+    assert frozen.findings[-1].status is Status.SKIPPED

@@ -19,8 +19,8 @@ PATIENCE = 0.3
 
 FINAL = [
     code
-    for code, verdict in PRODUCE_ERROR_ACTIONS.items()
-    if verdict in (ProduceErrorAction.FAIL, ProduceErrorAction.TOO_LARGE)
+    for code, action in PRODUCE_ERROR_ACTIONS.items()
+    if action in (ProduceErrorAction.FAIL, ProduceErrorAction.TOO_LARGE)
     and code not in SEQUENCE_ERRORS  # those get new sequences
 ]
 

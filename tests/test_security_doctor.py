@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.doctor import examine
-from ottla.doctor.findings import Step, Verdict
+from ottla.doctor.findings import Status, Step
 from secure_broker import SecureBroker
 
 pytestmark = pytest.mark.kafka
@@ -18,7 +18,7 @@ def test_a_working_connection_is_reported_with_certificate_and_login(secure: Sec
 
     said = {finding.step: finding for finding in examination.findings}
     assert examination.cause is None
-    assert {said[step].verdict for step in (Step.TLS, Step.SASL, Step.RECORD)} == {Verdict.OK}
+    assert {said[step].status for step in (Step.TLS, Step.SASL, Step.RECORD)} == {Status.OK}
     assert "TLSv1.3" in said[Step.TLS].said
     assert "SCRAM-SHA-512" in said[Step.SASL].said
 

@@ -24,7 +24,7 @@ from ottla.network.metadata import Metadata
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.objects import ObjectEncoder
 from ottla.sender.node_latency import NodeLatencyStats
-from ottla.sender.produce_request import supported_formats
+from ottla.sender.produce_messages import supported_formats
 from ottla.sender.produce_response_handler import ProduceResponseHandler
 from ottla.sender.sender import Sender
 from ottla_testkit.manual_clock import ManualClock

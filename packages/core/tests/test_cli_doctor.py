@@ -95,8 +95,8 @@ def test_json_has_the_same_content(server: str) -> None:
     assert document["ok"] is False
     assert document["conclusion"] in shown
     assert [finding["step"] for finding in document["findings"]] == [step.value for step in Step]
-    [failed] = [finding for finding in document["findings"] if finding["verdict"] == "failed"]
-    assert failed.keys() == {"step", "subject", "verdict", "seconds", "said", "remedy"}
+    [failed] = [finding for finding in document["findings"] if finding["status"] == "failed"]
+    assert failed.keys() == {"step", "subject", "status", "seconds", "said", "remedy"}
     assert failed["subject"] == server
     assert failed["said"] in shown
 

@@ -18,7 +18,7 @@ from ottla.recordbatch.sealed_records import SealedRecords, finish
 from ottla.recordbatch.table_rows import FinishedColumns
 from ottla.tables import sending
 from ottla.tables.compression_pool import CompressionPool, PartitionRows, SealedPiece, threads
-from ottla.tables.delivery import TableDelivery
+from ottla.tables.table_delivery import TableDelivery
 from ottla_testkit.simulation import SimulatedCluster, brokers
 from simulated_producer import Simulated, simulated
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.doctor import Examination, Finding, Step, Verdict, examine
+from ottla.doctor import Examination, Finding, Status, Step, examine
 from ottla.errors import ErrorCode
 from ottla.protocol import (
     API_VERSIONS,
@@ -76,7 +76,7 @@ def test_steps_of_tls_and_login_are_skipped_for_plaintext() -> None:
     examination = examined(ScriptedBroker(metadata=cluster(topics=[topic(1)])))
 
     for step in (Step.TLS, Step.SASL):
-        assert the(examination, step).verdict is Verdict.SKIPPED
+        assert the(examination, step).status is Status.SKIPPED
         assert the(examination, step).said == "not used with security.protocol=PLAINTEXT"
 
 
@@ -140,7 +140,7 @@ def test_a_topic_that_takes_no_records_is_reported_with_the_reason(
     examination = examined(ScriptedBroker(metadata=cluster(topics=[answer])), send=True)
 
     finding = the(examination, Step.TOPIC)
-    assert finding.verdict is Verdict.FAILED
+    assert finding.status is Status.FAILED
     assert said in finding.said
     assert remedy in finding.remedy
     assert the(examination, Step.RECORD).said == "the topic cannot take records"
@@ -166,7 +166,7 @@ def test_an_unresolvable_advertised_name_is_reported_with_the_setting() -> None:
 def test_an_unreachable_broker_does_not_prevent_the_test_record() -> None:
     examination = examined(ScriptedBroker(metadata=cluster(NOBODY, topics=[topic(1)])))
 
-    assert the(examination, Step.TOPIC).verdict is Verdict.OK
+    assert the(examination, Step.TOPIC).status is Status.OK
     assert the(examination, Step.RECORD).said == "no test record was asked for"
 
 
@@ -184,8 +184,8 @@ def test_the_doctor_uses_the_first_of_two_brokers_with_the_same_id() -> None:
     negative = MetadataResponseBroker(node_id=-1, host="nowhere.invalid", port=9092)
     examination = examined(ScriptedBroker(metadata=cluster(second, negative, topics=[topic(1)])))
 
-    assert the(examination, Step.METADATA).verdict is Verdict.OK
-    assert the(examination, Step.ADVERTISED).verdict is Verdict.OK
+    assert the(examination, Step.METADATA).status is Status.OK
+    assert the(examination, Step.ADVERTISED).status is Status.OK
     assert "nowhere.invalid" not in str(examination.findings)
 
 
@@ -234,7 +234,7 @@ def test_a_broker_without_cluster_metadata_is_reported_with_the_reason(
     finding = the(examination, Step.METADATA)
     assert said in finding.said
     assert remedy in finding.remedy
-    assert the(examination, Step.ADVERTISED).verdict is Verdict.SKIPPED
+    assert the(examination, Step.ADVERTISED).status is Status.SKIPPED
 
 
 def test_one_working_bootstrap_server_is_enough_to_continue() -> None:
@@ -247,5 +247,5 @@ def test_one_working_bootstrap_server_is_enough_to_continue() -> None:
         servers = f"{host}:{taken.getsockname()[1]},nowhere.invalid:1,{host}:{mute},{host}:{port}"
         examination = examine({"bootstrap.servers": servers}, topic="t", timeout=TIMEOUT)
 
-    assert the(examination, Step.TOPIC).verdict is Verdict.OK
+    assert the(examination, Step.TOPIC).status is Status.OK
     assert [finding.step for finding in examination.failures] == [Step.NAMES, Step.TCP, Step.METADATA]

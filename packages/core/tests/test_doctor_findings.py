@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.doctor import Examination, Finding, Problem, Step, Verdict
+from ottla.doctor import Examination, Finding, Problem, Status, Step
 
 PROBLEM = Problem("it is broken", "mend it")
 
 
 def ok(step: Step) -> Finding:
-    return Finding(step=step, subject="good", verdict=Verdict.OK, said="fine")
+    return Finding(step=step, subject="good", status=Status.OK, said="fine")
 
 
 def failed(step: Step, subject: str = "bad") -> Finding:
@@ -22,7 +22,7 @@ def cause_of(*findings: Finding) -> Finding | None:
 
 
 def test_without_a_failure_there_is_no_cause() -> None:
-    warned = Finding(step=Step.TCP, subject="", verdict=Verdict.WARNING, said="")
+    warned = Finding(step=Step.TCP, subject="", status=Status.WARNING, said="")
     examination = Examination(findings=[ok(Step.TCP), warned, Finding.skipped(Step.TLS, "not used")])
 
     assert examination.healthy

@@ -12,7 +12,7 @@ from test_doctor_transports import OneTransport, bounds, handshake_result
 
 import third_party_mechanism
 from ottla.config import SecurityProtocol
-from ottla.doctor import Examination, Finding, Problem, Step, Verdict, examine
+from ottla.doctor import Examination, Finding, Problem, Status, Step, examine
 from ottla.doctor.handshake import KafkaBroker, NoHandshake, NotKafka
 from ottla.doctor.security import tls
 from ottla.errors import ClientCertificateRequiredError, ErrorCode
@@ -50,7 +50,7 @@ def test_a_login_is_reported_with_mechanism_offers_and_session_end() -> None:
     examination = examined(SimulatedLogin(users=ANN, lifetime=90.0, mechanisms=["X-PLAIN", "SCRAM-SHA-256"]))
 
     finding = the(examination, Step.SASL)
-    assert finding.verdict is Verdict.OK
+    assert finding.status is Status.OK
     assert finding.said == (
         "logged in by X-PLAIN; the broker offers X-PLAIN, SCRAM-SHA-256; the session ends after 90 s"
     )
@@ -135,7 +135,7 @@ def test_a_broker_that_closes_in_a_login_is_reported_as_such() -> None:
 
     finding = the(examined(SimulatedLogin(users=ANN, verify=hang_up)), Step.SASL)
 
-    assert finding.verdict is Verdict.FAILED
+    assert finding.status is Status.FAILED
     assert finding.said.startswith("in the middle of the login: the server closed the connection")
 
 
@@ -162,7 +162,7 @@ def shaken(make: Callable[[socket.socket], PlaintextLayer]) -> KafkaBroker:
 def test_handshake_details_of_a_transport_are_shown_in_order() -> None:
     [finding] = tls(SecurityProtocol.SSL, [shaken(Telling)])
 
-    assert finding.verdict is Verdict.OK
+    assert finding.status is Status.OK
     assert finding.said == "protocol: TLSv1.3; subject: CN=kafka-1"
     assert finding.seconds > 0
 
@@ -172,14 +172,14 @@ def test_a_warning_of_a_transport_is_a_warning() -> None:
 
     [finding] = tls(SecurityProtocol.SASL_SSL, [found])
 
-    assert finding.verdict is Verdict.WARNING
+    assert finding.status is Status.WARNING
     assert finding.said == "warning: expires in 3 days"
 
 
 def test_a_transport_without_details_is_accepted() -> None:
     [finding] = tls(SecurityProtocol.SSL, [shaken(PlaintextLayer)])
 
-    assert finding.verdict is Verdict.SKIPPED
+    assert finding.status is Status.SKIPPED
 
 
 def test_without_a_handshake_there_are_no_details() -> None:

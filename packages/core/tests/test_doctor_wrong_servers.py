@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.doctor import Examination, Finding, Step, Verdict, examine
+from ottla.doctor import Examination, Finding, Status, Step, examine
 from ottla.plugins.registry.installed import announced
 from wrong_peers import Conduct, hangs_up, says, serving, stays_silent
 
@@ -24,8 +24,8 @@ def of(examination: Examination, step: Step) -> list[Finding]:
     return [finding for finding in examination.findings if finding.step is step]
 
 
-def verdicts(examination: Examination) -> dict[Step, set[Verdict]]:
-    return {step: {finding.verdict for finding in of(examination, step)} for step in Step}
+def statuses(examination: Examination) -> dict[Step, set[Status]]:
+    return {step: {finding.status for finding in of(examination, step)} for step in Step}
 
 
 @contextlib.contextmanager
@@ -77,7 +77,7 @@ def test_many_silent_servers_take_no_longer_than_one() -> None:
         listed = ",".join(f"{host}:{port}" for host, port in servers)
         examination = examine({"bootstrap.servers": listed}, timeout=IMPATIENT)
 
-    assert {finding.verdict for finding in of(examination, Step.API_VERSIONS)} == {Verdict.FAILED}
+    assert {finding.status for finding in of(examination, Step.API_VERSIONS)} == {Status.FAILED}
     assert sum("silent for 0.2 s" in finding.said for finding in of(examination, Step.API_VERSIONS)) == 20
 
 
@@ -89,8 +89,8 @@ def test_a_refused_connection_is_a_failure_and_later_steps_are_skipped() -> None
     assert "refused" in finding.said
     assert "bootstrap.servers" in finding.remedy
     after = list(Step)[list(Step).index(Step.TCP) + 1 :]
-    assert [(found.verdict, found.said) for step in after for found in of(examination, step)] == [
-        (Verdict.SKIPPED, "no bootstrap server took a connection") for _ in after
+    assert [(found.status, found.said) for step in after for found in of(examination, step)] == [
+        (Status.SKIPPED, "no bootstrap server took a connection") for _ in after
     ]
     assert examination.failures == [finding]
 
@@ -116,10 +116,10 @@ def test_an_unknown_host_name_is_reported_with_the_setting() -> None:
     examination = examine({"bootstrap.servers": "nowhere.invalid:9092"}, timeout=PATIENT)
 
     [finding] = of(examination, Step.NAMES)
-    assert finding.verdict is Verdict.FAILED
+    assert finding.status is Status.FAILED
     assert "'nowhere.invalid' has no address" in finding.said
     assert "bootstrap.servers" in finding.remedy
-    assert verdicts(examination)[Step.TCP] == {Verdict.SKIPPED}
+    assert statuses(examination)[Step.TCP] == {Status.SKIPPED}
 
 
 def test_a_failing_address_next_to_a_working_one_is_only_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,9 +132,9 @@ def test_a_failing_address_next_to_a_working_one_is_only_a_warning(monkeypatch: 
         patch.setattr(socket, "getaddrinfo", both)
         examination = examine({"bootstrap.servers": f"two.invalid:{port}"}, timeout=PATIENT)
 
-    assert [(finding.subject, finding.verdict) for finding in of(examination, Step.TCP)] == [
-        (f"two.invalid:{port} (127.0.0.2)", Verdict.WARNING),
-        (f"two.invalid:{port} (127.0.0.1)", Verdict.OK),
+    assert [(finding.subject, finding.status) for finding in of(examination, Step.TCP)] == [
+        (f"two.invalid:{port} (127.0.0.2)", Status.WARNING),
+        (f"two.invalid:{port} (127.0.0.1)", Status.OK),
     ]
     assert "another address of this name works" in of(examination, Step.TCP)[0].said
     assert [finding.step for finding in examination.failures] == [Step.API_VERSIONS]
@@ -146,17 +146,17 @@ def test_a_numeric_address_needs_no_dns_and_ipv6_is_shown_in_brackets() -> None:
 
     [name] = of(examination, Step.NAMES)
     [connection] = of(examination, Step.TCP)
-    assert (name.verdict, name.said) == (Verdict.OK, "::1")
+    assert (name.status, name.said) == (Status.OK, "::1")
     assert connection.subject == f"[::1]:{port}"
-    assert connection.verdict is Verdict.FAILED
+    assert connection.status is Status.FAILED
 
 
 def test_without_a_valid_configuration_no_connection_is_made() -> None:
     examination = examine({"bootstrap.servers": "127.0.0.1:9", "lingr.ms": 1, "acks": "two"}, timeout=PATIENT)
 
-    assert [finding.verdict for finding in of(examination, Step.CONFIGURATION)] == [Verdict.FAILED] * 2
+    assert [finding.status for finding in of(examination, Step.CONFIGURATION)] == [Status.FAILED] * 2
     assert "did you mean 'linger.ms'?" in str(of(examination, Step.CONFIGURATION))
-    assert verdicts(examination)[Step.NAMES] == {Verdict.SKIPPED}
+    assert statuses(examination)[Step.NAMES] == {Status.SKIPPED}
     assert len(examination.findings) == 2 + len(Step) - 1
 
 

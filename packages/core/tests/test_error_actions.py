@@ -1,4 +1,4 @@
-"""Every code that a broker can answer with has a verdict, and the ones that matter have the right one."""
+"""Every code that a broker can answer with has an action, and the ones that matter have the right one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_every_code_has_an_action() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "verdict"),
+    ("code", "action"),
     [
         (ErrorCode.NONE, ProduceErrorAction.ACKNOWLEDGED),
         (ErrorCode.DUPLICATE_SEQUENCE_NUMBER, ProduceErrorAction.ACKNOWLEDGED),
@@ -39,20 +39,20 @@ def test_every_code_has_an_action() -> None:
         (ErrorCode.UNKNOWN_SERVER_ERROR, ProduceErrorAction.FAIL),
     ],
 )
-def test_a_code_has_its_action(code: ErrorCode, verdict: ProduceErrorAction) -> None:
-    assert PRODUCE_ERROR_ACTIONS[code] is verdict
+def test_a_code_has_its_action(code: ErrorCode, action: ProduceErrorAction) -> None:
+    assert PRODUCE_ERROR_ACTIONS[code] is action
 
 
 @pytest.mark.parametrize("java", JAVAS, ids=lambda java: java["name"])
 def test_except_for_three_codes_actions_follow_the_java_classification(java: dict[str, Any]) -> None:
-    verdict = PRODUCE_ERROR_ACTIONS[error_code(java["code"])]
+    action = PRODUCE_ERROR_ACTIONS[error_code(java["code"])]
 
     if java["name"] in ("NONE", "DUPLICATE_SEQUENCE_NUMBER", "MESSAGE_TOO_LARGE"):
-        assert verdict in (ProduceErrorAction.ACKNOWLEDGED, ProduceErrorAction.TOO_LARGE)
+        assert action in (ProduceErrorAction.ACKNOWLEDGED, ProduceErrorAction.TOO_LARGE)
     elif java["invalid_metadata"]:
-        assert verdict is ProduceErrorAction.REFRESH
+        assert action is ProduceErrorAction.REFRESH
     else:
-        assert verdict is (ProduceErrorAction.RETRY if java["retriable"] else ProduceErrorAction.FAIL)
+        assert action is (ProduceErrorAction.RETRY if java["retriable"] else ProduceErrorAction.FAIL)
 
 
 def test_an_unknown_code_counts_as_an_unknown_server_error() -> None:

@@ -24,7 +24,7 @@ from ottla.protocol import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from ottla.sender.produce_request import PartitionRefusal, read_response
+from ottla.sender.produce_messages import PartitionRefusal, read_response
 from ottla.transactions import OpenTransaction, abort
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 from ottla_testkit.simulation.login import SimulatedLogin

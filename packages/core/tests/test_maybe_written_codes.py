@@ -45,14 +45,12 @@ def test_a_code_with_an_unknown_position_is_not_certain() -> None:
 
 
 def test_acknowledging_codes_are_returned_after_the_append() -> None:
-    acknowledged = {
-        code for code, verdict in PRODUCE_ERROR_ACTIONS.items() if verdict is ProduceErrorAction.ACKNOWLEDGED
-    }
+    acknowledged = {code for code, action in PRODUCE_ERROR_ACTIONS.items() if action is ProduceErrorAction.ACKNOWLEDGED}
 
     assert {ERROR_ORIGINS[code].append for code in acknowledged} == {AppendTime.AFTER}
 
 
 def test_wrong_sequences_and_sizes_are_refused_before_the_append() -> None:
-    too_large = {code for code, verdict in PRODUCE_ERROR_ACTIONS.items() if verdict is ProduceErrorAction.TOO_LARGE}
+    too_large = {code for code, action in PRODUCE_ERROR_ACTIONS.items() if action is ProduceErrorAction.TOO_LARGE}
 
     assert SEQUENCE_ERRORS | too_large <= REFUSED_BEFORE_APPEND

@@ -30,10 +30,10 @@ from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 
 RETRIED = [
     code
-    for code, verdict in PRODUCE_ERROR_ACTIONS.items()
-    if verdict in (ProduceErrorAction.RETRY, ProduceErrorAction.REFRESH)
+    for code, action in PRODUCE_ERROR_ACTIONS.items()
+    if action in (ProduceErrorAction.RETRY, ProduceErrorAction.REFRESH)
 ]
-FAILED = [code for code, verdict in PRODUCE_ERROR_ACTIONS.items() if verdict is ProduceErrorAction.FAIL]
+FAILED = [code for code, action in PRODUCE_ERROR_ACTIONS.items() if action is ProduceErrorAction.FAIL]
 
 
 def machine_with_topic(*leaders: int, **settings: float) -> Machine:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from machine import CONSTANT, Queues
-from ottla.accumulator.appender import MemoryWait, Placed
 from ottla.accumulator.batch_outcome import Acknowledged
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
+from ottla.accumulator.record_appender import MemoryWait, Placed
 from ottla.accumulator.topic_routes import Routes
 from ottla.accumulator.try_appender import TryAppender, Wait
 from ottla.errors import (

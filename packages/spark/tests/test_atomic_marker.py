@@ -37,7 +37,7 @@ def test_an_offset_of_another_program_is_not_a_marker(found: OffsetAndMetadata) 
 
 
 @pytest.mark.parametrize(
-    ("found", "asked", "begins_with", "verdict"),
+    ("found", "asked", "begins_with", "action"),
     [
         (None, 0, None, BatchAction.WRITE),
         (0, 0, None, BatchAction.SKIP),
@@ -49,11 +49,11 @@ def test_an_offset_of_another_program_is_not_a_marker(found: OffsetAndMetadata) 
     ],
 )
 def test_a_batch_is_due_if_its_predecessor_is_the_last(
-    found: int | None, asked: int, begins_with: int | None, verdict: BatchAction
+    found: int | None, asked: int, begins_with: int | None, action: BatchAction
 ) -> None:
     last = None if found is None else marker(found)
 
-    assert batch_action(last, marker(asked), begins_with=begins_with, where="here") is verdict
+    assert batch_action(last, marker(asked), begins_with=begins_with, where="here") is action
 
 
 @pytest.mark.parametrize(

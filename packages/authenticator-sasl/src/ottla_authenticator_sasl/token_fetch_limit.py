@@ -69,8 +69,8 @@ class FetchPace:
     def refused(self) -> None:
         """Record that a broker refused the newest token.
 
-        The first refused token is replaced at once: it may have been revoked. If the next one is refused as well, the
-        cause is probably the broker, and others may accept the same token.
+        The first refused token is replaced immediately: it may have been revoked. If the next one is refused as well,
+        the cause is probably the broker, and others may accept the same token.
         """
         with self._lock:
             if self._age() > self._pauses.longest:

@@ -41,7 +41,7 @@ from ottla.network.cluster import Broker, PartitionInfo
 from ottla.producer import Producer
 from ottla.producer.build import check_config
 from ottla.results import DeliveryReport, PartitionResult, RecordMetadata, TableResult, TopicReport
-from ottla.tables.delivery import TableDelivery
+from ottla.tables.table_delivery import TableDelivery
 from ottla.transactions.offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from ottla.transactions.prepared_transaction import PreparedTransaction
 from ottla.version import __version__

@@ -97,7 +97,7 @@ def no_tls(heard: bytes, info: HandshakeInfo) -> ProtocolMismatchError | None:
 
 
 def hung_up(heard: bytes, info: HandshakeInfo) -> OttlaError:
-    """Return the error for a peer that closed in the handshake: at once, as a listener without TLS, or later."""
+    """Return the error for a peer that closed in the handshake: immediately, as a listener without TLS, or later."""
     if not heard:
         return ProtocolMismatchError(
             f"{info.peer} closed the connection after our TLS ClientHello without an answer, as a listener without "

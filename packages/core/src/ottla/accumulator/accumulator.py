@@ -10,7 +10,6 @@ from typing import Final
 
 import attrs
 
-from ottla.accumulator.appender import AppenderParts
 from ottla.accumulator.backlog import Backlog
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
@@ -25,6 +24,7 @@ from ottla.accumulator.memory_charge import BatchMemory
 from ottla.accumulator.partition_appender import PartitionAppender
 from ottla.accumulator.partition_queue import FOREVER, LONG_AGO, PartitionQueue
 from ottla.accumulator.readiness import Readiness, only_lingers
+from ottla.accumulator.record_appender import AppenderParts
 from ottla.accumulator.seal_and_number import DrainedBatches, alike
 from ottla.accumulator.send_refusals import Admission
 from ottla.accumulator.sequences import Sequences
@@ -263,7 +263,9 @@ class RecordAccumulator:
         with self._lock:
             if self._backlog.oldest + self._delivery_timeout > now:
                 return False
-            late = self._backlog.take_while(lambda batch: batch.created_at + self._delivery_timeout <= now)
+            late = self._backlog.take_while(
+                lambda batch: batch.has_reached_delivery_timeout(self._delivery_timeout, now)
+            )
             self._backlog.find_oldest()
         for batch in late:
             batch.last_error = obstacle(batch) or batch.last_error

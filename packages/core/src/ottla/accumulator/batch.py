@@ -103,6 +103,10 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         """The records until they are encoded, and their sizes and timestamps for good."""
         return self._columns
 
+    def has_reached_delivery_timeout(self, timeout: float, now: float) -> bool:
+        """True: *timeout* seconds have passed since the batch was opened."""
+        return self.created_at + timeout <= now
+
     def allow(self, memory: int) -> None:
         """Let the records occupy up to *memory* bytes."""
         with self._lock:

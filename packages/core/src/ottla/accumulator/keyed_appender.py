@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ottla.accumulator.appender import AppenderParts, RecordAppender
 from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
 from ottla.accumulator.batch_outcome import Forwarded
 from ottla.accumulator.key_partitioning import KeyPartitioner, unassigned_memory
 from ottla.accumulator.memory_charge import BatchMemory, MemoryGrant
 from ottla.accumulator.partition_queue import FOREVER, PartitionQueue, TopicQueues
+from ottla.accumulator.record_appender import AppenderParts, RecordAppender
 from ottla.concurrency import signals
 from ottla.errors import BufferExhaustedError, IllegalStateError
 

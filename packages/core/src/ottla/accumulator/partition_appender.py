@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import attrs
 
-from ottla.accumulator.appender import AppenderParts, Placed, RecordAppender
 from ottla.accumulator.batch import UNASSIGNED, NewRecord, ProducerBatch
 from ottla.accumulator.batch_outcome import Failed
 from ottla.accumulator.keyed_appender import KeyedAppender
 from ottla.accumulator.memory_charge import BatchMemory
 from ottla.accumulator.partition_queue import PartitionQueue, TopicQueues
+from ottla.accumulator.record_appender import AppenderParts, Placed, RecordAppender
 from ottla.concurrency import signals
 from ottla.interfaces import Columns, TopicView
 from ottla.recordbatch.sealed_records import SealedRecords

@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 import attrs
 
-from ottla.accumulator.appender import MemoryWait, Placed
 from ottla.accumulator.batch import UNASSIGNED, NewRecord, size_of
 from ottla.accumulator.keyed_appender import KeyedAppender
 from ottla.accumulator.partition_appender import PartitionAppender
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of
+from ottla.accumulator.record_appender import MemoryWait, Placed
 from ottla.accumulator.topic_routes import Route, Routes
 from ottla.network.nonblocking_metadata_wait import MetadataWait
 

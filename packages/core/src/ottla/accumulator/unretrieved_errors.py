@@ -1,7 +1,7 @@
 """Failed records whose error the program can no longer retrieve: found when their batch is dropped, logged at ERROR.
 
 asyncio does the same for a Future whose exception was never retrieved. A batch lives as long as one of its deliveries.
-So the finalizer of the batch finds them: at once where no delivery was kept and no callback given.
+So the finalizer of the batch finds them: immediately where no delivery was kept and no callback given.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class UnretrievedErrors:
         return float("inf") if held and not self._records else self._next_at
 
     def write(self, client_id: str, now: float, *, final: bool = False) -> None:
-        """Log dropped records: at once, then, while it goes on, with counts and ever longer gaps."""
+        """Log dropped records: immediately, then, while it goes on, with counts and ever longer gaps."""
         self.active = False  # before the count: a finalizer may run at any moment
         self._count_dropped()
         if self._dropped or self._records:

@@ -8,13 +8,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ottla.doctor import Examination, Finding, Verdict
+from ottla.doctor import Examination, Finding, Status
 
 _STYLES: Final = {
-    Verdict.OK: "green",
-    Verdict.WARNING: "yellow",
-    Verdict.FAILED: "bold red",
-    Verdict.SKIPPED: "dim",
+    Status.OK: "green",
+    Status.WARNING: "yellow",
+    Status.FAILED: "bold red",
+    Status.SKIPPED: "dim",
 }
 
 _WIDTH_OF_A_FILE: Final = 200
@@ -37,7 +37,7 @@ def console() -> Console:
 
 def _table(examination: Examination) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("step", "subject", "verdict"):
+    for title in ("step", "subject", "status"):
         table.add_column(title, overflow="fold")
     table.add_column("ms", justify="right", no_wrap=True)
     table.add_column("what was seen", overflow="fold")
@@ -48,12 +48,12 @@ def _table(examination: Examination) -> Table:
 
 def _cells(finding: Finding) -> list[Text]:
     # Text, not str: names and addresses in brackets must not be parsed as markup.
-    skipped = finding.verdict is Verdict.SKIPPED
-    plain = _STYLES[Verdict.SKIPPED] if skipped else ""
+    skipped = finding.status is Status.SKIPPED
+    plain = _STYLES[Status.SKIPPED] if skipped else ""
     return [
         Text(finding.step, style=plain),
         Text(finding.subject, style=plain),
-        Text(finding.verdict, style=_STYLES[finding.verdict]),
+        Text(finding.status, style=_STYLES[finding.status]),
         Text("" if skipped else f"{finding.seconds * 1000:.1f}", style=plain),
         Text(finding.said, style=plain),
     ]
@@ -62,9 +62,9 @@ def _cells(finding: Finding) -> list[Text]:
 def _conclusion(examination: Examination) -> list[Text]:
     cause = examination.cause
     if cause is None:
-        return [Text("\nNothing is wrong.", style=_STYLES[Verdict.OK])]
+        return [Text("\nNothing is wrong.", style=_STYLES[Status.OK])]
     others = [finding for finding in examination.failures if finding is not cause]
     return [
-        Text(f"\n{cause.sentence}", style=_STYLES[Verdict.FAILED]),
+        Text(f"\n{cause.sentence}", style=_STYLES[Status.FAILED]),
         *(Text(f"Also: {finding.sentence}") for finding in others),
     ]

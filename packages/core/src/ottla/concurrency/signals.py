@@ -29,7 +29,7 @@ _DEFERRED: Final = tuple(
 )
 
 HANG_SECONDS: Final = 1.0
-"""A block that still runs so many seconds after a signal hangs: the next signal then runs its handler at once."""
+"""A block that still runs so many seconds after a signal hangs: the next signal then runs its handler immediately."""
 
 _main: int | None = threading.main_thread().ident
 _depth = 0  # of nested blocks on the main thread

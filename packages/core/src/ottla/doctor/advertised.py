@@ -9,7 +9,7 @@ import attrs
 
 from ottla.doctor import broker_versions
 from ottla.doctor.bounds import Bounds
-from ottla.doctor.findings import Finding, Problem, Step, Verdict
+from ottla.doctor.findings import Finding, Problem, Status, Step
 from ottla.doctor.handshake import KafkaBroker, shake_hands
 from ottla.doctor.names import Server, Unresolved, look_up
 from ottla.doctor.tcp import Connected, Endpoint, NotConnected, connect
@@ -72,7 +72,7 @@ def _finding(number: int, server: Server, reached: _Reached) -> Finding:
         return Finding(
             step=Step.ADVERTISED,
             subject=subject,
-            verdict=Verdict.OK,
+            status=Status.OK,
             seconds=reached.seconds,
             said=f"reached: {reached.outcome}",
         )

@@ -12,7 +12,7 @@ from ottla.config import DnsLookup
 from ottla.doctor import broker_versions, security
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.configuration import Checked
-from ottla.doctor.findings import Finding, Step, Verdict
+from ottla.doctor.findings import Finding, Status, Step
 from ottla.doctor.handshake import HandshakeResult, KafkaBroker, NoHandshake, NotKafka, shake_hands
 from ottla.doctor.names import Lookup, Server, Unresolved, look_up
 from ottla.doctor.tcp import Attempt, Connected, Endpoint, connect
@@ -62,7 +62,7 @@ def _named(found: Lookup) -> Finding:
         return Finding.failed(Step.NAMES, subject, found.problem, seconds=found.seconds)
     listed = ", ".join(dict.fromkeys(_shown(address.target.sockaddr) for address in found.addresses))
     said = f"the transport goes by {listed}" if found.own else listed
-    return Finding(step=Step.NAMES, subject=subject, verdict=Verdict.OK, seconds=found.seconds, said=said)
+    return Finding(step=Step.NAMES, subject=subject, status=Status.OK, seconds=found.seconds, said=said)
 
 
 def _shown(sockaddr: object) -> str:
@@ -72,12 +72,12 @@ def _shown(sockaddr: object) -> str:
 def _attempted(attempt: Attempt, *, served: bool) -> Finding:
     subject = str(attempt.endpoint)
     if isinstance(attempt, Connected):
-        return Finding(step=Step.TCP, subject=subject, verdict=Verdict.OK, seconds=attempt.seconds, said="connected")
+        return Finding(step=Step.TCP, subject=subject, status=Status.OK, seconds=attempt.seconds, said="connected")
     if served:
         return Finding(
             step=Step.TCP,
             subject=subject,
-            verdict=Verdict.WARNING,
+            status=Status.WARNING,
             seconds=attempt.seconds,
             said=f"{attempt.problem.said}; another address of this name works",
         )
@@ -89,7 +89,7 @@ def _shaken(result: HandshakeResult) -> Finding:
     if isinstance(result, NoHandshake):
         return Finding.failed(Step.HANDSHAKE, subject, result.problem, seconds=result.seconds)
     return Finding(
-        step=Step.HANDSHAKE, subject=subject, verdict=Verdict.OK, seconds=result.handshake_seconds, said="done"
+        step=Step.HANDSHAKE, subject=subject, status=Status.OK, seconds=result.handshake_seconds, said="done"
     )
 
 
@@ -98,4 +98,4 @@ def _answered(result: KafkaBroker | NotKafka) -> Finding:
     if isinstance(result, NotKafka):
         return Finding.failed(Step.API_VERSIONS, subject, result.problem, seconds=result.seconds)
     said = f"{broker_versions.release(result.versions)}, by the {len(result.versions)} requests it takes"
-    return Finding(step=Step.API_VERSIONS, subject=subject, verdict=Verdict.OK, seconds=result.seconds, said=said)
+    return Finding(step=Step.API_VERSIONS, subject=subject, status=Status.OK, seconds=result.seconds, said=said)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 
 from ottla.config import ConnectionConfig
-from ottla.doctor.findings import Finding, Problem, Step, Verdict
+from ottla.doctor.findings import Finding, Problem, Status, Step
 from ottla.errors import ConfigError, PluginError
 from ottla.interfaces import Mechanism, SupportsClose, Transport, supports
 from ottla.plugins.config_references import read_draft
@@ -50,7 +50,7 @@ def checked(settings: Mapping[str, Any], *, clock: Callable[[], float]) -> Gener
     yield Finding(
         step=Step.CONFIGURATION,
         subject=f"security.protocol={config.connection.security_protocol}",
-        verdict=Verdict.OK,
+        status=Status.OK,
         seconds=clock() - started,
         said=", ".join(_plugins(config.connection, registry)),
     )

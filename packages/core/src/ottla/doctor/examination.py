@@ -13,7 +13,7 @@ from ottla.doctor.advertised import advertised
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.cluster_view import ClusterView, ask_cluster
 from ottla.doctor.configuration import Checked
-from ottla.doctor.findings import Examination, Finding, Step, Verdict
+from ottla.doctor.findings import Examination, Finding, Status, Step
 from ottla.doctor.handshake import KafkaBroker
 from ottla.doctor.sample_record import send_record
 from ottla.doctor.topic import topic_finding
@@ -105,7 +105,7 @@ class _Course:
             return
         found = advertised(view.brokers.values(), transport=checked.transport, bounds=self._bounds)
         yield from (found[number] for number in sorted(found))
-        unreachable = frozenset(number for number, one in found.items() if one.verdict is Verdict.FAILED)
+        unreachable = frozenset(number for number, one in found.items() if one.status is Status.FAILED)
         yield from self._on_topic(_Seen(view=view, unreachable=unreachable))
 
     def _cluster(
@@ -118,7 +118,7 @@ class _Course:
             view = ask_cluster(broker, topic=self._topic, protocol=protocol, bounds=self._bounds)
             subject, seconds = str(broker.endpoint), self._bounds.clock() - started
             if isinstance(view, ClusterView):
-                yield Finding(step=Step.METADATA, subject=subject, verdict=Verdict.OK, seconds=seconds, said=str(view))
+                yield Finding(step=Step.METADATA, subject=subject, status=Status.OK, seconds=seconds, said=str(view))
                 return view
             yield Finding.failed(Step.METADATA, subject, view, seconds=seconds)
         return None
@@ -129,7 +129,7 @@ class _Course:
             return
         finding = topic_finding(self._topic, seen.view)
         yield finding
-        if finding.verdict is not Verdict.OK:
+        if finding.status is not Status.OK:
             yield from self._skipped(Step.RECORD, "the topic cannot take records")
             return
         assert seen.view.topic is not None

@@ -27,7 +27,7 @@ def listed(numbers: Sequence[int]) -> str:
     return shown if len(numbers) <= _NUMBERS else f"{shown} and {len(numbers) - _NUMBERS} more"
 
 
-class Verdict(enum.StrEnum):
+class Status(enum.StrEnum):
     """The result of a step. `WARNING`: it failed, but an alternative works, so nothing is affected."""
 
     OK = "ok"
@@ -77,7 +77,7 @@ class Finding:
 
     step: Step
     subject: str = attrs.field(converter=_shown)
-    verdict: Verdict
+    status: Status
     seconds: float = 0.0
     said: str = attrs.field(converter=_shown)
     remedy: str = attrs.field(default="", converter=_shown)
@@ -88,7 +88,7 @@ class Finding:
         return cls(
             step=step,
             subject=subject,
-            verdict=Verdict.FAILED,
+            status=Status.FAILED,
             seconds=seconds,
             said=problem.said,
             remedy=problem.remedy,
@@ -97,7 +97,7 @@ class Finding:
     @classmethod
     def skipped(cls, step: Step, because: str, *, subject: str = "") -> Finding:
         """A finding for a step that was not needed or not possible."""
-        return cls(step=step, subject=subject, verdict=Verdict.SKIPPED, said=because)
+        return cls(step=step, subject=subject, status=Status.SKIPPED, said=because)
 
     @property
     def sentence(self) -> str:
@@ -116,7 +116,7 @@ class Examination:
     @property
     def failures(self) -> Sequence[Finding]:
         """The problems. None follows from another one: steps that depend on a failed one are skipped."""
-        return [finding for finding in self.findings if finding.verdict is Verdict.FAILED]
+        return [finding for finding in self.findings if finding.status is Status.FAILED]
 
     @property
     def healthy(self) -> bool:
@@ -126,6 +126,6 @@ class Examination:
     @property
     def cause(self) -> Finding | None:
         """The problem to fix first: the first one of a step in which nothing passed, else the first of all."""
-        passed = {finding.step for finding in self.findings if finding.verdict is Verdict.OK}
+        passed = {finding.step for finding in self.findings if finding.status is Status.OK}
         stopping = [finding for finding in self.failures if finding.step not in passed]
         return next(iter([*stopping, *self.failures]), None)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ottla.doctor.bounds import Bounds
-from ottla.doctor.findings import Finding, Problem, Step, Verdict
+from ottla.doctor.findings import Finding, Problem, Status, Step
 from ottla.errors import BrokerError, OttlaError
 from ottla.producer import Producer
 
@@ -26,7 +26,7 @@ def send_record(topic: str, settings: Mapping[str, Any], *, bounds: Bounds) -> F
         said = _send(topic, settings, bounds)
     except Exception as error:  # including those of the producer's plugins
         return Finding.failed(Step.RECORD, topic, _problem(error), seconds=bounds.clock() - started)
-    return Finding(step=Step.RECORD, subject=topic, verdict=Verdict.OK, seconds=bounds.clock() - started, said=said)
+    return Finding(step=Step.RECORD, subject=topic, status=Status.OK, seconds=bounds.clock() - started, said=said)
 
 
 def _send(topic: str, settings: Mapping[str, Any], bounds: Bounds) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 
 from ottla.config import SecurityProtocol
 from ottla.doctor.bounds import Bounds
-from ottla.doctor.findings import Finding, Step, Verdict
+from ottla.doctor.findings import Finding, Status, Step
 from ottla.doctor.handshake import HandshakeResult, KafkaBroker, NoHandshake
 from ottla.doctor.login import Admitted, log_in
 from ottla.errors import printable
@@ -34,7 +34,7 @@ def tls(protocol: SecurityProtocol, results: Sequence[HandshakeResult]) -> Itera
         yield Finding(
             step=Step.TLS,
             subject=str(result.endpoint),
-            verdict=Verdict.WARNING if warned else Verdict.OK,
+            status=Status.WARNING if warned else Status.OK,
             seconds=result.handshake_seconds,
             said="; ".join(f"{label}: {printable(text)}" for label, text in result.details),
         )
@@ -56,7 +56,7 @@ def sasl(
             yield Finding(
                 step=Step.SASL,
                 subject=subject,
-                verdict=Verdict.OK,
+                status=Status.OK,
                 seconds=answer.seconds,
                 said=_description(mechanism, answer),
             )

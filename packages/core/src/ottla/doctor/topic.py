@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.doctor.cluster_view import ClusterView
-from ottla.doctor.findings import Finding, Problem, Step, Verdict, listed
+from ottla.doctor.findings import Finding, Problem, Status, Step, listed
 from ottla.errors import ErrorCode, counted, error_code, quoted
 from ottla.protocol import MetadataResponseTopic
 from ottla.protocol.messages.metadata import NOT_ASKED
@@ -23,7 +23,7 @@ def topic_finding(name: str, view: ClusterView) -> Finding:
     partitions = view.topic.partitions
     leaders = sorted({partition.leader_id for partition in partitions})
     said = f"{counted(len(partitions), 'partition')}, led by broker {listed(leaders)}"
-    return Finding(step=Step.TOPIC, subject=name, verdict=Verdict.OK, said=said)
+    return Finding(step=Step.TOPIC, subject=name, status=Status.OK, said=said)
 
 
 def _problem(name: str, view: ClusterView) -> Problem | None:

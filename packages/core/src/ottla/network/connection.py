@@ -12,7 +12,7 @@ from ottla.network.authentication import SHORT_SESSION
 from ottla.network.cluster import Broker
 from ottla.network.connection_setup import ConnectionSetup
 from ottla.network.connection_stage import Stage
-from ottla.network.in_flight import InFlight, InFlightRequests, postponed
+from ottla.network.in_flight_requests import InFlight, InFlightRequests, postponed
 from ottla.network.selector_interface import Address
 
 SHORT_LIFE: Final = 5.0

@@ -30,7 +30,7 @@ from ottla.network.connection_errors import (
     never_reached,
 )
 from ottla.network.connection_stage import Stage
-from ottla.network.in_flight import InFlight
+from ottla.network.in_flight_requests import InFlight
 
 logger = logging.getLogger(__name__)
 

@@ -106,8 +106,8 @@ class Metadata:
         """Wait until metadata has the topic, with *partition* if given, at most *timeout* seconds; return the topic.
 
         Seconds that the same call has *waited* already count towards the timeout.
-        Raises TopicUnavailableError with the cause; at once if waiting cannot help. Raises SecurityError if no server
-        accepts us.
+        Raises TopicUnavailableError with the cause; immediately if waiting cannot help. Raises SecurityError if no
+        server accepts us.
         """
         deadline = self._clock() + timeout - waited
         self.use(topic, self._clock())

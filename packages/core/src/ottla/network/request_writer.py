@@ -7,7 +7,7 @@ from ottla.metrics import Counters
 from ottla.network.api_versions import api_versions_request
 from ottla.network.authentication import Ask, Token
 from ottla.network.connection import Connection
-from ottla.network.in_flight import InFlight
+from ottla.network.in_flight_requests import InFlight
 from ottla.network.request import Completion, Request
 from ottla.network.selector_interface import Selectable
 from ottla.protocol import choose_version, request_header

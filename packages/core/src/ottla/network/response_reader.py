@@ -10,7 +10,7 @@ from ottla.network.connection import Connection
 from ottla.network.connection_closer import ConnectionCloser
 from ottla.network.connection_opener import ConnectionOpener
 from ottla.network.connection_stage import Stage
-from ottla.network.in_flight import InFlight
+from ottla.network.in_flight_requests import InFlight
 from ottla.network.request_writer import RequestWriter
 
 

@@ -252,12 +252,15 @@ class _SerializerFactory:
 
     def make(self, name: str) -> Serializer:
         """The serializer of this name. Raises ConfigError, or PluginError if it is missing."""
-        plugin = self.registry.plugin("serializer", name)
-        before = len(self.draft.problems)
-        values = self.draft.claim(plugin.config_keys(), plugin=str(plugin))
-        if wrong := self.draft.problems[before:]:
+        resolver = Resolver(self.draft, self.registry)
+        known = len(self.draft.problems)
+        resolved = resolver.resolve(request_named("serializer", name))
+        if wrong := self.draft.problems[known:]:
             raise ConfigError(wrong)
-        return _with_encoder(plugin.create(values, is_key=False), self.encoder)
+        if resolver.errors:
+            raise resolver.errors[0]
+        [serializer] = resolved
+        return _with_encoder(serializer.create(is_key=False), self.encoder)
 
 
 @attrs.frozen

@@ -22,7 +22,7 @@ from ottla.protocol import PRODUCE
 from ottla.sender.build import build_io_thread, build_sender
 from ottla.sender.io_handoff import IoHandoff, NoHandoff
 from ottla.sender.node_latency import NodeLatencyStats
-from ottla.sender.produce_request import supported_formats
+from ottla.sender.produce_messages import supported_formats
 from ottla.transactions.build import build_transactions
 
 _numbers = itertools.count(1)

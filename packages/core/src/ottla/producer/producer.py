@@ -45,7 +45,7 @@ from ottla.recordbatch.header_v2 import HEADER_SIZE
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.results import DeliveryReport
-from ottla.tables.delivery import TableDelivery
+from ottla.tables.table_delivery import TableDelivery
 from ottla.transactions.prepared_transaction import PreparedTransaction
 from ottla.transactions.shared_transaction import SharedTransaction
 
@@ -361,7 +361,7 @@ class Producer:
     # Ending
 
     def flush(self, timeout: float | None = None) -> DeliveryReport:
-        """Send everything queued so far at once, and wait for it, at most *timeout* seconds; None: as long as it takes.
+        """Send everything queued immediately, and wait for it, at most *timeout* seconds; None: as long as it takes.
 
         Each record is acknowledged or fails within `delivery.timeout.ms`. Returns the counts since the last report.
         Raises FlushTimeoutError when time runs out (nothing is dropped), UndeliveredError when a record failed since

@@ -14,10 +14,10 @@ from ottla.recordbatch.header_v2 import HEADER_SIZE
 from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.recordbatch.table_rows import sealed_columns
 from ottla.tables.columns import choose
-from ottla.tables.delivery import TableDelivery
 from ottla.tables.formatting import Formatted
 from ottla.tables.reading import open_stream
 from ottla.tables.sending import TableSender, TableSizes
+from ottla.tables.table_delivery import TableDelivery
 
 
 def send_table(

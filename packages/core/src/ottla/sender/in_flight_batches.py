@@ -35,7 +35,7 @@ class InFlightBatches:
         """Remove and return the batches whose `delivery.timeout.ms` has passed."""
         if self.next_expiry > now:
             return []
-        late = [batch for batch in self._batches if batch.created_at + self._delivery_timeout <= now]
+        late = [batch for batch in self._batches if batch.has_reached_delivery_timeout(self._delivery_timeout, now)]
         for batch in late:
             del self._batches[batch]
         self._oldest = min((batch.created_at for batch in self._batches), default=FOREVER)

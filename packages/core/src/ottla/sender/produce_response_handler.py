@@ -30,7 +30,7 @@ from ottla.network.metadata import Metadata
 from ottla.sender.delivery_log import DeliveryLog
 from ottla.sender.maybe_written_codes import REFUSED_BEFORE_APPEND
 from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, SEQUENCE_ERRORS, ProduceErrorAction
-from ottla.sender.produce_request import PartitionRefusal, PartitionResponse
+from ottla.sender.produce_messages import PartitionRefusal, PartitionResponse
 from ottla.sender.sender_metrics import count_retry
 
 logger = logging.getLogger(__name__)
@@ -118,7 +118,7 @@ class ProduceResponseHandler:
         """Queue the batch again while attempts and time are left."""
         if batch.attempts > self._retries:
             return _failed(batch, error, now)
-        if now - batch.created_at >= self._delivery_timeout:
+        if batch.has_reached_delivery_timeout(self._delivery_timeout, now):
             batch.last_error = error
             return Failed(error=expired(batch, now))
         logger.debug("%s: will retry %s-%d: %s", self._client_id, batch.topic, batch.partition, error)

@@ -28,7 +28,7 @@ from ottla.sender.coordinator_request_sender import CoordinatorRequestSender
 from ottla.sender.in_flight_batches import InFlightBatches
 from ottla.sender.memory_log import MemoryLog
 from ottla.sender.node_latency import NodeLatencyStats
-from ottla.sender.produce_request import (
+from ottla.sender.produce_messages import (
     LAST_THAT_ADDS_NOTHING,
     PartitionResponse,
     produce_request,

@@ -38,9 +38,9 @@ from ottla.recordbatch.sealed_records import SealedRecords
 from ottla.recordbatch.table_rows import TableRows, refused_columns
 from ottla.tables.columns import ColumnChoice
 from ottla.tables.compression_pool import CompressionPool, PartitionRows, SealedPiece, threads
-from ottla.tables.delivery import TableDelivery
 from ottla.tables.partitioning import RowPartitions
 from ottla.tables.reading import Chunk, chunks
+from ottla.tables.table_delivery import TableDelivery
 
 BATCH_BYTES: Final = 896 * 1024
 """Target size of a table's batches: below the default limit of requests and topics, a megabyte."""

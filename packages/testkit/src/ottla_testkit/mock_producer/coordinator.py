@@ -1,4 +1,4 @@
-"""The transactions of a mock producer: a real state machine, whose requests a simulated coordinator answers at once."""
+"""The transactions of a mock producer: a real state machine; a simulated coordinator answers immediately."""
 
 from __future__ import annotations
 

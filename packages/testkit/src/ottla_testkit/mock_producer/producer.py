@@ -19,7 +19,7 @@ from ottla.producer import Producer
 from ottla.producer.transactions import Transactions
 from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.results import DeliveryReport
-from ottla.tables.delivery import TableDelivery
+from ottla.tables.table_delivery import TableDelivery
 from ottla.transactions.offsets import OffsetsToSend
 from ottla.transactions.state_table import State
 from ottla_testkit.mock_producer.build import MockParts, build
@@ -50,8 +50,9 @@ class MockProducer(Producer):
     """A `Producer` that checks the same configuration and connects nowhere; it ignores the keys of security.
 
     Records are serialized, partitioned, encoded and compressed, and then wait. With *auto_complete* each is
-    acknowledged at once. Without it, `complete_next` acknowledges and `error_next` fails the oldest one, and `flush`,
-    `close`, `commit_transaction` and `leave_transaction` acknowledge the rest. Callbacks run on the calling thread.
+    acknowledged immediately. Without it, `complete_next` acknowledges and `error_next` fails the oldest one, and
+    `flush`, `close`, `commit_transaction` and `leave_transaction` acknowledge the rest. Callbacks run on the calling
+    thread.
 
     *topics* are the cluster's topics with their numbers of partitions; None: every topic exists, with *partitions*.
     Nothing ever blocks: where a real producer would wait until a time-out, the error is raised immediately.

@@ -101,31 +101,31 @@ class SimulatedLogin:
         flexible = SASL_AUTHENTICATE.flexible(version)
         request = SASL_AUTHENTICATE.request(version).decode(body[flexible:])
         assert isinstance(request, SaslAuthenticateRequest)
-        verdict = self._judge(session, bytes(request.auth_bytes))
-        if verdict is None:
+        response = self._judge(session, bytes(request.auth_bytes))
+        if response is None:
             return None
-        if session.user is not None and verdict.error_code == ErrorCode.NONE and version > 0:
+        if session.user is not None and response.error_code == ErrorCode.NONE and version > 0:
             session.ends_at = now + self.lifetime if self.lifetime else float("inf")
-            verdict = attrs.evolve(verdict, session_lifetime_ms=round(self.lifetime * 1000))
-        encoded: bytes = SASL_AUTHENTICATE.response(version).encode(verdict)
+            response = attrs.evolve(response, session_lifetime_ms=round(self.lifetime * 1000))
+        encoded: bytes = SASL_AUTHENTICATE.response(version).encode(response)
         return prefix + bytes(flexible) + encoded
 
     def _bare(self, session: Session, frame: bytes) -> bytes | None:
-        verdict = self._judge(session, frame)
-        if verdict is None:
+        response = self._judge(session, frame)
+        if response is None:
             return None
-        if verdict.error_code != ErrorCode.NONE:
+        if response.error_code != ErrorCode.NONE:
             raise HangUpError("brokers of old have no other word for it")
-        return bytes(verdict.auth_bytes)
+        return bytes(response.auth_bytes)
 
     def _judge(self, session: Session, token: bytes) -> SaslAuthenticateResponse | None:
         if self.silent:
             return None
-        verdict = (self.verify or self._plain)(session, token)
-        if verdict is not None and verdict.error_code == ErrorCode.NONE and session.user is not None:
+        response = (self.verify or self._plain)(session, token)
+        if response is not None and response.error_code == ErrorCode.NONE and session.user is not None:
             session.logins += 1
             self.logins += 1
-        return verdict
+        return response
 
     def _plain(self, session: Session, token: bytes) -> SaslAuthenticateResponse:
         _authzid, user, password = token.decode().split("\0")

@@ -1,7 +1,8 @@
 """A simulated network: a `Selectable` without sockets and threads, on the test's clock.
 
-It is as strict as a selector with real sockets: a request is mostly written at once, and then only a response ends a
-wait. `test_selectable_contract.py` of the core tests the contract of both. A wait moves the clock to the next event.
+It is as strict as a selector with real sockets: a request is mostly written immediately, and then only a response
+ends a wait. `test_selectable_contract.py` of the core tests the contract of both. A wait moves the clock to the next
+event.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A simulated transaction coordinator: owners of transactional ids, contents of open transactions, and their outcomes.
 
 It simulates both protocols of KIP-890. Up to `transaction.version` 1, requests add partitions, and the epoch stays.
-From 2 on, Produce adds partitions, and each end starts a new epoch. Markers are written at once; the test scripts the
-`ErrorCode`s of steps that take time in reality.
+From 2 on, Produce adds partitions, and each end starts a new epoch. Markers are written immediately; the test scripts
+the `ErrorCode`s of steps that take time in reality.
 """
 
 from __future__ import annotations
