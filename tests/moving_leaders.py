@@ -8,15 +8,18 @@ from __future__ import annotations
 import contextlib
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Self
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.admin_requests import call, metadata
+from ottla_testkit.kafka_cluster.cluster_config import ClusterConfig
 from ottla_testkit.kafka_cluster.node import Node
 from ottla_testkit.kafka_cluster.node_settings import Setting
+from ottla_testkit.kafka_cluster.nodes import Nodes
+from ottla_testkit.kafka_cluster.topics import Topics
 from ottla_testkit.processes.free_ports import HOST, free_ports
 from ottla_testkit.proxy import CuttingProxy
 
@@ -39,11 +42,13 @@ class MovingLeaders(KafkaCluster):
     def __init__(self, *, version: str) -> None:
         super().__init__(nodes=3, version=version, config=SETTINGS)
         self.proxies: dict[int, CuttingProxy] = {}
+        self._nodes = NodesBehindProxies(self._config, self.proxies)
+        self._topics = Topics(self._nodes, version=version)
         self._running = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         ports = free_ports(len(self.nodes))
-        self.proxies = {node: CuttingProxy(HOST, port) for node, port in zip(self.nodes, ports, strict=True)}
+        self.proxies.update((node, CuttingProxy(HOST, port)) for node, port in zip(self.nodes, ports, strict=True))
         for proxy in self.proxies.values():
             self._running.enter_context(proxy)
         return super().__enter__()
@@ -78,7 +83,7 @@ class MovingLeaders(KafkaCluster):
 
     def size(self, topic: str, node: int) -> int:
         """The bytes that a node's log of a topic has."""
-        return sum(log.stat().st_size for log in (self.data_folder(node) / f"{topic}-0").glob("*.log"))
+        return sum(log.stat().st_size for log in (self._nodes[node].data / f"{topic}-0").glob("*.log"))
 
     @contextlib.contextmanager
     def lagging(self) -> Iterator[None]:
@@ -101,9 +106,17 @@ class MovingLeaders(KafkaCluster):
         call(self.address(FROM), ELECT_LEADERS, 0, wanted, WITHIN)
         until(lambda: metadata(self.address(FROM), topic=topic).leaders[0] == TO)
 
-    def _write_settings(self, node: Node) -> None:
-        super()._write_settings(node)
-        proxy = self.proxies[node.number]
+
+class NodesBehindProxies(Nodes):
+    """The nodes: each has a listener that advertises its proxy, and only the first one is a controller."""
+
+    def __init__(self, config: ClusterConfig, proxies: Mapping[int, CuttingProxy]) -> None:
+        super().__init__(config)
+        self._proxies = proxies
+
+    def _write_properties(self, node: Node) -> None:
+        super()._write_properties(node)
+        proxy = self._proxies[node.number]
         inside = f"PLAINTEXT://{HOST}:{node.port}"
         outside = proxy._target[1]
         controller = f",CONTROLLER://{HOST}:{self._controllers[FROM]}" if node.number == FROM else ""

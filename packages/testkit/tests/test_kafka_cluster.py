@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla_testkit.errors import ClusterError
-from ottla_testkit.kafka_cluster import KafkaCluster, admin_requests
-from ottla_testkit.kafka_cluster import cluster as kafka_cluster
+from ottla_testkit.kafka_cluster import KafkaCluster, admin_requests, nodes
 from ottla_testkit.processes.free_ports import HOST, free_ports
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
@@ -250,7 +249,7 @@ def test_a_port_that_was_taken_meanwhile_is_replaced(monkeypatch: pytest.MonkeyP
     with socket.create_server((HOST, 0)) as occupied:
         taken = occupied.getsockname()[1]
         answers = iter([[taken, *free_ports(1)], free_ports(2)])
-        monkeypatch.setattr(kafka_cluster, "free_ports", lambda count: next(answers))
+        monkeypatch.setattr(nodes, "free_ports", lambda count: next(answers))
 
         with KafkaCluster() as cluster:
             assert taken not in cluster.address(1)
