@@ -234,7 +234,7 @@ class Simulated(World):
         self.clock = ManualClock()
         self.network = SimulatedNetwork(cluster, self.clock, seed=1)
         self.network.wire = attrs.evolve(wire, buffer=1_000_000)
-        self.network.names["localhost"] = 0.02
+        self.network.names.seconds["localhost"] = 0.02
         self.selectable = self.network
         self._links: dict[int, Link] = {}
 
@@ -260,7 +260,7 @@ class Simulated(World):
         raise AssertionError("fewer requests arrived")
 
     def later(self, action: Callable[[], object]) -> None:
-        self.network.later(0.02, action)
+        self.network.schedule.later(0.02, action)
 
     def resolve(self) -> Sequence[Address] | None:
         return self.network.resolve("localhost", 9092)

@@ -68,7 +68,7 @@ def move_out_of_reach(world: Simulated) -> None:
     """Broker 2, which has all that 1 has, leads partition 0 now, and we cannot reach it."""
     topic = world.cluster.topics["t"]
     topic.leaders[0], topic.epoch = 2, topic.epoch + 1
-    world.network.refusing.add("broker-2")
+    world.network.hosts.refusing.add("broker-2")
     world.network.cut(2)
 
 
@@ -128,7 +128,7 @@ def test_a_record_that_expires_after_a_leader_change_hides_no_other(
         world.run_until(lambda: len(world.log()) == 2)
         move_out_of_reach(world)
         world.run_until(doubtful.done)
-        world.network.refusing.clear()
+        world.network.hosts.refusing.clear()
         following = world.producer.send("t", b"following", partition=0)
         world.settle()
 
@@ -306,7 +306,7 @@ def spoil_a_transaction(world: Simulated, code: ErrorCode) -> Delivery:
     world.run_until(lambda: len(world.log()) == 2)
     move_out_of_reach(world)
     world.run_until(doubtful.done)
-    world.network.refusing.clear()
+    world.network.hosts.refusing.clear()
     return doubtful
 
 

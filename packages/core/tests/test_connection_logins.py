@@ -343,7 +343,7 @@ def test_a_response_before_its_request_is_written_ends_the_connection(wrapped: b
         answer = converse(session, frame, now)
         if login_of(machine).asked[-1:] in ([("SaslHandshake", 1)], [("SaslHandshake", 0)]):
             network.takes.extend([0, 0])
-            network.later(0.0, lambda: network.link(-1).answer(b"\0\0\0\0"))
+            network.schedule.later(0.0, lambda: network.link(-1).answer(b"\0\0\0\0"))
         return answer
 
     broker.converse = answer_hastily  # type: ignore[method-assign]  # a peer that knows what we will say
@@ -586,7 +586,7 @@ def test_a_refusal_before_the_first_accepted_login_is_raised_at_once() -> None:
 @pytest.mark.rule("security.refusal.first")
 def test_a_refused_certificate_is_raised_at_once_too() -> None:
     machine = secured()
-    machine.network.untrusted["seed"] = HostnameMismatchError("the certificate is for others")
+    machine.network.hosts.untrusted["seed"] = HostnameMismatchError("the certificate is for others")
 
     assert isinstance(refusal(machine, 0.5), HostnameMismatchError)
 
@@ -606,14 +606,14 @@ def test_a_refusal_by_one_server_is_not_raised_while_another_may_accept(monkeypa
     machine = secured()
     monkeypatch.setattr(machine.client._connections._chance, "sample", as_they_come)
     several_seeds(machine, "seed", "other")
-    machine.network.untrusted["seed"] = HostnameMismatchError("the certificate is for others")
-    machine.network.black_holes.add("other")
+    machine.network.hosts.untrusted["seed"] = HostnameMismatchError("the certificate is for others")
+    machine.network.hosts.black_holes.add("other")
     machine.metadata.use("t", machine.clock())
     pass_time(machine, 5.0)
     with pytest.raises(TopicUnavailableError):
         machine.metadata.wait_for("t", partition=None, timeout=0.0)
 
-    machine.network.black_holes.clear()
+    machine.network.hosts.black_holes.clear()
     learn(machine, 15.0)
 
 
@@ -621,8 +621,8 @@ def test_a_refusal_by_one_server_is_not_raised_while_another_may_accept(monkeypa
 def test_a_refusal_is_raised_when_no_other_server_remains() -> None:
     machine = secured()
     several_seeds(machine, "seed", "other")
-    machine.network.untrusted["seed"] = HostnameMismatchError("the certificate is for others")
-    machine.network.refusing.add("other")
+    machine.network.hosts.untrusted["seed"] = HostnameMismatchError("the certificate is for others")
+    machine.network.hosts.refusing.add("other")
 
     assert isinstance(refusal(machine), HostnameMismatchError)
 
@@ -630,7 +630,7 @@ def test_a_refusal_is_raised_when_no_other_server_remains() -> None:
 @pytest.mark.rule("security.refusal.advertised")
 def test_refusals_by_all_known_brokers_fail_queued_records() -> None:
     machine = secured()
-    machine.network.untrusted["broker-1"] = HostnameMismatchError("the certificate is for others")
+    machine.network.hosts.untrusted["broker-1"] = HostnameMismatchError("the certificate is for others")
     learn(machine)
 
     delivery = machine.send(b"one")
@@ -639,7 +639,7 @@ def test_refusals_by_all_known_brokers_fail_queued_records() -> None:
     error = delivery.exception(timeout=0)
     assert error is not None
     assert isinstance(error.__cause__, HostnameMismatchError)
-    machine.network.untrusted.clear()
+    machine.network.hosts.untrusted.clear()
     pass_time(machine, 2.0)
     delivered(machine, b"two")
 

@@ -55,7 +55,7 @@ def lying_machine(
     cluster.create("t", 1)
     machine = Machine(cluster)
     machine.metadata.use("t", machine.clock())
-    machine.network.unresolvable.add("")
+    machine.network.names.unresolvable.add("")
     return cluster, machine
 
 
@@ -303,7 +303,7 @@ def test_a_leader_with_a_negative_id_is_no_leader() -> None:
 def test_a_coordinator_with_a_negative_id_is_requested_again(caplog: pytest.LogCaptureFixture) -> None:
     world = Simulated(1, config={"transactional.id": "tx"})
     world.cluster.coordinator = -1
-    world.network.later(5.0, lambda: setattr(world.cluster, "coordinator", 1))
+    world.network.schedule.later(5.0, lambda: setattr(world.cluster, "coordinator", 1))
 
     world.producer.init_transactions()
 

@@ -336,7 +336,7 @@ def test_an_outage_is_logged_once_and_not_for_each_attempt(caplog: pytest.LogCap
 @pytest.mark.rule("network.connect.setup")
 def test_a_connect_without_a_response_ends_with_the_setup_timeout() -> None:
     machine = machine_of(1, setup_timeout=10.0)
-    machine.network.black_holes.add("seed")
+    machine.network.hosts.black_holes.add("seed")
     while machine.metadata.last_error is None:
         machine.client.poll(60.0, machine.clock())
 
@@ -347,14 +347,14 @@ def test_a_connect_without_a_response_ends_with_the_setup_timeout() -> None:
 @pytest.mark.rule("network.connect.resolves")
 def test_a_name_without_an_address_is_retried_and_reported() -> None:
     machine = machine_of(1)
-    machine.network.unresolvable.add("seed")
+    machine.network.names.unresolvable.add("seed")
     rounds(machine, 5)
 
     with pytest.raises(TopicUnavailableError, match="'seed' has no address") as caught:
         machine.metadata.wait_for("t", partition=None, timeout=0)
     assert isinstance(caught.value.__cause__, NameResolutionError)
 
-    machine.network.unresolvable.clear()
+    machine.network.names.unresolvable.clear()
     make_ready(machine)
 
 
@@ -386,21 +386,21 @@ def test_shutdown_completes_requests_in_flight() -> None:
 def test_a_slow_name_lookup_delays_nothing_else() -> None:
     machine = machine_of(1, 2)
     make_ready(machine)
-    machine.network.slow_names.add("broker-2")
+    machine.network.names.slow.add("broker-2")
     completions = ask(machine)
 
     assert not machine.client.ready(2, machine.clock())
     rounds(machine, 3)
 
     assert completions[0].error is None
-    machine.network.slow_names.clear()
+    machine.network.names.slow.clear()
     make_ready(machine, 2)
 
 
 @pytest.mark.rule("network.connect.setup")
 def test_an_endless_name_lookup_ends_with_the_setup_timeout() -> None:
     machine = machine_of(1, setup_timeout=10.0)
-    machine.network.slow_names.add("seed")
+    machine.network.names.slow.add("seed")
 
     with pytest.raises(TopicUnavailableError, match=r"did not get ready within .* \(looking up the name\)"):
         wait_in_vain(machine)
@@ -581,10 +581,10 @@ def test_a_broker_that_moved_is_not_waited_for_at_its_old_address() -> None:
 
 
 @pytest.mark.rule("network.refused")
-@pytest.mark.parametrize("what", ["other_protocol", "unresolvable"])
-def test_a_refusal_by_all_before_any_success_is_raised_at_once(what: str) -> None:
+@pytest.mark.parametrize("protocol", [True, False], ids=["other protocol", "unresolvable"])
+def test_a_refusal_by_all_before_any_success_is_raised_at_once(protocol: bool) -> None:
     machine = machine_of(1)
-    getattr(machine.network, what).add("seed")
+    (machine.network.hosts.other_protocol if protocol else machine.network.names.unresolvable).add("seed")
     rounds(machine, 5)
 
     with pytest.raises(TopicUnavailableError) as caught:
@@ -598,9 +598,9 @@ def test_a_refusal_by_all_before_any_success_is_raised_at_once(what: str) -> Non
 def test_a_server_that_accepts_after_all_clears_the_fatal_error() -> None:
     machine = machine_of(1)
     machine.cluster.create("t", 1)
-    machine.network.other_protocol.add("seed")
+    machine.network.hosts.other_protocol.add("seed")
     rounds(machine, 5)
-    machine.network.other_protocol.clear()
+    machine.network.hosts.other_protocol.clear()
     machine.metadata.use("t", machine.clock())
     machine.run(3.0)
 
@@ -612,9 +612,9 @@ def test_after_the_first_success_another_protocol_is_only_an_outage() -> None:
     machine = machine_of(1)
     make_ready(machine)
     machine.network.cut(1)
-    machine.network.other_protocol |= {"broker-1", "seed"}
+    machine.network.hosts.other_protocol |= {"broker-1", "seed"}
     machine.run(5.0)
-    machine.network.other_protocol.clear()
+    machine.network.hosts.other_protocol.clear()
     machine.cluster.create("t", 1)
     machine.metadata.use("t", machine.clock())
     machine.run(3.0)

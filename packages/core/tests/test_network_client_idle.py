@@ -270,7 +270,7 @@ def test_a_broker_that_closes_after_apiversions_is_failing(caplog: pytest.LogCap
 def test_the_first_failure_after_a_quiet_close_is_logged_as_the_first(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1, 2)
     caplog.clear()
-    machine.network.refusing |= {"broker-1"}
+    machine.network.hosts.refusing |= {"broker-1"}
     machine.network.cut(1)
     until(machine, machine.clock() + 1.0)
     machine.send(b"value")
@@ -323,7 +323,7 @@ def test_close_with_acks_0_waits_for_the_response_to_a_last_request() -> None:
         world.settle()
         asked = len(world.cluster.brokers[1].requests)
         world.network.held.add(1)
-        world.network.later(2.0, world.network.held.clear)
+        world.network.schedule.later(2.0, world.network.held.clear)
         closed_at = world.clock()
         world.producer.close(timeout=10.0)
 

@@ -120,7 +120,7 @@ def test_ready_starts_one_connection_and_only_after_its_backoff() -> None:
     assert [node for _at, node, _address in tries.seen] == [2]
 
     until(machine, lambda: stage(machine, 2) is Stage.READY)
-    machine.network.refusing.add("broker-2")
+    machine.network.hosts.refusing.add("broker-2")
     machine.network.cut(2)
     machine.client.poll(0.0, machine.clock())
     assert stage(machine, 2) is Stage.DISCONNECTED
@@ -186,7 +186,7 @@ def produce_nothing(machine: Machine) -> list[Completion]:
 @pytest.mark.rule("network.connect.addresses")
 def test_each_attempt_takes_the_next_address_and_then_resolves_again() -> None:
     machine = machine_of(1)
-    machine.network.refusing.add("seed")
+    machine.network.hosts.refusing.add("seed")
     asked: list[str] = []
 
     def resolve(host: str, port: int, *, canonical: bool = False) -> Sequence[Address]:
@@ -209,10 +209,10 @@ def test_a_success_resets_the_address_and_the_backoff() -> None:
     ]
     ready(machine, 1, 2)
     tries = Tries(machine)
-    machine.network.refusing.add("broker-1")
+    machine.network.hosts.refusing.add("broker-1")
     lose(machine, 1)
     until(machine, lambda: machine.client.ready(1, machine.clock()) or tries.addresses.count("broker-1-1") == 3)
-    machine.network.refusing.clear()
+    machine.network.hosts.refusing.clear()
     until(machine, lambda: machine.client.ready(1, machine.clock()))
     answers = ask(machine)
     until(machine, lambda: answers)
@@ -246,7 +246,7 @@ def test_backoff_doubles_up_to_its_maximum_with_20_percent_jitter() -> None:
 def test_the_setup_timeout_grows_after_each_failure_up_to_a_limit() -> None:
     machine = machine_of(1)
     machine.client._opener._setup_backoff = Backoff(initial=10.0, maximum=30.0, random=lambda: 0.5)
-    machine.network.black_holes.add("seed")
+    machine.network.hosts.black_holes.add("seed")
     tries = Tries(machine)
     while len(tries.seen) < 5:
         machine.client.poll(60.0, machine.clock())
@@ -274,7 +274,7 @@ def test_the_setup_timeout_includes_apiversions() -> None:
 @pytest.mark.rule("network.connect.moved")
 def test_a_broker_that_moved_to_another_host_loses_its_old_state() -> None:
     machine = ready(machine_of(1, 2), 1)
-    machine.network.refusing.add("broker-2")
+    machine.network.hosts.refusing.add("broker-2")
     machine.client.ready(2, machine.clock())
     until(machine, lambda: machine.client._connections[2].failures)
     tries = Tries(machine)
@@ -807,7 +807,7 @@ def test_an_unreachable_broker_is_warned_about_once_with_the_reason(
     what: str, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     machine = machine_of(1)
-    getattr(machine.network, what).add("seed")
+    getattr(machine.network.hosts, what).add("seed")
     machine.run(25.0)
 
     warnings = Counter(record.getMessage() for record in caplog.records if "connection_log" in record.name)

@@ -38,7 +38,7 @@ def one_request_each(machine: Machine, count: int) -> list[Delivery]:
 
 def take_one_answer(machine: Machine) -> None:
     """Let one response arrive: the client would read all that are there at once."""
-    arrived = machine.network.link(1)._at_client
+    arrived = machine.network.link(1).client.received
     size = 4 + int.from_bytes(arrived[:4], "big")
     later = bytes(arrived[size:])
     del arrived[size:]
@@ -162,7 +162,7 @@ def test_throttle_times_of_days_in_several_responses_end_after_an_hour() -> None
 def test_a_hanging_connection_does_not_block_metadata_of_a_throttled_one() -> None:
     machine = machine_with_topic(1)
     machine.cluster.brokers[2] = SimulatedBroker(cluster=machine.cluster, id=2)
-    machine.network.black_holes.add("broker-2")
+    machine.network.hosts.black_holes.add("broker-2")
     machine.metadata.request_update()
     machine.run(1.0)
     broker = machine.cluster.brokers[1]

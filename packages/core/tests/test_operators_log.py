@@ -244,10 +244,10 @@ def test_hundreds_of_topics_without_a_leader_share_a_line(caplog: pytest.LogCapt
 @pytest.mark.rule("metadata.log")
 def test_an_unreachable_cluster_has_a_first_and_a_last_line(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1)
-    machine.network.refusing.add("seed")
+    machine.network.hosts.refusing.add("seed")
     machine.send(b"a")
     machine.run(20.0)
-    machine.network.refusing.clear()
+    machine.network.hosts.refusing.clear()
 
     machine.settle()
 

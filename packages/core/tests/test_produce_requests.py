@@ -25,14 +25,14 @@ def test_batches_of_two_record_formats_are_sent_in_two_requests() -> None:
     cluster.brokers[1].versions[PRODUCE.key] = OLD
     with simulated(cluster=cluster, enable_idempotence=False) as world:
         topic.leaders[0], topic.epoch = 2, topic.epoch + 1
-        world.network.refusing.add("broker-2")
+        world.network.hosts.refusing.add("broker-2")
         world.network.cut(2)
         older = world.producer.send("t", b"older", partition=0)
         world.run_until(lambda: world.metadata.cluster.leader("t", 0) == 2)
         newer = world.producer.send("t", b"newer", partition=1)
         world.pass_time(2.0)
         assert not older._batch.in_flight
-        world.network.refusing.clear()
+        world.network.hosts.refusing.clear()
         world.settle()
 
         assert [delivery.result(0).offset for delivery in (older, newer)] == [0, 0]

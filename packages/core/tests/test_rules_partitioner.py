@@ -227,7 +227,7 @@ def test_integers_of_other_libraries_are_accepted_as_partitions() -> None:
 @pytest.mark.rule("partitioner.slow", "partitioner.slow.over")
 def test_partitions_of_a_slow_broker_are_avoided_until_it_takes_batches() -> None:
     with simulated(1, 2, 1, 2, partitioner_availability_timeout_ms=1_000, batch_size=100) as world:
-        world.network.black_holes.add("broker-2")
+        world.network.hosts.black_holes.add("broker-2")
         world.network.cut(2)  # it may have given the producer its id
         world.producer.send("t", b"v", partition=1)
         world.pass_time(3.0)
@@ -237,7 +237,7 @@ def test_partitions_of_a_slow_broker_are_avoided_until_it_takes_batches() -> Non
         world.pass_time(0.1)
         assert {delivery.result(0).partition for delivery in deliveries} == {0, 2}
 
-        world.network.black_holes.clear()
+        world.network.hosts.black_holes.clear()
         world.settle()
         world.pass_time(1.0)
         deliveries = [world.producer.send("t", bytes(90)) for _ in range(100)]

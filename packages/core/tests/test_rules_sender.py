@@ -411,7 +411,7 @@ def test_with_acks_0_an_unwritten_request_is_retried() -> None:
     machine = warm(machine_with_topic(1, acks=0))
     machine.network.takes.append(0)  # the socket is full
     delivery = machine.send(b"a")
-    machine.network.later(0.0, lambda: setattr(machine.cluster.brokers[1], "up", False))
+    machine.network.schedule.later(0.0, lambda: setattr(machine.cluster.brokers[1], "up", False))
     machine.run(3.0)
     assert not delivery.done()
 

@@ -328,7 +328,7 @@ def test_a_record_that_expires_unread_because_of_a_quota_names_it() -> None:
     broker.throttle_ms = 60_000
     broker.codes.extend([ErrorCode.NONE, None])  # as if it had not read the second one by then
     machine.network.held.add(1)
-    machine.network.later(5.0, machine.network.held.clear)
+    machine.network.schedule.later(5.0, machine.network.held.clear)
     machine.send(b"a", partition=0)
     machine.sender.run_once(machine.clock(), until=machine.clock() + 1.0)
     delivery = machine.send(b"b", partition=1)
@@ -530,12 +530,12 @@ def metadata_requests(machine: Machine) -> int:
 @pytest.mark.rule("sender.unreachable.waits")
 def test_a_broker_restarted_before_it_was_ever_reached_loses_no_record() -> None:
     machine = machine_with_topic(1, delivery_timeout=120.0)
-    machine.network.refusing.add("broker-1")
+    machine.network.hosts.refusing.add("broker-1")
     delivery = machine.send(b"a")
     machine.run(100.0)
     assert not delivery.done()
 
-    machine.network.refusing.clear()
+    machine.network.hosts.refusing.clear()
     machine.settle()
 
     assert delivery.exception() is None
@@ -545,7 +545,7 @@ def test_a_broker_restarted_before_it_was_ever_reached_loses_no_record() -> None
 @pytest.mark.rule("sender.unreachable.waits")
 def test_an_unreachable_address_is_the_error_at_the_delivery_timeout() -> None:
     machine = machine_with_topic(1, delivery_timeout=120.0)
-    machine.network.refusing.add("broker-1")
+    machine.network.hosts.refusing.add("broker-1")
     delivery = machine.send(b"a")
 
     machine.settle()
@@ -560,11 +560,11 @@ def test_an_unreachable_address_is_the_error_at_the_delivery_timeout() -> None:
 @pytest.mark.rule("sender.unreachable.waits")
 def test_the_loss_of_a_leader_is_the_error_during_a_rebootstrap() -> None:
     machine = machine_with_topic(1, delivery_timeout=120.0)
-    machine.network.refusing.add("broker-1")
+    machine.network.hosts.refusing.add("broker-1")
     delivery = machine.send(b"a")
     machine.run(119.0)
-    machine.network.refusing.update(broker.host for broker in machine.metadata.cluster.brokers.values())
-    machine.network.refusing.update(host for host, _port in machine.metadata.bootstrap_addresses)
+    machine.network.hosts.refusing.update(broker.host for broker in machine.metadata.cluster.brokers.values())
+    machine.network.hosts.refusing.update(host for host, _port in machine.metadata.bootstrap_addresses)
     machine.metadata.rebootstrap(machine.clock())
     assert machine.metadata.cluster.bootstrap
 
@@ -581,7 +581,7 @@ def test_the_loss_of_a_leader_is_the_error_during_a_rebootstrap() -> None:
 @pytest.mark.rule("sender.unreachable.waits")
 def test_an_unreachable_address_is_warned_about_at_the_first_attempt(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1, delivery_timeout=120.0)
-    machine.network.refusing.add("broker-1")
+    machine.network.hosts.refusing.add("broker-1")
     machine.send(b"a")
 
     machine.run(0.1)
@@ -597,7 +597,7 @@ def test_a_bootstrap_outage_is_not_called_a_wrong_advertised_address(
 ) -> None:
     machine = machine_with_topic(1)
     machine.metadata._bootstrap = {-1: Broker(id=-1, host="broker-1", port=9092)}
-    machine.network.refusing.add("broker-1")
+    machine.network.hosts.refusing.add("broker-1")
     machine.send(b"a")
 
     machine.run(1.0)
@@ -613,7 +613,7 @@ def test_a_broker_that_moves_before_it_was_reached_is_found_again(
     machine.cluster.brokers[2] = SimulatedBroker(cluster=machine.cluster, id=2)
     machine.cluster.seed = 2
     machine.cluster.unlisted.add(2)
-    machine.network.refusing.add("broker-1")
+    machine.network.hosts.refusing.add("broker-1")
     delivery = machine.send(b"a")
     machine.run(20.0)
     machine.cluster.unlisted.clear()
@@ -747,11 +747,11 @@ def test_a_leader_that_refuses_again_is_retried_after_the_backoff() -> None:
 
 def test_advertised_addresses_that_become_reachable_take_records_again() -> None:
     machine = machine_with_topic(1)
-    machine.network.refusing.add("broker-1")
+    machine.network.hosts.refusing.add("broker-1")
     machine.send(b"a")
     machine.settle()
 
-    machine.network.refusing.clear()
+    machine.network.hosts.refusing.clear()
     machine.clock.advance(1.2)  # the longest backoff
     delivery = machine.send(b"b")
     machine.settle()
@@ -761,7 +761,7 @@ def test_advertised_addresses_that_become_reachable_take_records_again() -> None
 
 def test_a_silent_advertised_address_is_warned_about_at_setup_timeout(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1, setup_timeout=10.0)
-    machine.network.black_holes.add("broker-1")
+    machine.network.hosts.black_holes.add("broker-1")
     delivery = machine.send(b"a")
 
     machine.run(10.5)
@@ -776,12 +776,12 @@ def test_a_broker_that_was_reached_once_is_waited_for_without_limit() -> None:
     machine.send(b"first")
     machine.settle()
     machine.network.cut(1)
-    machine.network.refusing.add("broker-1")
+    machine.network.hosts.refusing.add("broker-1")
     delivery = machine.send(b"second")
     machine.run(60.0)
     assert not delivery.done()
 
-    machine.network.refusing.clear()
+    machine.network.hosts.refusing.clear()
     machine.settle()
 
     assert delivery.exception() is None

@@ -25,7 +25,7 @@ class ClosingCluster(SimulatedCluster):
         assert self.machine is not None
         self.topics["t"].epoch += 1
         network = self.machine.network
-        network.later(0.001, lambda: network.hang_up(1))
+        network.schedule.later(0.001, lambda: network.hang_up(1))
         answer = super().metadata()
         answer.brokers = [*answer.brokers, *self.listed]
         return answer
@@ -77,7 +77,7 @@ def serving_machine(*ids: int, broker_idle: float = float("inf")) -> Machine:
     cluster = SimulatedCluster.of(*ids)
     cluster.create("t", *ids)
     machine = Machine(cluster)
-    machine.network.broker_idle = broker_idle
+    machine.network.hosts.broker_idle = broker_idle
     deliver(machine, partitions=len(ids))
     return machine
 
@@ -137,11 +137,11 @@ def test_a_rolling_restart_does_not_lengthen_the_backoff() -> None:
     machine = serving_machine(1, 2, 3)
     for _ in range(3):
         for node, broker in machine.cluster.brokers.items():
-            machine.network.refusing.add(f"broker-{node}")
+            machine.network.hosts.refusing.add(f"broker-{node}")
             broker.up = False
             pass_time(machine, 2.0)
             broker.up = True
-            machine.network.refusing.clear()
+            machine.network.hosts.refusing.clear()
             pass_time(machine, 6.0)
             began = machine.clock()
             deliver(machine, partitions=3)

@@ -550,7 +550,7 @@ def test_an_unreachable_coordinator_is_searched_with_exponential_backoff(listed:
     with simulated(cluster=cluster, transactional_id="x", config=config) as world:
         cluster.coordinator = 2 if listed else 9
         if listed:
-            world.network.refusing.add("broker-2")
+            world.network.hosts.refusing.add("broker-2")
         times = searches(world)
         pauses = [after - before for before, after in itertools.pairwise(times)]
 
@@ -567,7 +567,7 @@ def test_an_unreachable_coordinator_is_searched_with_exponential_backoff(listed:
 
 def test_a_refusal_by_all_servers_is_raised_at_once() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x", know=False) as world:
-        world.network.other_protocol.add("seed")
+        world.network.hosts.other_protocol.add("seed")
         with pytest.raises(TransactionError, match="TLS alert"):
             world.producer.init_transactions()
 

@@ -208,7 +208,7 @@ def test_data_written_before_a_close_arrives() -> None:
 
 def test_a_broker_closes_an_idle_connection() -> None:
     world = World()
-    world.network.broker_idle = 10.0
+    world.network.hosts.broker_idle = 10.0
     world.connect()
     world.poll(4.0)
     world.send()
@@ -221,7 +221,7 @@ def test_a_broker_closes_an_idle_connection() -> None:
 
 def test_a_slow_name_is_resolved_after_its_delay() -> None:
     world = World()
-    world.network.names["broker-1"] = 3.0
+    world.network.names.seconds["broker-1"] = 3.0
 
     assert world.network.resolve("broker-1", 9092) is None
     world.poll()

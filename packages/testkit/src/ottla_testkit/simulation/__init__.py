@@ -3,7 +3,8 @@
 from ottla_testkit.simulation.brokers import AfterAppend, SimulatedBroker, SimulatedCluster, SimulatedTopic
 from ottla_testkit.simulation.chance import Chance
 from ottla_testkit.simulation.fault_injection import FaultRates, FaultyNetwork
-from ottla_testkit.simulation.link import Link, LinkConditions
+from ottla_testkit.simulation.link import Link
+from ottla_testkit.simulation.link_conditions import LinkConditions
 from ottla_testkit.simulation.login import Session, SimulatedLogin
 from ottla_testkit.simulation.network import SimulatedNetwork
 from ottla_testkit.simulation.trace import Trace

@@ -20,7 +20,8 @@ from ottla.protocol.messages.txn_offset_commit import TXN_OFFSET_COMMIT
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation.brokers import Scripted, SimulatedBroker, SimulatedCluster
 from ottla_testkit.simulation.chance import Chance
-from ottla_testkit.simulation.link import Link, LinkConditions
+from ottla_testkit.simulation.link import Link
+from ottla_testkit.simulation.link_conditions import LinkConditions
 from ottla_testkit.simulation.network import SimulatedNetwork
 from ottla_testkit.simulation.refusals import PASSING
 from ottla_testkit.simulation.transactions import TXN_V2
@@ -125,7 +126,7 @@ class FaultyNetwork(SimulatedNetwork):
             self._lose(link)
             if chance.happens(weather.late_request) and not self._too_harsh(frame):
                 seconds = chance.uniform(0, 2 * weather.longest_delay)
-                self.later(seconds, lambda: broker.up and broker.answer(frame))  # its response is dropped
+                self.schedule.later(seconds, lambda: broker.up and broker.answer(frame))  # its response is dropped
             return None
         self._refuse(broker, weather)
         answer = super().take(link, frame)
@@ -186,7 +187,7 @@ class FaultyNetwork(SimulatedNetwork):
 
     def _freeze_for(self, broker: int, seconds: float) -> None:
         self.freeze(broker)
-        self.later(seconds, lambda: self.thaw(broker))
+        self.schedule.later(seconds, lambda: self.thaw(broker))
 
     def _crash(self, broker: SimulatedBroker, brokers: Sequence[SimulatedBroker], weather: FaultRates) -> None:
         broker.up = False
@@ -198,4 +199,4 @@ class FaultyNetwork(SimulatedNetwork):
             topic.epoch += 1
         if self.cluster.coordinates == broker.id:
             self.cluster.coordinator = self.chance.choice(others)
-        self.later(self.chance.uniform(0.1, weather.longest_crash), lambda: setattr(broker, "up", True))
+        self.schedule.later(self.chance.uniform(0.1, weather.longest_crash), lambda: setattr(broker, "up", True))

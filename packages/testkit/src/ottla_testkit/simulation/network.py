@@ -8,15 +8,18 @@ event.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from ottla.errors import ConnectionFailedError, NameResolutionError, NetworkError, OttlaError, ProtocolMismatchError
+from ottla.errors import ConnectionFailedError, NetworkError, OttlaError
 from ottla.interfaces import Buffer, Target
 from ottla.network.selector_interface import Address
 from ottla_testkit.manual_clock import ManualClock
-from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster
+from ottla_testkit.simulation.brokers import SimulatedCluster
 from ottla_testkit.simulation.chance import Chance
-from ottla_testkit.simulation.link import Link, LinkConditions
+from ottla_testkit.simulation.hosts import SimulatedHosts
+from ottla_testkit.simulation.link import Link
+from ottla_testkit.simulation.link_conditions import LinkConditions
+from ottla_testkit.simulation.names import SimulatedNames
 from ottla_testkit.simulation.schedule import Schedule
 from ottla_testkit.simulation.trace import Trace
 
@@ -27,7 +30,8 @@ _SPINNING = 50_000
 class SimulatedNetwork:
     """Move bytes between a client and simulated brokers.
 
-    Conditions may change at any time. New connections use the current `wire` and `wires`.
+    Conditions may change at any time, those of `names` and `hosts` too. New connections use the current `wire` and
+    `wires`.
     """
 
     def __init__(self, cluster: SimulatedCluster, clock: ManualClock, *, seed: int = 0) -> None:
@@ -41,21 +45,8 @@ class SimulatedNetwork:
         """Link conditions of brokers that differ from `wire`."""
         self.takes: deque[int] = deque()
         """Numbers of bytes that the next writes take, in turn; afterwards the link's conditions decide."""
-        self.unresolvable: set[str] = set()
-        self.slow_names: set[str] = set()
-        """Names that are not resolved while they are in this set."""
-        self.names: dict[str, float] = {}
-        """Seconds that these names take to resolve."""
-        self.other_protocol: set[str] = set()
-        """Hosts that answer with a TLS alert."""
-        self.refusing: set[str] = set()
-        self.black_holes: set[str] = set()
-        """Hosts that never answer a connection's first packet."""
-        self.untrusted: dict[str, OttlaError] = {}
-        self.frozen: set[int] = set()
-        """Brokers that read nothing: `freeze` and `thaw`. Their systems still accept connections."""
-        self.broker_idle = float("inf")
-        """Seconds after which brokers close unused connections."""
+        self.names = SimulatedNames(self.schedule, wake=self._wake)
+        self.hosts = SimulatedHosts(cluster, self.schedule, clock)
         self.holding = False  # responses of all brokers are held back
         self.held: set[int] = set()  # responses of these brokers are held back
         self.connects = 0
@@ -64,7 +55,6 @@ class SimulatedNetwork:
         self.wakeups = 0
         self._links: dict[int, Link] = {}
         self._to_close: dict[int, OttlaError] = {}
-        self._resolving: dict[str, bool] = {}  # whether it is resolved
         self._woken = False
         self._still = 0
         self._polled_at = clock()
@@ -74,36 +64,31 @@ class SimulatedNetwork:
 
     def cut(self, broker: int) -> None:
         """Cut every connection to a broker; bytes in flight are lost."""
-        for link in self._links.values():
-            if link.broker.id == broker:
-                link.cut(ConnectionFailedError(f"broker {broker} closed the connection"))
+        for link in self._links_to(broker):
+            link.cut(ConnectionFailedError(f"broker {broker} closed the connection"))
 
     def half_open(self, broker: int, *, out: bool = True, back: bool = True) -> None:
         """Drop all bytes of a broker's connections from now on, in these directions; neither side notices."""
-        for link in self._links.values():
-            if link.broker.id == broker:
-                link.out_vanishes |= out
-                link.back_vanishes |= back
+        for link in self._links_to(broker):
+            link.out_vanishes |= out
+            link.back_vanishes |= back
 
     def freeze(self, broker: int) -> None:
         """Make a broker read nothing until `thaw`; its system still takes bytes."""
-        self.frozen.add(broker)
-        for link in self._links.values():
-            if link.broker.id == broker:
-                link.freeze()
+        self.hosts.frozen.add(broker)
+        for link in self._links_to(broker):
+            link.freeze()
 
     def thaw(self, broker: int) -> None:
         """Let a frozen broker continue, with all bytes that were sent to it meanwhile."""
-        self.frozen.discard(broker)
-        for link in self._links.values():
-            if link.broker.id == broker:
-                link.thaw()
+        self.hosts.frozen.discard(broker)
+        for link in self._links_to(broker):
+            link.thaw()
 
     def hang_up(self, broker: int) -> None:
         """Make a broker close its connections; bytes that it sent before still arrive."""
-        for link in self._links.values():
-            if link.broker.id == broker:
-                link.hang_up()
+        for link in self._links_to(broker):
+            link.hang_up()
 
     def link(self, node: int) -> Link:
         """Return the connection of a node, to send as its broker or to break it."""
@@ -118,43 +103,33 @@ class SimulatedNetwork:
         """End a connection from the client's side, as a selector does on its own."""
         self._to_close[node] = reason
 
-    def later(self, seconds: float, action: Callable[[], object]) -> None:
-        """Run an action after this number of seconds."""
-        self.schedule.later(seconds, action)
-
     # Selectable
 
     def resolve(self, host: str, port: int, *, canonical: bool = False) -> Sequence[Address] | None:
-        if host in self.slow_names or not self._resolved(host):
-            return None
-        if host in self.unresolvable:
-            raise NameResolutionError(f"the name {host!r} has no address", final=True)
-        return [Address(host=host, target=Target(0, host))]
+        return self.names.resolve(host)
 
     def connect(self, node: int, target: Target, host: str, port: int) -> None:
         assert node not in self._links, "a connection id exists once"
         self.connects += 1
-        broker = self._broker_at(host)
-        wire = self.wires.get(broker.id, self.wire)
+        broker = self.hosts.broker_at(host)
         link = Link(
             node=node,
             broker=broker,
-            wire=wire,
+            wire=self.wires.get(broker.id, self.wire),
             schedule=self.schedule,
             now=self.clock,
             chance=self.chance,
             take=self.take,
-            held=self._held,
+            held=lambda link: self.holding or link.broker.id in self.held,
             trace=self.trace,
             takes=self.takes,
         )
         self._links[node] = link
-        if host not in self.black_holes:
-            self.schedule.later(wire.round_trip + wire.setup, lambda: self._establish(link, host, port))
+        self.hosts.connect(link, host, port)
 
     def send(self, node: int, chunks: Sequence[Buffer]) -> bool:
         link = self._links[node]
-        assert link.established, "nothing is sent before the connection is ready"
+        assert link.client.established, "nothing is sent before the connection is ready"
         size = sum(map(len, chunks)) - 4
         assert size == int.from_bytes(b"".join(chunks)[:4], "big"), "a frame begins with its size"
         link.channel.send(chunks)
@@ -178,12 +153,12 @@ class SimulatedNetwork:
             self._serve(link)
 
     def wakeup(self) -> None:
-        self._woken = True
+        self._wake()
         self.wakeups += 1
 
     def shutdown(self) -> None:
         for link in self._links.values():
-            link.forget()
+            link.client.close()
         self._links.clear()
 
     # Events
@@ -222,7 +197,7 @@ class SimulatedNetwork:
     def _happen(self) -> None:
         self.schedule.run()
         for link in self._links.values():
-            if not link.broker.up and link.established and link.ended is None:
+            if not link.broker.up and link.client.established and link.client.ended is None:
                 link.cut(ConnectionFailedError(f"broker {link.broker.id} closed the connection"))
 
     def _stirred(self) -> bool:
@@ -230,15 +205,15 @@ class SimulatedNetwork:
         if self._woken or self._disconnected:
             return True
         return any(
-            _readable(link) or link.writable or (link.established and not link.channel.ready)
+            _readable(link) or _writable(link) or (link.client.established and not link.channel.ready)
             for link in self._links.values()
         )
 
     def _serve(self, link: Link) -> None:
         channel = link.channel
         try:
-            if link.ended is not None and not link.established:
-                raise link.ended
+            if link.client.ended is not None and not link.client.established:
+                raise link.client.ended
             if not channel.ready and channel.handshake():
                 self._connected.append(link.node)
             if not channel.ready:
@@ -257,54 +232,18 @@ class SimulatedNetwork:
             link.channel.close()
             self._disconnected[node] = reason
 
-    def _establish(self, link: Link, host: str, port: int) -> None:
-        """Handle the response to a connection's first packet."""
-        if host in self.untrusted:
-            link.ended = self.untrusted[host]
-        elif host in self.other_protocol:
-            link.ended = ProtocolMismatchError(f"{host}:{port} answered with a TLS alert")
-        elif link.broker.up and host not in self.refusing:
-            link.established, link.used_at = True, self.clock()
-            if link.broker.id in self.frozen:
-                link.freeze()
-            self._watch_idle(link)
-        else:
-            link.ended = ConnectionFailedError(f"could not connect to {host}:{port}: ECONNREFUSED")
-
-    def _watch_idle(self, link: Link) -> None:
-        if self.broker_idle == float("inf") or link.ended is not None:
-            return
-        remaining = link.used_at + self.broker_idle - self.clock()
-        if remaining > 0:
-            self.schedule.later(remaining, lambda: self._watch_idle(link))
-        else:
-            link.hang_up()
-
-    def _broker_at(self, host: str) -> SimulatedBroker:
-        brokers = self.cluster.brokers
-        node_id = int(host.removeprefix("broker-")) if host.startswith("broker-") else self.cluster.seed
-        return next(iter(brokers.values())) if node_id is None else brokers[node_id]
-
-    def _held(self, link: Link) -> bool:
-        return self.holding or link.broker.id in self.held
-
-    def _resolved(self, host: str) -> bool:
-        seconds = self.names.get(host, 0.0)
-        if not seconds:
-            return True
-        if host not in self._resolving:
-            self._resolving[host] = False
-            self.schedule.later(seconds, lambda: self._find(host))
-        if self._resolving[host]:
-            del self._resolving[host]  # as with a resolver: the next call asks again
-            return True
-        return False
-
-    def _find(self, host: str) -> None:
-        self._resolving[host] = True
+    def _wake(self) -> None:
         self._woken = True
+
+    def _links_to(self, broker: int) -> Sequence[Link]:
+        return [link for link in self._links.values() if link.broker.id == broker]
 
 
 def _readable(link: Link) -> bool:
     """Return whether a read may give a response: by bytes on the link, or by some that the channel has read ahead."""
-    return link.readable or link.channel.may_read
+    return link.client.readable or link.channel.may_read
+
+
+def _writable(link: Link) -> bool:
+    """Return whether an unfinished write may continue."""
+    return link.client.writable and link.channel.sending
