@@ -78,6 +78,8 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> MockParts
         counters=queueing.counters,
         clock=clock,
     )
+    if coordinator is not None:
+        sent_batches.on_failure = coordinator.sequences.fail
     rounds = MockIoLoop(
         accumulator=accumulator, sent_batches=sent_batches, coordinator=coordinator, client_id=client_id, clock=clock
     )

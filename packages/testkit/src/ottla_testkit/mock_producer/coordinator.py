@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from ottla.accumulator.sequences import Sequences
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, IllegalStateError
 from ottla.transactions.coordinator_request import CoordinatorRequest
 from ottla.transactions.manager import TransactionManager
 from ottla.transactions.request_source import RequestSource
+from ottla.transactions.state_table import State
 from ottla_testkit.simulation.coordinator_requests import coordinate
 from ottla_testkit.simulation.transactions import TransactionCoordinator
 
 _NODE = 0
+_ABORTED_BY_CLOSE: Final = (State.IN_TRANSACTION, State.ABORTABLE_ERROR)
+_OPEN: Final = (*_ABORTED_BY_CLOSE, State.PREPARED, State.COMMITTING, State.ABORTING)
 
 
 class MockCoordinator:
@@ -25,13 +28,27 @@ class MockCoordinator:
         self.fenced = False
         self._transactions = TransactionCoordinator(mark=lambda *_marker: None)
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open, prepared and failed ones included."""
+        return self.manager.state in _OPEN
+
+    @property
+    def aborts_at_close(self) -> bool:
+        """Whether the end of the producer aborts a transaction."""
+        return self.manager.state in _ABORTED_BY_CLOSE
+
     def join(self, topic: str, partition: int) -> None:
         """Add a record's partition to the open transaction."""
         if (topic, partition) not in self.sequences.partitions_in_transaction:
             self.sequences.new_partitions[topic, partition] = None
 
     def fence(self) -> None:
-        """Let another producer take the transactional id over."""
+        """Let another producer take the transactional id over; IllegalStateError if this one does not have it yet."""
+        if self.manager.state is State.UNINITIALIZED:
+            raise IllegalStateError(
+                "fence needs a producer that has its transactional.id; call init_transactions first"
+            )
         self._transactions.initialize(self.manager.transactional_id, None)
         self.fenced = True
 

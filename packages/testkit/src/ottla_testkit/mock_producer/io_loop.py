@@ -13,7 +13,7 @@ from ottla.errors import AbortableTransactionError, BrokerError, ErrorCode, Ottl
 from ottla.transactions.request_source import QueuedBatches
 from ottla.transactions.state_table import State
 from ottla_testkit.mock_producer.coordinator import MockCoordinator
-from ottla_testkit.mock_producer.sent_batches import SentBatches
+from ottla_testkit.mock_producer.sent_batches import SentBatches, SentRecord
 
 _ENDING: Final = (State.COMMITTING, State.PREPARED, State.LEAVING)
 
@@ -37,6 +37,14 @@ class MockIoLoop:
         self._clock = clock
         self.on_end: Callable[[], object] = lambda: None
         self.ended = False
+
+    def take(self) -> list[SentRecord]:
+        """Take the queued records, and add their partitions to the open transaction."""
+        records = self._sent_batches.take()
+        if self._coordinator is not None:
+            for record in records:
+                self._coordinator.join(record.topic, record.partition)
+        return records
 
     def answer(self, error: Exception | None = None) -> bool:
         """Complete the oldest batch, with *error* or as a broker would; return False if there is none."""

@@ -1,0 +1,47 @@
+"""Errors that the test has planned for calls of a mock producer's methods."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+METHODS: Final = frozenset(
+    {
+        "send",
+        "send_table",
+        "send_sealed",
+        "flush",
+        "close",
+        "init_transactions",
+        "begin_transaction",
+        "send_offsets_to_transaction",
+        "commit_transaction",
+        "abort_transaction",
+        "prepare_transaction",
+        "join_transaction",
+        "leave_transaction",
+    }
+)
+
+
+class PlannedErrors:
+    """The errors by method, in the order in which they will be raised."""
+
+    def __init__(self) -> None:
+        self._planned: dict[str, deque[Exception]] = {}
+
+    def plan(self, method: str, error: Exception) -> None:
+        """Plan an error for a call of this method; ValueError if it has no such method."""
+        if method not in METHODS:
+            raise ValueError(f"a producer has no method {method!r} that can fail; it has {', '.join(sorted(METHODS))}")
+        self._planned.setdefault(method, deque()).append(error)
+
+    def raise_next(self, method: str) -> None:
+        """Raise the next error of this method, if there is one."""
+        planned = self._planned.get(method)
+        if planned:
+            raise planned.popleft()
+
+    def clear(self) -> None:
+        """Drop all errors."""
+        self._planned.clear()

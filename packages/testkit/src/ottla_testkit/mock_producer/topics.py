@@ -1,0 +1,29 @@
+"""The topics of a mock producer's cluster, which enter its metadata when they are first used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ottla.errors import ErrorCode
+from ottla.network.cluster import Broker, Topic
+from ottla.network.metadata import Metadata
+from ottla_testkit.mock_producer.sent_batches import NODE
+
+
+class MockTopics:
+    """Topics with their numbers of partitions; with None, every topic exists, with *partitions*."""
+
+    def __init__(self, topics: Mapping[str, int] | None, *, partitions: int) -> None:
+        self._topics = topics
+        self._partitions = partitions
+
+    def add(self, topic: str, metadata: Metadata) -> None:
+        """Add a topic to the metadata unless it is there, as a broker's response would."""
+        if topic in metadata.cluster.topics:
+            return
+        count = self._partitions if self._topics is None else self._topics.get(topic, 0)
+        known = Topic(name=topic, leaders=(NODE,) * count, epochs=(0,) * count)
+        if not count:
+            known = Topic(name=topic, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        metadata.use(topic, 0.0)
+        metadata.update({NODE: Broker(id=NODE, host="mock", port=9092)}, {topic: known}, 0.0, partial=True)
