@@ -331,7 +331,7 @@ def test_a_callback_due_in_a_waiting_thread_runs_on_the_io_thread(producer: Prod
     ran: list[str] = []
     with ThreadPoolExecutor(1) as pool:
         waiting = wait_leading(producer, cluster, pool)
-        [batch] = producer._accumulator._backlog.incomplete
+        [batch] = producer._accumulator._batches.all
         Delivery(batch, 0).add_done_callback(lambda _delivery: ran.append(threading.current_thread().name))
         quick(cluster)
         waiting.result(WAIT)

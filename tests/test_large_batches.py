@@ -66,7 +66,7 @@ def test_a_topic_that_refused_a_large_batch_gets_no_other(kafka: KafkaCluster, m
             for _ in range(500):
                 producer.send(topic, bytes(300))
             producer.flush(HANG_GUARD)
-        queues = producer._accumulator._backlog.topic(topic, 1)
+        queues = producer._accumulator._batches.topic(topic, 1)
 
     assert queues.max_bytes is not None
     assert queues.max_bytes <= TOPIC_TAKES

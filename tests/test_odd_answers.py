@@ -9,8 +9,8 @@ import pytest
 
 from ottla import BrokerError, DeliveryError, DeliveryTimeoutError, ErrorCode, Producer, TopicUnavailableError
 from ottla.protocol import PRODUCE
-from ottla.sender.maybe_written_codes import REFUSED_BEFORE_APPEND
 from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, SEQUENCE_ERRORS, ProduceErrorAction
+from ottla.sender.produce_error_origins import REFUSED_BEFORE_APPEND
 from ottla_testkit.mock_cluster import DISCONNECT, MockCluster
 
 WAIT = 60.0

@@ -26,7 +26,7 @@ from ottla.config.refused_keys import REFUSED
 from ottla.errors import ErrorCode
 from ottla.interfaces import ConfigKey
 from ottla.metrics.catalogue import LABELS, METRICS, MISSING, ValueKind
-from ottla.sender.maybe_written_codes import ERROR_ORIGINS, AppendTime
+from ottla.sender.produce_error_origins import ERROR_ORIGINS, AppendTime
 
 HOOK: Final = "ottla_config_keys"
 ROOT: Final = Path(__file__).resolve().parents[1]

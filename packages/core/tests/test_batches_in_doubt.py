@@ -24,8 +24,8 @@ from ottla.errors import (
 from ottla.interfaces import Encoded
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.recordbatch.objects import ObjectColumns
-from ottla.sender.maybe_written_codes import REFUSED_BEFORE_APPEND
 from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, SEQUENCE_ERRORS, ProduceErrorAction
+from ottla.sender.produce_error_origins import REFUSED_BEFORE_APPEND
 from ottla.transactions import SharedTransaction
 from ottla_testkit.simulation import AfterAppend, SimulatedCluster
 from simulated_producer import Simulated, simulated

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.accumulator.batch_outcome import Failed
 from ottla.accumulator.delivery import Delivery
-from ottla.accumulator.epoch_bump import LAST_EPOCH
+from ottla.accumulator.idempotent_epoch_bump import LAST_EPOCH
 from ottla.accumulator.sequences import Sequences
 from ottla.config import ConfigDraft, Idempotence
 from ottla.errors import (

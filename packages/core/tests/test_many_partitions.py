@@ -11,9 +11,9 @@ import pytest
 from machine import Machine, Queues, cluster_of, wait_until
 from ottla.accumulator.accumulator import GROWING_IN_A_REQUEST
 from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_memory import BatchMemory, MemoryGrant
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.delivery import Delivery
-from ottla.accumulator.memory_charge import BatchMemory, MemoryGrant
 from ottla.accumulator.partition_queue import TopicQueues
 from ottla.accumulator.sequences import Sequences
 from ottla.errors import BufferExhaustedError, InvalidRecordError, NetworkError
@@ -424,7 +424,7 @@ def test_a_skipped_batch_expires_on_time() -> None:
     young = queues.append(partition=0)
     queues.accumulator.requeue(old, NetworkError("gone"), queues.clock())
     queues.append(partition=1)
-    queues.accumulator._backlog.waiting.move_to_end(queues.accumulator._backlog.queue("t", 1))
+    queues.accumulator._batches.waiting.move_to_end(queues.accumulator._batches.queue("t", 1))
     queues.accumulator.ready(LEADERS, queues.clock())  # finds the young one, and looks no further
 
     queues.clock.advance(60)

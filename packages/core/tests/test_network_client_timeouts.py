@@ -7,7 +7,7 @@ import pytest
 
 from machine import Machine
 from ottla.accumulator.delivery import Delivery
-from ottla.network.throttle_time import FIRST_VERSIONS, pause
+from ottla.network.client_side_throttling import FIRST_VERSIONS, pause
 from ottla.protocol import API_VERSIONS, METADATA, PRODUCE
 from ottla.protocol.catalogue import MESSAGES
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster

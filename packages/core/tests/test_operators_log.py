@@ -17,7 +17,7 @@ from ottla.network.cluster import Broker, Topic
 from ottla.network.connection import Connection
 from ottla.network.connection_log import ConnectionLog
 from ottla.network.metadata_log import MetadataLog
-from ottla.sender.memory_log import QUIET, MemoryLog
+from ottla.sender.buffer_memory_log import QUIET, BufferMemoryLog
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import SimulatedCluster
 from simulated_producer import Simulated
@@ -285,7 +285,7 @@ def test_exhausted_memory_has_a_first_and_a_last_line(caplog: pytest.LogCaptureF
 def test_one_long_wait_for_memory_is_logged_and_many_short_ones_are_not(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
     pool = BufferPool(100, clock=clock)
-    log = MemoryLog(pool, client_id="test")
+    log = BufferMemoryLog(pool, client_id="test")
     pool.reserve(100, timeout=0.0)
 
     def wait() -> None:
@@ -322,7 +322,7 @@ def test_one_long_wait_for_memory_is_logged_and_many_short_ones_are_not(caplog: 
 def test_constant_memory_shortage_is_one_line_per_half_minute(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
     pool = BufferPool(100, clock=clock)
-    log = MemoryLog(pool, client_id="test")
+    log = BufferMemoryLog(pool, client_id="test")
     pool.reserve(100, timeout=0.0)
 
     for _ in range(30):  # records of one call leave every seven seconds
@@ -348,7 +348,7 @@ def test_constant_memory_shortage_is_one_line_per_half_minute(caplog: pytest.Log
 def test_repeated_refusals_are_one_line_per_half_minute(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
     pool = BufferPool(100, clock=clock)
-    log = MemoryLog(pool, client_id="test")
+    log = BufferMemoryLog(pool, client_id="test")
     pool.reserve(100, timeout=0.0)
 
     for _ in range(100):
@@ -378,9 +378,9 @@ def test_a_wait_for_memory_that_starts_during_a_check_is_noticed() -> None:
         pool = BufferPool(100, clock=ManualClock())
         pool.reserve(100, timeout=0.0)
         pool.short = True
-        caller = Meanwhile(MemoryLog.note, step, wait)
+        caller = Meanwhile(BufferMemoryLog.note, step, wait)
         with caller.during():
-            MemoryLog(pool, client_id="test").note(0.0)
+            BufferMemoryLog(pool, client_id="test").note(0.0)
         if not caller.came:
             break
         assert pool.short, step

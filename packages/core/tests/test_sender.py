@@ -24,8 +24,8 @@ from ottla.errors import (
 from ottla.network.cluster import Broker, Topic
 from ottla.plugins.compressors.zstd import Zstd
 from ottla.protocol import PRODUCE
-from ottla.sender.maybe_written_codes import REFUSED_BEFORE_APPEND
 from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, ProduceErrorAction
+from ottla.sender.produce_error_origins import REFUSED_BEFORE_APPEND
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 
 RETRIED = [

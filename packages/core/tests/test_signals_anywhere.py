@@ -79,9 +79,9 @@ def world(encoder: str) -> Iterator[World]:
 
 def locks(producer: Producer) -> list[Any]:
     queueing, metadata = producer._engine.queueing, producer._engine.metadata
-    backlog = queueing.accumulator._backlog
+    incomplete_batches = queueing.accumulator._batches
     found = [
-        backlog.lock,
+        incomplete_batches.lock,
         queueing.pool._lock,
         metadata._changed.raw,
         queueing.accumulator._completion._counts._lock.raw,

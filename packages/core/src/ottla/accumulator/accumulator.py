@@ -10,23 +10,23 @@ from typing import Final
 
 import attrs
 
-from ottla.accumulator.backlog import Backlog
+from ottla.accumulator.admission import Admission
 from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_completion import BatchCompletion
+from ottla.accumulator.batch_memory import BatchMemory
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
-from ottla.accumulator.completion import BatchCompletion
 from ottla.accumulator.delivery_errors import delivery_failed, dropped, expired
+from ottla.accumulator.drained_batches import DrainedBatches, alike
+from ottla.accumulator.incomplete_batches import IncompleteBatches
 from ottla.accumulator.io_loop_interface import IoLoop
 from ottla.accumulator.key_partitioning import KeyPartitioner
 from ottla.accumulator.keyed_appender import KeyedAppender, UnassignedMemory
-from ottla.accumulator.memory_charge import BatchMemory
 from ottla.accumulator.partition_appender import PartitionAppender
 from ottla.accumulator.partition_queue import FOREVER, LONG_AGO, PartitionQueue
 from ottla.accumulator.readiness import Readiness, only_lingers
 from ottla.accumulator.record_appender import AppenderParts
-from ottla.accumulator.seal_and_number import DrainedBatches, alike
-from ottla.accumulator.send_refusals import Admission
 from ottla.accumulator.sequences import Sequences
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.errors import DeliveryError, OttlaError
@@ -100,8 +100,8 @@ class RecordAccumulator:
         clock: Callable[[], float],
         environment: Environment = SYSTEM,
     ) -> None:
-        self._backlog = Backlog(environment)
-        self._lock, self._guard = self._backlog.lock, self._backlog.guard
+        self._batches = IncompleteBatches(environment)
+        self._lock, self._guard = self._batches.lock, self._batches.guard
         self.pool = pool
         """The memory of all batches."""
         self._admission = Admission(admit)
@@ -117,7 +117,7 @@ class RecordAccumulator:
         self.unretrieved = self._completion.unretrieved
         """Failed records whose error nothing can retrieve any more, to be logged."""
         parts = AppenderParts(
-            backlog=self._backlog,
+            batches=self._batches,
             completion=self._completion,
             pool=pool,
             columns=columns,
@@ -149,12 +149,12 @@ class RecordAccumulator:
     @property
     def incomplete(self) -> int:
         """The number of batches without an outcome."""
-        return len(self._backlog.incomplete)
+        return len(self._batches.all)
 
     @property
     def has_unchecked(self) -> bool:
         """Return whether batches may wait behind those that left, which `ready` has not checked."""
-        return bool(self._backlog.waiting) or self._backlog.next_check_at == LONG_AGO
+        return bool(self._batches.waiting) or self._batches.next_check_at == LONG_AGO
 
     def ready(self, cluster: Cluster, now: float) -> Ready:
         """Find the brokers with batches that may leave, and the time at which that may change without a new record."""
@@ -168,11 +168,11 @@ class RecordAccumulator:
             next_check_at = self.keyed_appender.assign_lingered(now, urgent=urgent)
             oldest = FOREVER
             all_wanted = False
-            for queue in self._backlog.waiting:  # often thousands, so without min and max
+            for queue in self._batches.waiting:  # often thousands, so without min and max
                 if nodes and len(nodes) == len(cluster.brokers) and not self._in_transaction:
                     # Each broker is served, and batches behind those are checked after the drain (`has_unchecked`),
                     # or it can take no more now.
-                    oldest = min(oldest, self._backlog.oldest)
+                    oldest = min(oldest, self._batches.oldest)
                     all_wanted = True
                     break
                 head = queue.batches[0]
@@ -188,9 +188,9 @@ class RecordAccumulator:
                         next_check_at = due
                 elif leader not in nodes or self._in_transaction:
                     (nodes if readiness.may_leave(head) else soon).add(leader)
-            self._backlog.oldest = oldest
+            self._batches.oldest = oldest
             next_check_at = min(next_check_at, oldest + self._delivery_timeout)
-            self._backlog.next_check_at = LONG_AGO if all_wanted else next_check_at
+            self._batches.next_check_at = LONG_AGO if all_wanted else next_check_at
         return Ready(
             nodes=frozenset(nodes),
             soon=frozenset(soon),
@@ -216,7 +216,7 @@ class RecordAccumulator:
             batches = drained.setdefault(node, [])
             if batches and (sealed.wire_size > free_bytes[node] or not alike(batches[0], batch)):
                 with self._lock:
-                    self._backlog.put_first(batch)
+                    self._batches.put_first(batch)
                 free_bytes[node] = 0
                 continue
             if not self._drained.assign_sequence_or_fail(batch, sealed):
@@ -234,26 +234,26 @@ class RecordAccumulator:
         batch.last_error = error
         batch.retry_at = now + self._retry_backoff.delay(batch.attempts - 1)
         with self._lock:
-            self._backlog.put_first(batch)
+            self._batches.put_first(batch)
 
     def replace(self, batch: ProducerBatch, parts: Sequence[ProducerBatch], *, max_bytes: int) -> None:
         """Queue the *parts* of a batch in its place; from now on batches of its topic have at most *max_bytes*
         bytes."""
         with self._lock:
-            topic = self._backlog.queue_of(batch).topic
+            topic = self._batches.queue_of(batch).topic
             topic.max_bytes = min(max_bytes, topic.max_bytes or max_bytes)
             _share_memory(batch, parts)
             self._sequences.split(batch, parts)
-            self._backlog.replace(batch, parts)
-            self._backlog.remove_completed([batch])
+            self._batches.replace(batch, parts)
+            self._batches.remove_completed([batch])
 
     def mute(self, batch: ProducerBatch) -> None:
         """Let no other batch of the partition leave until `unmute`."""
-        self._backlog.queue_of(batch).muted_until = FOREVER
+        self._batches.queue_of(batch).muted_until = FOREVER
 
     def unmute(self, batch: ProducerBatch, at: float = LONG_AGO) -> None:
         """Undo `mute` at the time *at*."""
-        self._backlog.queue_of(batch).muted_until = at
+        self._batches.queue_of(batch).muted_until = at
 
     def expire(self, now: float, *, obstacle: Callable[[ProducerBatch], OttlaError | None] = _none) -> bool:
         """Fail queued batches whose `delivery.timeout.ms` has passed, from the head of each queue; True: some.
@@ -261,12 +261,12 @@ class RecordAccumulator:
         *obstacle* returns the error that keeps a batch from its broker, if there is one.
         """
         with self._lock:
-            if self._backlog.oldest + self._delivery_timeout > now:
+            if self._batches.oldest + self._delivery_timeout > now:
                 return False
-            late = self._backlog.take_while(
+            late = self._batches.take_while(
                 lambda batch: batch.has_reached_delivery_timeout(self._delivery_timeout, now)
             )
-            self._backlog.find_oldest()
+            self._batches.find_oldest()
         for batch in late:
             batch.last_error = obstacle(batch) or batch.last_error
             if batch.last_error is None:
@@ -277,7 +277,7 @@ class RecordAccumulator:
     def fail_queued(self, cause: OttlaError) -> None:
         """Fail every queued batch with an error that waiting cannot fix."""
         with self._lock:
-            queued = self._backlog.take_while(lambda _batch: True)
+            queued = self._batches.take_while(lambda _batch: True)
         for batch in queued:
             self._completion.fail(batch, cause)
 
@@ -285,7 +285,7 @@ class RecordAccumulator:
         """Fail every queued batch, because its transaction cannot be committed; batches in flight go on."""
         with self._lock:
             self.appender.close_open_batches()
-            queued = self._backlog.take_while(lambda _batch: True)
+            queued = self._batches.take_while(lambda _batch: True)
         for batch in queued:
             self._completion.complete(batch, Failed(error=dropped(batch, cause, self._clock())))
 
@@ -317,7 +317,7 @@ class RecordAccumulator:
         taken = dict.fromkeys(free_bytes, 0)
         lingering: list[tuple[PartitionQueue, int]] = []
         with self._lock:
-            line = list(self._backlog.waiting)
+            line = list(self._batches.waiting)
         readiness = self._readiness
         urgent = readiness.urgent
         for queue in line:
@@ -337,7 +337,7 @@ class RecordAccumulator:
                 if not readiness.may_leave(head):
                     continue
                 grows = not (head.closed or head.full)
-                batch = self._backlog.take(queue)
+                batch = self._batches.take(queue)
             yield queue, batch
             taken[leader] += 1
             if grows:
@@ -350,7 +350,7 @@ class RecordAccumulator:
             with self._lock:
                 if not (queue.batches and readiness.may_leave(queue.batches[0])):
                     continue
-                batch = self._backlog.take(queue)
+                batch = self._batches.take(queue)
             yield queue, batch
             taken[leader] += 1
 
@@ -362,7 +362,7 @@ class RecordAccumulator:
         They are closed, and in order of age, oldest first. For the I/O thread, when nothing is in flight.
         """
         with self._lock:
-            lost = self._backlog.recover(self.keyed_appender.recover_queues())
+            lost = self._batches.recover(self.keyed_appender.recover_queues())
         for batch in lost:
             if self.keyed_appender.recover(batch):
                 continue
@@ -384,12 +384,12 @@ class RecordAccumulator:
         deadline = None if timeout is None else self._clock() + timeout
         with self._guard:
             self.appender.close_open_batches()
-            pending = list(self._backlog.incomplete)
+            pending = list(self._batches.all)
         self._wake()
         with self._guard:
             while pending:
                 batch = pending.pop()
-                while batch in self._backlog.incomplete:
+                while batch in self._batches.all:
                     remaining = None if deadline is None else deadline - self._clock()
                     if remaining is not None and remaining <= 0:
                         return False
@@ -415,7 +415,7 @@ class RecordAccumulator:
         self.keyed_appender.fail_unassigned()
         with self._guard:
             unassigned = self.keyed_appender.take_all()
-            sent, queued = self._backlog.take_all()
+            sent, queued = self._batches.take_all()
         sent = [batch for batch in sent if batch not in unassigned]
         for batch in sent:
             # The I/O thread may be blocked between taking a batch and sending it, by a codec for instance.
@@ -427,19 +427,19 @@ class RecordAccumulator:
         """Fail every batch without an outcome in a forked child; no callback runs."""
         now = self._clock()
         self.unretrieved.ignore()
-        for batch in tuple(self._backlog.incomplete):
+        for batch in tuple(self._batches.all):
             batch.fail_after_fork(Failed(error=delivery_failed(batch, cause, now)))
 
     def report(self) -> tuple[DeliveryReport, int, DeliveryError | None]:
         """The delivery report since the last one, the number of errors not retrieved, and the first of them."""
         with self._guard:
-            pending = list(self._backlog.incomplete)
+            pending = list(self._batches.all)
         return self._completion.report(pending)
 
     def _remove(self, batches: Iterable[ProducerBatch]) -> None:
         """Remove batches that are completed and counted."""
         with self._lock:
-            self._backlog.remove_completed(batches)
+            self._batches.remove_completed(batches)
 
 
 def _share_memory(batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:

@@ -37,7 +37,7 @@ def size_of(record: NewRecord) -> int:
 class ProducerBatch(BatchResult["ProducerBatch"]):
     """The records of one partition that are sent together.
 
-    `append`, `close` and the methods of its result are for any thread. The others are for the holder of the backlog's
+    `append`, `close` and the methods of its result are for any thread. The others are for the holder of the queues'
     lock while the batch is queued, and for the I/O thread once it has left.
 
     There may be tens of thousands of batches, and the garbage collector traverses every object that a batch holds: so

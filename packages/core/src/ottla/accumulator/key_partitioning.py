@@ -37,7 +37,7 @@ def unassigned_memory(partitions: int, capacity: int) -> int:
 
 @attrs.frozen(kw_only=True)
 class KeyPartitioner:
-    """Partitions unassigned batches. Under the backlog's lock, so that those of a topic keep their order."""
+    """Partitions unassigned batches. Under the queues' lock, so that those of a topic keep their order."""
 
     partition: Partition
     partition_column: PartitionColumn

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
+from ottla.accumulator.batch_memory import BatchMemory, MemoryGrant
 from ottla.accumulator.batch_outcome import Forwarded
 from ottla.accumulator.key_partitioning import KeyPartitioner, unassigned_memory
-from ottla.accumulator.memory_charge import BatchMemory, MemoryGrant
 from ottla.accumulator.partition_queue import FOREVER, PartitionQueue, TopicQueues
 from ottla.accumulator.record_appender import AppenderParts, RecordAppender
 from ottla.concurrency import signals
@@ -52,7 +52,7 @@ class KeyedAppender(RecordAppender):
         super().__init__(
             parts,
             memory,
-            queue_of=lambda topic, _unassigned: parts.backlog.topic(topic, 0).unassigned,
+            queue_of=lambda topic, _unassigned: parts.batches.topic(topic, 0).unassigned,
             enqueue=self._queue_unassigned,
         )
         self._partitioner = partitioner
@@ -86,7 +86,7 @@ class KeyedAppender(RecordAppender):
             case Forwarded():
                 batch.forward_callbacks()
                 with self._lock:
-                    self._backlog.remove_completed([batch])
+                    self._batches.remove_completed([batch])
                 return True
         return False
 
@@ -127,7 +127,7 @@ class KeyedAppender(RecordAppender):
     def recover_queues(self) -> Collection[ProducerBatch]:
         """Repair the queues after a failed round; returns the unassigned batches that are queued."""
         queued: list[ProducerBatch] = []
-        for topic in self._backlog.topics():
+        for topic in self._batches.topics():
             queued += topic.unassigned.batches
             if topic.unassigned.batches:
                 self._lingering[topic] = None
@@ -137,7 +137,7 @@ class KeyedAppender(RecordAppender):
 
     def _queue_unassigned(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         queue.begin(batch)
-        self._backlog.incomplete[batch] = None
+        self._batches.all[batch] = None
         self._lingering[queue.topic] = None
 
     def _close(self, queue: PartitionQueue) -> None:
@@ -164,7 +164,7 @@ class KeyedAppender(RecordAppender):
         self._pool.release(surplus)
         batch.forward_to(forwarded)
         batch.columns.release()
-        self._backlog.remove_completed([batch])
+        self._batches.remove_completed([batch])
         if not in_round and any(part.full for part in forwarded.parts):
             self._wake()
 
@@ -176,12 +176,12 @@ class KeyedAppender(RecordAppender):
         return batch
 
     def _begin_assigned(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        self._backlog.begin(queue, batch)
+        self._batches.begin(queue, batch)
         self._announce(queue, batch)
 
     def _begin_in_round(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         batch.run_while_waiting = self._run_while_waiting
-        self._backlog.begin(queue, batch)
+        self._batches.begin(queue, batch)
 
     def _recover(self, batch: ProducerBatch) -> None:
         """Have `fail_unassigned` fail a batch that is in no queue. Under the lock."""
@@ -189,6 +189,6 @@ class KeyedAppender(RecordAppender):
             self._failed.append(
                 (batch, IllegalStateError("the round of the I/O thread that was to choose their partitions failed"))
             )
-        topic = self._backlog.topic(batch.topic, 0)
+        topic = self._batches.topic(batch.topic, 0)
         if topic.unassigned.open is batch:
             topic.unassigned.open = None

@@ -8,9 +8,9 @@ from __future__ import annotations
 import attrs
 
 from ottla.accumulator.batch import UNASSIGNED, NewRecord, ProducerBatch
+from ottla.accumulator.batch_memory import BatchMemory
 from ottla.accumulator.batch_outcome import Failed
 from ottla.accumulator.keyed_appender import KeyedAppender
-from ottla.accumulator.memory_charge import BatchMemory
 from ottla.accumulator.partition_queue import PartitionQueue, TopicQueues
 from ottla.accumulator.record_appender import AppenderParts, Placed, RecordAppender
 from ottla.concurrency import signals
@@ -25,13 +25,13 @@ class PartitionAppender(RecordAppender):
     """
 
     def __init__(self, parts: AppenderParts, memory: BatchMemory, *, keyed: KeyedAppender) -> None:
-        super().__init__(parts, memory, queue_of=parts.backlog.queue, enqueue=parts.backlog.begin)
+        super().__init__(parts, memory, queue_of=parts.batches.queue, enqueue=parts.batches.begin)
         self._keyed = keyed
 
     def queues(self, topic: str, view: TopicView) -> TopicQueues:
         """The queues of a topic, one for each partition that it has now."""
         with self._lock:
-            queues = self._backlog.topic(topic, view.partitions)
+            queues = self._batches.topic(topic, view.partitions)
             queues.view = attrs.evolve(view, queued_bytes=queues.queued_bytes)
             return queues
 
@@ -39,7 +39,7 @@ class PartitionAppender(RecordAppender):
         """Queue a record as `append` does, but never in a new batch: None when the record needs one."""
         with self._lock:
             self._admission.check()
-            return self._append_to_open(self._backlog.queue(topic, partition), record, self._memory.charge(size))
+            return self._append_to_open(self._batches.queue(topic, partition), record, self._memory.charge(size))
 
     def enqueue(
         self, topic: str, partition: int, columns: Columns, *, sealed: SealedRecords | None = None, waited: float = 0.0
@@ -57,7 +57,7 @@ class PartitionAppender(RecordAppender):
                 batch = ProducerBatch(topic=topic, partition=partition, columns=columns, now=self._clock())
                 batch.close()
                 batch.sealed, batch.full = sealed, True
-                queue = self._backlog.queue(topic, partition)
+                queue = self._batches.queue(topic, partition)
                 self._keyed.assign(queue.topic)
                 batch.held_bytes, claim.held = claim.held, 0
                 self._enqueue(queue, batch)
@@ -76,7 +76,7 @@ class PartitionAppender(RecordAppender):
     def close_open_batches(self) -> None:
         """Let every queued batch take no more records and leave. Under the lock."""
         self._keyed.assign_all()
-        for queue in self._backlog.waiting:
+        for queue in self._batches.waiting:
             queue.close()
 
     def _close(self, queue: PartitionQueue) -> None:

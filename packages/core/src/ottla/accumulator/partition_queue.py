@@ -1,4 +1,4 @@
-"""The queues of batches by topic and partition: plain state under the lock of the backlog."""
+"""The queues of batches by topic and partition: plain state under the lock of `IncompleteBatches`."""
 
 from __future__ import annotations
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import attrs
 
+from ottla.accumulator.admission import Admission
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.partition_queue import PartitionQueue
-from ottla.accumulator.send_refusals import Admission
 from ottla.accumulator.sequences import Sequences
 from ottla.network.cluster import Cluster
 

@@ -9,14 +9,14 @@ from typing import TypeAlias
 
 import attrs
 
-from ottla.accumulator.backlog import Backlog
+from ottla.accumulator.admission import Admission
 from ottla.accumulator.batch import NewRecord, ProducerBatch
+from ottla.accumulator.batch_completion import BatchCompletion
+from ottla.accumulator.batch_memory import BatchMemory, MemoryGrant
 from ottla.accumulator.buffer_pool import BufferPool, Claim
-from ottla.accumulator.completion import BatchCompletion
+from ottla.accumulator.incomplete_batches import IncompleteBatches
 from ottla.accumulator.io_loop_interface import IoLoop
-from ottla.accumulator.memory_charge import BatchMemory, MemoryGrant
 from ottla.accumulator.partition_queue import PartitionQueue
-from ottla.accumulator.send_refusals import Admission
 from ottla.concurrency import io_threads, signals
 from ottla.errors import BufferExhaustedError
 from ottla.interfaces import Columns
@@ -29,7 +29,7 @@ Placed: TypeAlias = tuple[ProducerBatch, int]
 class AppenderParts:
     """What both appenders of a producer work with."""
 
-    backlog: Backlog
+    batches: IncompleteBatches
     completion: BatchCompletion
     pool: BufferPool
     columns: Callable[[int], Columns]
@@ -104,8 +104,8 @@ class RecordAppender(ABC):
     ) -> None:
         self._queue_of = queue_of
         self._enqueue = enqueue
-        self._backlog = parts.backlog
-        self._lock = parts.backlog.guard
+        self._batches = parts.batches
+        self._lock = parts.batches.guard
         self._completion = parts.completion
         self._memory = memory
         self._pool = parts.pool
@@ -191,7 +191,7 @@ class RecordAppender(ABC):
         placed = self._append_to_open(queue, record, charge)
         if placed is not None:
             return placed
-        needed = self._memory.first(charge, self._backlog.partitions)
+        needed = self._memory.first(charge, self._batches.partitions)
         # Mostly there is memory, and the second search is saved: 10 us of a lone record's latency.
         if queue.open is None and self._pool.try_reserve(needed):
             return self._append_to_new(queue, record, needed)
@@ -246,7 +246,7 @@ class RecordAppender(ABC):
             self._enqueue(queue, batch)
             self._announce(queue, batch)
         except BaseException:  # a record that the format cannot hold; Ctrl-C, after which the batch may be queued
-            if batch is None or batch not in self._backlog.incomplete:
+            if batch is None or batch not in self._batches.all:
                 self._pool.release(reserved)
             raise
         return batch, index
@@ -255,8 +255,8 @@ class RecordAppender(ABC):
         """Have the I/O thread check the queues in time for this new batch."""
         if batch.full or len(queue.batches) > 1:
             self._wake()
-        elif batch.created_at + self._linger < self._backlog.next_check_at:  # else it checks in time anyway
-            self._io_loop.batch_started(alone=len(self._backlog.incomplete) == 1)
+        elif batch.created_at + self._linger < self._batches.next_check_at:  # else it checks in time anyway
+            self._io_loop.batch_started(alone=len(self._batches.all) == 1)
 
     def _close_for_memory(self, queue: PartitionQueue) -> None:
         """Let the open batch leave immediately, so that its memory is free again."""

@@ -11,7 +11,7 @@ import enum
 from collections.abc import Sequence
 
 from ottla.accumulator.batch import ProducerBatch
-from ottla.accumulator.epoch_bump import bump_epoch
+from ottla.accumulator.idempotent_epoch_bump import bump_epoch
 from ottla.accumulator.partition_sequences import NO_SEQUENCE, PartitionSequences
 from ottla.errors import OttlaError
 from ottla.recordbatch.batch_sequence import SEQUENCES, BatchSequence, ProducerIdAndEpoch, comes_after

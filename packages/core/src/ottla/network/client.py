@@ -15,8 +15,8 @@ from ottla.metrics import Counters
 from ottla.network.api_versions import Features
 from ottla.network.authentication import Authentication
 from ottla.network.backoff import Backoff
-from ottla.network.client_parts import ClientParts
-from ottla.network.completions import Completions
+from ottla.network.client_context import ClientContext
+from ottla.network.completed_requests import CompletedRequests
 from ottla.network.connection_closer import ConnectionCloser
 from ottla.network.connection_log import ConnectionLog
 from ottla.network.connection_opener import ConnectionOpener
@@ -56,11 +56,11 @@ class NetworkClient:
         clock: Callable[[], float],
     ) -> None:
         counters = counters or Counters()
-        parts = ClientParts(
+        context = ClientContext(
             selector=selector,
             metadata=metadata,
             connections=Connections(max_in_flight=max_in_flight, max_idle=max_idle, chance=chance or SystemRandom()),
-            completions=Completions(client_id=client_id),
+            completions=CompletedRequests(client_id=client_id),
             throttled=ThrottledBrokers(counters=counters, client_id=client_id),
             log=ConnectionLog(client_id=client_id),
             counters=counters,
@@ -68,21 +68,21 @@ class NetworkClient:
             request_timeout=request_timeout,
         )
         self._selector, self._metadata, self._clock, self._counters = selector, metadata, clock, counters
-        self._connections, self._completions = parts.connections, parts.completions
-        self._log, self._throttled = parts.log, parts.throttled
+        self._connections, self._completions = context.connections, context.completions
+        self._log, self._throttled = context.log, context.throttled
         self._writer = RequestWriter(
             selector=selector, counters=counters, client_id=client_id, request_timeout=request_timeout
         )
-        self._closer = ConnectionCloser(parts, reconnect_backoff=reconnect_backoff)
+        self._closer = ConnectionCloser(context, reconnect_backoff=reconnect_backoff)
         self._metadata_updater = MetadataUpdater(
-            parts,
+            context,
             closer=self._closer,
             rebootstraps=rebootstraps,
             rebootstrap_trigger=rebootstrap_trigger,
             backoff=reconnect_backoff,
         )
         self._opener = ConnectionOpener(
-            parts,
+            context,
             writer=self._writer,
             closer=self._closer,
             metadata_updater=self._metadata_updater,
@@ -90,8 +90,8 @@ class NetworkClient:
             setup_backoff=setup_backoff,
             canonical_bootstrap=canonical_bootstrap,
         )
-        self._reader = ResponseReader(parts, writer=self._writer, opener=self._opener, closer=self._closer)
-        self._timeouts = ConnectionTimeouts(parts, closer=self._closer)
+        self._reader = ResponseReader(context, writer=self._writer, opener=self._opener, closer=self._closer)
+        self._timeouts = ConnectionTimeouts(context, closer=self._closer)
 
     @property
     def features(self) -> Features:

@@ -19,7 +19,7 @@ from ottla.errors import (
     SecurityError,
 )
 from ottla.network.backoff import Backoff
-from ottla.network.client_parts import ClientParts
+from ottla.network.client_context import ClientContext
 from ottla.network.connection import Connection
 from ottla.network.connection_errors import (
     closed_after_api_versions,
@@ -40,19 +40,19 @@ class ConnectionCloser:
 
     def __init__(
         self,
-        parts: ClientParts,
+        context: ClientContext,
         *,
         reconnect_backoff: Backoff,
     ) -> None:
-        self._selector = parts.selector
-        self._connections = parts.connections
-        self._metadata = parts.metadata
-        self._completions = parts.completions
-        self._log = parts.log
-        self._counters = parts.counters.producer
+        self._selector = context.selector
+        self._connections = context.connections
+        self._metadata = context.metadata
+        self._completions = context.completions
+        self._log = context.log
+        self._counters = context.counters.producer
         self._reconnect_backoff = reconnect_backoff
-        self._request_timeout = parts.request_timeout
-        self._client_id = parts.client_id
+        self._request_timeout = context.request_timeout
+        self._client_id = context.client_id
         self._unclosed: set[int] = set()  # nodes whose connection must be closed before the next request
         self.finishing = False
         """Whether a broker that left the cluster still has responses to send."""

@@ -14,7 +14,7 @@ from ottla.errors import ConnectionRetiredError, NetworkError
 from ottla.network.api_versions import Features, NodeApiVersions
 from ottla.network.authentication import Ask, Authentication, LoggedIn, Token
 from ottla.network.backoff import Backoff
-from ottla.network.client_parts import ClientParts
+from ottla.network.client_context import ClientContext
 from ottla.network.connection import Connection
 from ottla.network.connection_closer import ConnectionCloser
 from ottla.network.connection_setup import ConnectionSetup, SetupStep
@@ -31,7 +31,7 @@ class ConnectionOpener:
 
     def __init__(
         self,
-        parts: ClientParts,
+        context: ClientContext,
         *,
         writer: RequestWriter,
         closer: ConnectionCloser,
@@ -40,18 +40,18 @@ class ConnectionOpener:
         setup_backoff: Backoff,
         canonical_bootstrap: bool,
     ) -> None:
-        self._selector = parts.selector
-        self._connections = parts.connections
+        self._selector = context.selector
+        self._connections = context.connections
         self._writer = writer
         self._closer = closer
-        self._throttled = parts.throttled
+        self._throttled = context.throttled
         self._metadata_updater = metadata_updater
         self._authentication = authentication
-        self._log = parts.log
-        self._counters = parts.counters.producer
+        self._log = context.log
+        self._counters = context.counters.producer
         self._setup_backoff = setup_backoff
         self._canonical_bootstrap = canonical_bootstrap
-        self._client_id = parts.client_id
+        self._client_id = context.client_id
         self.features = Features()
         """The cluster's finalized features, from ApiVersions responses."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from ottla.errors import ConnectionRetiredError, RequestTimeoutError
-from ottla.network.client_parts import ClientParts
+from ottla.network.client_context import ClientContext
 from ottla.network.connection import Connection
 from ottla.network.connection_closer import ConnectionCloser
 from ottla.network.connection_errors import SILENCE
@@ -15,10 +15,10 @@ from ottla.network.connection_stage import Stage
 class ConnectionTimeouts:
     """Closes connections that timed out or that were idle for too long."""
 
-    def __init__(self, parts: ClientParts, *, closer: ConnectionCloser) -> None:
-        self._connections = parts.connections
+    def __init__(self, context: ClientContext, *, closer: ConnectionCloser) -> None:
+        self._connections = context.connections
         self._closer = closer
-        self._request_timeout = parts.request_timeout
+        self._request_timeout = context.request_timeout
 
     def next_at(self) -> float:
         """The time of the next time-out."""

@@ -10,8 +10,8 @@ import attrs
 
 from ottla.errors import ProtocolError
 from ottla.interfaces import Buffer
+from ottla.network.client_side_throttling import LONGEST
 from ottla.network.request import Request
-from ottla.network.throttle_time import LONGEST
 from ottla.protocol import read_response_header
 
 _AFTER_THE_LONGEST: Final = 60.0

@@ -10,7 +10,7 @@ from typing import Final
 
 from ottla.errors import BrokerError, ErrorCode, OttlaError
 from ottla.network.backoff import Backoff, RetrySchedule
-from ottla.network.client_parts import ClientParts
+from ottla.network.client_context import ClientContext
 from ottla.network.connection import Connection
 from ottla.network.connection_closer import ConnectionCloser
 from ottla.network.connection_stage import Stage
@@ -33,17 +33,17 @@ class MetadataUpdater:
 
     def __init__(
         self,
-        parts: ClientParts,
+        context: ClientContext,
         *,
         closer: ConnectionCloser,
         rebootstraps: bool,
         rebootstrap_trigger: float,
         backoff: Backoff,
     ) -> None:
-        self._metadata = parts.metadata
-        self._connections = parts.connections
+        self._metadata = context.metadata
+        self._connections = context.connections
         self._closer = closer
-        self._client_id = parts.client_id
+        self._client_id = context.client_id
         self._rebootstraps = rebootstraps
         self._rebootstrap_trigger = rebootstrap_trigger
         self._in_flight = False
@@ -52,7 +52,7 @@ class MetadataUpdater:
         # Counts brokers that ask for a rebootstrap, each soon after the one before.
         self._demand_schedule = RetrySchedule(backoff)
         self.reached = False
-        self.log = MetadataLog(client_id=parts.client_id)
+        self.log = MetadataLog(client_id=context.client_id)
 
     def note_ready(self, connection: Connection) -> None:
         """Note that a broker takes requests; at its advertised address unless it is a bootstrap server."""

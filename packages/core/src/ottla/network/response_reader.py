@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.errors import ConnectionFailedError, ProtocolError
-from ottla.network.client_parts import ClientParts
+from ottla.network.client_context import ClientContext
 from ottla.network.connection import Connection
 from ottla.network.connection_closer import ConnectionCloser
 from ottla.network.connection_opener import ConnectionOpener
@@ -19,21 +19,21 @@ class ResponseReader:
 
     def __init__(
         self,
-        parts: ClientParts,
+        context: ClientContext,
         *,
         writer: RequestWriter,
         opener: ConnectionOpener,
         closer: ConnectionCloser,
     ) -> None:
-        self._selector = parts.selector
-        self._connections = parts.connections
+        self._selector = context.selector
+        self._connections = context.connections
         self._writer = writer
         self._opener = opener
         self._closer = closer
-        self._throttled = parts.throttled
-        self._completions = parts.completions
-        self._log = parts.log
-        self._counters = parts.counters
+        self._throttled = context.throttled
+        self._completions = context.completions
+        self._log = context.log
+        self._counters = context.counters
 
     def note_written(self, now: float) -> None:
         """Handle requests that are completely written; one without a response is complete."""

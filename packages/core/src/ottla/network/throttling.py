@@ -6,9 +6,9 @@ from typing import Any
 
 from ottla.errors import NetworkError
 from ottla.metrics import Counters
+from ottla.network.client_side_throttling import pause
 from ottla.network.connection import Connection
 from ottla.network.throttle_log import ThrottleLog
-from ottla.network.throttle_time import pause
 from ottla.protocol import Message
 
 

@@ -28,8 +28,8 @@ from ottla.errors import (
 from ottla.metrics import Counters
 from ottla.network.metadata import Metadata
 from ottla.sender.delivery_log import DeliveryLog
-from ottla.sender.maybe_written_codes import REFUSED_BEFORE_APPEND
 from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, SEQUENCE_ERRORS, ProduceErrorAction
+from ottla.sender.produce_error_origins import REFUSED_BEFORE_APPEND
 from ottla.sender.produce_messages import PartitionRefusal, PartitionResponse
 from ottla.sender.sender_metrics import count_retry
 

@@ -24,9 +24,9 @@ from ottla.metrics import Counters
 from ottla.network import Completion, NetworkClient
 from ottla.network.metadata import Metadata
 from ottla.protocol import PRODUCE
+from ottla.sender.buffer_memory_log import BufferMemoryLog
 from ottla.sender.coordinator_request_sender import CoordinatorRequestSender
 from ottla.sender.in_flight_batches import InFlightBatches
-from ottla.sender.memory_log import MemoryLog
 from ottla.sender.node_latency import NodeLatencyStats
 from ottla.sender.produce_messages import (
     LAST_THAT_ADDS_NOTHING,
@@ -80,7 +80,7 @@ class Sender:
         self._log = response_handler.log
         self._unretrieved = accumulator.unretrieved
         self._pool = accumulator.pool
-        self._memory_log = MemoryLog(accumulator.pool, client_id=client_id)
+        self._memory_log = BufferMemoryLog(accumulator.pool, client_id=client_id)
         self._in_flight = InFlightBatches(delivery_timeout)
         self.late_responses = 0
         """The number of batches whose response came after they had failed."""

@@ -12,7 +12,7 @@ from ottla.transactions.coordinator_request import CoordinatorRequest, InitProdu
 from ottla.transactions.coordinators import Coordinators
 from ottla.transactions.request_retries import RequestRetries
 from ottla.transactions.request_source import QueuedBatches
-from ottla.transactions.response_effects import ResponseEffects
+from ottla.transactions.response_action_handler import ResponseActionHandler
 from ottla.transactions.state_table import CAN_FAIL, State
 from ottla.transactions.transaction_error_actions import CoordinatorRequestKind
 from ottla.transactions.transaction_requests import AddOffsetsToTxn, AddPartitionsToTxn, EndTxn, TxnOffsetCommit
@@ -30,7 +30,7 @@ class TransactionRequestSource:
         self._two_phase = two_phase
         self._coordinators = Coordinators(state.transactional_id)
         self._retries = RequestRetries(backoff)
-        self._effects = ResponseEffects(state, self._coordinators, self._retries)
+        self._action_handler = ResponseActionHandler(state, self._coordinators, self._retries)
         self._in_flight = False
         self._due_at = float("inf")
 
@@ -98,7 +98,7 @@ class TransactionRequestSource:
         with self._state.lock:
             self._in_flight = False
             if self._state.state is not State.FATAL_ERROR:
-                self._effects.apply(request.handle(response), request, now)
+                self._action_handler.apply(request.handle(response), request, now)
 
     def on_disconnect(self, request: CoordinatorRequest, error: OttlaError, now: float) -> None:
         """Forget the coordinator, and repeat the request after a backoff."""
@@ -110,7 +110,7 @@ class TransactionRequestSource:
             self._coordinators.forget(request)
             if request.kind in (CoordinatorRequestKind.ADD_PARTITIONS, CoordinatorRequestKind.ADD_OFFSETS):
                 state.current = state.current.lose_response()
-            self._effects.retry(request, error, now)
+            self._action_handler.retry(request, error, now)
             self._due_at = self._retries.next_at
 
     def on_unsupported_version(self, request: CoordinatorRequest, error: OttlaError) -> None:

@@ -1,6 +1,6 @@
 """Errors of brokers for Produce: every code before the append, and most of them also after it.
 
-An independent list to check `ottla.sender.maybe_written_codes`, which the producer uses.
+An independent list to check `ottla.sender.produce_error_origins`, which the producer uses.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import SignalSafeLock
 
 
-class Backlog:
+class IncompleteBatches:
     """The queues by topic, and all incomplete batches. Methods are called with the lock held."""
 
     def __init__(self, environment: Environment = SYSTEM) -> None:
@@ -27,7 +27,7 @@ class Backlog:
         """The number of partitions with queues, over all topics."""
         self.waiting: OrderedDict[PartitionQueue, None] = OrderedDict()
         """The queues that have batches; the one that was served last is last in line."""
-        self.incomplete: dict[ProducerBatch, None] = {}
+        self.all: dict[ProducerBatch, None] = {}
         """Every batch without an outcome, in the order of creation."""
         self.oldest = FOREVER
         """No waiting batch was created before this time."""
@@ -59,7 +59,7 @@ class Backlog:
         """Put a new, open batch behind the others of its queue."""
         queue.begin(batch)
         self.oldest = min(self.oldest, batch.created_at)
-        self.incomplete[batch] = None
+        self.all[batch] = None
         self.waiting.setdefault(queue)
 
     def take(self, queue: PartitionQueue) -> ProducerBatch:
@@ -96,14 +96,14 @@ class Backlog:
 
     def replace(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
         """Queue *parts* in place of a batch that had left."""
-        self.incomplete.pop(batch, None)
-        self.incomplete.update(dict.fromkeys(parts))
+        self.all.pop(batch, None)
+        self.all.update(dict.fromkeys(parts))
         self.put_first(*parts)
 
     def remove_completed(self, batches: Iterable[ProducerBatch]) -> None:
         """Remove batches that have their outcomes, and wake waiting threads."""
         for batch in batches:
-            self.incomplete.pop(batch, None)
+            self.all.pop(batch, None)
         self.guard.notify_all()
 
     def recover(self, unassigned: Iterable[ProducerBatch]) -> list[ProducerBatch]:
@@ -117,7 +117,7 @@ class Backlog:
             for queue in topic.queues:
                 self._recover_queue(queue)
                 queued.update(queue.batches)
-        lost = [batch for batch in self.incomplete if batch not in queued]
+        lost = [batch for batch in self.all if batch not in queued]
         for batch in lost:
             if batch.queued_bytes:
                 self._topics[batch.topic].count(batch, 0)
@@ -141,5 +141,5 @@ class Backlog:
     def take_all(self) -> tuple[list[ProducerBatch], list[ProducerBatch]]:
         """Empty the queues; return the incomplete batches in no queue, and the queued ones, both in order."""
         queued = self.take_while(lambda _batch: True)
-        sent = self.incomplete.keys() - queued
-        return [batch for batch in self.incomplete if batch in sent], queued
+        sent = self.all.keys() - queued
+        return [batch for batch in self.all if batch in sent], queued

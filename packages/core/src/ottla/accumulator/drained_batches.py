@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 
 from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_completion import BatchCompletion
 from ottla.accumulator.buffer_pool import BufferPool
-from ottla.accumulator.completion import BatchCompletion
 from ottla.accumulator.sequences import Sequences
 from ottla.recordbatch.header_v2 import MAGIC as FIRST_WITH_SEQUENCE
 from ottla.recordbatch.old_format_errors import no_producer_ids

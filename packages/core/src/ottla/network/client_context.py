@@ -1,11 +1,11 @@
-"""The parts and settings that several parts of a `NetworkClient` use."""
+"""The objects and settings that several parts of a `NetworkClient` share."""
 
 from __future__ import annotations
 
 import attrs
 
 from ottla.metrics import Counters
-from ottla.network.completions import Completions
+from ottla.network.completed_requests import CompletedRequests
 from ottla.network.connection_log import ConnectionLog
 from ottla.network.connections import Connections
 from ottla.network.metadata import Metadata
@@ -14,13 +14,13 @@ from ottla.network.throttling import ThrottledBrokers
 
 
 @attrs.frozen(kw_only=True)
-class ClientParts:
-    """What a client shares with those that open, read, time and close its connections."""
+class ClientContext:
+    """What a client shares with the parts that open, read, time out and close its connections."""
 
     selector: Selectable
     metadata: Metadata
     connections: Connections
-    completions: Completions
+    completions: CompletedRequests
     throttled: ThrottledBrokers
     log: ConnectionLog
     counters: Counters

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ottla.errors import ErrorCode
-from ottla.sender.maybe_written_codes import ERROR_ORIGINS, REFUSED_BEFORE_APPEND, AppendTime
 from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, SEQUENCE_ERRORS, ProduceErrorAction
+from ottla.sender.produce_error_origins import ERROR_ORIGINS, REFUSED_BEFORE_APPEND, AppendTime
 
 
 def test_every_code_says_when_it_is_returned() -> None:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from machine import columns
-from ottla.accumulator.backlog import Backlog
 from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_completion import BatchCompletion
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.buffer_pool import BufferPool
-from ottla.accumulator.completion import BatchCompletion
 from ottla.accumulator.delivery import OnDelivery
+from ottla.accumulator.incomplete_batches import IncompleteBatches
 from ottla.accumulator.io_loop_interface import WokenLoop
 from ottla.accumulator.sequences import Sequences
 from ottla.errors import DeliveryError
@@ -30,7 +30,7 @@ class World:
 
     def __init__(self) -> None:
         clock = ManualClock()
-        self.backlog = Backlog()
+        self.incomplete_batches = IncompleteBatches()
         self.pool = BufferPool(10 * HELD, clock=clock)
         self.completion = BatchCompletion(
             on_complete=self.remove,
@@ -42,16 +42,16 @@ class World:
         )
 
     def remove(self, batches: Iterable[ProducerBatch]) -> None:
-        with self.backlog.lock:
-            self.backlog.remove_completed(batches)
+        with self.incomplete_batches.lock:
+            self.incomplete_batches.remove_completed(batches)
 
     def batch(self, on_delivery: OnDelivery | None = None) -> ProducerBatch:
         batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
         batch.append(None, b"v", (), 0, on_delivery)
         assert self.pool.try_reserve(HELD)
         batch.held_bytes = HELD
-        with self.backlog.lock:
-            self.backlog.begin(self.backlog.queue("t", 0), batch)
+        with self.incomplete_batches.lock:
+            self.incomplete_batches.begin(self.incomplete_batches.queue("t", 0), batch)
         return batch
 
     @property
@@ -72,12 +72,12 @@ def test_batches_of_a_response_complete_at_once_and_are_counted_together() -> No
         for number, batch in enumerate(batches):
             yield batch, Acknowledged(base_offset=number)
             assert batch.outcome == Acknowledged(base_offset=number)
-            seen.append((books.held, len(books.backlog.incomplete)))
+            seen.append((books.held, len(books.incomplete_batches.all)))
 
     books.completion.complete_all(outcomes())
 
     assert seen == [(5 * HELD, 5)] * 5
-    assert (books.held, dict(books.backlog.incomplete), books.acknowledged()) == (0, {}, 5)
+    assert (books.held, dict(books.incomplete_batches.all), books.acknowledged()) == (0, {}, 5)
 
 
 @pytest.mark.parametrize("outcome", [Acknowledged(base_offset=0), failed()], ids=["acknowledged", "failed"])
@@ -85,13 +85,13 @@ def test_a_callback_may_use_the_memory_of_batches_completed_before_it(outcome: A
     books, seen = World(), list[tuple[int, int]]()
 
     def look(*_told: object) -> None:
-        seen.append((books.held, len(books.backlog.incomplete)))
+        seen.append((books.held, len(books.incomplete_batches.all)))
 
     batches = [books.batch(), books.batch(look), books.batch(), books.batch(), books.batch(look)]
     books.completion.complete_all([(batch, outcome) for batch in batches])
 
     assert seen == [(4 * HELD, 4), (HELD, 1)]  # its own is given back when it has run
-    assert (books.held, dict(books.backlog.incomplete)) == (0, {})
+    assert (books.held, dict(books.incomplete_batches.all)) == (0, {})
 
 
 def test_a_completed_batch_is_not_counted_again() -> None:
@@ -117,7 +117,7 @@ def test_batches_acknowledged_before_an_error_are_counted() -> None:
     with pytest.raises(RuntimeError, match="could not be judged"):
         books.completion.complete_all(broken())
 
-    assert (books.held, list(books.backlog.incomplete), books.acknowledged()) == (HELD, [second], 1)
+    assert (books.held, list(books.incomplete_batches.all), books.acknowledged()) == (HELD, [second], 1)
 
 
 def test_an_error_given_to_a_callback_counts_as_retrieved_before_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ class MemoryGrant(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class BatchMemory:
-    """Grants memory of the pool to open batches, without waiting. Under the backlog's lock."""
+    """Grants memory of the pool to open batches, without waiting. Under the queues' lock."""
 
     sizes: BatchSizes
     pool: BufferPool

@@ -26,7 +26,7 @@ from ottla.transactions.transaction_state import TransactionState
 logger = logging.getLogger(__name__)
 
 
-class ResponseEffects:
+class ResponseActionHandler:
     """Applies the actions of responses to the transaction. For the I/O thread; the caller holds the state's lock."""
 
     def __init__(self, state: TransactionState, coordinators: Coordinators, retries: RequestRetries) -> None:

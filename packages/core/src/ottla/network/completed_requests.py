@@ -12,7 +12,7 @@ from ottla.network.request import Completion, Request
 logger = logging.getLogger(__name__)
 
 
-class Completions(deque[tuple[Request, Completion]]):
+class CompletedRequests(deque[tuple[Request, Completion]]):
     """The completions that are still to be run, in order."""
 
     def __init__(self, *, client_id: str) -> None:

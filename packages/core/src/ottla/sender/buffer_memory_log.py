@@ -23,7 +23,7 @@ long.
 _MEMORY: Final = "memory"
 
 
-class MemoryLog:
+class BufferMemoryLog:
     """Logs that a producer is out of memory. For the I/O thread, which calls `note` once in each round; no lock."""
 
     def __init__(self, pool: BufferPool, *, client_id: str) -> None:
