@@ -6,8 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla_testkit.processes.free_ports import HOST
-from ottla_testkit.proxy import CuttingProxy
-from ottla_testkit.proxy.cutting_proxy import Cut, Direction
+from ottla_testkit.proxy import Cut, CuttingProxy, Direction
 
 WITHIN = 10.0
 

@@ -11,36 +11,19 @@ the thread waits.
 from __future__ import annotations
 
 import contextlib
-import enum
 import selectors
 import socket
 import struct
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Self
 
-import attrs
-
 from ottla_testkit.processes.free_ports import HOST, free_ports
+from ottla_testkit.proxy.cut_plan import Cut, CutPlan, Direction
 
 CONNECT_WITHIN = 10.0  # seconds
 CHUNK = 1 << 16
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER
-
-
-class Direction(enum.Enum):
-    """The direction of bytes."""
-
-    OUT = "to the target"
-    BACK = "to the client"
-
-
-@attrs.frozen(kw_only=True)
-class Cut:
-    """Lose every connection, by a reset, after *count* more bytes in one direction: to the target, or back from it."""
-
-    after: int
-    from_target: bool = False
 
 
 class CuttingProxy:
@@ -54,13 +37,9 @@ class CuttingProxy:
         self._peers: dict[socket.socket, socket.socket] = {}
         self._waiting: dict[socket.socket, bytes] = {}  # bytes that a socket has yet to send
         self._ways: dict[socket.socket, Direction] = {}  # direction of the bytes that a socket sends
-        self._forwarded = dict.fromkeys(Direction, 0)
-        self._cut_at: tuple[Direction, int] | None = None
-        self._cut_resets = False
+        self._plan = CutPlan()
         self._listener: socket.socket | None = None
         self._held = False
-        self._plan: Iterator[Cut] | None = None
-        self._cuts = 0
 
     def __enter__(self) -> Self:
         self._selector = selectors.DefaultSelector()
@@ -91,7 +70,7 @@ class CuttingProxy:
     def forwarded(self, way: Direction) -> int:
         """Return the number of bytes forwarded in this direction so far, over all connections."""
         with self._lock:
-            return self._forwarded[way]
+            return self._plan.forwarded[way]
 
     def cut(self) -> None:
         """Reset every connection; bytes in flight are lost. New connections are accepted unless refused."""
@@ -104,26 +83,24 @@ class CuttingProxy:
         With a count of 0, that is when the next byte arrives here. Later connections are not affected.
         """
         with self._lock:
-            self._cut_at = (way, self._forwarded[way] + count)
-            self._cut_resets = reset
+            self._plan.cut_after(count, way, reset=reset)
 
     @property
     def cut_is_due(self) -> bool:
         """Whether the cut of `cut_after` is still to come."""
         with self._lock:
-            return self._cut_at is not None
+            return self._plan.due
 
     def cut_by(self, plan: Iterable[Cut]) -> None:
         """Make several cuts in turn: the bytes of each are counted from the one before it."""
         with self._lock:
-            self._plan = iter(plan)
-            self._turn_to_next_cut()
+            self._plan.follow(plan)
 
     @property
     def cuts(self) -> int:
         """Number of planned cuts that were made."""
         with self._lock:  # a client that has noticed a cut must see it counted
-            return self._cuts
+            return self._plan.made
 
     def refuse(self) -> None:
         """Refuse new connections; existing ones stay."""
@@ -179,15 +156,15 @@ class CuttingProxy:
         try:
             if events & selectors.EVENT_WRITE:
                 self._send(end)
-                cut_here = not self._may_go(self._ways[end])
+                cut_here = not self._allowed(self._ways[end])
             if events & selectors.EVENT_READ:
                 self._waiting[peer] = end.recv(CHUNK)
                 closed = not self._waiting[peer]
-                cut_here |= not self._may_go(self._ways[peer])
+                cut_here |= not self._allowed(self._ways[peer])
         except OSError:
             closed = True
         if cut_here:
-            self._cut_at_limit()
+            self._cut(reset=self._plan.make())
         elif closed:
             self._lose(end)
         else:
@@ -195,31 +172,12 @@ class CuttingProxy:
 
     def _send(self, end: socket.socket) -> None:
         way = self._ways[end]
-        sent = end.send(self._waiting[end][: self._may_go(way)])
+        sent = end.send(self._waiting[end][: self._allowed(way)])
         self._waiting[end] = self._waiting[end][sent:]
-        self._forwarded[way] += sent
+        self._plan.forwarded[way] += sent
 
-    def _may_go(self, way: Direction) -> int:
-        """Return how many bytes may be forwarded in this direction now, up to the next cut."""
-        if self._cut_at is None or self._cut_at[0] is not way:
-            return CHUNK
-        return self._cut_at[1] - self._forwarded[way]
-
-    def _cut_at_limit(self) -> None:
-        self._cut_at = None
-        self._cut(reset=self._cut_resets)
-        if self._plan is not None:
-            self._cuts += 1
-            self._turn_to_next_cut()
-
-    def _turn_to_next_cut(self) -> None:
-        cut = next(self._plan or iter(()), None)
-        if cut is None:
-            self._plan = None
-            return
-        way = Direction.BACK if cut.from_target else Direction.OUT
-        self._cut_at = (way, self._forwarded[way] + cut.after)
-        self._cut_resets = True
+    def _allowed(self, way: Direction) -> int:
+        return self._plan.allowed(way, at_most=CHUNK)
 
     def _cut(self, *, reset: bool) -> None:
         if reset:
