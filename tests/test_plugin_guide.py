@@ -16,7 +16,7 @@ from ottla.interfaces import Transport, TransportLayer
 from ottla.plugins.registry import KINDS
 from ottla_testkit import conformance
 from ottla_testkit.conformance import TransportConformance
-from ottla_testkit.conformance.transport import MakePeer
+from ottla_testkit.conformance.harness.transport_connections import MakePeer
 from ottla_transport_plaintext import PlaintextTransport
 
 GUIDE = ROOT / "docs" / "plugins.md"

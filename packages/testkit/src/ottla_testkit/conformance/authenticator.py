@@ -25,8 +25,8 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar, Final, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Final
 
 import pytest
 
@@ -35,8 +35,7 @@ from ottla.interfaces import Authenticator, Mechanism, SupportsClose
 from ottla.network.authentication.exchange import MAX_TOKEN, MAX_TURNS
 from ottla_testkit.conformance.harness.checked_layer import check, fail, has_ability
 from ottla_testkit.conformance.harness.concurrent_calls import within
-from ottla_testkit.conformance.harness.login import CheckedMechanism, Login, kind, shown
-from ottla_testkit.conformance.harness.sasl_broker import SaslBroker
+from ottla_testkit.conformance.harness.login import CheckedMechanism, Login, MakeBroker, kind, shown
 from ottla_testkit.conformance.harness.secret_leaks import Secrets
 
 HOSTS: Final = ("localhost", "127.0.0.1", "::1", "b-1.a-rather-long-name.of.some.cluster.example.com", "KAFKA")
@@ -61,8 +60,6 @@ _HOSTILE: Final = (
 )
 _DRAWN: Final = 30
 _DAMAGED: Final = 30
-
-MakeBroker: TypeAlias = Callable[[], SaslBroker]
 
 
 class AuthenticatorConformance(CheckedMechanism):
@@ -255,25 +252,6 @@ class AuthenticatorConformance(CheckedMechanism):
             alive[0].join(0.05)
 
     # Shared by the tests
-
-    def _log_in(self, mechanism: Mechanism, make: MakeBroker) -> list[bytes]:
-        """Log in at an honest broker, to the end; return the broker's messages."""
-        login = Login(self, mechanism, make())
-        for _ in range(MAX_TURNS):
-            login.advance()
-            if login.over:
-                return login.said
-        fail(f"the login did not end after {MAX_TURNS} messages, at an honest broker")
-
-    def _stages(self, mechanism: Mechanism, broker: MakeBroker | None) -> int:
-        return 1 if broker is None else len(self._log_in(mechanism, broker))
-
-    def _at(self, stage: int, mechanism: Mechanism, broker: MakeBroker | None) -> Login:
-        """Return a login after this number of an honest broker's messages."""
-        login = Login(self, mechanism, None if broker is None else broker())
-        for _ in range(stage):
-            login.advance()
-        return login
 
     def _run_out(self, login: Login, mechanism: Mechanism, data: bytes) -> None:
         """Send the same message until the mechanism refuses it or is done."""

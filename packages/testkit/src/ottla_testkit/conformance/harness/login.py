@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from ottla.errors import OttlaError
 from ottla.interfaces import Authenticator, Mechanism, Step
-from ottla.network.authentication.exchange import MAX_TOKEN
+from ottla.network.authentication.exchange import MAX_TOKEN, MAX_TURNS
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import within
 from ottla_testkit.conformance.harness.sasl_broker import SaslBroker
+
+MakeBroker: TypeAlias = Callable[[], SaslBroker]
 
 
 class CheckedMechanism:
@@ -77,6 +79,25 @@ class CheckedMechanism:
 
     def _check_size(self, call: str, said: bytes) -> None:
         check(len(said) <= MAX_TOKEN, f"{call} gave {len(said)} bytes to send; no broker takes more than {MAX_TOKEN}")
+
+    def _log_in(self, mechanism: Mechanism, make: MakeBroker) -> list[bytes]:
+        """Log in at an honest broker, to the end; return the broker's messages."""
+        login = Login(self, mechanism, make())
+        for _ in range(MAX_TURNS):
+            login.advance()
+            if login.over:
+                return login.said
+        fail(f"the login did not end after {MAX_TURNS} messages, at an honest broker")
+
+    def _stages(self, mechanism: Mechanism, broker: MakeBroker | None) -> int:
+        return 1 if broker is None else len(self._log_in(mechanism, broker))
+
+    def _at(self, stage: int, mechanism: Mechanism, broker: MakeBroker | None) -> Login:
+        """Return a login after this number of an honest broker's messages."""
+        login = Login(self, mechanism, None if broker is None else broker())
+        for _ in range(stage):
+            login.advance()
+        return login
 
 
 class Login:

@@ -1,0 +1,66 @@
+"""The fixtures of a transport's suite: its connections with a peer, whose bytes the suite moves."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ottla.interfaces import Transport
+from ottla_testkit.conformance.harness.peer import Peer
+from ottla_testkit.conformance.harness.session import LayerSession
+from ottla_testkit.conformance.harness.wire import Pair, Wire, tcp_pair
+
+MakePeer = Callable[[socket.socket], Peer]
+Begin = Callable[..., LayerSession]
+
+
+class TransportConnections:
+    """What each test of a transport starts from."""
+
+    host = "localhost"
+    """Host name of the broker that the layers are opened for."""
+    port = 9092
+    timeout = 10.0
+    """Seconds after which a call fails as blocking, and an exchange as stuck."""
+
+    @pytest.fixture
+    def transport(self) -> Transport:
+        """The transport under test."""
+        raise NotImplementedError("give a fixture `transport` that returns your Transport")
+
+    @pytest.fixture
+    def peer(self) -> MakePeer:
+        """A function that makes the peer of one connection, on a non-blocking socket."""
+        raise NotImplementedError("give a fixture `peer` that returns a callable: a socket to a Peer")
+
+    def socket_pair(self) -> Pair:
+        """Two connected sockets of the kind that the transport gets."""
+        return tcp_pair()
+
+    @pytest.fixture
+    def begin(self, transport: Transport, peer: MakePeer) -> Iterator[Begin]:
+        """Open connections whose handshake has not begun."""
+        begun: list[LayerSession] = []
+
+        def begin(*, roomy: bool = False) -> LayerSession:
+            wire = Wire(self.socket_pair, roomy=roomy)
+            layer = transport.open(wire.layer_end, self.host, self.port)
+            talk = LayerSession(layer=layer, wire=wire, peer=peer(wire.peer_end), timeout=self.timeout)
+            begun.append(talk)
+            return talk
+
+        with contextlib.ExitStack() as stack:
+            yield begin
+            for talk in begun:
+                stack.callback(talk.close)
+
+    @pytest.fixture
+    def chance(self) -> random.Random:
+        """Random numbers; their seed is printed."""
+        seed = random.randrange(1 << 32)
+        print(f"seed {seed}")
+        return random.Random(seed)

@@ -1,0 +1,133 @@
+"""The requirements for the bytes that a transport layer writes and reads."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from typing import Final
+
+import pytest
+
+from ottla.errors import OttlaError
+from ottla_testkit.conformance.harness.checked_layer import check
+from ottla_testkit.conformance.harness.session import compare
+from ottla_testkit.conformance.harness.transport_connections import Begin, TransportConnections
+
+AHEAD: Final = 256 * 1024
+_ABOUT: Final = 16 * 1024
+_MANY: Final = 10_000_000
+_NOT_WRITTEN: Final = "what the far end got is not what was written"
+_NOT_SAID: Final = "what was read is not what the far end sent"
+
+
+class DataConformance(TransportConnections):
+    """What `TransportConformance` requires of bytes that are written and read."""
+
+    # Writing
+
+    def test_chunks_of_any_kind_and_size_arrive_in_order(self, begin: Begin, chance: random.Random) -> None:
+        talk = begin()
+        talk.open()
+        parts = [chance.randbytes(size) for size in (1, 61, 700_000, 17, 16_384, AHEAD, 2, 300_000)]
+        small = [chance.randbytes(3) for _ in range(3000)]
+        talk.send(parts[0], bytearray(parts[1]), memoryview(parts[2]), *parts[3:], *small)
+        whole = b"".join(parts + small)
+        talk.until(
+            lambda: talk.settled and len(talk.peer.received) >= len(whole), "what was written has not all arrived"
+        )
+        compare(bytes(talk.peer.received), whole, _NOT_WRITTEN)
+
+    def test_writing_nothing_writes_nothing(self, begin: Begin) -> None:
+        talk = begin()
+        talk.open()
+        check(talk.layer.write([]) == 0, "write([]) took something")
+        check(talk.layer.write([b"", memoryview(b"")]) == 0, "write() of empty chunks took something")
+        check(talk.layer.flush(), "nothing was written, and flush() says that something waits")
+
+    def test_a_peer_that_does_not_read_lets_the_layer_buffer_at_most_256_kb(self, begin: Begin) -> None:
+        talk = begin()
+        talk.open()
+        taken = talk.fill()
+        check(talk.layer.write([b"more"]) == 0, "write() took bytes although it had just said that it is full")
+        gone = talk.wire.from_layer.carried
+        maximum = AHEAD + _ABOUT
+        check(
+            talk.comes_alone(lambda: taken - (talk.wire.from_layer.carried - gone) <= maximum),
+            f"{taken - (talk.wire.from_layer.carried - gone)} bytes were taken ahead of the socket; about {AHEAD} are "
+            "the most, for they are in no account",
+        )
+
+    def test_writing_continues_when_a_full_socket_is_drained(self, begin: Begin) -> None:
+        talk = begin()
+        talk.open()
+        pattern = bytes(range(256)) * 4096
+        talk.send(*[pattern] * 4)
+        for _ in range(50):  # the peer does nothing
+            talk.turn_of_the_layer()
+        talk.until(lambda: talk.settled and len(talk.peer.received) >= len(pattern) * 4, "writing does not go on")
+        compare(bytes(talk.peer.received), pattern * 4, _NOT_WRITTEN)
+
+    def test_flush_is_true_only_if_nothing_is_buffered(self, begin: Begin, chance: random.Random) -> None:
+        talk = begin()
+        talk.open()
+        written = 0
+        for _ in range(60):
+            written += talk.layer.write([chance.randbytes(chance.randrange(1, 100_000))])
+            if talk.layer.flush():
+                talk.arrives_alone(written)
+            else:
+                talk.turn_of_the_wire()
+
+    def test_a_flush_ends_once_the_peer_reads(self, begin: Begin) -> None:
+        talk = begin()
+        talk.open()
+        written = talk.fill()
+        talk.send(b"!")
+        talk.until(lambda: talk.settled, "flush() never says that everything has left")
+        talk.arrives_alone(written + 1)
+
+    # Reading
+
+    def test_a_silent_peer_gives_none_and_not_the_end(self, begin: Begin) -> None:
+        talk = begin()
+        talk.open()
+        talk.exchange(b"ping", b"pong")
+        for _ in range(3):
+            got = talk.read(100)
+            check(got != b"", "read_into() returned 0 while the peer is silent: 0 is for a peer that has closed")
+            check(got is None, f"read_into() gave {got!r}, which the peer never said")
+
+    @pytest.mark.parametrize("room", [1, 7, 4096])
+    def test_reads_of_any_size_return_every_byte_once_without_an_event(
+        self, begin: Begin, chance: random.Random, room: int
+    ) -> None:
+        talk = begin()
+        talk.open()
+        talk.room = room
+        said = chance.randbytes(room * 300)
+        talk.peer.write(said)
+        talk.until(
+            lambda: len(talk.received) >= len(said),
+            "bytes have come that are not read (when the layer holds some, may_read() must say so)",
+        )
+        compare(bytes(talk.received), said, _NOT_SAID)
+
+    def test_the_end_comes_after_the_last_byte_and_remains(self, begin: Begin) -> None:
+        talk = begin()
+        talk.open()
+        last = b"last words" * 3000
+        talk.peer.write(last)
+        talk.peer.finish()
+        talk.until(lambda: talk.over or len(talk.received) >= len(last), "the peer's last words were not read")
+        compare(bytes(talk.received), last, _NOT_SAID)
+        talk.until_over("the peer has ended its side in order, and read_into() does not return 0")
+        check(talk.ended, f"a peer that ended in order is 0 from read_into(), and not {talk.failure!r}")
+        with contextlib.suppress(OSError, OttlaError):
+            check(not talk.read(10), "read_into() gave bytes after the end")
+
+    # Reading and writing
+
+    def test_large_amounts_pass_in_both_directions_at_once(self, begin: Begin, chance: random.Random) -> None:
+        talk = begin(roomy=True)
+        talk.open()
+        talk.exchange(chance.randbytes(_MANY), chance.randbytes(_MANY))

@@ -1,0 +1,113 @@
+"""The requirements for a transport layer until its connection is ready."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Final
+
+from ottla.interfaces import Interest
+from ottla_testkit.conformance.harness.checked_layer import check
+from ottla_testkit.conformance.harness.session import LayerSession
+from ottla_testkit.conformance.harness.transport_connections import Begin, TransportConnections
+from ottla_testkit.conformance.harness.wire import Wire
+
+_CUTS: Final = 12
+
+GARBAGE: Final = (
+    b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
+    b"\x00" * 600,
+    b"\xff" * 600,
+    b"\x15\x03\x01\x00\x02\x02\x28",
+    b"\x05\xff",
+)
+
+
+class HandshakeConformance(TransportConnections):
+    """What `TransportConformance` requires of handshakes."""
+
+    def test_a_handshake_with_a_silent_peer_waits_without_spinning(self, begin: Begin) -> None:
+        talk = begin()
+        for _ in range(3):
+            if talk.layer.handshake():
+                return
+        interest = talk.layer.interest()
+        check(
+            interest is not Interest.NONE,
+            "the handshake is not done, and interest() is NONE: handshake() will never be called again",
+        )
+        check(
+            not talk.events,
+            f"the peer is silent, the handshake is not done, and interest() is {interest!r}, for which the socket is "
+            "ready all the time: the I/O thread would spin",
+        )
+
+    def test_a_handshake_and_later_data_work_byte_by_byte(self, begin: Begin) -> None:
+        talk = begin()
+        talk.piece = 1
+        talk.open()
+        talk.exchange(b"one byte at a time", b"and back again, one by one")
+
+    def test_a_complete_handshake_stays_complete_and_sends_nothing_more(self, begin: Begin) -> None:
+        talk = begin()
+        talk.open()
+        talk.exchange(b"ping", b"pong")
+        response = talk.wire.from_layer.carried
+        for _ in range(3):
+            check(talk.layer.handshake(), "handshake() returned False after it had returned True")
+        talk.turn()
+        check(
+            talk.wire.from_layer.carried == response,
+            f"handshake() sent {talk.wire.from_layer.carried - response} bytes after it was done",
+        )
+        talk.exchange(b"ping", b"pong")
+
+    def test_data_after_the_last_byte_of_the_handshake_is_not_lost(self, begin: Begin) -> None:
+        talk = begin()
+        talk.peer.write(b"early")
+        talk.open()
+        talk.until(lambda: len(talk.received) >= 5, "what the far end said right after the handshake was not read")
+        check(talk.received == b"early", f"{bytes(talk.received)!r} was read, for b'early'")
+
+    def test_a_peer_that_closes_or_crashes_anywhere_is_an_error_or_the_end(self, begin: Begin) -> None:
+        whole = _length(begin())
+        places = sorted({round(whole * step / _CUTS) for step in range(_CUTS + 1)} | {1, 2})
+        for place in places:
+            for how in (Wire.hang_up, Wire.reset):
+                _cut(begin(), place, how)
+
+    def test_garbage_instead_of_a_handshake_is_an_error_or_ignored(self, begin: Begin, chance: random.Random) -> None:
+        for garbage in (*GARBAGE, *(chance.randbytes(chance.randrange(1, 600)) for _ in range(20))):
+            talk = begin()
+            talk.turn()
+            talk.wire.to_layer.allowed = 0  # the peer's bytes do not arrive any more
+            talk.wire.say(garbage)
+            talk.run_out(f"a peer said {garbage[:24]!r}...")
+
+    def test_garbage_between_bytes_of_the_peer_is_data_or_an_error(self, begin: Begin, chance: random.Random) -> None:
+        for _ in range(20):
+            talk = begin()
+            talk.open()
+            talk.exchange(b"ping", b"pong")
+            talk.wire.say(chance.randbytes(chance.randrange(1, 600)))
+            talk.run_out("a peer said garbage after the handshake")
+
+
+def _length(talk: LayerSession) -> int:
+    """Return the number of bytes that reach the layer in a handshake and a small exchange."""
+    talk.open()
+    talk.exchange(b"ping", b"pong")
+    return talk.wire.to_layer.carried
+
+
+def _cut(talk: LayerSession, place: int, how: Callable[[Wire], None]) -> None:
+    talk.wire.to_layer.allowed = place
+    talk.peer.write(b"pong")
+    talk.send(b"ping")
+    talk.until(  # handshakes vary in length: signatures differ by some bytes
+        lambda: talk.over or talk.wire.to_layer.carried >= place or talk.received == b"pong",
+        f"the first {place} bytes do not come",
+        ends=True,
+    )
+    how(talk.wire)
+    talk.until_over(f"the peer was gone after {place} bytes ({how.__name__}), and the layer does not report it")
