@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.interfaces import Transport
+from ottla.interfaces import HostTarget, Transport
 from ottla_transport_plaintext import PlaintextTransport
 from ottla_transport_socks5_example import Socks5Transport
 from ottla_transport_socks5_example.conformance import Socks5Conformance
@@ -15,7 +15,7 @@ class TestWithALogin(Socks5Conformance):
     @pytest.fixture
     def transport(self) -> Transport:
         login = UserPassword(b"alice", b"secret")
-        return Socks5Transport([], proxy="proxy:1080", login=login, inner=PlaintextTransport())
+        return Socks5Transport(HostTarget("proxy", 1080), login=login, inner=PlaintextTransport())
 
 
 class TestWithoutALogin(Socks5Conformance):
@@ -23,4 +23,4 @@ class TestWithoutALogin(Socks5Conformance):
 
     @pytest.fixture
     def transport(self) -> Transport:
-        return Socks5Transport([], proxy="proxy:1080", login=None, inner=PlaintextTransport())
+        return Socks5Transport(HostTarget("proxy", 1080), login=None, inner=PlaintextTransport())

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.errors import ConnectionFailedError, NameResolutionError, ProtocolMismatchError
-from ottla.interfaces import Interest, TransportLayer
+from ottla.interfaces import HostTarget, Interest, TransportLayer
 from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
 from ottla_transport_socks5_example import Socks5Transport
 from ottla_transport_socks5_example.negotiation import UserPassword
@@ -80,7 +80,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 def through(sock: socket.socket, inner: PlaintextTransport | None = None) -> TransportLayer:
     """A layer for kafka:9092 behind a proxy that knows alice."""
     login = UserPassword(b"alice", b"secret")
-    transport = Socks5Transport([], proxy="proxy:1080", login=login, inner=inner or PlaintextTransport())
+    transport = Socks5Transport(HostTarget("proxy", 1080), login=login, inner=inner or PlaintextTransport())
     return transport.open(sock, "kafka", 9092)
 
 
@@ -264,7 +264,7 @@ def test_no_response_of_any_kind_blocks_or_breaks_the_layer() -> None:
 
 def test_an_invalid_name_never_gets_a_layer(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, _theirs = pair
-    transport = Socks5Transport([], proxy="proxy:1080", login=None, inner=PlaintextTransport())
+    transport = Socks5Transport(HostTarget("proxy", 1080), login=None, inner=PlaintextTransport())
 
     with pytest.raises(NameResolutionError):
         transport.open(ours, "a..b", 9092)

@@ -13,9 +13,9 @@ import pytest
 
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.handshake import HandshakeResult, KafkaBroker, NoHandshake, NotKafka, shake_hands
-from ottla.doctor.names import Resolved, Server, look_up
+from ottla.doctor.names import Resolved, Server, Unresolved, look_up
 from ottla.doctor.tcp import Connected, Endpoint, NotConnected, connect
-from ottla.interfaces import Buffer, Interest, Target, TransportLayer
+from ottla.interfaces import Buffer, HostTarget, Interest, Target, TransportLayer
 from ottla.network.selector_interface import Address
 from ottla_transport_plaintext import PlaintextLayer
 from wrong_peers import ScriptedBroker, serving
@@ -53,12 +53,12 @@ class OneTransport:
     """Makes layers by a function; where to connect is fixed, if it is."""
 
     def __init__(
-        self, make: Callable[[socket.socket], TransportLayer], targets: Sequence[Target] | None = None
+        self, make: Callable[[socket.socket], TransportLayer], targets: Sequence[Target | HostTarget] | None = None
     ) -> None:
         self._make = make
         self._targets = targets
 
-    def targets(self, host: str, port: int) -> Sequence[Target] | None:
+    def targets(self, host: str, port: int) -> Sequence[Target | HostTarget] | None:
         return self._targets
 
     def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
@@ -234,3 +234,42 @@ def test_canonical_names_are_looked_up_if_configured() -> None:
 
     assert isinstance(found, Resolved)
     assert found.addresses[0].host == socket.getnameinfo(("127.0.0.1", 9092), 0)[0]
+
+
+def test_a_target_that_is_a_name_is_looked_up_once_for_all_brokers() -> None:
+    transport = OneTransport(PlaintextLayer, [HostTarget("localhost", 1080)])
+    found = look_up(
+        [Server("nowhere.invalid", 9092), Server("elsewhere.invalid", 9093)],
+        transport=transport,
+        canonical=False,
+        setting="s",
+        bounds=bounds(),
+    )
+
+    for each in found:
+        assert isinstance(each, Resolved)
+        assert each.own
+        assert {address.target.sockaddr[1] for address in each.addresses} == {1080}
+    assert [each.server.host for each in found] == ["nowhere.invalid", "elsewhere.invalid"]
+
+
+def test_a_target_without_an_address_is_reported_with_the_setting_to_check() -> None:
+    transport = OneTransport(PlaintextLayer, [HostTarget("no-such-proxy.invalid", 1080)])
+    [found] = look_up([Server("kafka", 9092)], transport=transport, canonical=False, setting="s", bounds=bounds())
+
+    assert isinstance(found, Unresolved)
+    assert found.server == Server("kafka", 9092)
+    assert "'no-such-proxy.invalid' has no address" in found.problem.said
+    assert "the transport's own settings" in found.problem.remedy
+
+
+def test_a_proxy_that_refuses_is_reported_as_the_proxy_with_its_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address, port = taken.getsockname()
+    target = Target(socket.AF_INET, (address, port))
+    endpoint = Endpoint(server=Server("kafka", 9092), address=Address(host="kafka", target=target), own=True)
+    [attempt] = connect([endpoint], setting="bootstrap.servers", bounds=bounds())
+
+    assert isinstance(attempt, NotConnected)
+    assert str(attempt.endpoint) == f"kafka:9092 (127.0.0.1:{port})"
+    assert attempt.problem.remedy == "check that the proxy runs, and host and port in the transport's own settings"

@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from ottla.errors import ConfigError
 from ottla.hookspecs import hookimpl
-from ottla.interfaces import ConfigKey, PluginConfig, Target, Transport, TransportLayer
+from ottla.interfaces import ConfigKey, HostTarget, PluginConfig, Transport, TransportLayer
 from ottla_transport_socks5_example.layer import Socks5Layer
 from ottla_transport_socks5_example.negotiation import MAX_LENGTH, UserPassword, negotiation
-
-HostAndPort: TypeAlias = tuple[str, int]
 
 ottla_conformance = "ottla_transport_socks5_example.conformance:Socks5Conformance"
 
@@ -23,15 +21,15 @@ _HOST_AND_PORT: Final = re.compile(r"(?:(?P<name>[^\s:/@\[\]]+)|\[(?P<digits>[0-
 class Socks5Transport:
     """Open connections through a proxy; the inner transport has the protocol for the brokers."""
 
-    def __init__(self, targets: Sequence[Target], *, proxy: str, login: UserPassword | None, inner: Transport) -> None:
-        self._targets = targets
-        self._proxy = proxy
+    def __init__(self, proxy: HostTarget, *, login: UserPassword | None, inner: Transport) -> None:
+        self._target = proxy
+        self._proxy = f"[{proxy.host}]:{proxy.port}" if ":" in proxy.host else f"{proxy.host}:{proxy.port}"
         self._login = login
         self._inner = inner
 
-    def targets(self, host: str, port: int) -> Sequence[Target]:
-        """Return the proxy's addresses, for every broker."""
-        return self._targets
+    def targets(self, host: str, port: int) -> Sequence[HostTarget]:
+        """Return the proxy, for every broker; the core resolves its name again for each attempt."""
+        return [self._target]
 
     def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
         """Return a layer that connects through the proxy, then passes the socket to the inner transport."""
@@ -60,9 +58,7 @@ def ottla_transport(config: PluginConfig, inner: Transport | None) -> Transport:
         raise ConfigError(["socks5 is no security.protocol; set connection.via=socks5"])
     if config["socks5.proxy"] is None:
         raise ConfigError(["connection.via=socks5 needs socks5.proxy, as host:port"])
-    host, port = config["socks5.proxy"]
-    proxy = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    return Socks5Transport(_look_up(host, port), proxy=proxy, login=_login(config), inner=inner)
+    return Socks5Transport(config["socks5.proxy"], login=_login(config), inner=inner)
 
 
 def _login(config: PluginConfig) -> UserPassword | None:
@@ -72,20 +68,11 @@ def _login(config: PluginConfig) -> UserPassword | None:
     return None if username is None else UserPassword(username, password)
 
 
-def _look_up(host: str, port: int) -> Sequence[Target]:
-    """Resolve now, on the caller's thread: `targets` runs on the I/O thread, which must not wait for names."""
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as cause:
-        raise ConfigError([f"socks5.proxy: the name {host!r} has no address: {cause}"]) from cause
-    return [Target(family, sockaddr) for family, _type, _protocol, _name, sockaddr in found]
-
-
-def _host_and_port(written: Any) -> HostAndPort:
+def _host_and_port(written: Any) -> HostTarget:
     found = _HOST_AND_PORT.fullmatch(str(written).strip())
     if found is None or not 0 < int(found["port"]) < 1 << 16:
         raise ValueError("write host:port, such as proxy.example.com:1080 or [::1]:1080")
-    return found["name"] or found["digits"], int(found["port"])
+    return HostTarget(found["name"] or found["digits"], int(found["port"]))
 
 
 def _short(written: Any) -> bytes:

@@ -103,6 +103,14 @@ class Target:
     sockaddr: Any
 
 
+@attrs.frozen
+class HostTarget:
+    """A host and port to connect to, such as those of a proxy. The core resolves the name again for each attempt."""
+
+    host: str
+    port: int
+
+
 @runtime_checkable
 class TransportLayer(Protocol):
     """One connection's bytes. Called by one thread at a time, mostly the I/O thread; no method blocks.
@@ -152,8 +160,8 @@ class SupportsDetails(Protocol):
 class Transport(Protocol):
     """Opens the connections of one producer."""
 
-    def targets(self, host: str, port: int) -> Sequence[Target] | None:
-        """The addresses to connect to for this broker; None: resolve the name as usual."""
+    def targets(self, host: str, port: int) -> Sequence[Target | HostTarget] | None:
+        """The addresses to connect to for this broker; None: resolve the name as usual. Called for each attempt."""
 
     def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
         """Wrap a connected, non-blocking socket, which the layer owns from now on; host and port are the broker's."""

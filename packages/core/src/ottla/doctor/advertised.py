@@ -50,7 +50,7 @@ def _reach(servers: Sequence[Server], transport: Transport, bounds: Bounds) -> M
         if isinstance(found, Unresolved):
             note(found.server, found.problem)
         else:
-            endpoints += [Endpoint(server=found.server, address=address) for address in found.addresses]
+            endpoints += [Endpoint(server=found.server, address=address, own=found.own) for address in found.addresses]
     opened: dict[Server, Connected] = {}
     for attempt in connect(endpoints, setting=SETTING, bounds=bounds):
         if isinstance(attempt, NotConnected):

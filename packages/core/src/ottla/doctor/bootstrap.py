@@ -27,7 +27,7 @@ def resolved(checked: Checked, bounds: Bounds) -> Generator[Finding, None, Seque
     lookups = look_up(servers, transport=checked.transport, canonical=canonical, setting=SETTING, bounds=bounds)
     yield from map(_named, lookups)
     return [
-        Endpoint(server=found.server, address=address)
+        Endpoint(server=found.server, address=address, own=found.own)
         for found in lookups
         if not isinstance(found, Unresolved)
         for address in found.addresses

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -15,9 +15,12 @@ from ottla.config.hosts import illegal, with_port
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Problem
 from ottla.errors import NameResolutionError, printable, quoted
-from ottla.interfaces import Transport
+from ottla.interfaces import HostTarget, Target, Transport
 from ottla.network.selector.resolver import Resolver
+from ottla.network.selector.targets import Targets
 from ottla.network.selector_interface import Address
+
+TRANSPORT_SETTINGS: Final = "the transport's own settings"
 
 
 @attrs.frozen
@@ -59,6 +62,7 @@ def look_up(
     """One lookup for each server, in order. *setting* is where a wrong name would be configured."""
     wanted = list(dict.fromkeys(servers))
     found: dict[Server, Lookup] = {}
+    own: dict[Server, Targets] = {}
     for server in wanted:
         if illegal(server.host):
             continue  # the resolver has the error message
@@ -72,11 +76,33 @@ def look_up(
             found[server] = Unresolved(server=server, problem=problem, seconds=0.0)
             continue
         if targets:
-            addresses = [Address(host=server.host, target=target) for target in targets]
-            found[server] = Resolved(server=server, addresses=addresses, own=True, seconds=0.0)
-    names = [server for server in wanted if server not in found]
+            own[server] = targets
+    names = [server for server in wanted if server not in found and server not in own]
     found |= _by_resolver(names, canonical=canonical, setting=setting, bounds=bounds)
+    found |= _by_transport(own, bounds=bounds)
     return [found[server] for server in wanted]
+
+
+def _by_transport(own: Mapping[Server, Targets], *, bounds: Bounds) -> Mapping[Server, Lookup]:
+    """The addresses of the transport's targets; those that are names are looked up, each once."""
+    names = {each for targets in own.values() for each in targets if isinstance(each, HostTarget)}
+    servers = {each: Server(each.host, each.port) for each in names}
+    lookups = _by_resolver(list(servers.values()), canonical=False, setting=TRANSPORT_SETTINGS, bounds=bounds)
+    found: dict[Server, Lookup] = {}
+    for server, targets in own.items():
+        addresses: list[Address] = []
+        for each in targets:
+            if isinstance(each, Target):
+                addresses.append(Address(host=server.host, target=each))
+                continue
+            lookup = lookups[servers[each]]
+            if isinstance(lookup, Resolved):
+                addresses += [Address(host=server.host, target=address.target) for address in lookup.addresses]
+            else:
+                found[server] = attrs.evolve(lookup, server=server)
+        if addresses:
+            found[server] = Resolved(server=server, addresses=addresses, own=True, seconds=0.0)
+    return found
 
 
 def _by_resolver(

@@ -10,9 +10,10 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from ottla.config.hosts import with_port
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Problem
-from ottla.doctor.names import Server
+from ottla.doctor.names import TRANSPORT_SETTINGS, Server
 from ottla.network.selector_interface import Address
 
 _PENDING: Final = (errno.EINPROGRESS, errno.EWOULDBLOCK)
@@ -27,16 +28,20 @@ _UNREACHABLE: Final[Mapping[int, str]] = {
 
 @attrs.frozen(kw_only=True)
 class Endpoint:
-    """One address of a server to connect to."""
+    """One address of a server to connect to. `own`: it is the transport's, such as a proxy's."""
 
     server: Server
     address: Address
+    own: bool = False
 
     def __str__(self) -> str:
-        """The server, with the address in brackets if the name is not the address."""
+        """The server, with the address in brackets if the name is not the address, and with the port of a proxy."""
         sockaddr = self.address.target.sockaddr
-        at = str(sockaddr[0] if isinstance(sockaddr, tuple) else sockaddr)
-        return str(self.server) if at == self.server.host else f"{self.server} ({at})"
+        if not isinstance(sockaddr, tuple):
+            return f"{self.server} ({sockaddr})"
+        if self.own and sockaddr[1] != self.server.port:
+            return f"{self.server} ({with_port(*sockaddr[:2])})"
+        return str(self.server) if sockaddr[0] == self.server.host else f"{self.server} ({sockaddr[0]})"
 
 
 @attrs.frozen(kw_only=True)
@@ -113,19 +118,20 @@ class _Connecting:
 
     def _failed(self, endpoint: Endpoint, number: int) -> None:
         seconds = self._seconds()
-        problem = _problem(number, seconds=seconds, setting=self._setting)
+        setting = TRANSPORT_SETTINGS if endpoint.own else self._setting
+        problem = _problem(number, seconds=seconds, what="proxy" if endpoint.own else "broker", setting=setting)
         self._results[endpoint] = NotConnected(endpoint=endpoint, problem=problem, seconds=seconds)
 
     def _seconds(self) -> float:
         return self._bounds.clock() - self._started
 
 
-def _problem(number: int, *, seconds: float, setting: str) -> Problem:
+def _problem(number: int, *, seconds: float, what: str, setting: str) -> Problem:
     name = errno.errorcode.get(number, str(number))
     if number == errno.ECONNREFUSED:
         return Problem(
             "nothing listens there: the connection was refused",
-            f"check that the broker runs, and host and port in {setting}",
+            f"check that the {what} runs, and host and port in {setting}",
         )
     if number == errno.ETIMEDOUT:
         return Problem(

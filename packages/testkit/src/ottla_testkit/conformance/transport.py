@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import pytest
 
-from ottla.interfaces import Interest, Target, Transport, TransportLayer
+from ottla.interfaces import HostTarget, Interest, Target, Transport, TransportLayer
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.session import LayerSession
 from ottla_testkit.conformance.harness.transport_connections import Begin, MakePeer
@@ -43,8 +43,9 @@ class TransportConformance(HandshakeConformance, DataConformance):
             targets: Any = transport.targets(host, self.port)
             check(
                 targets is None
-                or (isinstance(targets, Sequence) and all(isinstance(target, Target) for target in targets)),
-                f"targets({host!r}, {self.port}) returned {targets!r}; it must be None or a sequence of Target",
+                or (isinstance(targets, Sequence) and all(isinstance(each, Target | HostTarget) for each in targets)),
+                f"targets({host!r}, {self.port}) returned {targets!r}; it must be None or a sequence of Target or "
+                "HostTarget",
             )
 
     def test_it_has_every_method_of_the_contract(self, transport: Transport, peer: MakePeer) -> None:

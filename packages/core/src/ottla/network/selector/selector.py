@@ -25,6 +25,7 @@ from ottla.interfaces import Buffer, Interest, Target, Transport
 from ottla.network.selector.channel import Channel
 from ottla.network.selector.resolver import Resolver, refuse_illegal
 from ottla.network.selector.socket_wait import Watch
+from ottla.network.selector.targets import TargetResolver, Targets
 from ottla.network.selector_interface import Address
 
 logger = logging.getLogger(__name__)
@@ -96,24 +97,21 @@ class Selector:
         self.received: Sequence[tuple[int, memoryview]] = ()
         self.disconnected: Mapping[int, OttlaError] = {}
         self._resolver = Resolver(self.wakeup, environment)
+        self._targets = TargetResolver(self._resolver)
         self._clear()
 
     def resolve(self, host: str, port: int, *, canonical: bool = False) -> Sequence[Address] | None:
-        """The transport's own targets, else the addresses of the name; None while they are resolved."""
+        """The addresses of the transport's own targets, else of the name; None while they are resolved."""
         refuse_illegal(host)  # before a proxy gets it
-        try:
-            targets = self._transport.targets(host, port)
-        except NetworkError:
-            raise
-        except Exception as cause:
-            logger.exception("the transport failed to resolve %s", quoted(host))
-            why = printable(repr(cause))
-            raise NameResolutionError(f"the transport failed to say where {quoted(host)} is: {why}") from cause
+        targets = self._targets.pending(host, port)
+        if targets is None:
+            targets = self._transport_targets(host, port)
         if targets is None:
             return self._resolver.resolve(host, port, canonical=canonical)
         if not targets:
             raise NameResolutionError(f"the transport knows no address of {quoted(host)}; check its own settings")
-        return [Address(host=host, target=target) for target in targets]
+        found = self._targets.resolve(host, port, targets)
+        return None if found is None else [Address(host=host, target=target) for target in found]
 
     def connect(self, node: int, target: Target, host: str, port: int) -> None:
         """Begin to connect to one address of a broker. Raises ConnectionFailedError if no socket can be made for it."""
@@ -203,6 +201,16 @@ class Selector:
         self._watch.close()
         self._wake_reader.close()
         self._wake_writer.close()
+
+    def _transport_targets(self, host: str, port: int) -> Targets | None:
+        try:
+            return self._transport.targets(host, port)
+        except NetworkError:
+            raise
+        except Exception as cause:
+            logger.exception("the transport failed to resolve %s", quoted(host))
+            why = printable(repr(cause))
+            raise NameResolutionError(f"the transport failed to say where {quoted(host)} is: {why}") from cause
 
     # One connection
 
