@@ -76,7 +76,8 @@ def supports(plugin: object, ability: Callable[..., _Ability]) -> TypeGuard[_Abi
 @cache
 def _attributes(protocol: Any) -> Mapping[str, bool]:
     """The attributes of a protocol, and whether each is a method."""
-    methods = [name for name, value in vars(protocol).items() if callable(value) and not name.startswith("_")]
+    declared = vars(protocol).copy()  # another thread may add to a class's dictionary what Python keeps there
+    methods = [name for name, value in declared.items() if callable(value) and not name.startswith("_")]
     return {**dict.fromkeys(protocol.__annotations__, False), **dict.fromkeys(methods, True)}
 
 
