@@ -1,11 +1,14 @@
-"""Settings of all tests: time limits, a record of the time of each module, and no deadline of Hypothesis."""
+"""Settings of all tests: limits and records of times, the examples of Hypothesis, and the garbage collector."""
 
 import contextlib
+import gc
 import os
 
 from time_limits import pytest_collection_modifyitems
 
 __all__ = ["pytest_collection_modifyitems"]
+
+LONG = os.environ.get("OTTLA_SOAK", "") not in ("", "0")
 
 if os.environ.get("OTTLA_TEST_TIMES"):
     pytest_plugins = ["module_times"]
@@ -14,5 +17,16 @@ with contextlib.suppress(ImportError):  # the tests of the installation do witho
     import hypothesis
 
     # A busy machine would exceed the deadline that each example has by default.
-    hypothesis.settings.register_profile("ottla", deadline=None)
+    hypothesis.settings.register_profile("ottla", deadline=None, max_examples=500 if LONG else 40)
     hypothesis.settings.load_profile("ottla")
+
+
+def pytest_collection_finish() -> None:
+    """Have the garbage collector leave out the collected tests: each collection would visit all of them."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_runtest_setup() -> None:
+    """Remove the collector's callbacks. Hypothesis has one, in which a KeyboardInterrupt of a signal would be lost."""
+    gc.callbacks.clear()

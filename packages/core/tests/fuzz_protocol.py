@@ -18,7 +18,7 @@ from ottla.protocol import API_VERSIONS, Codec, Message, peek_error_code, read_r
 from ottla.protocol.catalogue import MESSAGES
 from ottla.protocol.notation import ArrayOf, Fixed, StructOf, Text, WireType, fields_of
 
-INPUTS: Final = inputs(default=300_000)
+INPUTS: Final = inputs(default=100_000)
 """For all targets together; each gets as many."""
 
 EACH: Final = 1 + INPUTS // sum(2 * (1 + message.max_version - message.min_version) for message in MESSAGES)

@@ -1,6 +1,7 @@
 """Shared parts of the fuzz tests: the seed, the number of inputs, the mutations of bytes, and the bounds of a read.
 
-OTTLA_FUZZ_SEED repeats a run, OTTLA_FUZZ_INPUTS says how many inputs each of the fuzz tests sends.
+OTTLA_FUZZ_SEED repeats a run, OTTLA_FUZZ_INPUTS is the number of inputs of each module, OTTLA_SOAK sends thirty times
+as many as the short form.
 Nothing here knows a format: `fuzz_recordbatch` says what is read, and what counts as a refusal is a ProtocolError.
 """
 
@@ -19,6 +20,7 @@ import attrs
 
 from ottla.errors import ProtocolError
 
+SOAK: Final = os.environ.get("OTTLA_SOAK", "") not in ("", "0")
 SEED: Final = int(os.environ.get("OTTLA_FUZZ_SEED", random.SystemRandom().randrange(2**32)))
 
 MEASURED_EACH: Final = 40
@@ -71,8 +73,8 @@ class Outcome:
 
 
 def inputs(default: int) -> int:
-    """The number of inputs of a fuzz test."""
-    return int(os.environ.get("OTTLA_FUZZ_INPUTS", default))
+    """The number of inputs of a module, *default* in the short form."""
+    return int(os.environ.get("OTTLA_FUZZ_INPUTS") or default * (30 if SOAK else 1))
 
 
 def fuzz(target: Target, *, seed: int, inputs: int) -> Outcome:

@@ -151,6 +151,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     site.mkdir()
     monkeypatch.syspath_prepend(site)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH", "")])))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # their imports are half of the time of a check
 
     def install(
         source: str, *, module: str = "", dist: str = "acme", name: str = "acme", group: str = "ottla.partitioners"

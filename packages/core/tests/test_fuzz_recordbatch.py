@@ -12,7 +12,7 @@ from ottla.errors import CorruptBatchError
 
 pytestmark = pytest.mark.unmeasured
 
-INPUTS = inputs(200_000)
+INPUTS = inputs(100_000)
 CHECKSUM_AT = (12, 12, 17)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import importlib
 import inspect
-import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -53,24 +53,36 @@ def python_files() -> list[Path]:
     return [path for path in found if not {"build", ".tox", "node_modules"} & set(path.relative_to(ROOT).parts)]
 
 
-def identifiers(text: str) -> Iterator[str]:
+@functools.cache
+def tokens(path: Path) -> tuple[frozenset[str], Sequence[str]]:
+    """The names of a program, and its texts and comments."""
+    names, texts = set(), []
+    with tokenize.open(path) as file:
+        for token in tokenize.generate_tokens(file.readline):
+            if token.type == tokenize.NAME:
+                names.add(token.string)
+            elif token.type in (tokenize.STRING, tokenize.COMMENT):
+                texts.append(token.string)
+    return frozenset(names), texts
+
+
+def identifiers(path: Path) -> Iterator[str]:
     """The names in a program, and those of `__slots__`, `getattr` and the like, which are written as strings."""
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.NAME:
-            yield token.string
-        elif token.type == tokenize.STRING and (written := re.fullmatch(r"""["'](\w+)["']""", token.string)):
+    names, texts = tokens(path)
+    yield from names
+    for text in texts:
+        if written := re.fullmatch(r"""["'](\w+)["']""", text):
             yield written.group(1)
 
 
 def sentences(path: Path) -> Iterator[str]:
     """The lines of a document, or of a program's comments and texts; a text that is one name is no sentence."""
-    text = path.read_text(encoding="utf-8")
     if path.suffix not in (".py", ".pyx"):
-        yield from text.splitlines()
+        yield from path.read_text(encoding="utf-8").splitlines()
         return
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type in (tokenize.COMMENT, tokenize.STRING) and not re.fullmatch(r"""["'][\w.-]*["']""", token.string):
-            yield from token.string.splitlines()
+    for text in tokens(path)[1]:
+        if not re.fullmatch(r"""["'][\w.-]*["']""", text):
+            yield from text.splitlines()
 
 
 def exceptions_of(module: ModuleType) -> Iterator[type[BaseException]]:
@@ -89,7 +101,7 @@ def test_names_that_the_glossary_replaces_are_used_nowhere() -> None:
         f"{path.relative_to(ROOT)}: {name}"
         for path in python_files()
         if path != Path(__file__)
-        for name in identifiers(path.read_text(encoding="utf-8"))
+        for name in identifiers(path)
         if name in replaced
     }
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from machine import Queues, cluster_of, columns, wait_until
@@ -688,7 +688,6 @@ class Story:
 
 
 @pytest.mark.rule("accumulator.balance", "pool.bound", "producer.callback.once")
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.one_of(appends, appends, drains, others), max_size=60))
 def test_order_is_kept_and_memory_adds_up_whatever_happens(steps: list[Step]) -> None:
     story = Story()

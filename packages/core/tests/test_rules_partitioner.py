@@ -9,7 +9,7 @@ from types import NoneType
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla import (
@@ -453,7 +453,6 @@ sendings = st.lists(
 
 
 @pytest.mark.rule("partitioner.run", "partitioner.run.order", "partitioner.run.deliveries", "accumulator.balance")
-@settings(max_examples=100, deadline=None)
 @given(st.integers(1, 5), sendings, st.lists(st.integers(0, 59), max_size=6), st.integers(5_000, 60_000))
 def test_records_with_and_without_keys_and_partitions_keep_their_order(
     partitions: int, rows: list[Sending], pauses: list[int], memory: int

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.accumulator.buffer_pool import BufferPool
@@ -165,7 +165,6 @@ steps = st.lists(st.tuples(actions, sizes), max_size=14)
 
 
 @pytest.mark.rule("pool.balance", "pool.bound", "pool.fair", "pool.overtake")
-@settings(max_examples=60, deadline=None)
 @given(steps)
 def test_memory_adds_up_after_any_reservations_waits_and_timeouts(steps: list[Step]) -> None:
     pool = make_pool()

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edited_broker import edited_machine
@@ -501,7 +501,6 @@ CODES = st.sampled_from(
 
 
 @pytest.mark.rule("sender.order", "sender.split.too-large", "producer.callback.order")
-@settings(max_examples=150, deadline=None)
 @given(st.lists(CODES, max_size=12), st.lists(st.integers(2, 400), min_size=1, max_size=12), st.booleans())
 def test_with_one_in_flight_any_responses_lose_and_reorder_nothing(
     codes: list[ErrorCode | None], sizes: list[int], moves: bool

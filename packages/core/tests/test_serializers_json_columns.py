@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.plugins.serializers.json_columns import JsonRows, objects, texts
@@ -74,7 +74,6 @@ def plain(kind: pa.DataType, cell: Any) -> Any:
 
 @BOTH
 @given(kind=kinds(), data=st.data())
-@settings(max_examples=150, deadline=None)
 def test_every_row_is_the_json_of_its_cell(
     rows: JsonRows | None, kind: tuple[pa.DataType, st.SearchStrategy[Any]], data: st.DataObject
 ) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -32,8 +33,13 @@ EXCEPTIONS: frozenset[str] = frozenset()
 """Names that may keep such a word, each because it quotes a name or a text."""
 
 
-def names() -> Iterator[tuple[Path, str]]:
-    """Yield every test function's file and name."""
+@functools.cache
+def names() -> Sequence[tuple[Path, str]]:
+    """Return every test function's file and name."""
+    return list(_names())
+
+
+def _names() -> Iterator[tuple[Path, str]]:
     for path in sorted({path for place in PLACES for path in ROOT.glob(place)}):
         for node in ast.walk(ast.parse(path.read_text(), filename=str(path))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):

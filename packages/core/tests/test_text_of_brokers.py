@@ -60,18 +60,28 @@ NOT_READ: Final = {
 }
 """Messages that the core does not send: `ottla_spark` or tests do."""
 
-QUICK: Final[Mapping[str, object]] = {
+BACKOFFS: Final[Mapping[str, object]] = {
     "linger.ms": 0,
-    "max.block.ms": 400,
-    "request.timeout.ms": 300,
-    "delivery.timeout.ms": 400,
     "retry.backoff.ms": 20,
     "retry.backoff.max.ms": 100,
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 100,
 }
-PATIENT: Final = 0.5
-"""Enough for what fails at once; what is not shown in time is not shown wrongly either."""
+QUICKLY: Final = 0.25
+"""Seconds for a call. Enough for what fails at once; what is not shown in time is not shown wrongly either."""
+PATIENTLY: Final = 20.0
+"""Seconds for a call that has to succeed."""
+
+
+def timeouts(milliseconds: int) -> Mapping[str, object]:
+    """Return settings with which a producer gives up after so long."""
+    return {
+        **BACKOFFS,
+        "max.block.ms": milliseconds,
+        "request.timeout.ms": milliseconds,
+        "delivery.timeout.ms": milliseconds,
+    }
+
 
 _RUN: Final = re.compile(rf"{FILLER}{{{LONGEST + 1},}}")
 _HALF_A_PASSWORD: Final = PASSWORD[: len(PASSWORD) // 2]
@@ -79,8 +89,9 @@ _HALF_A_PASSWORD: Final = PASSWORD[: len(PASSWORD) // 2]
 
 @attrs.define
 class Caught:
-    """All text that a program can read: every error with its causes, results, and all log lines."""
+    """All text that a program reads: every error with its causes, and results. Its calls last *within* seconds."""
 
+    within: float = QUICKLY
     texts: list[str] = attrs.field(factory=list)
 
     @contextlib.contextmanager
@@ -104,14 +115,14 @@ def produce(settings: Mapping[str, object], caught: Caught) -> None:
         try:
             for partition in (None, 0):
                 with caught.errors():
-                    caught.add(producer.send(TOPIC, b"v", partition=partition).exception(PATIENT))
+                    caught.add(producer.send(TOPIC, b"v", partition=partition).exception(caught.within))
             with caught.errors():
                 caught.texts += [repr(producer.partitions_for(TOPIC)), repr(producer)]
             with caught.errors():
                 producer.send("another", b"v")
         finally:
             with caught.errors():
-                producer.close(PATIENT)
+                producer.close(caught.within)
 
 
 def transact(settings: Mapping[str, object], caught: Caught) -> None:
@@ -120,27 +131,28 @@ def transact(settings: Mapping[str, object], caught: Caught) -> None:
         producer = Producer(settings, transactional_id=TRANSACTIONAL_ID)
         try:
             with caught.errors():
-                producer.init_transactions(PATIENT)
+                producer.init_transactions(caught.within)
                 producer.begin_transaction()
-                caught.add(producer.send(TOPIC, b"v", partition=0).exception(PATIENT))
-                producer.send_offsets_to_transaction({("input", 0): 5}, "group", PATIENT)
-                producer.commit_transaction(PATIENT)
+                caught.add(producer.send(TOPIC, b"v", partition=0).exception(caught.within))
+                producer.send_offsets_to_transaction({("input", 0): 5}, "group", caught.within)
+                producer.commit_transaction(caught.within)
             with caught.errors():
-                producer.abort_transaction(PATIENT)
+                producer.abort_transaction(caught.within)
         finally:
             with caught.errors():
-                producer.close(PATIENT)
+                producer.close(caught.within)
 
 
 def administrate(settings: Mapping[str, object], caught: Caught) -> None:
     """Everything in `ottla.transactions`."""
     tasks: list[Callable[[], object]] = [
-        lambda: list_transactions(settings, TRANSACTIONAL_ID, timeout=PATIENT) and None,
+        lambda: list_transactions(settings, TRANSACTIONAL_ID, timeout=caught.within) and None,
         lambda: [
-            abort(settings, each, timeout=PATIENT) for each in find_open_transactions(settings, "t", timeout=PATIENT)
+            abort(settings, each, timeout=caught.within)
+            for each in find_open_transactions(settings, "t", timeout=caught.within)
         ],
-        lambda: committed_offset(settings, TRANSACTIONAL_ID, TOPIC, 0, timeout=PATIENT) and None,
-        lambda: end_offsets(settings, {TOPIC: [0]}, timeout=PATIENT) and None,
+        lambda: committed_offset(settings, TRANSACTIONAL_ID, TOPIC, 0, timeout=caught.within) and None,
+        lambda: end_offsets(settings, {TOPIC: [0]}, timeout=caught.within) and None,
     ]
     for task in tasks:
         with caught.errors():
@@ -150,22 +162,22 @@ def administrate(settings: Mapping[str, object], caught: Caught) -> None:
 def command(settings: Mapping[str, object], caught: Caught) -> None:
     """`ottla transactions`, as a table and as JSON."""
     for arguments in ([], ["--json"]):
-        caught.texts += _run(["transactions", TRANSACTIONAL_ID, *arguments], settings)
+        caught.texts += _run(["transactions", TRANSACTIONAL_ID, *arguments], settings, caught.within)
 
 
 def doctor(settings: Mapping[str, object], caught: Caught) -> None:
     """`ottla doctor`, as a table and as JSON, and its function."""
-    examination = examine(settings, topic=TOPIC, send=True, timeout=4 * PATIENT)
+    examination = examine(settings, topic=TOPIC, send=True, timeout=caught.within)
     caught.texts += [part for each in examination.findings for part in (each.subject, each.said, each.remedy)]
     for arguments in ([], ["--json"]):
-        caught.texts += _run(["doctor", "--topic", TOPIC, *arguments], settings)
+        caught.texts += _run(["doctor", "--topic", TOPIC, *arguments], settings, caught.within)
 
 
-def _run(arguments: list[str], settings: Mapping[str, object]) -> Iterator[str]:
+def _run(arguments: list[str], settings: Mapping[str, object], within: float) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "c.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="utf-8")
-        result = CliRunner().invoke(ottla, [*arguments, "--command-config", str(file), "--timeout", str(4 * PATIENT)])
+        result = CliRunner().invoke(ottla, [*arguments, "--command-config", str(file), "--timeout", str(within)])
     assert result.exception is None or isinstance(result.exception, SystemExit)
     if "--json" in arguments and result.stdout:
         yield from _strings(json.loads(result.stdout))
@@ -276,7 +288,7 @@ def test_no_text_of_a_broker_is_shown_unescaped(
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanism": "X-PLAIN",
             "x.plain.password": PASSWORD,
-            **QUICK,
+            **timeouts(200),
         }
         _run_all(READ_BY[message], settings, caught)
 
@@ -317,7 +329,7 @@ def test_each_hostile_response_is_requested(message: Message[Any, Any]) -> None:
     broker = HostileBroker(spoilt=-1, newest=BEFORE_TRANSACTIONS_V2)
     with broker.serving() as servers:
         settings = {"bootstrap.servers": servers, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "X-PLAIN"}
-        _run_all(READ_BY[message], {**settings, **QUICK}, Caught())
+        _run_all(READ_BY[message], {**settings, **timeouts(400)}, Caught(within=PATIENTLY))
 
     assert message.key in broker.asked
 
