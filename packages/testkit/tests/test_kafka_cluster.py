@@ -17,11 +17,21 @@ WITHIN = 30.0
 ALL = frozenset({1, 2, 3})
 
 
-@pytest.fixture
-def own_kafka() -> Iterator[KafkaCluster]:
-    """A cluster whose only node the test may end."""
+@pytest.fixture(scope="module")
+def lone_kafka() -> Iterator[KafkaCluster]:
+    """A cluster of one node for the tests that end it."""
     with KafkaCluster() as cluster:
         yield cluster
+
+
+@pytest.fixture
+def own_kafka(lone_kafka: KafkaCluster) -> KafkaCluster:
+    """A cluster whose only node the test may end; it runs, also if the test before has failed."""
+    if lone_kafka.running:
+        lone_kafka.resume(1)
+    else:
+        lone_kafka.start(1)
+    return lone_kafka
 
 
 def quiet(cluster: KafkaCluster, **settings: object) -> dict[str, object]:
@@ -132,24 +142,26 @@ def test_a_topic_is_never_created_by_a_request_for_it(kafka: KafkaCluster) -> No
 def test_a_stopped_and_restarted_node_keeps_its_data(
     own_kafka: KafkaCluster, end: Callable[[KafkaCluster, int], None]
 ) -> None:
-    own_kafka.create_topic("t")
-    produce(own_kafka, "t", b"kept")
+    topic = f"{end.__name__}-t"
+    own_kafka.create_topic(topic)
+    produce(own_kafka, topic, b"kept")
 
     end(own_kafka, 1)
 
     assert own_kafka.running == []
     with pytest.raises(ClusterError, match="no node is there to answer"):
-        own_kafka.leader("t")
+        own_kafka.leader(topic)
 
     own_kafka.start(1)
 
     assert own_kafka.running == [1]
-    assert read_back(own_kafka, "t", count=1) == [b"kept"]
+    assert read_back(own_kafka, topic, count=1) == [b"kept"]
 
 
 def test_a_node_that_was_down_restarts_at_another_port_with_its_data(own_kafka: KafkaCluster) -> None:
-    own_kafka.create_topic("t")
-    produce(own_kafka, "t", b"before")
+    topic = "moved-t"
+    own_kafka.create_topic(topic)
+    produce(own_kafka, topic, b"before")
     old = own_kafka.address(1)
     with pytest.raises(ClusterError, match="node 1 runs"):
         own_kafka.move(1)
@@ -161,17 +173,18 @@ def test_a_node_that_was_down_restarts_at_another_port_with_its_data(own_kafka: 
     assert own_kafka.address(1) != old
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(old, WITHIN)
-    assert read_back(own_kafka, "t", count=1) == [b"before"]
+    assert read_back(own_kafka, topic, count=1) == [b"before"]
 
 
 def test_a_paused_node_responds_only_after_it_is_resumed(own_kafka: KafkaCluster) -> None:
-    own_kafka.create_topic("t")
+    topic = "paused-t"
+    own_kafka.create_topic(topic)
     producer = confluent_kafka.Producer(quiet(own_kafka))
-    producer.produce("t", b"before")
+    producer.produce(topic, b"before")
     assert producer.flush(WITHIN) == 0
 
     own_kafka.pause(1)
-    producer.produce("t", b"during")
+    producer.produce(topic, b"during")
 
     assert producer.flush(0.5) == 1
     assert own_kafka.running == [1]
