@@ -2,16 +2,22 @@
 
 Half of a short driver's work is loading, verifying and compiling classes. The archive is recorded on first use, which
 takes half a minute, and is kept in PySpark's folder. Without it, Spark starts as it always does.
+
+    python spark_java.py PROGRAM [ARGUMENT]...
+
+runs a Python program with these options.
 """
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -31,8 +37,8 @@ _log = logging.getLogger(__name__)
 
 def start_spark_quickly() -> None:
     """Give these options to every driver that this process or a child of it starts; repeating it changes nothing."""
-    options = quick_options()
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", options)  # for drivers
+    if "SPARK_SUBMIT_OPTS" not in os.environ:
+        os.environ["SPARK_SUBMIT_OPTS"] = quick_options()  # for drivers
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", " ".join(QUICK_START))  # for the Java that prints a driver's command
 
 
@@ -54,10 +60,22 @@ def _archive_options(java: str) -> Sequence[str]:
     kept.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="ottla-spark-classes-") as scratch:
         archive = ClassArchive(java, jars=kept, scratch=Path(scratch))
-        if archive.wanted:
-            _warm_up(archive.recording, folder=scratch)
-            archive.keep()
+        with _locked(kept):
+            if archive.wanted:
+                _warm_up(archive.recording, folder=scratch)
+                archive.keep()
         return archive.options
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold a lock of all processes: while one records an archive, the others wait for it."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _warm_up(options: Sequence[str], *, folder: str) -> None:
@@ -68,3 +86,13 @@ def _warm_up(options: Sequence[str], *, folder: str) -> None:
     }
     command = [sys.executable, str(WARM_UP), folder]
     subprocess.run(command, env=environment, check=True, capture_output=True, timeout=WITHIN)
+
+
+def main(*command: str) -> None:
+    """Continue as the Python program that the command names."""
+    start_spark_quickly()
+    os.execv(sys.executable, [sys.executable, *command])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

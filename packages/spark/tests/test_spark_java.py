@@ -1,4 +1,11 @@
 import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.machinery import ModuleSpec
+from pathlib import Path
 
 import pytest
 
@@ -30,3 +37,55 @@ def test_without_a_java_spark_gets_no_archive(monkeypatch: pytest.MonkeyPatch) -
 
     assert quick_options() == " ".join(QUICK_START)
     quick_options.cache_clear()
+
+
+def test_an_archive_is_recorded_once_by_processes_that_start_together(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    recorded: list[str] = []
+    start = threading.Barrier(8)
+
+    def options(_number: int) -> tuple[str, ...]:
+        start.wait(60)
+        return tuple(spark_java._archive_options(sys.executable))
+
+    def record(options: Sequence[str], *, folder: str) -> None:
+        [archive] = [option.partition("=")[2] for option in options if "ArchiveClassesAtExit" in option]
+        threading.Event().wait(0.1)  # for the others to find no archive either, if they may
+        Path(archive).write_bytes(bytes(1_000))
+        recorded.append(folder)
+
+    monkeypatch.setattr(spark_java, "_warm_up", record)
+    monkeypatch.setattr(spark_java, "find_spec", lambda _name: ModuleSpec("pyspark", None, origin=str(tmp_path / "x")))
+    # Each thread opens the folder for itself, as a process does.
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(options, range(8)))
+
+    [archive] = tmp_path.glob("classes-of-*/*.jsa")
+    assert len(recorded) == 1
+    assert [f"-XX:SharedArchiveFile={archive}" in each for each in found] == [True]
+
+
+def test_a_recording_that_fails_leaves_no_archive_and_no_lock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fail(_options: Sequence[str], *, folder: str) -> None:
+        raise subprocess.CalledProcessError(1, folder)
+
+    monkeypatch.setattr(spark_java, "_warm_up", fail)
+    monkeypatch.setattr(spark_java, "find_spec", lambda _name: ModuleSpec("pyspark", None, origin=str(tmp_path / "x")))
+    monkeypatch.setattr(spark_java, "java_command", lambda: sys.executable)
+    for _ in range(2):
+        quick_options.cache_clear()
+        assert quick_options() == " ".join(QUICK_START)
+
+    quick_options.cache_clear()
+    assert not list(tmp_path.glob("classes-of-*/*"))
+
+
+def test_a_program_runs_with_these_options(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import os, sys; print(os.environ['SPARK_SUBMIT_OPTS'], sys.argv[1:])")
+    environment = {**os.environ, "SPARK_SUBMIT_OPTS": "-Dmine=true"}
+    command = [sys.executable, spark_java.__file__, str(program), "--stream"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+
+    assert ended.stdout == "-Dmine=true ['--stream']\n"
