@@ -253,7 +253,7 @@ def test_a_target_that_is_a_name_is_looked_up_once_for_all_brokers() -> None:
     assert [each.server.host for each in found] == ["nowhere.invalid", "elsewhere.invalid"]
 
 
-def test_a_target_without_an_address_is_reported_with_the_setting_to_check() -> None:
+def test_a_target_without_an_address_is_reported_with_its_setting() -> None:
     transport = OneTransport(PlaintextLayer, [HostTarget("no-such-proxy.invalid", 1080)])
     [found] = look_up([Server("kafka", 9092)], transport=transport, canonical=False, setting="s", bounds=bounds())
 
