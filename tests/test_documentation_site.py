@@ -81,11 +81,13 @@ def test_every_suite_is_on_its_page_with_its_promises(tmp_path: Path) -> None:
     folder = tmp_path / CONFORMANCE
     folder.mkdir(parents=True)
     (folder / "clock.py").write_text(
-        'class ClockConformance:\n    """Give `clock`."""\n\n    def test_a_second_s_length_stays(self): ...\n\n\n'
-        "class Hand: ...\n"
+        'class ClockConformance(HandRequirements):\n    """Give `clock`."""\n\n'
+        "    def test_a_second_s_length_stays(self): ...\n"
     )
+    (folder / "hand.py").write_text("class HandRequirements:\n    def test_it_turns(self): ...\n")
 
-    assert suites(tmp_path).endswith("## ClockConformance\n\nGive `clock`.\n\n- a second's length stays\n")
+    expected = "## ClockConformance\n\nGive `clock`.\n\n- it turns\n- a second's length stays\n"
+    assert suites(tmp_path).endswith(expected)
     assert suites(ROOT).count("\n- ") > 50
 
 

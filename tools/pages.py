@@ -74,15 +74,24 @@ def unreleased(folder: Path) -> Iterator[str]:
 
 def suites(root: Path) -> str:
     """Return the page of the testkit's suites: each suite, and a sentence for each of its tests."""
+    modules = [ast.parse(path.read_text(encoding="utf-8")) for path in sorted((root / CONFORMANCE).glob("*.py"))]
+    classes = {each.name: each for module in modules for each in module.body if isinstance(each, ast.ClassDef)}
     lines = [SUITES]
-    for path in sorted((root / CONFORMANCE).glob("*.py")):
-        for suite in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(suite, ast.ClassDef) and suite.name.endswith("Conformance"):
-                functions = [each.name for each in suite.body if isinstance(each, ast.FunctionDef)]
-                tests = [name for name in functions if name.startswith("test_")]
-                lines += [f"## {suite.name}", "", inspect.cleandoc(ast.get_docstring(suite) or ""), ""]
-                lines += [*(f"- {_sentence(test)}" for test in tests), ""]
+    for name, suite in classes.items():
+        if name.endswith("Conformance"):
+            lines += [f"## {name}", "", inspect.cleandoc(ast.get_docstring(suite) or ""), ""]
+            lines += [*(f"- {_sentence(test)}" for test in _tests(suite, classes)), ""]
     return "\n".join(lines)
+
+
+def _tests(suite: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterator[str]:
+    """Yield the tests of a suite, with those of its bases among these classes."""
+    for base in suite.bases:
+        if isinstance(base, ast.Name) and base.id in classes:
+            yield from _tests(classes[base.id], classes)
+    for each in suite.body:
+        if isinstance(each, ast.FunctionDef) and each.name.startswith("test_"):
+            yield each.name
 
 
 def _sentence(test: str) -> str:

@@ -27,13 +27,13 @@ from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.session import LayerSession
 from ottla_testkit.conformance.harness.transport_connections import Begin, MakePeer
 from ottla_testkit.conformance.harness.wire import PIECE, Wire
-from ottla_testkit.conformance.transport_data import DataConformance
-from ottla_testkit.conformance.transport_handshake import HandshakeConformance
+from ottla_testkit.conformance.transport_data import DataRequirements
+from ottla_testkit.conformance.transport_handshake import HandshakeRequirements
 
 _SIP: Final = 512
 
 
-class TransportConformance(HandshakeConformance, DataConformance):
+class TransportConformance(HandshakeRequirements, DataRequirements):
     """Subclass it as `Test...`, and give the fixtures `transport` and `peer`."""
 
     # The transport

@@ -20,7 +20,7 @@ _NOT_WRITTEN: Final = "what the far end got is not what was written"
 _NOT_SAID: Final = "what was read is not what the far end sent"
 
 
-class DataConformance(TransportConnections):
+class DataRequirements(TransportConnections):
     """What `TransportConformance` requires of bytes that are written and read."""
 
     # Writing

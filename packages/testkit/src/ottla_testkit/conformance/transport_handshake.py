@@ -23,7 +23,7 @@ GARBAGE: Final = (
 )
 
 
-class HandshakeConformance(TransportConnections):
+class HandshakeRequirements(TransportConnections):
     """What `TransportConformance` requires of handshakes."""
 
     def test_a_handshake_with_a_silent_peer_waits_without_spinning(self, begin: Begin) -> None:
