@@ -1,4 +1,4 @@
-"""Ottla: a Kafka producer made of plugins.
+"""Ottla: a Kafka producer with plugins.
 
 The public names are in `__all__` of this package and of `ottla.errors`, `ottla.interfaces`, `ottla.hookspecs`,
 `ottla.transactions`, `ottla.tables.sealed` and `ottla.doctor`. All other modules are private: they may change in any

@@ -24,7 +24,7 @@ _SERVERS = "bootstrap.servers"
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="ottla")
 def ottla() -> None:
-    """Ottla, a Kafka producer made of plugins."""
+    """Ottla, a Kafka producer with plugins."""
 
 
 ottla.add_command(plugins)
