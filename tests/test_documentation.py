@@ -367,4 +367,12 @@ def check_requirement(requirement: str) -> None:
 def tox_environments() -> set[str]:
     parser = configparser.ConfigParser(interpolation=None)
     parser.read(ROOT / "tox.ini")
-    return {name.removeprefix("testenv:") for name in parser.sections()}
+    sections = (section.removeprefix("testenv:") for section in parser.sections())
+    return {name for section in sections for name in expanded(section)}
+
+
+def expanded(section: str) -> list[str]:
+    """The environments of a section such as `full-{brokers,spark}`."""
+    before, _, rest = section.partition("{")
+    names, _, after = rest.partition("}")
+    return [before + name + after for name in names.split(",")]
