@@ -105,7 +105,7 @@ def test_a_producer_warns_and_encodes_in_python_unless_native_is_set() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=True)
 
     chosen, error, of_extension = done.stdout.splitlines()[:2], *done.stdout.splitlines()[2:]
-    warnings = [line for line in done.stderr.splitlines() if "a plugin is left out" in line]
+    warnings = [line for line in done.stderr.splitlines() if "is left out: " in line]
     assert chosen == ["ObjectEncoder False"] * 2
     assert len(warnings) == 2
     assert all(line.startswith("WARNING ") for line in warnings)

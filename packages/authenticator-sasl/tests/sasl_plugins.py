@@ -21,7 +21,7 @@ def mechanism(name: str, settings: Mapping[str, Any]) -> Mechanism:
     plugin = registry.plugin("authenticator", name)
     draft = ConfigDraft.read({"bootstrap.servers": "kafka:9092"} | dict(settings))
     values = draft.claim(plugin.config_keys(), plugin=str(plugin))
-    draft.finish(installed_keys=registry.declared_keys)
+    draft.finish(other_keys=registry.built_in_keys)
     made: Mechanism = plugin.create(values)
     return made
 

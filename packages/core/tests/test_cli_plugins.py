@@ -8,10 +8,12 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -188,6 +190,7 @@ def test_every_installed_plugin_is_listed_with_its_package(install: Install) -> 
         "distribution": "acme",
         "version": "1.5",
         "value": "acme_listed",
+        "chosen_by": "acme",
         "problem": None,
     }
     assert entries["compressor", "gzip"]["distribution"] == "ottla"
@@ -258,13 +261,67 @@ def test_a_slow_import_is_reported_with_the_name_of_its_plugin(
     assert told == f"still waiting for the {info}; Ctrl-C ends it\n"
 
 
-def test_two_plugins_of_one_name_are_both_reported(install: Install) -> None:
+def test_two_plugins_of_one_name_are_listed_with_their_packages(install: Install) -> None:
     install(GOOD)
     install(GOOD, dist="rival", name="ACME")
 
     entries = listed()
-    assert "uninstall all but one" in entries["partitioner", "acme"]["problem"]
-    assert "uninstall all but one" in entries["partitioner", "ACME"]["problem"]
+    assert (entries["partitioner", "acme"]["chosen_by"], entries["partitioner", "acme"]["problem"]) == (
+        "acme:acme",
+        None,
+    )
+    assert entries["partitioner", "ACME"]["chosen_by"] == "rival:ACME"
+    rows = [line.split()[:3] for line in run().stdout.splitlines()]
+    assert ["partitioner", "rival:ACME", "rival"] in rows
+
+
+def test_a_plugin_whose_name_cannot_choose_it_is_listed_so(install: Install) -> None:
+    install(GOOD + "\n", name="acme = twice\nACME", module="twice")
+
+    problem = "cannot be chosen: another plugin of acme has this name"
+    assert problem in listed()["partitioner", "acme"]["problem"]
+    assert listed()["partitioner", "ACME"]["chosen_by"] is None
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("raise KeyboardInterrupt", "cannot be used: KeyboardInterrupt"),
+        (GOOD.replace("return Constant(config", "raise GeneratorExit; return (config"), "GeneratorExit"),
+    ],
+)
+def test_the_list_ends_for_no_exception_of_a_plugin(install: Install, source: str, told: str) -> None:
+    install(source)
+
+    assert told in listed()["partitioner", "acme"]["problem"]
+    assert listed()["partitioner", "murmur2"]["problem"] is None
+
+
+def test_the_list_does_not_wait_for_ever(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    released = threading.Event()
+    monkeypatch.setitem(sys.modules, "acme_released", SimpleNamespace(event=released))
+    monkeypatch.setattr("ottla.cli.plugin_commands._LONGEST", 1.0)
+    install("from acme_released import event\nevent.wait(60)")
+    try:
+        problem = listed()["partitioner", "acme"]["problem"]
+    finally:
+        released.set()
+        for thread in threading.enumerate():
+            if thread.name == "ottla-plugin-condition":
+                thread.join()
+
+    assert problem.endswith("cannot be used: its import or its hook has not ended after 1 s")
+
+
+def test_one_of_two_plugins_with_a_name_is_checked_by_its_package(
+    install: Install, capfd: pytest.CaptureFixture[str]
+) -> None:
+    install(GOOD)
+    install(OUT_OF_RANGE, dist="rival")
+
+    assert run("check", "partitioner:acme").exit_code == USAGE
+    assert run("check", "partitioner:acme:acme").exit_code == FINE
+    assert run("check", "rival:acme").exit_code == BROKEN
 
 
 def test_a_plugin_that_requires_settings_is_listed_as_usable(install: Install) -> None:
@@ -431,7 +488,7 @@ def test_a_transport_that_cannot_open_is_reported_by_its_suite(
         (["check"], "Missing argument"),
         (["check", "missing"], "no plugin named 'missing' is installed; `ottla plugins` lists what is"),
         (["check", "transport:gzip"], "no transport named 'gzip' is installed"),
-        (["check", "codec:gzip"], f"'codec' is no kind of plugin; the kinds are {', '.join(KINDS)}"),
+        (["check", "codec:gzip"], "'codec' is neither a kind of plugin nor a package with a plugin"),
         (["check", "gzip", "--config", SECRET], "--config takes KEY=VALUE"),
         (["--json", "check", "gzip"], "--json is for the list"),
     ],

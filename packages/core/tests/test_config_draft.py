@@ -29,7 +29,7 @@ def port_above_80(raw: object) -> int:
 
 def finish_refused(draft: ConfigDraft, installed: Iterable[str] = ()) -> tuple[str, ...]:
     with pytest.raises(ConfigError) as caught:
-        draft.finish(installed_keys=lambda: installed)
+        draft.finish(other_keys=lambda: installed)
     return caught.value.problems
 
 
@@ -149,7 +149,7 @@ def test_unused_java_keys_cause_one_warning(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_keys_of_an_unchosen_installed_plugin_are_in_the_warning(caplog: pytest.LogCaptureFixture) -> None:
-    ConfigDraft.read({**SERVERS, "proxy.port": 1}).finish(installed_keys=lambda: ["proxy.port"])
+    ConfigDraft.read({**SERVERS, "proxy.port": 1}).finish(other_keys=lambda: ["proxy.port"])
 
     assert "proxy.port" in caplog.text
 
@@ -168,7 +168,7 @@ def test_other_plugins_are_loaded_only_for_an_unclaimed_key() -> None:
 
     draft = ConfigDraft.read({**SERVERS, "proxy.port": 1, "ssl.protocol": "TLSv1.3"})
     draft.claim([key("proxy.port")], plugin="socks")
-    draft.finish(installed_keys=never)
+    draft.finish(other_keys=never)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_match(written: str, meant: s
 def test_an_unknown_key_without_a_near_match_is_refused(value: object) -> None:
     [problem] = finish_refused(ConfigDraft.read({**SERVERS, "xyzzy": value}))
 
-    assert problem == "'xyzzy' is not a known key; neither Kafka nor an installed plugin has it"
+    assert problem == "'xyzzy' is not a known key; neither Kafka nor a plugin that the configuration chooses has it"
 
 
 def test_a_key_that_is_not_a_string_is_refused() -> None:

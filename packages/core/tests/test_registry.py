@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import itertools
 import logging
 import os
 import pathlib
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -20,6 +19,10 @@ from ottla.errors import ConfigError, InvalidPluginError, PluginNotFoundError
 from ottla.interfaces import ConfigKey, Partitioner, Serializer
 from ottla.plugins.registry import KINDS, Registry
 from ottla.plugins.registry.installed import announced
+from ottla.version import __version__
+from plugin_site import Site, plugin_site
+
+site = plugin_site
 
 GROUPS = {kind: KINDS[kind].group for kind in KINDS}
 GOOD = """
@@ -40,48 +43,6 @@ GOOD = """
     def ottla_config_keys():
         return [ConfigKey(name="first.bias", type=int, default=3, meaning="how much")]
 """
-
-
-class Site:
-    """A directory on `sys.path` where packages get installed."""
-
-    def __init__(self, path: pathlib.Path) -> None:
-        self._path = path
-        self._modules = itertools.count()
-
-    def install(
-        self,
-        source: str,
-        *,
-        dist: str = "acme",
-        name: str = "first",
-        kind: str = "partitioner",
-        attr: str = "",
-    ) -> str:
-        """Install a distribution with one module and one entry point; the module's name."""
-        module = f"ottla_test_{id(self)}_{next(self._modules)}"
-        (self._path / f"{module}.py").write_text(textwrap.dedent(source))
-        group = KINDS[kind].group  # type: ignore[index]
-        self.install_metadata(dist, f"[{group}]\n{name} = {module}{attr}\n")
-        return module
-
-    def install_metadata(self, dist: str, entry_points: str, *, metadata: str | None = "1.0") -> None:
-        info = self._path / f"{dist}-1.0.dist-info"
-        info.mkdir()
-        if metadata is not None:
-            (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {dist}\nVersion: {metadata}\n")
-        (info / "entry_points.txt").write_text(entry_points)
-        importlib.invalidate_caches()
-
-
-@pytest.fixture
-def site(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    monkeypatch.syspath_prepend(tmp_path)
-    before = set(sys.modules)
-    yield Site(tmp_path)
-    for module in set(sys.modules) - before:
-        if module.startswith("ottla_test_"):
-            del sys.modules[module]
 
 
 def broken(kind: str = "partitioner", name: str = "first") -> str:
@@ -239,14 +200,66 @@ def test_a_plugin_of_another_kind_does_not_count() -> None:
         Registry([EntryPoint("first", "x", "ottla.transports")]).plugin("partitioner", "first")
 
 
-def test_two_distributions_under_one_name_are_both_named(site: Site) -> None:
+def test_two_packages_with_one_name_are_an_error_only_for_that_name(site: Site) -> None:
+    site.install(GOOD)
+    site.install(GOOD, dist="Other_Pkg", name="FIRST")
+    site.install(GOOD, dist="third", name="second")
+
+    assert Registry().plugin("partitioner", "second").create({})
+    said = broken()
+    assert "more than one partitioner is named 'first'; write acme:first or other-pkg:first (" in said
+    assert "of acme 1.0" in said
+    assert "of Other_Pkg 1.0" in said
+
+
+@pytest.mark.parametrize("written", ["other-pkg:first", "Other_Pkg:FIRST", " other.pkg : first "])
+def test_package_and_name_choose_one_of_several(site: Site, written: str) -> None:
+    site.install(GOOD)
+    site.install(GOOD, dist="Other_Pkg", name="First")
+
+    assert Registry().plugin("partitioner", written).distribution == "Other_Pkg"
+
+
+def test_the_name_of_a_built_in_plugin_stays_its_own(site: Site) -> None:
+    site.install(GOOD, name="murmur2")
+    registry = Registry()
+
+    assert registry.plugin("partitioner", "murmur2").distribution == "ottla"
+    assert registry.plugin("partitioner", "acme:murmur2").distribution == "acme"
+    assert registry.plugin("partitioner", "ottla:murmur2") is registry.plugin("partitioner", "murmur2")
+
+
+def test_a_package_without_such_a_plugin_is_not_found(site: Site) -> None:
+    site.install(GOOD)
+
+    with pytest.raises(PluginNotFoundError, match=r"named 'acmee:first'; did you mean 'acme:first'\? \(installed"):
+        Registry().plugin("partitioner", "acmee:first")
+
+
+def test_a_name_with_a_colon_is_found_as_it_is(site: Site) -> None:
+    site.install(GOOD, name="x:y")
+
+    assert Registry().plugin("partitioner", "x:y").name == "x:y"
+    assert Registry().plugin("partitioner", "acme:x:y").name == "x:y"
+
+
+def test_a_package_that_offers_a_name_twice_says_so_when_chosen(site: Site) -> None:
+    module = site.install(GOOD)
+    site.install_metadata("other", f"[ottla.partitioners]\nsame = {module}\nSame = {module}\n")
+    registry = Registry()
+
+    assert "uninstall all but one" in broken(name="other:same")
+    assert [registry.chosen_by(info) for info in registry.installed("partitioner") if "ame" in info.name] == [None] * 2
+
+
+def test_the_shortest_name_that_chooses_a_plugin_is_known(site: Site) -> None:
     site.install(GOOD)
     site.install(GOOD, dist="other", name="FIRST")
-    said = broken()
+    site.install(GOOD, dist="third", name="third")
+    registry = Registry()
+    names = {info.distribution: registry.chosen_by(info) for info in registry.installed("partitioner")}
 
-    assert "more than one partitioner is named 'first'" in said
-    assert "of acme 1.0" in said
-    assert "of other 1.0" in said
+    assert names == {"acme": "acme:first", "other": "other:FIRST", "third": "third", "ottla": names["ottla"]}
 
 
 def test_a_second_copy_of_a_distribution_is_not_a_second_plugin(
@@ -282,7 +295,6 @@ def test_a_plugin_that_would_end_the_program_is_only_broken(site: Site, source: 
     site.install(source)
 
     assert told in broken()
-    assert "buffer.memory" not in Registry().declared_keys()
 
 
 @pytest.mark.parametrize("attr", [":", ":First()", " of mine"])
@@ -500,36 +512,52 @@ ENCODER = """
 """
 
 
-def install_encoder(site: Site, *, name: str, priority: int, before: str = "") -> None:
-    site.install(ENCODER.format(priority=priority, before=before), dist=name, name=name, kind="encoder")
-
-
-def test_the_encoder_with_the_highest_priority_comes_first(site: Site) -> None:
-    install_encoder(site, name="slow", priority=7_000)
-    install_encoder(site, name="fast", priority=9_000)
-    install_encoder(site, name="middling", priority=8_000)
-    registry = Registry()
+def released_encoders(site: Site) -> list[int]:
+    """The priorities of the encoders that are used unasked."""
+    registry = Registry([entry for entry in announced() if entry.name != "native" or site.has(entry)])
     made = registry.create_encoders((plugin, {}) for plugin in registry.encoders())
+    return [encoder.priority for encoder in made]
 
-    assert [encoder.priority for encoder in made][:3] == [9_000, 8_000, 7_000]
+
+def test_the_encoder_of_the_same_release_takes_over_unasked(site: Site) -> None:
+    site.install(ENCODER.format(priority=9_000, before=""), dist="Ottla_Accel", name="native", kind="encoder")
+    site.version("Ottla_Accel", __version__)
+
+    assert released_encoders(site) == [9_000, 0]
+
+
+def test_an_encoder_of_another_release_is_left_out_with_the_remedy(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    module = site.install(ENCODER.format(priority=9_000, before=""), dist="ottla-accel", name="native", kind="encoder")
+    site.version("ottla-accel", "0.0.7")
+
+    assert released_encoders(site) == [0]
+    assert f"is not of this ottla; try: pip install ottla-accel=={__version__}" in caplog.text
+    assert module not in sys.modules
+
+
+def test_the_encoder_of_a_stranger_is_used_only_where_it_is_named(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    module = site.install(ENCODER.format(priority=9_000, before=""), name="fast", kind="encoder")
+
+    assert released_encoders(site) == [0]
+    assert (module in sys.modules, caplog.text) == (False, "")
+    assert Registry().plugin("encoder", "fast").create({}).priority == 9_000
 
 
 @pytest.mark.parametrize(
     "before", ["1 / 0", "from ottla.errors import PluginNotFoundError; raise PluginNotFoundError('x')"]
 )
-def test_unusable_encoders_are_skipped_with_a_warning(
+def test_a_released_encoder_that_is_unusable_is_left_out_with_a_warning(
     site: Site, before: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    install_encoder(site, name="good", priority=9_000)
-    install_encoder(site, name="unmade", priority=9_001, before=before)
-    site.install("1 / 0", dist="unloaded", name="unloaded", kind="encoder")
-    registry = Registry()
-    made = registry.create_encoders((plugin, {}) for plugin in registry.encoders())
+    site.install(ENCODER.format(priority=9_000, before=before), dist="ottla-accel", name="native", kind="encoder")
+    site.version("ottla-accel", __version__)
 
-    assert made[0].priority == 9_000
-    assert all(record.levelno == logging.WARNING for record in caplog.records)
-    assert "'unloaded'" in caplog.text
-    assert len(caplog.records) >= 2
+    assert released_encoders(site) == [0]
+    [record] = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "'native' of ottla-accel" in record.getMessage()
 
 
 def test_without_any_encoder_there_is_an_error() -> None:
@@ -539,12 +567,52 @@ def test_without_any_encoder_there_is_an_error() -> None:
         registry.create_encoders((plugin, {}) for plugin in registry.encoders())
 
 
-def test_keys_of_all_plugins_are_found_despite_broken_ones(site: Site) -> None:
-    site.install(GOOD)
-    site.install("1 / 0", dist="other", name="second")
-    site.install(GOOD.replace("return [ConfigKey", "return 5, [ConfigKey"), dist="third", name="third")
+def test_keys_of_built_in_plugins_are_known_without_choosing_them() -> None:
+    assert "partitioner.ignore.keys" in Registry().built_in_keys()
 
-    assert "first.bias" in Registry().declared_keys()
+
+def test_the_keys_of_other_plugins_are_not_asked_for(site: Site) -> None:
+    module = site.install(GOOD)
+
+    assert "first.bias" not in Registry().built_in_keys()
+    assert module not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("dist", "name", "kind", "key"),
+    [
+        ("acme", "first", "partitioner", "first.bias"),
+        ("acme", "hash_ring", "partitioner", "hash.ring.size"),
+        ("acme", "hash_ring", "partitioner", "hash_ring.size"),
+        ("acme", "first", "reporter", "acme.url"),
+        ("Acme_Tools", "first", "reporter", "acme.tools.url"),
+        ("ottla-transport-acme", "gateway", "transport", "acme.port"),
+        ("acme-ottla", "gateway", "transport", "acme.port"),
+        ("acme", "TOKENS", "authenticator", "sasl.tokens.url"),
+        ("acme", "isal", "compressor", "compression.isal.level"),
+    ],
+)
+def test_a_key_points_to_a_plugin_by_its_first_words(site: Site, dist: str, name: str, kind: str, key: str) -> None:
+    module = site.install("1 / 0", dist=dist, name=name, kind=kind)
+
+    assert f"{kind} {name!r} of {dist}" in str(Registry().likely_owner(key, known=["linger.ms", "sasl.mechanism"]))
+    assert module not in sys.modules
+
+
+@pytest.mark.parametrize("key", ["batch.sise", "firstbias", "json.indent", "xyzzy"])
+def test_a_key_with_the_first_words_of_a_known_one_is_no_others(site: Site, key: str) -> None:
+    site.install(GOOD)
+    site.install(GOOD, dist="batch", name="batch")
+
+    assert Registry().likely_owner(key, known=["batch.size"]) is None
+
+
+def test_the_keys_of_a_loaded_plugin_are_known_exactly(site: Site) -> None:
+    site.install(GOOD, dist="other")
+    registry = Registry()
+    registry.plugin("partitioner", "first")
+
+    assert registry.likely_owner("first.bais", known=[]) is None
 
 
 def test_the_table_of_kinds_is_complete() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import click
 
 from ottla.cli.document import document
+from ottla.cli.foreign_output import printed_to_stderr
 from ottla.cli.plugin_commands import plugins
 from ottla.cli.properties import read_properties
 from ottla.cli.table import show
@@ -65,7 +67,8 @@ def doctor(
     settings = _settings(bootstrap_servers, command_config)
     if send and not topic:
         raise click.UsageError("--send needs --topic, the topic that the test record goes to")
-    examination = examine(settings, topic=topic or None, send=send, timeout=timeout)
+    with printed_to_stderr():
+        examination = examine(settings, topic=topic or None, send=send, timeout=timeout)
     if as_json:
         click.echo(document(examination))
     else:
@@ -102,7 +105,9 @@ def transactions(
     """
     settings = _settings(bootstrap_servers, command_config)
     try:
-        with blocking_client(settings, timeout=timeout) as client:
+        with contextlib.ExitStack() as stack:
+            with printed_to_stderr():
+                client = stack.enter_context(blocking_client(settings, timeout=timeout))
             found = listed_transactions(client, prefix)
             # Shown while the configuration exists: until then its secrets are hidden.
             if as_json:

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from ottla.cli.foreign_output import printed_to_stderr
 from ottla.cli.plugin_table import document, show
 from ottla.cli.properties import read_properties
-from ottla.errors import OttlaError
+from ottla.errors import InvalidPluginError, OttlaError, PluginNotFoundError
 from ottla.plugins.registry import KINDS, EntryInfo, KindName, Plugin, Registry, plugin_condition
 from ottla.plugins.registry.installed import misplaced
 
@@ -25,6 +25,8 @@ _PROMISE_BROKEN: Final = 1
 _WITHOUT_TEMPLATE: Final = ("encoder", "config_provider")
 _TESTKIT: Final = "ottla_testkit"
 _PATIENCE: Final = 5.0
+_LONGEST: Final = 30.0
+"""Seconds that the list waits for one plugin."""
 
 
 @click.group(invoke_without_command=True)
@@ -33,7 +35,8 @@ _PATIENCE: Final = 5.0
 def plugins(context: click.Context, as_json: bool) -> None:
     """List the installed plugins, with the reason for each one that cannot be used.
 
-    Each plugin is loaded, and made without settings if it needs none. The exit code is always 0.
+    Each plugin is loaded, and made without settings if it needs none. Where two packages have one name, the list shows
+    it as `package:name`, which is what a configuration writes. The exit code is always 0.
     """
     if context.invoked_subcommand is None:
         _list(as_json=as_json)
@@ -52,9 +55,8 @@ def _list(*, as_json: bool) -> None:
     registry = Registry()
     standings = []
     for info in _installed(registry):
-        # Output of imported packages must not be part of the list, which programs parse.
-        with contextlib.redirect_stdout(sys.stderr), noticed_when_slow(info):
-            standings.append(plugin_condition(info, registry=registry))
+        with printed_to_stderr():
+            standings.append(plugin_condition(info, registry=registry, timeout=_LONGEST))
     if as_json:
         click.echo(document(standings, misplaced()))
     else:
@@ -62,7 +64,7 @@ def _list(*, as_json: bool) -> None:
 
 
 @plugins.command()
-@click.argument("names", metavar="[KIND:]NAME...", nargs=-1, required=True)
+@click.argument("names", metavar="[KIND:][PACKAGE:]NAME...", nargs=-1, required=True)
 @click.option("--config", "-c", "pairs", metavar="KEY=VALUE", multiple=True, help="A setting for the plugin.")
 @click.option(
     "--command-config",
@@ -85,7 +87,7 @@ def check(names: tuple[str, ...], pairs: tuple[str, ...], command_config: Path |
     for info in infos:
         try:
             with noticed_when_slow(info):
-                plugin = registry.plugin(info.kind.name, info.name)
+                plugin = registry.load(info)
                 testkit.prepare(plugin, settings)
             prepared.append(plugin)
         except OttlaError as error:
@@ -144,20 +146,29 @@ def _named(name: str, registry: Registry) -> EntryInfo:
     kind, colon, rest = name.partition(":")
     if kind not in KINDS:
         kind, rest = "", name
-    found = [
-        info
-        for info in _installed(registry)
-        if info.name.lower() == rest.strip().lower() and kind in ("", info.kind.name)
-    ]
+    try:
+        found = [info for one in KINDS if kind in ("", one) for info in _found(one, rest, registry)]
+    except InvalidPluginError as error:
+        raise click.UsageError(str(error)) from None
     if not (found or kind) and colon:
         before = name.partition(":")[0]
-        raise click.UsageError(f"{before!r} is no kind of plugin; the kinds are {', '.join(KINDS)}")
+        raise click.UsageError(
+            f"{before!r} is neither a kind of plugin nor a package with a plugin of this name; the kinds are "
+            f"{', '.join(KINDS)}"
+        )
     kinds = sorted({info.kind.name for info in found})
     if not found:
         raise click.UsageError(f"no {kind or 'plugin'} named {rest!r} is installed; `ottla plugins` lists what is")
     if len(kinds) > 1:
         raise click.UsageError(f"{rest!r} is more than one plugin; say {' or '.join(f'{one}:{rest}' for one in kinds)}")
     return found[0]
+
+
+def _found(kind: KindName, name: str, registry: Registry) -> Sequence[EntryInfo]:
+    try:
+        return [registry.find(kind, name)]
+    except PluginNotFoundError:
+        return ()
 
 
 def _testkit(module: str, *, wanted: str) -> Any:

@@ -29,7 +29,10 @@ def show(standings: Sequence[PluginCondition], misplaced: Sequence[EntryPoint]) 
 
 
 def document(standings: Sequence[PluginCondition], misplaced: Sequence[EntryPoint]) -> str:
-    """One object: `plugins`, each with a `problem` that is null if there is none, and `notes`, sentences."""
+    """One object: `plugins` and `notes`, which are sentences.
+
+    A plugin's `chosen_by` is what a configuration writes to choose it; its `problem` is null if there is none.
+    """
     plugins = [
         {
             "kind": standing.info.kind.name,
@@ -37,6 +40,7 @@ def document(standings: Sequence[PluginCondition], misplaced: Sequence[EntryPoin
             "distribution": standing.info.distribution,
             "version": standing.info.version,
             "value": standing.info.value,
+            "chosen_by": standing.chosen_by,
             "problem": standing.problem,
         }
         for standing in standings
@@ -54,7 +58,7 @@ def _table(standings: Sequence[PluginCondition]) -> Table:
         table.add_row(
             # Text, not str: names in brackets must not be parsed as markup.
             Text(info.kind.name),
-            Text(_harmless(info.name)),
+            Text(_harmless(standing.chosen_by or info.name)),
             Text(_harmless(info.distribution)),
             Text(_harmless(info.version)),
             Text(_FINE, style="green")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from ottla.interfaces import ConfigKey
 
 _log = logging.getLogger(__name__)
+
+LikelyOwner: TypeAlias = Callable[[str, Collection[str]], str | None]
+"""The plugin that a key seems to belong to, given the known keys; None if there is none."""
 
 
 @attrs.define(kw_only=True, repr=False)
@@ -89,21 +92,26 @@ class ConfigDraft:
         return PluginValues(values, secrets=[key.name for key in keys if key.secret])
 
     def finish(
-        self, *, installed_keys: Callable[[], Iterable[str]] = tuple, excused: Collection[str] = ()
+        self,
+        *,
+        other_keys: Callable[[], Iterable[str]] = tuple,
+        likely_owner: LikelyOwner = lambda key, known: None,
+        excused: Collection[str] = (),
     ) -> ProducerConfig:
         """Raise ConfigError with all problems, or log once which keys are unused or adjusted.
 
-        *installed_keys* returns the keys of all installed plugins; called only if a key is left that no plugin claimed.
-        *excused* keys are not reported.
+        *other_keys* returns keys of plugins that were not chosen; called only if a key is left that no plugin claimed.
+        A key that none of these has is unused if it has a *likely_owner*, else unknown. *excused* keys are not
+        reported.
         """
         unclaimed = [key for key in self.config.plugin_values if key not in self._claimed and key not in excused]
-        unknown_keys = [key for key in unclaimed if key not in JAVA_KEYS]
-        elsewhere = set(installed_keys()) if unknown_keys else set()
-        known = self._core.read | JAVA_KEYS | self._claimed.keys() | elsewhere
-        self._core.problems += [unknown(key, known=known) for key in unknown_keys if key not in elsewhere]
+        left = [key for key in unclaimed if key not in JAVA_KEYS]
+        known = self._core.read | JAVA_KEYS | self._claimed.keys() | (set(other_keys()) if left else set())
+        owners = {key: owner for key in left if key not in known and (owner := likely_owner(key, known)) is not None}
+        self._core.problems += [unknown(key, known=known) for key in left if key not in known and key not in owners]
         if self.problems:
             raise ConfigError(self.problems)
-        self._report_unused([key for key in unclaimed if self._core.given(key)])
+        self._report_unused([key for key in unclaimed if self._core.given(key)], owners)
         used = {key: plain_value(raw) for key, raw in self._claimed.items() if key in self.config.plugin_values}
         return attrs.evolve(self.config, plugin_values=PluginValues(used, secrets=self._secrets))
 
@@ -139,11 +147,11 @@ class ConfigDraft:
             return core.values[name]
         return core.raw.get(name)
 
-    def _report_unused(self, unused: Sequence[str]) -> None:
+    def _report_unused(self, unused: Sequence[str], owners: Mapping[str, str]) -> None:
         for note in self._core.notes:
             _log.info("%s", note)
         if unused:
             _log.warning(
                 "these configuration keys have no effect, because no part or plugin in use reads them: %s",
-                ", ".join(sorted(unused)),
+                ", ".join(f"{key} (not chosen: {owners[key]})" if key in owners else key for key in sorted(unused)),
             )

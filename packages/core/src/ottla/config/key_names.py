@@ -61,5 +61,5 @@ def unknown(key: str, *, known: Iterable[str]) -> str:
     names = sorted(known)
     matches = difflib.get_close_matches(dotted, names, n=1, cutoff=0.6)
     meant = _OTHER_CLIENTS.get(dotted) or (matches[0] if matches else None)
-    hint = f"did you mean {meant!r}?" if meant else "neither Kafka nor an installed plugin has it"
+    hint = f"did you mean {meant!r}?" if meant else "neither Kafka nor a plugin that the configuration chooses has it"
     return f"{key!r} is not a known key; {hint}"

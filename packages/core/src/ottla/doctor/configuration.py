@@ -72,6 +72,6 @@ def _plugins(connection: ConnectionConfig, registry: Registry) -> Sequence[str]:
     return [
         f"{kind} {info.name} of {info.distribution} {info.version}".rstrip()
         for kind, name in wanted
-        for info in registry.installed(kind)
-        if info.name.lower() == name
+        if name is not None
+        for info in [registry.find(kind, name)]
     ]

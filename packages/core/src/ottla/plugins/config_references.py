@@ -20,7 +20,7 @@ from ottla.config.value_types import items
 from ottla.errors import ConfigError, ConnectionFailedError, OttlaError, PluginError, printable
 from ottla.errors.secret import Secret, revealed
 from ottla.interfaces import ConfigProvider
-from ottla.plugins.registry import Plugin, Registry
+from ottla.plugins.registry import EntryInfo, Plugin, Registry
 
 PROVIDERS: Final = "config.providers"
 ALLOWED: Final = "OTTLA_ALLOWED_CONFIG_PROVIDERS"
@@ -174,8 +174,9 @@ def _providers(merged: dict[str, object], registry: Registry, problems: list[str
 
 def _made(name: str, settings: dict[str, Any], registry: Registry) -> ConfigProvider:
     written = revealed(settings.pop("class", None)) or name
-    plugin = registry.plugin("config_provider", _plugin_name(name, written))
-    _check_allowed(plugin)
+    info = registry.find("config_provider", _plugin_name(name, written))
+    _check_allowed(info, registry)
+    plugin = registry.load(info)
     parameters = {key.removeprefix("param."): revealed(value) for key, value in settings.items()}
     unknown_keys = [key for key in settings if not key.startswith("param.")]
     values, problems = _parameters(plugin, parameters, name)
@@ -191,6 +192,8 @@ def _plugin_name(name: str, written: object) -> str:
     if not isinstance(written, str):
         raise ConfigError([f"{PROVIDERS}.{name}.class: write the name of a plugin of the group ottla.config_providers"])
     package, _, last = written.strip().rpartition(".")
+    if ":" in written:
+        return written
     if last in _JAVAS:
         return _JAVAS[last]
     if package:
@@ -203,17 +206,26 @@ def _plugin_name(name: str, written: object) -> str:
     return last
 
 
-def _check_allowed(plugin: Plugin) -> None:
+def _check_allowed(info: EntryInfo, registry: Registry) -> None:
+    """Check what a listed name stands for: another package may have a plugin with the same name."""
     listed = os.environ.get(ALLOWED)
     if listed is None and not allow_lists.from_others():
         return
-    if plugin.name.lower() not in {name.strip().lower() for name in (listed or "").split(",")}:
+    if not any(_stands_for(name, info, registry) for name in (listed or "").split(",")):
+        name = registry.chosen_by(info) or info.name
         raise ConfigError(
             [
-                f"{PROVIDERS}: {plugin.name} may not be used; who runs the program can allow it by "
-                f"{ALLOWED}={plugin.name} in the environment"
+                f"{PROVIDERS}: {name} may not be used; who runs the program can allow it by "
+                f"{ALLOWED}={name} in the environment"
             ]
         )
+
+
+def _stands_for(name: str, info: EntryInfo, registry: Registry) -> bool:
+    try:
+        return registry.find("config_provider", name) == info
+    except PluginError:
+        return False
 
 
 def _parameters(plugin: Plugin, written: Mapping[str, Any], name: str) -> tuple[PluginValues, list[str]]:

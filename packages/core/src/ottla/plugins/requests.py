@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,11 +10,12 @@ import attrs
 from ottla.config import ConfigDraft, PluginValues
 from ottla.errors import PluginError, PluginNotFoundError
 from ottla.plugins.registry import KindName, Plugin, Registry
+from ottla.plugins.registry.key_prefixes import prefixes_of_name
 
 
 @attrs.frozen(kw_only=True)
 class PluginRequest:
-    """A plugin that a configuration names; name None: every installed encoder that can be loaded.
+    """A plugin that a configuration names; name None: the encoders that are released with the core.
 
     If the plugin is missing, its keys cannot be claimed: those that begin with one of `key_prefixes` are not reported,
     and `note` is added to the error.
@@ -29,8 +29,7 @@ class PluginRequest:
 
 def request_named(kind: KindName, name: str) -> PluginRequest:
     """A request for a plugin whose keys begin with its name, by the naming convention for plugins."""
-    plain = name.strip().lower()
-    return PluginRequest(kind=kind, name=name, key_prefixes=(f"{plain}.", f"{re.sub('[-_]', '.', plain)}."))
+    return PluginRequest(kind=kind, name=name, key_prefixes=prefixes_of_name(name))
 
 
 @attrs.frozen(kw_only=True)

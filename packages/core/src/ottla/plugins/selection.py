@@ -25,7 +25,7 @@ from ottla.interfaces import (
     Transport,
     supports,
 )
-from ottla.plugins.registry import Registry
+from ottla.plugins.registry import Plugin, Registry
 from ottla.plugins.requests import PluginRequest, ResolvedPlugin, Resolver, request_named
 from ottla.plugins.value_formats import ValueFormats
 
@@ -104,6 +104,7 @@ def _choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plu
     found: dict[Role, Sequence[ResolvedPlugin]] = {}
     for role, requests in _requests(draft).items():
         found[role] = [plugin for request in requests for plugin in resolver.resolve(request)]
+        _check_distinct(found[role], draft)
     config = _finish(draft, registry, resolver)
     created: dict[Role, Any] = {}
     for role in CREATION_ORDER:
@@ -121,6 +122,16 @@ def _choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plu
         interceptors=created["interceptors"],
         value_formats=_value_formats(draft, registry, created),
     )
+
+
+def _check_distinct(found: Sequence[ResolvedPlugin], draft: ConfigDraft) -> None:
+    """Note a plugin that a list names twice: `name` and `package:name` may be the same one."""
+    names: dict[Plugin, list[str]] = {}
+    for each in found:
+        names.setdefault(each.plugin, []).append(str(each.request.name))
+    for plugin, written in names.items():
+        if len(written) > 1:
+            draft.object_to(f"the {plugin} is named {len(written)} times, as {' and '.join(written)}; leave one")
 
 
 def _requests(draft: ConfigDraft) -> Mapping[Role, Sequence[PluginRequest]]:
@@ -141,8 +152,8 @@ def _requests(draft: ConfigDraft) -> Mapping[Role, Sequence[PluginRequest]]:
         "key_serializer": _serializer_requests(config.serialization.key_serializer),
         "value_serializer": _serializer_requests(config.serialization.value_serializer),
         "encoder": [_encoder_request(config.batching.record_encoder)],
-        "reporters": [PluginRequest(kind="reporter", name=name) for name in observation.reporters],
-        "interceptors": [PluginRequest(kind="interceptor", name=name) for name in observation.interceptors],
+        "reporters": [request_named("reporter", name) for name in observation.reporters],
+        "interceptors": [request_named("interceptor", name) for name in observation.interceptors],
     }
 
 
@@ -158,7 +169,9 @@ def _finish(draft: ConfigDraft, registry: Registry, resolver: Resolver) -> Produ
     """The checked configuration. If the only problem is one missing plugin, raises its PluginError."""
     errors = resolver.errors
     try:
-        config = draft.finish(installed_keys=registry.declared_keys, excused=resolver.unclaimable)
+        config = draft.finish(
+            other_keys=registry.built_in_keys, likely_owner=registry.likely_owner, excused=resolver.unclaimable
+        )
     except ConfigError as error:
         raise ConfigError([*error.problems, *map(str, errors)]) from None
     if len(errors) > 1:

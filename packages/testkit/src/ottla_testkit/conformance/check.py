@@ -72,7 +72,7 @@ def prepare(plugin: Plugin, settings: Mapping[str, str]) -> None:
 
     Raises ConfigError or PluginError when it cannot be created from these settings.
     """
-    kind, name = plugin.info.kind.name, plugin.name
+    kind, name = plugin.info.kind.name, plugin.info.qualified_name
     tested = suite(kind, name, settings)
     if _is_made_here(tested, kind):
         made = _made(kind, name, tested.settings)
@@ -192,8 +192,8 @@ def _run(folder: Path, plugins: Sequence[Plugin], settings: Mapping[str, str], *
     (folder / "pytest.ini").write_text("[pytest]\n")
     tests = []
     for number, plugin in enumerate(plugins):
-        kind, name = plugin.info.kind.name, plugin.name
-        tests.append(folder / f"test_{number}_{kind}_{re.sub(r'[^a-z0-9]', '_', name.lower())}.py")
+        kind, name = plugin.info.kind.name, plugin.info.qualified_name
+        tests.append(folder / f"test_{number}_{kind}_{re.sub(r'[^a-z0-9]', '_', plugin.name.lower())}.py")
         tests[-1].write_text(_SOURCE.format(kind=kind, name=name), encoding="utf-8")
     environment = {key: value for key, value in os.environ.items() if key != "PYTEST_ADDOPTS"}
     asked = [*_OPTIONS, "-v" if verbose else "-q", f"--rootdir={folder}", *map(str, tests)]

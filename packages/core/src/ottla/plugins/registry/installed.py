@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import Distribution, EntryPoint, EntryPoints, distributions
 from typing import Final
 
@@ -16,7 +16,7 @@ import attrs
 
 from ottla.errors import PluginError
 from ottla.errors.too_many_open_files import REMEDY, none_left
-from ottla.plugins.registry.kinds import KINDS, Kind
+from ottla.plugins.registry.kinds import BUILT_IN, KINDS, Kind
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +34,21 @@ class EntryInfo:
     distribution: str
     version: str
     entry_point: EntryPoint = attrs.field(repr=False, eq=False)
+
+    @property
+    def package(self) -> str:
+        """The distribution's name in the form of PEP 503; "" if its metadata has no name."""
+        return "" if self.distribution == _NAMELESS else normal(self.distribution)
+
+    @property
+    def qualified_name(self) -> str:
+        """`package:name`, which names the plugin also where several packages have one of this name."""
+        return f"{self.package}:{self.name}" if self.package else self.name
+
+    @property
+    def built_in(self) -> bool:
+        """Whether the plugin is one of Ottla's own packages."""
+        return self.package in BUILT_IN
 
     def __str__(self) -> str:
         origin = f"{self.distribution} {self.version}".strip()
@@ -86,10 +101,12 @@ def _changed(folder: str) -> int:
 
 def _announced() -> Sequence[EntryPoint]:
     found: dict[str, list[EntryPoint]] = {}
-    for distribution in distributions():
+    for distribution in _distributions():
         ours = [entry for entry in _entry_points(distribution) if entry.group in _GROUPS]
         if ours:
-            found.setdefault(_normal(_origin(distribution)[0]), ours)
+            name = _origin(distribution)[0]
+            # Packages without a name are no copies of each other.
+            found.setdefault(f"{name} {len(found)}" if name == _NAMELESS else normal(name), ours)
     return tuple(entry for entries in found.values() for entry in entries)
 
 
@@ -97,7 +114,7 @@ def misplaced() -> Sequence[EntryPoint]:
     """Entry points whose group is similar to ours but is not one: they will never be used."""
     return [
         entry
-        for distribution in distributions()
+        for distribution in _distributions()
         for entry in _entry_points(distribution)
         if entry.group.startswith("ottla.") and entry.group not in _GROUPS
     ]
@@ -106,15 +123,31 @@ def misplaced() -> Sequence[EntryPoint]:
 def entries(kind: Kind, entry_points: Iterable[EntryPoint]) -> tuple[EntryInfo, ...]:
     """The plugins of one kind sorted by name, without duplicate announcements."""
     infos = [_info(kind, entry) for entry in entry_points if entry.group == kind.group]
-    return tuple(sorted(dict.fromkeys(infos), key=lambda info: (info.name.lower(), info.distribution)))
+    return tuple(sorted(dict.fromkeys(infos), key=lambda info: (info.name.lower(), info.package)))
+
+
+def _distributions() -> Iterator[Distribution]:
+    try:
+        yield from distributions()
+    except Exception as error:  # an import hook of another package may list what it finds, and fail
+        _log.warning("the installed packages cannot be listed to the end: %s: %s", type(error).__name__, error)
 
 
 def _entry_points(distribution: Distribution) -> EntryPoints | tuple[()]:
     try:
         return distribution.entry_points
     except Exception as error:
-        _log.warning("the entry points of an installed package cannot be read (%s): %s", distribution, error)
+        _log.warning("the entry points of %s cannot be read: %s", _place(distribution), error)
         return ()
+
+
+def _place(distribution: Distribution) -> str:
+    """A damaged distribution's name, and the folder in which it is installed."""
+    try:
+        folder = str(distribution.locate_file(""))
+    except Exception:
+        folder = "an unknown folder"
+    return f"{_origin(distribution)[0]} in {folder}"
 
 
 def _info(kind: Kind, entry: EntryPoint) -> EntryInfo:
@@ -134,5 +167,6 @@ def _origin(distribution: Distribution | None) -> tuple[str, str]:
     return name or _NAMELESS, version or ""
 
 
-def _normal(name: str) -> str:
+def normal(name: str) -> str:
+    """The name of a distribution in the form of PEP 503."""
     return re.sub(r"[-_.]+", "-", name).lower()

@@ -151,6 +151,12 @@ KINDS: Final[Mapping[KindName, Kind]] = {
 }
 
 
+BUILT_IN: Final = frozenset(
+    package.strip('"').partition("[")[0] for kind in KINDS.values() for package in kind.install.values()
+)
+"""The distributions of Ottla that have plugins; their plugins are the built-in ones."""
+
+
 def missing_attributes(found: object, protocol: Any) -> tuple[str, ...]:
     """The attributes that an object lacks of a protocol; a method that is None counts as lacking."""
     declared = {name for name in vars(protocol) if not name.startswith("_")}

@@ -1,23 +1,28 @@
-"""Lookup of installed plugins by name. Loads only the requested ones."""
+"""Lookup of installed plugins by name. Loads only the requested ones.
+
+A name is `name` or `package:name`. Names and packages are compared without case, packages as in PEP 503.
+"""
 
 from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib.metadata import EntryPoint
 
 from ottla.errors import InvalidPluginError, OttlaError, PluginError, PluginNotFoundError
 from ottla.interfaces import PluginConfig, RecordEncoder
-from ottla.plugins.registry.installed import EntryInfo, announced, entries
+from ottla.plugins.registry.installed import EntryInfo, announced, entries, normal
+from ottla.plugins.registry.key_prefixes import prefix_of
 from ottla.plugins.registry.kinds import KINDS, Kind, KindName
 from ottla.plugins.registry.plugin import Plugin
+from ottla.version import __version__
 
 _log = logging.getLogger(__name__)
 
 
 class Registry:
-    """The plugins that are installed when this is made. Names are compared without case."""
+    """The plugins that are installed when this is made."""
 
     def __init__(self, entry_points: Iterable[EntryPoint] | None = None) -> None:
         found = announced() if entry_points is None else tuple(entry_points)
@@ -31,29 +36,52 @@ class Registry:
     def plugin(self, kind: KindName, name: str) -> Plugin:
         """The plugin of this name; the same object each time.
 
-        Raises PluginNotFoundError if no distribution offers it, InvalidPluginError if two do or if it cannot be used.
+        Raises PluginNotFoundError or InvalidPluginError as `find` does, and InvalidPluginError if it cannot be used.
         """
-        wanted = name.strip().lower()
-        matches = [info for info in self._infos[kind] if info.name.lower() == wanted]
-        match matches:
+        return self.load(self.find(kind, name))
+
+    def find(self, kind: KindName, name: str) -> EntryInfo:
+        """What is announced under this name; loads nothing. Of several a built-in plugin is the one.
+
+        Raises PluginNotFoundError if no distribution offers it, InvalidPluginError if two do and none is built in.
+        """
+        matches = self._matches(kind, name)
+        built_in = [info for info in matches if info.built_in]
+        match built_in or matches:
             case []:
                 raise PluginNotFoundError(_missing(KINDS[kind], name, self._infos[kind]))
             case [info]:
-                return self._loaded(info)
+                return info
             case _:
-                raise InvalidPluginError(
-                    f"more than one {kind} is named {name!r}; uninstall all but one of: "
-                    + ", ".join(str(info) for info in matches)
-                )
+                raise InvalidPluginError(_ambiguous(kind, name, matches))
+
+    def chosen_by(self, info: EntryInfo) -> str | None:
+        """The shortest name that `find` takes for this plugin; None if it has none."""
+        for name in (info.name, info.qualified_name):
+            if self._finds(info, name):
+                return name
+        return None
+
+    def load(self, info: EntryInfo) -> Plugin:
+        """The plugin that is announced so; the same object each time. Raises InvalidPluginError if it is unusable."""
+        if info not in self._plugins:
+            self._plugins[info] = Plugin(info)
+        return self._plugins[info]
 
     def encoders(self) -> tuple[Plugin, ...]:
-        """Every encoder that can be loaded; the others are left out with a warning."""
+        """The encoders that are released with this version of the core; an unusable one is left out with a warning.
+
+        Any other one is used only where it is named: installing a package must not change how records are encoded.
+        """
         usable = []
         for info in self._infos["encoder"]:
+            if not info.built_in:
+                continue
             try:
-                usable.append(self._loaded(info))
+                _check_released_together(info)
+                usable.append(self.load(info))
             except PluginError as error:
-                _log.warning("a plugin is left out: %s", error)
+                _log_left_out(info, error)
         return tuple(usable)
 
     def create_encoders(self, configured: Iterable[tuple[Plugin, PluginConfig]]) -> tuple[RecordEncoder, ...]:
@@ -66,39 +94,77 @@ class Registry:
             try:
                 made.append(plugin.create(config))
             except PluginError as error:
-                _log.warning("a plugin is left out: %s", error)
+                _log_left_out(plugin.info, error)
         if not made:
             raise PluginNotFoundError(_missing(KINDS["encoder"], "python", self._infos["encoder"]))
         return tuple(sorted(made, key=lambda encoder: -encoder.priority))
 
-    def declared_keys(self) -> frozenset[str]:
-        """The keys of all installed plugins. Loads every plugin; skips broken ones."""
-        return frozenset(
-            name
-            for kind, infos in self._infos.items()
-            if kind != "config_provider"  # their keys are parameters below config.providers
-            for info in infos
-            for name in self._keys(info)
-        )
+    def built_in_keys(self) -> frozenset[str]:
+        """The keys of all built-in plugins that are installed. Loads them; skips broken ones."""
+        return frozenset(name for info in self._with_keys() if info.built_in for name in self._keys(info))
+
+    def likely_owner(self, key: str, known: Collection[str]) -> str | None:
+        """The plugin, installed but not loaded, that a key seems to belong to by its first words; loads nothing.
+
+        None if a known key begins with the same words: then this one is misspelt.
+        """
+        for info in self._with_keys():
+            if info not in self._plugins and not info.built_in and (prefix := prefix_of(info, key)) is not None:
+                return None if any(name.startswith(prefix) for name in known) else str(info)
+        return None
+
+    def _with_keys(self) -> Iterator[EntryInfo]:
+        for kind, infos in self._infos.items():
+            if kind != "config_provider":  # their keys are parameters below config.providers
+                yield from infos
 
     def _keys(self, info: EntryInfo) -> Sequence[str]:
         try:
-            return [key.name for key in self._loaded(info).config_keys()]
+            return [key.name for key in self.load(info).config_keys()]
         except OttlaError as error:
             _log.debug("its keys are not known: %s", error)
             return ()
 
-    def _loaded(self, info: EntryInfo) -> Plugin:
-        if info not in self._plugins:
-            self._plugins[info] = Plugin(info)
-        return self._plugins[info]
+    def _matches(self, kind: KindName, name: str) -> Sequence[EntryInfo]:
+        infos = self._infos[kind]
+        package, colon, rest = name.strip().lower().partition(":")
+        qualified = [
+            info
+            for info in infos
+            if colon and info.package == normal(package.strip()) and info.name.lower() == rest.strip()
+        ]
+        return qualified or [info for info in infos if info.name.lower() == name.strip().lower()]
+
+    def _finds(self, info: EntryInfo, name: str) -> bool:
+        try:
+            return self.find(info.kind.name, name) == info
+        except PluginError:
+            return False
+
+
+def _ambiguous(kind: KindName, name: str, matches: Sequence[EntryInfo]) -> str:
+    listed = ", ".join(str(info) for info in matches)
+    names = dict.fromkeys(info.qualified_name.lower() for info in matches)
+    if len(names) == len(matches):
+        return f"more than one {kind} is named {name!r}; write {' or '.join(names)} ({listed})"
+    return f"more than one {kind} is named {name!r}; uninstall all but one of: {listed}"
+
+
+def _log_left_out(info: EntryInfo, error: PluginError) -> None:
+    _log.warning("the %s is left out: %s", info, str(error).removeprefix(f"{info} "))
+
+
+def _check_released_together(info: EntryInfo) -> None:
+    if info.version != __version__:
+        raise InvalidPluginError(f"{info} is not of this ottla; try: pip install {info.package}=={__version__}")
 
 
 def _missing(kind: Kind, wanted: str, installed: Sequence[EntryInfo]) -> str:
     names = sorted({info.name for info in installed})
     listed = ", ".join(names) or "none"
     package = kind.install.get(wanted.strip().lower())
-    close = difflib.get_close_matches(wanted.lower(), [*(name.lower() for name in names), *kind.install], n=1)
+    known = [*names, *(info.qualified_name for info in installed), *kind.install]
+    close = difflib.get_close_matches(wanted.lower(), [name.lower() for name in known], n=1)
     if package is not None:
         remedy = f"try: pip install {package}"
     elif close:

@@ -15,6 +15,7 @@ from ottla.hookspecs import PROJECT
 from ottla.interfaces import SPEC_VERSION, ConfigKey, PluginConfig
 from ottla.plugins.registry.installed import EntryInfo
 from ottla.plugins.registry.kinds import missing_attributes, uncallable_methods
+from ottla.plugins.registry.slow_calls import logged_when_slow
 
 _FAULTS: Final = (Exception, SystemExit)
 """Exceptions of a plugin that are caught, with SystemExit: a script that is used as a plugin may end the program."""
@@ -94,12 +95,16 @@ class Plugin:
 
     def _call(self, hook: str, **arguments: object) -> Any:
         try:
-            return getattr(self._hooks, hook)(**arguments)
+            with logged_when_slow(hook, self.info):
+                return getattr(self._hooks, hook)(**arguments)
         except OttlaError:
             raise
         except _FAULTS as error:
             broken, cause = self._broken(f"{hook} raised", error, arguments.get("config"))
             raise broken from cause
+        except BaseException as error:
+            error.add_note(f"raised in {hook} of the {self}")
+            raise
 
     def _broken(
         self, what: str, error: BaseException, config: object
@@ -129,10 +134,24 @@ def _faults(keys: Sequence[ConfigKey]) -> Iterator[str]:
 def _load(info: EntryInfo) -> object:
     _module(info)
     try:
-        loaded = info.entry_point.load()
-        return loaded() if isinstance(loaded, type) else loaded
+        with logged_when_slow("the import", info):
+            loaded = info.entry_point.load()
+            return loaded() if isinstance(loaded, type) else loaded
     except _FAULTS as error:
-        raise InvalidPluginError(f"{info} cannot be imported: {_said(error)}") from error
+        raise InvalidPluginError(f"{info} cannot be imported: {_said(error)}{_remedy(info, error)}") from error
+    except BaseException as error:  # such as Ctrl-C while the import hangs
+        error.add_note(f"raised while the {info} was imported")
+        raise
+
+
+def _remedy(info: EntryInfo, error: BaseException) -> str:
+    match error:
+        case ModuleNotFoundError():
+            return f"; install what {info.distribution} needs, or choose another {info.kind.name}"
+        case ImportError():  # a package that refuses to be imported has its own remedy
+            return ""
+        case _:
+            return f"; install another version of {info.distribution}, or choose another {info.kind.name}"
 
 
 def _register(info: EntryInfo, loaded: object) -> pluggy.PluginManager:
@@ -170,7 +189,7 @@ def _stated(info: EntryInfo, loaded: object, attribute: str, default: Any) -> An
 def _module(info: EntryInfo) -> str:
     try:
         return info.entry_point.module
-    except AttributeError:  # raised by the library for a value that it cannot parse
+    except (AttributeError, AssertionError):  # raised for a value that cannot be parsed, since Python 3.13 the second
         raise InvalidPluginError(
             f"{info} cannot be imported: {info.value!r} is no entry point; write 'module' or 'module:object'"
         ) from None

@@ -5,6 +5,7 @@ For tools that inspect plugins: `ottla plugins`, and the checks of the testkit.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -24,9 +25,13 @@ _PICKED: Final = frozenset({_PLAIN, "ssl"})
 
 @attrs.frozen(kw_only=True)
 class PluginCondition:
-    """An installed plugin, and the reason why it cannot be used: None if it can, as far as settings do not matter."""
+    """An installed plugin, and the reason why it cannot be used: None if it can, as far as settings do not matter.
+
+    `chosen_by` is what a configuration writes to choose it, None if nothing does.
+    """
 
     info: EntryInfo
+    chosen_by: str | None
     problem: str | None = None
 
 
@@ -38,22 +43,41 @@ def make_alone(plugin: Plugin, settings: Mapping[str, object], *, registry: Regi
     """
     draft = ConfigDraft.read({**_NO_CLUSTER, **settings})
     config = draft.claim(plugin.config_keys(), plugin=str(plugin))
-    draft.finish(installed_keys=registry.declared_keys)
+    draft.finish(other_keys=registry.built_in_keys, likely_owner=registry.likely_owner)
     return plugin.create(config, **_extra(plugin, registry))
 
 
-def plugin_condition(info: EntryInfo, *, registry: Registry) -> PluginCondition:
-    """Load this plugin, and try to make it without settings."""
+def plugin_condition(info: EntryInfo, *, registry: Registry, timeout: float) -> PluginCondition:
+    """Load this plugin, and try to make it without settings.
+
+    That happens on another thread, which is abandoned after *timeout* seconds; so KeyboardInterrupt here is the user's
+    and never the plugin's.
+    """
+    chosen_by = registry.chosen_by(info)
+    problems: list[str | None] = []
+    thread = threading.Thread(
+        target=lambda: problems.append(_problem(info, registry)), name="ottla-plugin-condition", daemon=True
+    )
+    thread.start()
+    thread.join(timeout)
+    if not problems:
+        problems = [f"{info} cannot be used: its import or its hook has not ended after {timeout:g} s"]
+    elif chosen_by is None and problems[0] is None:
+        problems = [f"{info} cannot be chosen: another plugin of {info.distribution} has this name"]
+    return PluginCondition(info=info, chosen_by=chosen_by, problem=problems[0])
+
+
+def _problem(info: EntryInfo, registry: Registry) -> str | None:
     try:
-        make_alone(registry.plugin(info.kind.name, info.name), {}, registry=registry)
+        make_alone(registry.load(info), {}, registry=registry)
     except PluginError as error:
-        return PluginCondition(info=info, problem=str(error))
+        return str(error)
     except ConfigError:
         # It reports missing settings, so it works.
-        return PluginCondition(info=info)
-    except Exception as error:
-        return PluginCondition(info=info, problem=f"{type(error).__name__}: {error}")
-    return PluginCondition(info=info)
+        return None
+    except BaseException as error:
+        return f"{info} cannot be used: {type(error).__name__}: {error}"
+    return None
 
 
 def _extra(plugin: Plugin, registry: Registry) -> Mapping[str, object]:
