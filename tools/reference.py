@@ -38,7 +38,8 @@ Every setting of the producer, and of the plugins that Ottla brings; written by 
 declarations, so do not edit.
 
 Names are Kafka's, given as a mapping or as keywords with `_` for `.`: `Producer({"linger.ms": 5})`,
-`Producer(linger_ms=5)`. Values may be strings, as in a file of properties. Names of plugins are compared without case.
+`Producer(linger_ms=5)`. Values may be strings, as in a file of properties. Names of plugins are compared without case,
+and `package:name` is one package's, where several have the name ([more](plugins.md#installed-is-not-chosen)).
 A setting that does not exist is refused, and the error names the nearest one that does; one error lists all problems.
 """
 

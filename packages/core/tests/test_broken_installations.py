@@ -62,11 +62,11 @@ def hook(body: str, *, name: str = "ottla_partitioner(config)") -> str:
 
 @attrs.frozen
 class Broken:
-    """A package whose plugin cannot be used, and what is said to a producer that chooses it."""
+    """A package whose plugin cannot be used, and a part of the error for a producer that chooses it."""
 
     case: str
     source: str
-    said: str
+    error: str
     kind: KindName = "partitioner"
     attr: str = ""
 
@@ -159,11 +159,8 @@ DAMAGED: Mapping[str, Callable[[pathlib.Path], object]] = {
     "entry points without a value": lambda info: (info / "entry_points.txt").write_text("[ottla.partitioners]\nmine\n"),
     "entry points without a name": lambda info: (info / "entry_points.txt").write_text("[ottla.encoders]\n= acme\n"),
     "an unfinished section": lambda info: (info / "entry_points.txt").write_text("[ottla.partitioners"),
-    "entry points are a folder": lambda info: (
-        (info / "entry_points.txt").unlink(),
-        (info / "entry_points.txt").mkdir(),
-    ),
-    "a folder without files": lambda info: [file.unlink() for file in info.iterdir()],
+    "entry points are a folder": lambda info: make_folder(info / "entry_points.txt"),
+    "a folder without files": lambda info: empty(info),
 }
 
 
@@ -177,6 +174,16 @@ def released(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     for thread in threading.enumerate():
         if thread.name in ("ottla-plugin-condition", "chooser"):
             thread.join()
+
+
+def make_folder(file: pathlib.Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def empty(folder: pathlib.Path) -> None:
+    for file in folder.iterdir():
+        file.unlink()
 
 
 def install(site: Site, broken: Broken, *, name: str = "mine") -> None:
@@ -201,7 +208,7 @@ def test_a_broken_plugin_is_refused_with_its_name_package_and_remedy(site: Site,
         chosen(**{KEYS[broken.kind]: "mine"})
 
     assert f"{broken.kind} 'mine' of {broken.dist} 1.0" in str(caught.value)
-    assert broken.said in str(caught.value)
+    assert broken.error in str(caught.value)
 
 
 @pytest.mark.parametrize("broken", INTERRUPTING, ids=lambda broken: broken.case)
@@ -211,7 +218,7 @@ def test_an_interruption_passes_with_a_note_that_names_the_plugin(site: Site, br
     with pytest.raises(KeyboardInterrupt) as caught:
         chosen(partitioner_class="mine")
 
-    assert broken.said in "".join(caught.value.__notes__)
+    assert broken.error in "".join(caught.value.__notes__)
 
 
 @pytest.mark.parametrize("broken", HANGING, ids=lambda broken: broken.case)
@@ -228,14 +235,14 @@ def test_a_plugin_that_hangs_is_logged_while_it_is_waited_for(
     chooser = threading.Thread(target=lambda: chosen(partitioner_class="mine"), name="chooser")
     chooser.start()
     deadline = time.monotonic() + 60
-    while broken.said not in caplog.text and time.monotonic() < deadline:
+    while broken.error not in caplog.text and time.monotonic() < deadline:
         time.sleep(0.01)
     released.set()
     chooser.join()
 
     mine = [record for record in caplog.records if "acme" in record.getMessage()]
     assert [record.levelname for record in mine] == ["WARNING", "INFO"]
-    assert broken.said in mine[0].getMessage()
+    assert broken.error in mine[0].getMessage()
     assert " took " in mine[1].getMessage()
 
 

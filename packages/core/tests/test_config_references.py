@@ -24,6 +24,9 @@ from ottla.plugins.registry import Registry
 from ottla.plugins.registry.installed import announced
 from ottla.plugins.selection import choose
 from ottla_testkit.conformance import ConfigProviderConformance
+from plugin_site import Site, plugin_site
+
+site = plugin_site
 
 SECRET = "hunter2-of-the-vault"
 BASE = {"bootstrap.servers": "kafka:9092"}
@@ -263,6 +266,19 @@ def test_an_alias_does_not_bypass_the_allowed_providers(monkeypatch: pytest.Monk
     told = problems({"config.providers": "file", "config.providers.file.class": "env", "client.id": "${file:PATH}"})
 
     assert "env may not be used" in told
+
+
+def test_another_package_with_the_name_of_an_allowed_provider_is_refused(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.install("1 / 0", name="env", kind="config_provider")
+    monkeypatch.setenv("OTTLA_ALLOWED_CONFIG_PROVIDERS", "env")
+    settings = {"config.providers": "env", "config.providers.env.class": "acme:env", "client.id": "${env:PATH}"}
+    told = problems(settings)
+    monkeypatch.setenv("OTTLA_ALLOWED_CONFIG_PROVIDERS", "ACME:env")
+
+    assert "acme:env may not be used; who runs the program can allow it by" in told
+    assert "config_provider 'env' of acme 1.0" in problems(settings)
 
 
 @pytest.mark.parametrize("provider", ["env", "file", "directory"])

@@ -410,7 +410,7 @@ class Columns(Protocol):
 
 @runtime_checkable
 class RecordEncoder(Protocol):
-    """Makes the columns of batches. The highest `priority` that takes the kind wins.
+    """Makes the columns of batches. Of those released with the core the highest `priority` that takes the kind wins.
 
     Optional abilities, which depend on the core's own classes, so that only `ottla-accel`, which is released with the
     core, has them: `SupportsQuickSend`, `SupportsCutRows`, `SupportsMurmur2Partitions`, `SupportsJsonRows`.

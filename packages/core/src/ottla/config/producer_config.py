@@ -242,7 +242,7 @@ class BatchingConfig:
         "record.encoder",
         plugin_name(),
         default=None,
-        meaning="The encoder plugin that gathers and encodes records; by default the quickest one installed.",
+        meaning="The encoder plugin that gathers and encodes records; that of ottla-accel by default, if installed.",
     )
 
 

@@ -25,7 +25,7 @@ def logged_when_slow(what: str, info: EntryInfo) -> Iterator[None]:
     interrupted.
     """
     started = time.monotonic()
-    notice = threading.Timer(SLOW, _log.warning, ("still waiting for %s of the %s", what, info))
+    notice = threading.Timer(SLOW, lambda: _log.warning("still waiting for %s of the %s", what, info))
     notice.daemon = True
     try:
         notice.start()
