@@ -536,40 +536,18 @@ def test_a_mechanism_that_times_out_is_reported_and_its_result_dropped() -> None
     assert helper.forgotten == helper.thoughts[:1]
 
 
-def test_closing_the_client_ends_worker_and_mechanism() -> None:
+def test_closing_the_client_ends_the_worker_of_logins() -> None:
     helper = HelperOfTheTest()
-    mechanism = Scripted()
-    machine = secured(mechanism, helper=helper)
+    machine = secured(Scripted(), helper=helper)
 
     machine.client.shutdown()
 
     assert helper.closed
-    assert mechanism.closed == 1
-
-
-def test_an_error_of_a_mechanism_in_close_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    mechanism = Scripted()
-    mechanism.steps = ()
-
-    def fail() -> None:
-        raise ValueError(SECRET)
-
-    machine = secured(_Closing(fail))
-    machine.client.shutdown()
-
-    assert "failed to close: ValueError" in caplog.text
-    assert SECRET not in caplog.text
 
 
 class _Named(Plain):
     identity = "ann"
     remedy = "check x.plain.password"
-
-
-class _Closing(Plain):
-    def __init__(self, close: Callable[[], None]) -> None:
-        super().__init__()
-        self.close = close
 
 
 # Which calls a refusal ends, and which retry

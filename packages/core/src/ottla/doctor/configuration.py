@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Final
 
@@ -11,7 +10,8 @@ import attrs
 from ottla.config import ConnectionConfig
 from ottla.doctor.findings import Finding, Problem, Status, Step
 from ottla.errors import ConfigError, PluginError
-from ottla.interfaces import Mechanism, SupportsClose, Transport, supports
+from ottla.interfaces import Mechanism, Transport
+from ottla.plugins.calls import CLOSE_SECONDS, PluginCloser
 from ottla.plugins.config_references import read_draft
 from ottla.plugins.registry import KindName, Registry
 from ottla.plugins.selection import choose
@@ -29,11 +29,11 @@ class Checked:
     plugin_values: Mapping[str, Any]
     """Has the secrets that must not appear in quoted text of brokers."""
 
+    closer: PluginCloser
+
     def close(self) -> None:
-        """End background work of the mechanism, if there is any."""
-        with contextlib.suppress(Exception):  # a plugin's fault that changes no finding
-            if supports(self.mechanism, SupportsClose):
-                self.mechanism.close()
+        """Close the plugins."""
+        self.closer.close(CLOSE_SECONDS)
 
 
 def checked(settings: Mapping[str, Any], *, clock: Callable[[], float]) -> Generator[Finding, None, Checked | None]:
@@ -59,6 +59,7 @@ def checked(settings: Mapping[str, Any], *, clock: Callable[[], float]) -> Gener
         transport=plugins.transport,
         mechanism=plugins.mechanism,
         plugin_values=config.plugin_values,
+        closer=plugins.closer(),
     )
 
 

@@ -9,6 +9,7 @@ import attrs
 
 from ottla.config import ConfigDraft, ProducerConfig, SerializerChoice
 from ottla.errors import ConfigError, InvalidPluginError
+from ottla.errors.plugin_origin import PluginOrigin
 from ottla.errors.secret import without_frames
 from ottla.interfaces import (
     Columns,
@@ -25,6 +26,7 @@ from ottla.interfaces import (
     Transport,
     supports,
 )
+from ottla.plugins.calls import PluginCloser
 from ottla.plugins.registry import Plugin, Registry
 from ottla.plugins.requests import PluginRequest, ResolvedPlugin, Resolver, request_named
 from ottla.plugins.value_formats import ValueFormats
@@ -61,6 +63,10 @@ CREATION_ORDER: Final[Sequence[Role]] = (
 _DEFAULT_MECHANISM: Final = "sasl.mechanism was left out, and that means GSSAPI (Kerberos), as in Java"
 
 
+def _unknown_origin(_made: object) -> None:
+    """Stand for a registry that has made none of the plugins."""
+
+
 @attrs.frozen(kw_only=True)
 class Plugins:
     """The plugins of a configuration; those of which there may be several are mappings by name.
@@ -78,6 +84,20 @@ class Plugins:
     value_formats: ValueFormats
     reporters: Mapping[str, MetricsReporter] = attrs.Factory(dict)
     interceptors: Mapping[str, Interceptor] = attrs.Factory(dict)
+    installed_origin: Callable[[object], PluginOrigin | None] = _unknown_origin
+
+    def origin(self, kind: str, made: object) -> PluginOrigin:
+        """The plugin and package that an object of these is from, for errors about it."""
+        return self.installed_origin(made) or PluginOrigin.of_class(kind, made)
+
+    def closer(self) -> PluginCloser:
+        """Closes the plugins, except the reporters: these are added to it when they have started."""
+        closer = PluginCloser()
+        for name, interceptor in self.interceptors.items():
+            closer.add(name, interceptor)
+        if self.mechanism is not None:
+            closer.add(self.origin("mechanism", self.mechanism).name, self.mechanism, secret=True)
+        return closer
 
     def columns(self, limit: int) -> Columns:
         """Columns of the encoder for records of `send`."""
@@ -121,6 +141,7 @@ def _choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plu
         reporters=created["reporters"],
         interceptors=created["interceptors"],
         value_formats=_value_formats(draft, registry, created),
+        installed_origin=registry.origin,
     )
 
 

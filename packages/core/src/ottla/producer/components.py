@@ -10,10 +10,11 @@ import attrs
 from ottla.accumulator.build import Queueing
 from ottla.config import ProducerConfig
 from ottla.metrics import MetricValues
-from ottla.metrics.reporters import Reporting
 from ottla.network.metadata import Metadata
+from ottla.plugins.calls import PluginCloser
 from ottla.plugins.selection import Plugins
 from ottla.producer.interceptors import Interceptors
+from ottla.producer.reporters import Reporting
 from ottla.producer.transactions import Transactions
 from ottla.sender.io_thread import IoThread
 
@@ -34,6 +35,7 @@ class Engine:
     metric_values: MetricValues
     reporting: Reporting
     interceptors: Interceptors | None
+    closer: PluginCloser
     clock: Callable[[], float]
 
     @classmethod
@@ -74,6 +76,7 @@ class Engine:
                 max_block=config.batching.max_block,
                 wake=wake,
             )
+        closer = plugins.closer()
         return cls(
             config=config,
             plugins=plugins,
@@ -82,13 +85,8 @@ class Engine:
             io_thread=io_thread,
             transactions=transactions,
             metric_values=metric_values,
-            reporting=Reporting(plugins.reporters, metric_values),
+            reporting=Reporting(plugins.reporters, metric_values, closer=closer),
             interceptors=Interceptors(plugins.interceptors, clock=clock) if plugins.interceptors else None,
+            closer=closer,
             clock=clock,
         )
-
-    def close_plugins(self) -> None:
-        """Close the metrics reporters and the interceptors."""
-        self.reporting.close()
-        if self.interceptors is not None:
-            self.interceptors.close()

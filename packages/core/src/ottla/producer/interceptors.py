@@ -15,7 +15,7 @@ import attrs
 from ottla.accumulator.delivery import Delivery, ObservingCallback, OnDelivery, outcome_of
 from ottla.errors import DeliveryError
 from ottla.errors.log_throttle import ThrottledLog
-from ottla.interfaces import Header, Headers, Interceptor, SupportsClose, supports
+from ottla.interfaces import Header, Headers, Interceptor
 from ottla.producer.callbacks import check_callback
 from ottla.producer.send_signature import Send
 from ottla.results import RecordMetadata
@@ -29,7 +29,6 @@ class Interceptors:
     def __init__(self, interceptors: Mapping[str, Interceptor], *, clock: Callable[[], float]) -> None:
         self._interceptors = interceptors
         self._throttled_log = ThrottledLog(logger, clock=clock)
-        self._closed = False
 
     def __str__(self) -> str:
         return ", ".join(self._interceptors)
@@ -78,18 +77,6 @@ class Interceptors:
                 self._throttled_log.error(
                     (name, "on_acknowledgement"), "the %s failed in on_acknowledgement", name, error=cause
                 )
-
-    def close(self) -> None:
-        """Close every interceptor that has a `close`; once."""
-        if self._closed:
-            return
-        self._closed = True
-        for name, interceptor in self._interceptors.items():
-            try:
-                if supports(interceptor, SupportsClose):
-                    interceptor.close()
-            except Exception:
-                logger.exception("the %s failed to close", name)
 
     def _on_send(
         self, topic: str, key: Any, value: Any, headers: Sequence[Header]

@@ -10,6 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 from ottla.accumulator.accumulator import RecordAccumulator
@@ -43,7 +44,7 @@ class Lifecycle:
         routes: Routes,
         delivery_timeout: float,
         *,
-        close_plugins: Callable[[], object],
+        close_plugins: Callable[[float], object],
     ) -> None:
         self._io_thread = io_thread
         self._accumulator = accumulator
@@ -52,6 +53,7 @@ class Lifecycle:
         self._close_plugins = close_plugins
         self.refusal: OttlaError | None = None
         self.forked = False
+        self._abandoned = False
         self._logged = False
 
     def check(self) -> None:
@@ -69,13 +71,14 @@ class Lifecycle:
         self.check_process()
         seconds = self._delivery_timeout if timeout is None else max(timeout, 0.0)
         if io_threads.on_io_thread():
-            self._io_thread.on_end = self._close_plugins
+            self._io_thread.on_end = partial(self._close_plugins, seconds)
             self.begin_close(0.0)
         else:
+            deadline = time.monotonic() + seconds
             self.begin_close(seconds)
             if not self._io_thread.join(seconds + GRACE_SECONDS):
                 self._abort_remaining()
-            self._close_plugins()
+            self._close_plugins(max(deadline - time.monotonic(), 0.0))
         _open.discard(self)  # only now: Ctrl-C in the wait leaves the rest to the next `close`, or to the exit
         return self._accumulator.report()
 
@@ -98,8 +101,15 @@ class Lifecycle:
         Takes no lock, because the garbage collector calls this on any thread, and that thread may hold any lock.
         """
         if not self.forked:
+            self._abandoned = True
             self._io_thread.on_end = self._finish_abandoned
             self._io_thread.abandon(self._delivery_timeout)
+
+    def begin_close_at_exit(self, timeout: float) -> None:
+        """Refuse records, and have the I/O thread end and close the plugins: the interpreter starts no more threads."""
+        if not self._abandoned:
+            self._io_thread.on_end = partial(self._close_plugins, timeout)
+        self.begin_close(timeout)
 
     def close_at_exit(self, timeout: float) -> None:
         """Close within *timeout* seconds, and log the outcomes of the last records; Ctrl-C gives them up."""
@@ -111,7 +121,7 @@ class Lifecycle:
         self._log_counts("the program ended without closing its producer", final)
 
     def _finish_abandoned(self) -> None:
-        self._close_plugins()
+        self._close_plugins(self._delivery_timeout)
         if self in _open:
             _open.discard(self)
             self._log_counts("a producer was dropped without being closed", self._accumulator.report())
@@ -148,14 +158,17 @@ def start(
     routes: Routes,
     delivery_timeout: float,
     *,
-    close_plugins: Callable[[], object] = lambda: None,
+    close_plugins: Callable[[float], object] = lambda _seconds: None,
 ) -> Lifecycle:
-    """Start a producer's thread. *close_plugins* is called when it has ended or does not return, perhaps twice."""
+    """Start a producer's thread.
+
+    *close_plugins* is called when it has ended or does not return, perhaps twice, with the seconds that it may take.
+    """
     made = Lifecycle(io_thread, accumulator, routes, delivery_timeout, close_plugins=close_plugins)
     try:
         io_thread.start()
     except RuntimeError:
-        close_plugins()
+        close_plugins(0.0)
         raise
     _open.add(made)
     return made
@@ -166,7 +179,7 @@ def _close_all() -> None:
     lifecycles, until = list(_open), time.monotonic() + AT_EXIT_SECONDS
     interruption: KeyboardInterrupt | None = None
     for each in lifecycles:
-        each.begin_close(AT_EXIT_SECONDS)
+        each.begin_close_at_exit(AT_EXIT_SECONDS)
     for each in lifecycles:
         try:
             each.close_at_exit(0.0 if interruption else max(0.0, until - time.monotonic()))

@@ -99,14 +99,19 @@ class Producer:
             queueing.accumulator,
             queueing.routes,
             engine.config.delivery.delivery_timeout,
-            close_plugins=engine.close_plugins,
+            close_plugins=engine.closer.close,
         )
         self._unclosed = weakref.finalize(self, self._lifecycle.abandon)
         self._unclosed.atexit = False
         send = assembly.choose_send(self, engine, overridden=type(self).send is not Producer.send)
         if send is not None:
             self.send = send  # type: ignore[method-assign]
-        engine.reporting.start()
+        try:
+            engine.reporting.start()
+        except BaseException:  # Ctrl-C in the wait: without this producer, its I/O thread must not go on
+            self._unclosed.detach()
+            self._lifecycle.close(0.0)
+            raise
 
     def send(
         self,

@@ -65,7 +65,7 @@ def ledger_status(
     try:
         return _inspected(BlockingClient(connections, timeout=timeout), settings)
     finally:
-        connections.client.shutdown()
+        connections.close()
 
 
 def predicted(

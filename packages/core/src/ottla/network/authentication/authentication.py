@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from random import SystemRandom
 from typing import TYPE_CHECKING, Final, Protocol
 
-from ottla.interfaces import Mechanism, Step, SupportsClose, supports
+from ottla.interfaces import Mechanism, Step
 from ottla.network.authentication.steps import Compute
 from ottla.network.authentication.worker import Computation
 
 if TYPE_CHECKING:
     from ottla.network.authentication.exchange import Exchange
-
-logger = logging.getLogger(__name__)
 
 _chance = SystemRandom()
 
@@ -86,11 +83,5 @@ class Authentication:
         return max(session * self._uniform(*RENEWED_AFTER), LEAST_SESSION)
 
     def close(self) -> None:
-        """Close the worker and the mechanism."""
+        """End the worker; the mechanism is closed with the other plugins."""
         self._worker.close()
-        mechanism = self.mechanism
-        try:
-            if supports(mechanism, SupportsClose):
-                mechanism.close()
-        except Exception as error:  # its message may have secrets
-            logger.error("the mechanism %s failed to close: %s", self.mechanism.name, type(error).__name__)

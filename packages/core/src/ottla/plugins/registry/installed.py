@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 
 from ottla.errors import PluginError
+from ottla.errors.plugin_origin import PluginOrigin
 from ottla.errors.too_many_open_files import REMEDY, none_left
 from ottla.plugins.registry.kinds import BUILT_IN, KINDS, Kind
 
@@ -53,6 +54,13 @@ class EntryInfo:
     def __str__(self) -> str:
         origin = f"{self.distribution} {self.version}".strip()
         return f"{self.kind.name} {self.name!r} of {origin} ({self.value})"
+
+    @property
+    def origin(self) -> PluginOrigin:
+        """The plugin in errors about an object that it made."""
+        return PluginOrigin(
+            str(self), f"report it to the authors of {self.distribution}, or set {self.kind.setting} to another one"
+        )
 
 
 def announced() -> Sequence[EntryPoint]:

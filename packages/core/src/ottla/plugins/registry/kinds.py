@@ -60,6 +60,8 @@ class Kind:
     abilities: tuple[Any, ...] = ()
     """The protocols of the abilities that an object of this kind may have."""
     install: Mapping[str, str] = attrs.field(factory=dict, eq=False)
+    setting: str = ""
+    """The keys that name plugins of this kind."""
 
 
 _SASL = "ottla-authenticator-sasl"
@@ -72,6 +74,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             group="ottla.transports",
             hook="ottla_transport",
             protocol=Transport,
+            setting="connection.via or security.protocol",
             install={"plaintext": "ottla-transport-plaintext", "ssl": "ottla-transport-ssl"},
         ),
         Kind(
@@ -79,6 +82,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             group="ottla.authenticators",
             hook="ottla_authenticator",
             protocol=Mechanism,
+            setting="sasl.mechanism",
             abilities=(SupportsIdentity, SupportsRemedy, SupportsClose),
             install={
                 "plain": _SASL,
@@ -93,6 +97,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             group="ottla.partitioners",
             hook="ottla_partitioner",
             protocol=Partitioner,
+            setting="partitioner.class",
             abilities=(
                 SupportsOnNewBatch,
                 SupportsSticky,
@@ -109,6 +114,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             group="ottla.compressors",
             hook="ottla_compressor",
             protocol=Compressor,
+            setting="compression.type",
             install={
                 "gzip": "ottla",
                 "lz4": '"ottla[lz4]"',
@@ -121,15 +127,23 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             group="ottla.encoders",
             hook="ottla_encoder",
             protocol=RecordEncoder,
+            setting="record.encoder",
             abilities=(SupportsQuickSend, SupportsCutRows, SupportsMurmur2Partitions, SupportsJsonRows),
             install={"python": "ottla", "native": "ottla-accel"},
         ),
-        Kind(name="reporter", group="ottla.reporters", hook="ottla_reporter", protocol=MetricsReporter),
+        Kind(
+            name="reporter",
+            group="ottla.reporters",
+            hook="ottla_reporter",
+            protocol=MetricsReporter,
+            setting="metric.reporters",
+        ),
         Kind(
             name="serializer",
             group="ottla.serializers",
             hook="ottla_serializer",
             protocol=Serializer,
+            setting="key.serializer or value.serializer",
             abilities=(SupportsSerializeColumn, SupportsUseEncoder),
             install={"bytes": "ottla", "string": "ottla", "json": "ottla"},
         ),
@@ -138,6 +152,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             group="ottla.interceptors",
             hook="ottla_interceptor",
             protocol=Interceptor,
+            setting="interceptor.classes",
             abilities=(SupportsClose,),
         ),
         Kind(
@@ -145,6 +160,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             group="ottla.config_providers",
             hook="ottla_config_provider",
             protocol=ConfigProvider,
+            setting="config.providers",
             install={"file": "ottla", "directory": "ottla", "env": "ottla"},
         ),
     )

@@ -26,6 +26,8 @@ class Plugin:
 
     def __init__(self, info: EntryInfo) -> None:
         self.info = info
+        self.made: list[object] = []
+        """The objects that `create` has returned."""
         loaded = _load(info)
         self._hooks = _register(info, loaded).hook
         self.conformance: str | None = _stated(info, loaded, "ottla_conformance", None)
@@ -80,6 +82,7 @@ class Plugin:
                 f"{self} cannot be used: {hook} returned a {type(made).__name__}, of which these are no methods: "
                 f"{', '.join(uncallable)}"
             )
+        self.made.append(made)
         return made
 
     def _declared(self) -> tuple[ConfigKey, ...]:

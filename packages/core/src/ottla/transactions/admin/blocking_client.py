@@ -43,7 +43,7 @@ def blocking_client(config: Mapping[str, Any], *, timeout: float) -> Iterator[Bl
     try:
         yield client
     finally:
-        connections.client.shutdown()
+        connections.close()
 
 
 class BlockingClient:

@@ -15,6 +15,7 @@ from ottla.network import NetworkClient
 from ottla.network.backoff import Backoff
 from ottla.network.build import build_authentication, build_backoff, build_client, build_metadata, build_selector
 from ottla.network.metadata import Metadata
+from ottla.plugins.calls import CLOSE_SECONDS, PluginCloser
 from ottla.plugins.config_references import read_draft
 from ottla.plugins.registry import Registry
 from ottla.plugins.selection import choose
@@ -32,6 +33,12 @@ class ClientAndMetadata:
     backoff: Backoff
     config: ProducerConfig
     """Has the secrets that must not appear in quoted text of brokers."""
+    closer: PluginCloser
+
+    def close(self) -> None:
+        """Close the connections and the plugins."""
+        self.client.shutdown()
+        self.closer.close(CLOSE_SECONDS)
 
 
 def connect(settings: Mapping[str, Any]) -> ClientAndMetadata:
@@ -45,4 +52,11 @@ def connect(settings: Mapping[str, Any]) -> ClientAndMetadata:
     client_id = config.connection.client_id or f"ottla-transactions-{next(_numbers)}"
     authentication = build_authentication(plugins.mechanism, client_id, selector.wakeup, SYSTEM)
     client = build_client(config, selector, metadata, authentication, client_id, SYSTEM)
-    return ClientAndMetadata(client=client, metadata=metadata, clock=SYSTEM.clock, backoff=backoff, config=config)
+    return ClientAndMetadata(
+        client=client,
+        metadata=metadata,
+        clock=SYSTEM.clock,
+        backoff=backoff,
+        config=config,
+        closer=plugins.closer(),
+    )

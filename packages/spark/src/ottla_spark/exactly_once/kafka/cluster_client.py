@@ -76,7 +76,7 @@ class KafkaClusterClient:
 
     def close(self) -> None:
         """Close the connections."""
-        self._connections.client.shutdown()
+        self._connections.close()
 
     def timeout_ms(self) -> int:
         """Return the timeout of a task's transaction. Raises LedgerMismatchError if brokers do not allow it."""
