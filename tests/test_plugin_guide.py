@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import socket
-import textwrap
 from typing import Any
 
-import attrs
 import pytest
 
 from documents import ROOT, blocks
 from ottla import errors, interfaces
-from ottla.interfaces import Transport, TransportLayer
+from ottla.interfaces import Transport
+from ottla.plugins import transports
 from ottla.plugins.registry import KINDS
 from ottla_testkit import conformance
 from ottla_testkit.conformance import TransportConformance
@@ -21,12 +19,13 @@ from ottla_transport_plaintext import PlaintextTransport
 
 GUIDE = ROOT / "docs" / "plugins.md"
 TRANSPORT = ROOT / "packages" / "transport-plaintext" / "src" / "ottla_transport_plaintext" / "plugin.py"
+LAYER = ROOT / "packages" / "core" / "src" / "ottla" / "plugins" / "transports" / "socket_layer.py"
 
 
-def test_every_line_of_the_transport_is_shown_unchanged() -> None:
-    source = textwrap.dedent(TRANSPORT.read_text())
+def test_every_line_of_the_transport_and_its_layer_is_shown_unchanged() -> None:
+    transport, layer = TRANSPORT.read_text(), LAYER.read_text()
     shown = [block.text for block in blocks(GUIDE) if block.says.startswith("compiled")]
-    body = source[source.index("from ottla.hookspecs") :]
+    body = transport[transport.index("from ottla.hookspecs") :] + layer[layer.index("from ottla.interfaces") :]
     left = "".join(line.strip() for line in body.splitlines())
     for text in shown:
         piece = "".join(line.strip() for line in text.splitlines())
@@ -36,8 +35,8 @@ def test_every_line_of_the_transport_is_shown_unchanged() -> None:
     assert left == ""
 
 
-class TestTheGreetingLayer(TransportConformance):
-    """The layer that the guide writes keeps the whole contract, at the far end that the guide writes."""
+class TestTheGateway(TransportConformance):
+    """The transport that the guide writes keeps the whole contract, at the far end that the guide writes."""
 
     @pytest.fixture
     def written(self) -> dict[str, Any]:
@@ -49,26 +48,13 @@ class TestTheGreetingLayer(TransportConformance):
 
     @pytest.fixture
     def transport(self, written: dict[str, Any]) -> Transport:
-        return Greeting(written["GreetingLayer"])
+        transport: Transport = written["GatewayTransport"](inner=PlaintextTransport())
+        return transport
 
     @pytest.fixture
     def peer(self, written: dict[str, Any]) -> MakePeer:
         peer: MakePeer = written["GreetedPeer"]
         return peer
-
-
-@attrs.frozen
-class Greeting:
-    """The template's code around the layer."""
-
-    layer: Any
-
-    def targets(self, host: str, port: int) -> None:
-        return None
-
-    def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
-        layer: TransportLayer = self.layer(sock, open_inner=lambda: PlaintextTransport().open(sock, host, port))
-        return layer
 
 
 def test_every_kind_is_in_the_table_with_its_group_and_hook() -> None:
@@ -80,7 +66,15 @@ def test_every_kind_is_in_the_table_with_its_group_and_hook() -> None:
 def test_every_contract_member_named_in_the_guide_exists() -> None:
     page = GUIDE.read_text()
     named = set(re.findall(r"`([A-Z][a-z]+[A-Z]\w+)`", page)) - {"DeprecationWarning", "KeyboardInterrupt"}
-    known = {*vars(interfaces), *vars(errors), *vars(conformance), "ValueError", "TypeError", "OSError"}
+    known = {
+        *vars(interfaces),
+        *vars(errors),
+        *vars(transports),
+        *vars(conformance),
+        "ValueError",
+        "TypeError",
+        "OSError",
+    }
 
     assert "PluginNotFoundError" in named
     assert named - known == set()

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from ottla.errors import ConnectionFailedError, NameResolutionError, ProtocolMismatchError
-from ottla_transport_socks5_example.negotiation import Turn, UserPassword, negotiation
+from ottla.plugins.transports import Turn
+from ottla_transport_socks5_example.negotiation import UserPassword, negotiation
 
 ALICE = UserPassword(b"alice", b"secret")
 TO_KAFKA = b"\x05\x01\x00\x03\x05kafka\x23\x84"

@@ -69,9 +69,10 @@ NEVER_OPENS = """
 """
 TALKS_FIRST = """
     from ottla.hookspecs import hookimpl
-    from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
+    from ottla.plugins.transports import SocketLayer
+    from ottla_transport_plaintext import PlaintextTransport
 
-    class Reserved(PlaintextLayer):
+    class Reserved(SocketLayer):
         def handshake(self):
             return False
 

@@ -17,10 +17,10 @@ from ottla.doctor.handshake import KafkaBroker, NoHandshake, NotKafka
 from ottla.doctor.security import tls
 from ottla.errors import ClientCertificateRequiredError, ErrorCode
 from ottla.hookspecs import hookimpl
+from ottla.plugins.transports import SocketLayer
 from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateResponse
 from ottla_testkit.simulation import Session, SimulatedLogin
 from ottla_testkit.simulation.login import HangUpError
-from ottla_transport_plaintext import PlaintextLayer
 from third_party_mechanism import Scripted
 from wrong_peers import ScriptedBroker, serving
 
@@ -142,7 +142,7 @@ def test_a_broker_that_closes_in_a_login_is_reported_as_such() -> None:
 # TLS
 
 
-class Telling(PlaintextLayer):
+class Telling(SocketLayer):
     """Reports details of a handshake that it never made."""
 
     told: Sequence[tuple[str, str]] = (("protocol", "TLSv1.3"), ("subject", "CN=kafka-1"))
@@ -151,7 +151,7 @@ class Telling(PlaintextLayer):
         return self.told
 
 
-def shaken(make: Callable[[socket.socket], PlaintextLayer]) -> KafkaBroker:
+def shaken(make: Callable[[socket.socket], SocketLayer]) -> KafkaBroker:
     with serving(ScriptedBroker()) as address:
         found = handshake_result(address, OneTransport(make), bounds())
         assert isinstance(found, KafkaBroker)
@@ -177,7 +177,7 @@ def test_a_warning_of_a_transport_is_a_warning() -> None:
 
 
 def test_a_transport_without_details_is_accepted() -> None:
-    [finding] = tls(SecurityProtocol.SSL, [shaken(PlaintextLayer)])
+    [finding] = tls(SecurityProtocol.SSL, [shaken(SocketLayer)])
 
     assert finding.status is Status.SKIPPED
 
@@ -191,7 +191,7 @@ def test_without_a_handshake_there_are_no_details() -> None:
     assert finding.said == "no handshake came to its end"
 
 
-class RefusedLate(PlaintextLayer):
+class RefusedLate(SocketLayer):
     """As TLS 1.3: what the server thinks of our certificate is heard after the handshake."""
 
     def read_into(self, buffer: memoryview) -> int | None:

@@ -17,7 +17,7 @@ from ottla.doctor.names import Resolved, Server, Unresolved, look_up
 from ottla.doctor.tcp import Connected, Endpoint, NotConnected, connect
 from ottla.interfaces import Buffer, HostTarget, Interest, Target, TransportLayer
 from ottla.network.selector_interface import Address
-from ottla_transport_plaintext import PlaintextLayer
+from ottla.plugins.transports import SocketLayer
 from wrong_peers import ScriptedBroker, serving
 
 BROKER_SAYS = b"hello"
@@ -25,7 +25,7 @@ BROKER_SAYS = b"hello"
 MakeLayer: TypeAlias = Callable[[socket.socket], TransportLayer]
 
 
-class Layer(PlaintextLayer):
+class Layer(SocketLayer):
     """Waits for a greeting of the server, and takes one byte at a time."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -103,7 +103,7 @@ def test_a_handshake_and_responses_in_small_pieces_are_waited_for() -> None:
 
 
 def test_a_layer_that_is_always_readable_is_polled_after_its_socket() -> None:
-    class Eager(PlaintextLayer):
+    class Eager(SocketLayer):
         reads = 0
 
         def may_read(self) -> bool:
@@ -166,7 +166,7 @@ def test_a_transport_that_blocks_is_abandoned_after_the_timeout() -> None:
 
 def test_targets_of_a_transport_take_precedence_over_dns() -> None:
     target = Target(socket.AF_UNIX, "/nowhere/relay.sock")
-    transport = OneTransport(PlaintextLayer, [target])
+    transport = OneTransport(SocketLayer, [target])
     [found] = look_up(
         [Server("nowhere.invalid", 9092)], transport=transport, canonical=False, setting="s", bounds=bounds()
     )
@@ -199,7 +199,7 @@ def hanging_resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_dns_server_that_hangs_delays_neither_the_end_nor_other_names() -> None:
     slow, local = Server("slow.invalid", 9092), Server("localhost", 9092)
     late, found = look_up(
-        [slow, local], transport=OneTransport(PlaintextLayer), canonical=False, setting="s", bounds=bounds(0.6)
+        [slow, local], transport=OneTransport(SocketLayer), canonical=False, setting="s", bounds=bounds(0.6)
     )
 
     assert isinstance(found, Resolved)
@@ -211,7 +211,7 @@ def test_no_thread_outlives_a_finished_lookup() -> None:
     before = set(threading.enumerate())
     look_up(
         [Server("localhost", 9092)],
-        transport=OneTransport(PlaintextLayer),
+        transport=OneTransport(SocketLayer),
         canonical=False,
         setting="s",
         bounds=bounds(),
@@ -226,7 +226,7 @@ def test_no_thread_outlives_a_finished_lookup() -> None:
 def test_canonical_names_are_looked_up_if_configured() -> None:
     [found] = look_up(
         [Server("127.0.0.1", 9092)],
-        transport=OneTransport(PlaintextLayer),
+        transport=OneTransport(SocketLayer),
         canonical=True,
         setting="s",
         bounds=bounds(),
@@ -237,7 +237,7 @@ def test_canonical_names_are_looked_up_if_configured() -> None:
 
 
 def test_a_target_that_is_a_name_is_looked_up_once_for_all_brokers() -> None:
-    transport = OneTransport(PlaintextLayer, [HostTarget("localhost", 1080)])
+    transport = OneTransport(SocketLayer, [HostTarget("localhost", 1080)])
     found = look_up(
         [Server("nowhere.invalid", 9092), Server("elsewhere.invalid", 9093)],
         transport=transport,
@@ -254,7 +254,7 @@ def test_a_target_that_is_a_name_is_looked_up_once_for_all_brokers() -> None:
 
 
 def test_a_target_without_an_address_is_reported_with_its_setting() -> None:
-    transport = OneTransport(PlaintextLayer, [HostTarget("no-such-proxy.invalid", 1080)])
+    transport = OneTransport(SocketLayer, [HostTarget("no-such-proxy.invalid", 1080)])
     [found] = look_up([Server("kafka", 9092)], transport=transport, canonical=False, setting="s", bounds=bounds())
 
     assert isinstance(found, Unresolved)

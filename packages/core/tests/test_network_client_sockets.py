@@ -16,8 +16,9 @@ from ottla.interfaces import Buffer, Transport, TransportLayer
 from ottla.network import Completion, NetworkClient, Request
 from ottla.network.backoff import Backoff
 from ottla.network.metadata import Metadata
+from ottla.plugins.transports import SocketLayer
 from ottla.protocol import METADATA, MetadataRequest, MetadataResponse, MetadataResponseBroker
-from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
+from ottla_transport_plaintext import PlaintextTransport
 from real_selector import HANG_GUARD, make_selector, reset
 from wrong_peers import ScriptedBroker, serving, stays_silent
 
@@ -185,7 +186,7 @@ def test_a_reset_in_the_middle_of_a_response_fails_its_request_once() -> None:
 
 @pytest.mark.rule("selector.send.partial", "selector.receive.whole")
 def test_the_whole_exchange_works_with_a_layer_of_single_bytes() -> None:
-    class OneByte(PlaintextLayer):
+    class OneByte(SocketLayer):
         def write(self, chunks: Sequence[Buffer]) -> int:
             return super().write([memoryview(chunks[0])[:1]])
 

@@ -16,6 +16,7 @@ from ottla.plugins.partitioners import round_robin
 from ottla.plugins.registry import KINDS, Registry
 from ottla.plugins.selection import Plugins, choose
 from ottla.plugins.serializers import json
+from ottla.plugins.transports.chain import TransportChain
 from ottla.recordbatch import objects
 from ottla_transport_plaintext import plugin as plaintext
 from third_party_mechanism import Plain
@@ -139,3 +140,84 @@ def test_problems_are_reported_in_the_order_of_the_requests() -> None:
     first, *rest = caught.value.problems
     assert "linger.ms" in first
     assert all(f"'{name}'" in problem.lower() for name, problem in zip(missing.values(), rest, strict=True))
+
+
+# Chains of transports
+
+
+class Link(plaintext.PlaintextTransport):
+    """A transport of a chain, and its inner one."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    @hookimpl
+    def ottla_transport(self, inner: Any) -> Any:
+        return Link(inner)
+
+
+class SocketLink:
+    """A transport that is made for sockets only."""
+
+    @hookimpl
+    def ottla_transport(self, inner: Any) -> Any:
+        return self if inner is None else SocketLink()
+
+    def targets(self, host: str, port: int) -> None:
+        return None
+
+    def open(self, sock: Any, host: str, port: int) -> Any:
+        raise NotImplementedError
+
+
+def chained(via: object, *, plain: str = "Hooks") -> Plugins:
+    """The plugins with transports named `near`, `far` and `bare`, which takes only sockets."""
+    entries = [
+        EntryPoint(name, f"{__name__}:{made}", KINDS["transport"].group)
+        for name, made in (("near", "NEAR"), ("far", "FAR"), ("bare", "SocketLink"), ("plaintext", plain))
+    ]
+    registry = Registry(
+        [
+            *entries,
+            EntryPoint("murmur2", "ottla.plugins.partitioners.murmur2", KINDS["partitioner"].group),
+            EntryPoint("python", "ottla.recordbatch.objects", KINDS["encoder"].group),
+        ]
+    )
+    settings = {"bootstrap.servers": "127.0.0.1:9", "connection.via": via, "record.encoder": "python"}
+    return choose(read_draft(settings, registry=registry), registry)[1]
+
+
+NEAR = Link(None)
+FAR = Link(None)
+
+
+def test_one_transport_to_go_through_gets_the_one_of_the_protocol() -> None:
+    transport = chained("near").transport
+
+    assert isinstance(transport, Link)
+    assert isinstance(transport.inner, plaintext.PlaintextTransport)
+
+
+@pytest.mark.parametrize("via", ["near, far", ["near", "FAR"], ("bare", "near", "far")])
+def test_several_transports_to_go_through_are_a_chain(via: object) -> None:
+    assert isinstance(chained(via).transport, TransportChain)
+
+
+@pytest.mark.parametrize(
+    ("via", "plain", "named"),
+    [
+        ("near,bare", "Hooks", "the transport 'bare' of an unnamed distribution"),
+        ("near,far", "SocketLink", "the transport of security.protocol"),
+    ],
+)
+def test_a_transport_for_sockets_only_is_refused_after_another(via: str, plain: str, named: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        chained(via, plain=plain)
+
+    assert f"connection.via={via}: {named}" in str(caught.value)
+    assert "takes only a socket" in str(caught.value)
+
+
+def test_a_transport_to_go_through_twice_is_refused() -> None:
+    with pytest.raises(ConfigError, match="named 2 times, as near and near; leave one"):
+        chained("near, near")

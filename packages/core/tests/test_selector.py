@@ -13,7 +13,8 @@ from ottla.errors import ConnectionFailedError
 from ottla.interfaces import Interest, Target, TransportLayer
 from ottla.network.selector import Selector
 from ottla.network.selector_interface import Address
-from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
+from ottla.plugins.transports import SocketLayer
+from ottla_transport_plaintext import PlaintextTransport
 from real_selector import HANG_GUARD, Events, Shutdown, Waits, connect, make_selector
 
 
@@ -178,7 +179,7 @@ def test_a_transport_that_raises_ends_only_its_connection(
 def test_bytes_that_the_layer_holds_are_read_without_the_socket(listener: socket.socket) -> None:
     """As in TLS: one record on the wire may hold two answers."""
 
-    class Holding(PlaintextLayer):
+    class Holding(SocketLayer):
         held = b""
 
         def read_into(self, buffer: memoryview) -> int | None:
@@ -238,7 +239,7 @@ def test_a_name_is_looked_up_on_another_thread_and_wakes_the_poll(selector: Sele
 
 def test_the_layer_of_the_plaintext_transport_needs_no_events_itself() -> None:
     left, right = socket.socketpair()
-    layer = PlaintextLayer(left)
+    layer = SocketLayer(left)
 
     assert layer.handshake()
     assert layer.interest() is Interest.NONE

@@ -14,7 +14,8 @@ from ottla.errors import ConnectionFailedError, NameResolutionError, OttlaError,
 from ottla.interfaces import Buffer, Target, TransportLayer
 from ottla.network.selector import Selector
 from ottla.network.selector.selector import _peer
-from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
+from ottla.plugins.transports import SocketLayer
+from ottla_transport_plaintext import PlaintextTransport
 from real_selector import HANG_GUARD, Events, Shutdown, Waits, connect, framed, make_selector, reset
 
 
@@ -40,7 +41,7 @@ class FailingWrites(PlaintextTransport):
     def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
         failure = self.failure
 
-        class Layer(PlaintextLayer):
+        class Layer(SocketLayer):
             def write(self, chunks: Sequence[Buffer]) -> int:
                 raise failure
 
@@ -267,7 +268,7 @@ def test_a_transport_that_fails_to_close_leaks_no_socket(
 ) -> None:
     class Clinging(PlaintextTransport):
         def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
-            class Layer(PlaintextLayer):
+            class Layer(SocketLayer):
                 def close(self) -> None:
                     raise ZeroDivisionError("a fault in a plugin")
 

@@ -17,7 +17,8 @@ import pytest
 
 from ottla.interfaces import Buffer, Interest, Target, TransportLayer
 from ottla.network.selector import Selector
-from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
+from ottla.plugins.transports import SocketLayer
+from ottla_transport_plaintext import PlaintextTransport
 from real_selector import HANG_GUARD, Events, Shutdown, Waits, connect, framed, make_selector
 
 
@@ -44,7 +45,7 @@ class Using(PlaintextTransport):
         return self.layer(sock)
 
 
-class Told(PlaintextLayer):
+class Told(SocketLayer):
     """A layer that notes what is asked of it; its handshake takes as many calls as `handshakes`."""
 
     def __init__(self, sock: socket.socket, *, handshakes: int = 1) -> None:
@@ -246,7 +247,7 @@ def test_a_second_send_before_the_first_is_written_is_an_ottla_bug(selector: Sel
 
 @pytest.mark.rule("selector.send.partial", "selector.receive.whole")
 def test_requests_and_responses_pass_through_a_layer_of_single_bytes(listener: socket.socket) -> None:
-    class OneByte(PlaintextLayer):
+    class OneByte(SocketLayer):
         def write(self, chunks: Sequence[Buffer]) -> int:
             return super().write([memoryview(chunks[0])[:1]])
 
@@ -365,7 +366,7 @@ class Holding(Told):
         self.calls.append("read")
         if not self.held:
             received = bytearray(65_536)
-            size = PlaintextLayer.read_into(self, memoryview(received))
+            size = SocketLayer.read_into(self, memoryview(received))
             if not size:
                 return size
             self.held += received[:size]

@@ -53,11 +53,33 @@ WRONG = [
     ("ShakesForEver", "closes_or_crashes", "the handshake is not done, and nothing goes on"),
     ("ShakesForEver", "garbage_instead", "and hung up, and the layer does not report it"),
 ]
+WRONG_OVER = [
+    ("SkipsTheLowerHandshake", "chunks_of_any", "of the lower layer was called before its handshake"),
+    (
+        "ForgetsTheLowerFlush",
+        "flush_is_true",
+        r"flush\(\) said that everything has left, and \d+ of \d+ bytes are still",
+    ),
+    ("IgnoresTheLowerInterest", "chunks_of_any", "the handshake is not done, and nothing goes on"),
+    ("HidesLowerBytes", "reads_of_any_size", r"when the layer holds some, may_read\(\) must say so"),
+    ("StopsBeforeTheLowerLayer", "reads_of_any_size", "bytes have come that are not read"),
+    ("LeavesTheLowerLayerOpen", "closing_is_possible", r"close\(\) left the socket open"),
+]
 
 
 @each_of(WRONG)
 def test_a_broken_promise_of_a_layer_is_named(pytester: pytest.Pytester, plugin: str, test: str, said: str) -> None:
     result = SUITE.run(pytester, f"WrongTransport(wrong_transports.{plugin})", "-x", "-k", test, timeout=1.0)
+
+    assert_caught(result, said)
+
+
+@each_of(WRONG_OVER)
+def test_a_broken_promise_of_a_layer_over_another_is_named(
+    pytester: pytest.Pytester, plugin: str, test: str, said: str
+) -> None:
+    transport = f"WrongOverTransport(wrong_transports.{plugin})"
+    result = SUITE.run(pytester, transport, "-x", "-k", f"layer and {test}", timeout=1.0)
 
     assert_caught(result, said)
 
@@ -76,3 +98,7 @@ def test_invalid_targets_are_caught(pytester: pytest.Pytester) -> None:
 @pytest.mark.parametrize("layer", ["Right", "MayAlwaysRead"])
 def test_a_layer_that_keeps_all_promises_passes(pytester: pytest.Pytester, layer: str) -> None:
     SUITE.assert_passes(pytester, f"WrongTransport(wrong_transports.{layer})")
+
+
+def test_a_layer_over_another_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
+    SUITE.assert_passes(pytester, "WrongOverTransport(wrong_transports.RightOver)")

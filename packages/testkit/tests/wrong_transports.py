@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ottla.errors import ConnectionFailedError
-from ottla.interfaces import Buffer, Interest, Target
+from ottla.interfaces import Buffer, Interest, Target, TransportLayer
 
 
 class Right:
@@ -283,3 +283,103 @@ class WrongTargets(WrongTransport):
 
     def targets(self, host: str, port: int) -> Any:
         return [(host, port)]
+
+
+class RightOver:
+    """Keeps all promises over another layer, with 64 kB ahead of it at most."""
+
+    def __init__(self, lower: TransportLayer) -> None:
+        self.lower = lower
+        self.begun = False
+        self.held = bytearray()
+
+    def handshake(self) -> bool:
+        self.begun = self.begun or self.lower.handshake()
+        return self.begun
+
+    def write(self, chunks: Sequence[Buffer]) -> int:
+        if not self.flush():
+            return 0
+        taken = b"".join(chunks)[:65536]
+        self.held += taken
+        self.flush()
+        return len(taken)
+
+    def flush(self) -> bool:
+        return self.passes_on() and self.lower.flush()
+
+    def passes_on(self) -> bool:
+        while self.held:
+            taken = self.lower.write([bytes(self.held)])
+            if not taken:
+                return False
+            del self.held[:taken]
+        return True
+
+    def read_into(self, buffer: memoryview) -> int | None:
+        return self.lower.read_into(buffer)
+
+    def interest(self) -> Interest:
+        return self.lower.interest() | (Interest.WRITE if self.held else Interest.NONE)
+
+    def may_read(self) -> bool:
+        return self.lower.may_read()
+
+    def close(self) -> None:
+        self.lower.close()
+
+
+class SkipsTheLowerHandshake(RightOver):
+    def handshake(self) -> bool:
+        return True
+
+
+class ForgetsTheLowerFlush(RightOver):
+    def flush(self) -> bool:
+        return self.passes_on()
+
+
+class IgnoresTheLowerInterest(RightOver):
+    def interest(self) -> Interest:
+        return Interest.NONE
+
+
+class HidesLowerBytes(RightOver):
+    def may_read(self) -> bool:
+        return False
+
+
+class StopsBeforeTheLowerLayer(RightOver):
+    """Passes on nothing until it has two pieces of the lower layer, and reads one in a call."""
+
+    def __init__(self, lower: TransportLayer) -> None:
+        super().__init__(lower)
+        self.first: bytes | None = None
+
+    def read_into(self, buffer: memoryview) -> int | None:
+        if self.first is not None:
+            first, self.first = self.first, None
+            buffer[: len(first)] = first
+            return len(first)
+        piece = bytearray(len(buffer))
+        got = self.lower.read_into(memoryview(piece))
+        if got:
+            self.first = bytes(piece[:got])
+            return None
+        return got
+
+
+class LeavesTheLowerLayerOpen(RightOver):
+    def close(self) -> None:
+        pass
+
+
+class WrongOverTransport(WrongTransport):
+    """Opens wrong layers over others, and right ones over sockets."""
+
+    def __init__(self, layer: type[RightOver]) -> None:
+        super().__init__(Right)
+        self._over = layer
+
+    def open_over(self, lower: TransportLayer, host: str, port: int) -> RightOver:
+        return self._over(lower)

@@ -9,16 +9,17 @@ import pytest
 
 from ottla.interfaces import Interest, Transport, TransportLayer
 from ottla.plugins.registry import Registry
-from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
-from ottla_transport_plaintext.plugin import MAX_CHUNKS
+from ottla.plugins.transports import SocketLayer
+from ottla.plugins.transports.socket_layer import MAX_CHUNKS
+from ottla_transport_plaintext import PlaintextTransport
 
 
 @pytest.fixture
-def pair() -> Iterator[tuple[PlaintextLayer, socket.socket]]:
+def pair() -> Iterator[tuple[SocketLayer, socket.socket]]:
     """A layer, and the socket at the other end."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    layer = PlaintextLayer(ours)
+    layer = SocketLayer(ours)
     yield layer, theirs
     layer.close()
     theirs.close()
@@ -46,7 +47,7 @@ def test_names_are_resolved_as_usual() -> None:
     assert PlaintextTransport().targets("broker", 9092) is None
 
 
-def test_it_is_ready_at_once_and_needs_no_events_itself(pair: tuple[PlaintextLayer, socket.socket]) -> None:
+def test_it_is_ready_at_once_and_needs_no_events_itself(pair: tuple[SocketLayer, socket.socket]) -> None:
     layer, _theirs = pair
 
     assert layer.handshake()
@@ -55,14 +56,14 @@ def test_it_is_ready_at_once_and_needs_no_events_itself(pair: tuple[PlaintextLay
     assert not layer.may_read()
 
 
-def test_chunks_are_sent_in_order_in_one_call(pair: tuple[PlaintextLayer, socket.socket]) -> None:
+def test_chunks_are_sent_in_order_in_one_call(pair: tuple[SocketLayer, socket.socket]) -> None:
     layer, theirs = pair
 
     assert layer.write([b"one ", memoryview(b"two "), bytearray(b"three")]) == 13
     assert theirs.recv(100) == b"one two three"
 
 
-def test_more_chunks_than_one_call_takes_are_sent_in_several(pair: tuple[PlaintextLayer, socket.socket]) -> None:
+def test_more_chunks_than_one_call_takes_are_sent_in_several(pair: tuple[SocketLayer, socket.socket]) -> None:
     layer, theirs = pair
     chunks = [b"x"] * (MAX_CHUNKS + 10)
 
@@ -71,7 +72,7 @@ def test_more_chunks_than_one_call_takes_are_sent_in_several(pair: tuple[Plainte
     assert len(theirs.recv(10_000)) == MAX_CHUNKS + 10
 
 
-def test_a_full_socket_takes_nothing_and_does_not_block(pair: tuple[PlaintextLayer, socket.socket]) -> None:
+def test_a_full_socket_takes_nothing_and_does_not_block(pair: tuple[SocketLayer, socket.socket]) -> None:
     layer, theirs = pair
     written = 0
     while taken := layer.write([bytes(100_000)]):
@@ -84,7 +85,7 @@ def test_a_full_socket_takes_nothing_and_does_not_block(pair: tuple[PlaintextLay
     assert layer.write([b"more"]) == 4
 
 
-def test_reading_distinguishes_no_data_yet_from_closed(pair: tuple[PlaintextLayer, socket.socket]) -> None:
+def test_reading_distinguishes_no_data_yet_from_closed(pair: tuple[SocketLayer, socket.socket]) -> None:
     layer, theirs = pair
     buffer = memoryview(bytearray(10))
 
@@ -96,7 +97,7 @@ def test_reading_distinguishes_no_data_yet_from_closed(pair: tuple[PlaintextLaye
     assert layer.read_into(buffer) == 0
 
 
-def test_a_reset_is_an_oserror(pair: tuple[PlaintextLayer, socket.socket]) -> None:
+def test_a_reset_is_an_oserror(pair: tuple[SocketLayer, socket.socket]) -> None:
     layer, theirs = pair
     theirs.close()
 
@@ -104,7 +105,7 @@ def test_a_reset_is_an_oserror(pair: tuple[PlaintextLayer, socket.socket]) -> No
         layer.write([b"too late"])
 
 
-def test_close_reaches_the_peer_and_may_be_repeated(pair: tuple[PlaintextLayer, socket.socket]) -> None:
+def test_close_reaches_the_peer_and_may_be_repeated(pair: tuple[SocketLayer, socket.socket]) -> None:
     layer, theirs = pair
 
     layer.close()

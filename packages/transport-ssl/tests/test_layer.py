@@ -14,7 +14,7 @@ import pytest
 from ottla.errors import ConnectionFailedError
 from ottla.interfaces import Interest, Transport, TransportLayer
 from ottla_transport_ssl import TlsLayer
-from ottla_transport_ssl.tls_layer import AHEAD, gathered
+from ottla_transport_ssl.tls_stream import AHEAD, gathered
 from tls_peers import Peer, read, read_all, readable, shake, tcp_pair, transport, until
 
 Connect = Callable[..., tuple[TlsLayer, Peer]]

@@ -6,12 +6,13 @@ The proxy gets a broker's name unchanged and resolves it; the local resolver doe
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Generator, Mapping
-from typing import Final, NamedTuple, NoReturn, TypeAlias
+from collections.abc import Mapping
+from typing import Final, NoReturn
 
 import attrs
 
 from ottla.errors import ConnectionFailedError, NameResolutionError, ProtocolMismatchError
+from ottla.plugins.transports import Negotiation, Turn
 
 MAX_LENGTH: Final = 255
 """Maximum bytes of a user name, a password or a broker's name: their length is one byte."""
@@ -41,22 +42,12 @@ _REFUSALS: Final[Mapping[int, str]] = {
 }
 
 
-class Turn(NamedTuple):
-    """Bytes for the proxy, and the number of response bytes to wait for: never more than it must send."""
-
-    say: bytes
-    hear: int
-
-
 @attrs.frozen
 class UserPassword:
     """A user name and a password, as bytes."""
 
     username: bytes
     password: bytes = attrs.field(repr=False)
-
-
-Negotiation: TypeAlias = Generator[Turn, bytes, None]
 
 
 def negotiation(host: str, port: int, *, proxy: str, login: UserPassword | None) -> Negotiation:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ottla.errors import ConfigError
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import ConfigKey, HostTarget, PluginConfig, Transport, TransportLayer
-from ottla_transport_socks5_example.layer import Socks5Layer
+from ottla.plugins.transports import SocketLayer, TunnelLayer
 from ottla_transport_socks5_example.negotiation import MAX_LENGTH, UserPassword, negotiation
 
 ottla_conformance = "ottla_transport_socks5_example.conformance:Socks5Conformance"
@@ -33,11 +33,17 @@ class Socks5Transport:
 
     def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
         """Return a layer that connects through the proxy, then passes the socket to the inner transport."""
-        return Socks5Layer(
-            sock,
+        return self.open_over(SocketLayer(sock), host, port)
+
+    def open_over(self, lower: TransportLayer, host: str, port: int) -> TransportLayer:
+        """Return the same for a proxy that is reached over another layer, such as a tunnel through a first proxy."""
+        return TunnelLayer(
+            lower,
             negotiation=negotiation(host, port, proxy=self._proxy, login=self._login),
-            proxy=self._proxy,
-            open_inner=lambda: self._inner.open(sock, host, port),
+            peer=f"the SOCKS5 proxy {self._proxy}",
+            inner=self._inner,
+            host=host,
+            port=port,
         )
 
 

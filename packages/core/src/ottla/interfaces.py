@@ -159,13 +159,28 @@ class SupportsDetails(Protocol):
 
 @runtime_checkable
 class Transport(Protocol):
-    """Opens the connections of one producer."""
+    """Opens the connections of one producer.
+
+    Optional ability: `SupportsOpenOver`.
+    """
 
     def targets(self, host: str, port: int) -> Sequence[Target | HostTarget] | None:
         """The addresses to connect to for this broker; None: resolve the name as usual. Called for each attempt."""
 
     def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
         """Wrap a connected, non-blocking socket, which the layer owns from now on; host and port are the broker's."""
+
+
+class SupportsOpenOver(Protocol):
+    """An optional ability of transports: a layer over another layer, such as TLS through a proxy behind TLS."""
+
+    def open_over(self, lower: TransportLayer, host: str, port: int) -> TransportLayer:
+        """Like `open`, with a layer in place of a socket: its bytes go to this host and port. The new layer owns it.
+
+        The new layer calls `lower.handshake()` until it returns True, and only then reads and writes. Its own
+        `interest` includes the lower one's, its `flush` also flushes, and its `may_read` is true if the lower one's is.
+        Its `read_into` returns None only once the lower one has.
+        """
 
 
 @attrs.frozen(kw_only=True)

@@ -1,6 +1,6 @@
 """The transport for `security.protocol=PLAINTEXT`."""
 
-from ottla_transport_plaintext.plugin import PlaintextLayer, PlaintextTransport
+from ottla_transport_plaintext.plugin import PlaintextTransport
 
-__all__ = ["PlaintextLayer", "PlaintextTransport"]
+__all__ = ["PlaintextTransport"]
 __version__ = "0.1.0"

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ottla.errors import TlsHandshakeError, printable, quoted
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import ConfigKey, PluginConfig, Target, Transport, TransportLayer
 from ottla_transport_ssl.context_reload import Setups
 from ottla_transport_ssl.keys import KEYS, read
-from ottla_transport_ssl.tls_layer import TlsLayer
+from ottla_transport_ssl.tls_layer import TlsLayer, TlsOverLayer
 
 ottla_conformance = "ottla_transport_ssl.conformance:TlsConformance"
 
@@ -31,13 +32,28 @@ class TlsTransport:
 
     def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
         """Return a layer for the connected socket, which may go through a proxy."""
-        peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        try:
-            return TlsLayer(sock, setup=self._setups.current(), peer=peer, server_name=server_name(host))
-        except ValueError as cause:
-            raise TlsHandshakeError(
-                f"{quoted(host)} cannot be the name of a TLS server: {printable(str(cause))}"
-            ) from cause
+        with _naming_server(host):
+            return TlsLayer(sock, setup=self._setups.current(), peer=_peer(host, port), server_name=server_name(host))
+
+    def open_over(self, lower: TransportLayer, host: str, port: int) -> TransportLayer:
+        """Return a layer over another one, for example TLS in TLS."""
+        setup, peer = self._setups.current(), _peer(host, port)
+        with _naming_server(host):
+            return TlsOverLayer(lower, setup=setup, peer=peer, server_name=server_name(host))
+
+
+def _peer(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+@contextlib.contextmanager
+def _naming_server(host: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as cause:
+        raise TlsHandshakeError(
+            f"{quoted(host)} cannot be the name of a TLS server: {printable(str(cause))}"
+        ) from cause
 
 
 def server_name(host: str) -> str:

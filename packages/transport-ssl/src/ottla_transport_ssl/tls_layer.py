@@ -1,174 +1,42 @@
-"""One TLS connection: OpenSSL with two memory buffers, and the socket that bytes are moved to and from.
-
-Ciphertext waits here until the socket takes it, so `write` never has to be repeated with the same bytes.
-"""
+"""TLS over a socket, and TLS over another layer, such as a tunnel through a proxy that has TLS of its own."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
-import ssl
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Any, Final, cast
+from typing import Final
 
-import attrs
-
-from ottla.errors import OttlaError
-from ottla.interfaces import Buffer, Interest
+from ottla.errors import NetworkError
+from ottla.interfaces import Interest, SupportsDetails, TransportLayer, supports
 from ottla_transport_ssl.contexts import Setup
-from ottla_transport_ssl.handshake_details import details
-from ottla_transport_ssl.handshake_errors import HandshakeInfo, broken, hung_up, no_tls, refused, suite_refused
+from ottla_transport_ssl.handshake_details import WARNING
+from ottla_transport_ssl.tls_stream import RECEIVE, TlsStream
 
-AHEAD: Final = 256 * 1024
-"""Bytes that one write accepts, once the socket has taken the earlier ones."""
-
-RECEIVE: Final = 64 * 1024
-_MOST_RECEIVES: Final = 16
-"""Maximum in one call: a peer that sends without end must not block the I/O thread."""
-
-_FIRST_BYTES: Final = 64
+_KEPT_LABELS: Final = frozenset({WARNING, "through"})
 
 
-class TlsLayer:
-    """Created by `TlsTransport.open`; *server_name* is the peer's in its certificate. After an error, only close it."""
+class TlsLayer(TlsStream):
+    """TLS over a socket. Created by `TlsTransport.open`."""
 
     def __init__(self, sock: socket.socket, *, setup: Setup, peer: str, server_name: str) -> None:
+        super().__init__(setup=setup, peer=peer, server_name=server_name)
         self._sock = sock
-        self._info = HandshakeInfo(peer=peer, setup=setup)
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = setup.context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name)
-        self._unsent = memoryview(b"")
-        self._heard = b""
-        self._ready = False
-
-    def handshake(self) -> bool:
-        """Continue the handshake as far as possible without blocking; True: it is complete.
-
-        If it fails, this sends the peer an alert and raises the error.
-        """
-        if not self._ready and not self._shake():
-            return False
-        self._judge_suite()
-        self._ready = True
-        self._send()
-        return True
-
-    def write(self, chunks: Sequence[Buffer]) -> int:
-        """Encrypt as much as the layer may buffer, once everything before it has been sent; return the bytes taken."""
-        if not self._send():
-            return 0
-        plain = gathered(chunks, AHEAD)
-        if not plain:
-            return 0
-        try:
-            self._tls.write(plain)
-        except ssl.SSLError as error:
-            raise broken(error, self._info) from error
-        self._send()
-        return len(plain)
-
-    def flush(self) -> bool:
-        """Whether the socket has taken all ciphertext."""
-        return self._send()
-
-    def read_into(self, buffer: memoryview) -> int | None:
-        """Read the rest of one TLS record into *buffer*; return its bytes, 0 after the end, None if nothing arrived."""
-        if not self.may_read() and not self._receive():
-            return None
-        for _ in range(_MOST_RECEIVES):
-            try:
-                return cast(int, self._tls.read(len(buffer), buffer))  # the number of bytes, because there is a buffer
-            except ssl.SSLWantReadError:
-                if not self._receive():
-                    return None
-            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-                # Also without close_notify: the core notices by its length that a response was cut short.
-                return 0
-            except ssl.SSLError as error:
-                self._push_quietly()
-                raise broken(error, self._info) from error
-        return None
-
-    def interest(self) -> Interest:
-        """Return WRITE while bytes wait to be sent, and READ during the handshake; first sends what it can."""
-        # TLS's own responses, to a key update for example, are not part of any `write`: they are sent here.
-        self._push_quietly()
-        wanted = Interest.NONE if self._ready else Interest.READ
-        return wanted | Interest.WRITE if self._unsent or self._outgoing.pending else wanted
-
-    def may_read(self) -> bool:
-        """Whether OpenSSL holds plaintext, or ciphertext that the socket has already given."""
-        return self._incoming.pending > 0 or self._tls.pending() > 0
-
-    def details(self) -> Sequence[tuple[str, str]]:
-        """Return the details of the handshake, for messages."""
-        info = attrs.evolve(self._info, chain=shown_chain(self._tls))
-        return tuple(details(self._tls, info, now=datetime.now(UTC)))
 
     def close(self) -> None:
         """Send close_notify as far as the socket takes it without waiting, and close."""
         with contextlib.suppress(OSError):  # the peer may have closed already; an SSLError is one, too
-            if self._ready:
-                with contextlib.suppress(ssl.SSLError):  # usually: its close_notify is missing, and is not awaited
-                    self._tls.unwrap()
-                self._push_quietly()
+            self._say_goodbye()
             self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
 
-    # The handshake
-
-    def _shake(self) -> bool:
-        for _ in range(_MOST_RECEIVES):
-            try:
-                self._tls.do_handshake()
-                return True
-            except ssl.SSLWantReadError:
-                self._push_quietly()
-                if not self._receive_greeting():
-                    return False
-            except ssl.SSLEOFError as error:
-                raise hung_up(self._heard, self._info) from error
-            except ssl.SSLError as error:
-                self._push_quietly()
-                raise self._refusal(error) from error
-        return False
-
-    def _receive_greeting(self) -> bool:
-        """Receive like `_receive`, and keep the first bytes: they identify a peer without TLS."""
+    def _pull(self) -> bytes | None:
         try:
-            return self._receive()
-        except ConnectionError as cause:
-            raise hung_up(self._heard, self._info) from cause
-
-    def _refusal(self, error: ssl.SSLError) -> OttlaError:
-        mismatch = no_tls(self._heard, self._info)
-        return mismatch or refused(error, attrs.evolve(self._info, chain=shown_chain(self._tls)))
-
-    def _judge_suite(self) -> None:
-        suite, version, _bits = self._tls.cipher() or ("", "", 0)
-        allowed = self._info.setup.allowed13
-        if allowed is not None and version == "TLSv1.3" and suite not in allowed:
-            raise suite_refused(suite, self._info)
-
-    # The socket
-
-    def _receive(self) -> bool:
-        """Move bytes from the socket to OpenSSL, the end included; return False if there are none now."""
-        try:
-            received = self._sock.recv(RECEIVE)
+            return self._sock.recv(RECEIVE)
         except (BlockingIOError, InterruptedError):
-            return False
-        if not received:
-            self._incoming.write_eof()
-            return True
-        self._incoming.write(received)
-        if not self._ready and len(self._heard) < _FIRST_BYTES:
-            self._heard += received[: _FIRST_BYTES - len(self._heard)]
-        return True
+            return None
 
     def _push(self) -> bool:
-        """Move bytes from OpenSSL to the socket; return True if all were moved."""
         while self._unsent or self._outgoing.pending:
             if not self._unsent:
                 self._unsent = memoryview(self._outgoing.read())
@@ -181,51 +49,77 @@ class TlsLayer:
                 return False  # the socket is full
         return True
 
-    def _push_quietly(self) -> None:
-        """Send as much as possible now; a read notices a broken socket."""
-        with contextlib.suppress(OSError):
-            self._push()
 
-    def _send(self) -> bool:
-        """Send like `_push`; a peer's last message has more information than the system's error."""
-        try:
-            return self._push()
-        except OSError:
-            self._hear_last_words()
-            raise
+class TlsOverLayer(TlsStream):
+    """TLS over another layer, whose handshake comes first. Created by `TlsTransport.open_over`."""
 
-    def _hear_last_words(self) -> None:
-        """Raise an error that the peer sent: in TLS 1.3 it verifies our certificate after the handshake."""
-        unwanted = memoryview(bytearray(RECEIVE))
-        with contextlib.suppress(OSError):
-            for _ in range(_MOST_RECEIVES):
-                if not self._ready or not self.read_into(unwanted):
-                    return
+    def __init__(self, lower: TransportLayer, *, setup: Setup, peer: str, server_name: str) -> None:
+        super().__init__(setup=setup, peer=peer, server_name=server_name)
+        self._lower = lower
+        self._begun = False  # the lower layer's handshake is done
+        self._buffer = memoryview(bytearray(RECEIVE))
+        self._over = False  # the lower layer has ended, in order or with this error
+        self._lost: OSError | NetworkError | None = None
 
+    def handshake(self) -> bool:
+        """Complete the lower layer's handshake, then this one's, as far as possible without blocking."""
+        if not self._begun:
+            if not self._lower.handshake():
+                return False
+            self._begun = True
+        return super().handshake()
 
-def gathered(chunks: Sequence[Buffer], limit: int) -> Buffer:
-    """Return the first bytes of all chunks, up to the limit: one OpenSSL call instead of many."""
-    if len(chunks) == 1 or (chunks and len(chunks[0]) >= limit):
-        return memoryview(chunks[0])[:limit]
-    parts: list[Buffer] = []
-    for chunk in chunks:
-        if len(chunk) >= limit:
-            parts.append(memoryview(chunk)[:limit])
-            break
-        parts.append(chunk)
-        limit -= len(chunk)
-    return b"".join(parts)
+    def interest(self) -> Interest:
+        """Return the lower layer's events, and those of this one."""
+        if not self._begun:
+            return self._lower.interest()
+        own = super().interest()  # sends first, which the lower layer may then wait for
+        return own | self._lower.interest()
 
+    def may_read(self) -> bool:
+        """Whether bytes wait here or in the lower layer, or an end of that layer was not reported yet."""
+        return super().may_read() or self._over or self._lower.may_read()
 
-def shown_chain(tls: ssl.SSLObject) -> Sequence[bytes]:
-    """Return the peer's certificates, also if they were refused; empty if Python cannot return them.
+    def details(self) -> Sequence[tuple[str, str]]:
+        """Return the details of the lower layer, then those of this handshake, for messages."""
+        lower = self._lower.details() if supports(self._lower, SupportsDetails) else ()
+        marked = [(label if label in _KEPT_LABELS else f"proxy's {label}", text) for label, text in lower]
+        return *marked, *super().details()
 
-    Public from Python 3.13 on, and there before under another name.
-    """
-    inner: Any = getattr(tls, "_sslobj", None)
-    try:
-        if hasattr(tls, "get_unverified_chain"):
-            return list(tls.get_unverified_chain())
-        return [ssl.PEM_cert_to_DER_cert(certificate.public_bytes()) for certificate in inner.get_unverified_chain()]
-    except (AttributeError, TypeError, ValueError, ssl.SSLError):
-        return ()
+    def close(self) -> None:
+        """Send close_notify as far as the lower layer takes it, and close that layer."""
+        with contextlib.suppress(OSError, NetworkError):  # the peer may have closed already
+            self._say_goodbye()
+        self._lower.close()
+
+    def _pull(self) -> bytes | None:
+        """Read until the lower layer has nothing more, because only then its socket reports the next bytes.
+
+        It may give a few bytes at a time, so what limits a call is their sum. Bytes come before the end behind them.
+        """
+        filled = 0
+        while filled < RECEIVE and not self._over:
+            try:
+                got = self._lower.read_into(self._buffer[filled:])
+            except (OSError, NetworkError) as error:
+                self._over, self._lost = True, error
+                break
+            if got is None:
+                break
+            self._over = got == 0
+            filled += got
+        if filled:
+            return bytes(self._buffer[:filled])
+        if self._lost is not None:
+            raise self._lost
+        return b"" if self._over else None
+
+    def _push(self) -> bool:
+        while self._unsent or self._outgoing.pending:
+            if not self._unsent:
+                self._unsent = memoryview(self._outgoing.read())
+            taken = self._lower.write([self._unsent])
+            if not taken:
+                return False
+            self._unsent = self._unsent[taken:]
+        return self._lower.flush()

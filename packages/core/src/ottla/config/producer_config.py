@@ -25,6 +25,7 @@ from ottla.config.value_types import (
     milliseconds,
     milliseconds_or_never,
     plugin_name,
+    plugin_names,
     text,
 )
 from ottla.config.values import PluginValues
@@ -92,11 +93,11 @@ class ConnectionConfig:
         default="gssapi",
         meaning="How to log in where security.protocol asks for it; the authenticator plugin of this name.",
     )
-    connection_via: str | None = option(
+    connection_via: tuple[str, ...] = option(
         "connection.via",
-        plugin_name(),
-        default=None,
-        meaning="One more transport plugin to go through, such as a proxy.",
+        plugin_names(),
+        default=(),
+        meaning="Transport plugins to go through, such as proxies, in this order: the first is nearest to us.",
     )
     connections_max_idle: float = option(
         "connections.max.idle.ms",

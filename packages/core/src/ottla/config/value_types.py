@@ -122,6 +122,17 @@ def plugin_name() -> ValueType:
     return ValueType(allowed=allowed, parse=parse)
 
 
+def plugin_names() -> ValueType:
+    """Names of plugins, in lower case, in order."""
+    allowed = "a list of names of plugins, or a string with commas"
+
+    def parse(raw: object) -> tuple[str, ...]:
+        parts = [part for part in ([] if raw is None else _split(raw)) if part != ""]
+        return tuple(plugin_name().parse(part) for part in parts)
+
+    return ValueType(allowed=allowed, parse=parse)
+
+
 def items() -> ValueType:
     """A list, or a string with commas between the items; empty items are dropped."""
 

@@ -67,7 +67,7 @@ def _plugins(connection: ConnectionConfig, registry: Registry) -> Sequence[str]:
     protocol = connection.security_protocol
     wanted: list[tuple[KindName, str | None]] = [
         ("transport", protocol.transport),
-        ("transport", connection.connection_via),
+        *(("transport", via) for via in connection.connection_via),
         ("authenticator", connection.sasl_mechanism if protocol.sasl else None),
     ]
     return [

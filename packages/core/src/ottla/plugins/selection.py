@@ -22,6 +22,7 @@ from ottla.interfaces import (
     Partitioner,
     RecordEncoder,
     Serializer,
+    SupportsOpenOver,
     SupportsUseEncoder,
     Transport,
     supports,
@@ -29,6 +30,7 @@ from ottla.interfaces import (
 from ottla.plugins.calls import PluginCloser
 from ottla.plugins.registry import Plugin, Registry
 from ottla.plugins.requests import PluginRequest, ResolvedPlugin, Resolver, request_named
+from ottla.plugins.transports.chain import TransportChain, UnchangedBytes
 from ottla.plugins.value_formats import ValueFormats
 
 KAFKAS_CODECS: Final = frozenset({1, 2, 3, 4})
@@ -167,7 +169,7 @@ def _requests(draft: ConfigDraft) -> Mapping[Role, Sequence[PluginRequest]]:
         "mechanism": [PluginRequest(kind="authenticator", name=mechanism, key_prefixes=("sasl.",), note=unset)]
         if protocol.sasl
         else [],
-        "connection_via": [request_named("transport", via)] if via else [],
+        "connection_via": [request_named("transport", name) for name in via],
         "partitioner": [request_named("partitioner", config.partitioning.partitioner)],
         "compressor": [request_named("compressor", codec)] if codec != "none" else [],
         "key_serializer": _serializer_requests(config.serialization.key_serializer),
@@ -212,6 +214,8 @@ def _create(role: Role, found: Sequence[ResolvedPlugin], created: Mapping[Role, 
             return {str(each.plugin): each.create() for each in found}
         case "encoder":
             return _encoder(found, registry)
+        case "connection_via" if len(found) > 1:
+            return _chain(found, created["transport"])
         case _:
             return _create_one(role, found[0], created) if found else None
 
@@ -230,6 +234,21 @@ def _create_one(role: Role, plugin: ResolvedPlugin, created: Mapping[Role, Any])
             return _with_encoder(plugin.create(is_key=False), created["encoder"])
         case _:
             return plugin.create()
+
+
+def _chain(found: Sequence[ResolvedPlugin], transport: Transport) -> TransportChain:
+    """The transports of `connection.via` in a row, with the one of `security.protocol` on top."""
+    links: list[Transport] = [each.create(inner=UnchangedBytes()) for each in found]
+    for link, name in zip([*links[1:], transport], [*map(str, (each.plugin for each in found[1:])), ""], strict=True):
+        if not supports(link, SupportsOpenOver):
+            what = f"the {name}" if name else "the transport of security.protocol"
+            raise ConfigError(
+                [
+                    f"connection.via={','.join(str(each.request.name) for each in found)}: {what} takes only a socket, "
+                    "not the bytes of a transport before it; name it first, or use a version of it with open_over"
+                ]
+            )
+    return TransportChain([*links, transport])
 
 
 def _encoder(found: Sequence[ResolvedPlugin], registry: Registry) -> RecordEncoder:

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ottla.interfaces import Transport
+from ottla.interfaces import SupportsOpenOver, Transport, TransportLayer, supports
+from ottla_testkit.conformance.harness.checked_layer import has_ability
+from ottla_testkit.conformance.harness.lower_layer import LowerLayer
 from ottla_testkit.conformance.harness.peer import Peer
 from ottla_testkit.conformance.harness.session import LayerSession
 from ottla_testkit.conformance.harness.wire import Pair, Wire, tcp_pair
@@ -41,14 +43,22 @@ class TransportConnections:
         """Two connected sockets of the kind that the transport gets."""
         return tcp_pair()
 
-    @pytest.fixture
-    def begin(self, transport: Transport, peer: MakePeer) -> Iterator[Begin]:
-        """Open connections whose handshake has not begun."""
+    @pytest.fixture(params=["socket", "layer"])
+    def begin(self, request: pytest.FixtureRequest, transport: Transport, peer: MakePeer) -> Iterator[Begin]:
+        """Open connections whose handshake has not begun: over sockets, and over layers if the transport can."""
+        over_layer = request.param == "layer"
+        if over_layer and not has_ability(transport, SupportsOpenOver):
+            pytest.skip("it lacks SupportsOpenOver: it takes sockets only")
         begun: list[LayerSession] = []
+
+        def open_layer(sock: socket.socket) -> TransportLayer:
+            if over_layer and supports(transport, SupportsOpenOver):
+                return transport.open_over(LowerLayer(sock), self.host, self.port)
+            return transport.open(sock, self.host, self.port)
 
         def begin(*, roomy: bool = False) -> LayerSession:
             wire = Wire(self.socket_pair, roomy=roomy)
-            layer = transport.open(wire.layer_end, self.host, self.port)
+            layer = open_layer(wire.layer_end)
             talk = LayerSession(layer=layer, wire=wire, peer=peer(wire.peer_end), timeout=self.timeout)
             begun.append(talk)
             return talk

@@ -1,0 +1,10 @@
+"""Transport layers for plugins to build on: a bare socket, a negotiation before the first byte, a layer over another.
+
+Part of the contract with plugins, like `ottla.interfaces`; `chain` is the core's own.
+"""
+
+from ottla.plugins.transports.opening import open_layer
+from ottla.plugins.transports.socket_layer import SocketLayer
+from ottla.plugins.transports.tunnel import Negotiation, TunnelLayer, Turn
+
+__all__ = ["Negotiation", "SocketLayer", "TunnelLayer", "Turn", "open_layer"]

@@ -1,0 +1,229 @@
+"""The TLS of one connection: OpenSSL with two memory buffers. `tls_layer` moves their bytes.
+
+Ciphertext waits here until it can be sent, so `write` never has to be repeated with the same bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, cast
+
+import attrs
+
+from ottla.errors import NetworkError, OttlaError
+from ottla.interfaces import Buffer, Interest
+from ottla_transport_ssl.contexts import Setup
+from ottla_transport_ssl.handshake_details import details
+from ottla_transport_ssl.handshake_errors import HandshakeInfo, broken, hung_up, no_tls, refused, suite_refused
+
+AHEAD: Final = 256 * 1024
+"""Bytes that one write accepts, once the earlier ones have left."""
+
+RECEIVE: Final = 64 * 1024
+_MOST_RECEIVED: Final = 16 * RECEIVE
+"""Maximum bytes in one call: a peer that sends without end must not block the I/O thread."""
+_MOST_LAST_WORDS: Final = 16
+
+_FIRST_BYTES: Final = 64
+
+
+class TlsStream:
+    """A transport layer, except for how ciphertext comes and goes. After an error, only close it.
+
+    *server_name* is the peer's in its certificate.
+    """
+
+    def __init__(self, *, setup: Setup, peer: str, server_name: str) -> None:
+        self._info = HandshakeInfo(peer=peer, setup=setup)
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = setup.context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name)
+        self._unsent = memoryview(b"")
+        self._heard = b""
+        self._ready = False
+
+    def handshake(self) -> bool:
+        """Continue the handshake as far as possible without blocking; True: it is complete.
+
+        If it fails, this sends the peer an alert and raises the error.
+        """
+        if not self._ready and not self._shake():
+            return False
+        self._judge_suite()
+        self._ready = True
+        self._send()
+        return True
+
+    def write(self, chunks: Sequence[Buffer]) -> int:
+        """Encrypt as much as the layer may buffer, once everything before it has been sent; return the bytes taken."""
+        if not self._send():
+            return 0
+        plain = gathered(chunks, AHEAD)
+        if not plain:
+            return 0
+        try:
+            self._tls.write(plain)
+        except ssl.SSLError as error:
+            raise broken(error, self._info) from error
+        self._send()
+        return len(plain)
+
+    def flush(self) -> bool:
+        """Whether all ciphertext has left."""
+        return self._send()
+
+    def read_into(self, buffer: memoryview) -> int | None:
+        """Read the rest of one TLS record into *buffer*; return its bytes, 0 after the end, None if nothing arrived."""
+        if not self.may_read() and not self._receive():
+            return None
+        budget = _MOST_RECEIVED
+        while budget > 0:
+            try:
+                return cast(int, self._tls.read(len(buffer), buffer))  # the number of bytes, because there is a buffer
+            except ssl.SSLWantReadError:
+                received = self._receive()
+                if not received:
+                    return None
+                budget -= received
+            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                # Also without close_notify: the core notices by its length that a response was cut short.
+                return 0
+            except ssl.SSLError as error:
+                self._push_quietly()
+                raise broken(error, self._info) from error
+        return None
+
+    def interest(self) -> Interest:
+        """Return WRITE while bytes wait to be sent, and READ during the handshake; first sends what it can."""
+        # TLS's own responses, to a key update for example, are not part of any `write`: they are sent here.
+        self._push_quietly()
+        wanted = Interest.NONE if self._ready else Interest.READ
+        return wanted | Interest.WRITE if self._unsent or self._outgoing.pending else wanted
+
+    def may_read(self) -> bool:
+        """Whether OpenSSL holds plaintext, or ciphertext that has already come."""
+        return self._incoming.pending > 0 or self._tls.pending() > 0
+
+    def details(self) -> Sequence[tuple[str, str]]:
+        """Return the details of the handshake, for messages."""
+        info = attrs.evolve(self._info, chain=shown_chain(self._tls))
+        return tuple(details(self._tls, info, now=datetime.now(UTC)))
+
+    # The handshake
+
+    def _shake(self) -> bool:
+        budget = _MOST_RECEIVED
+        while budget > 0:
+            try:
+                self._tls.do_handshake()
+                return True
+            except ssl.SSLWantReadError:
+                self._push_quietly()
+                received = self._receive_greeting()
+                if not received:
+                    return False
+                budget -= received
+            except ssl.SSLEOFError as error:
+                raise hung_up(self._heard, self._info) from error
+            except ssl.SSLError as error:
+                self._push_quietly()
+                raise self._refusal(error) from error
+        return False
+
+    def _receive_greeting(self) -> int:
+        """Receive like `_receive`, and keep the first bytes: they identify a peer without TLS."""
+        try:
+            return self._receive()
+        except ConnectionError as cause:
+            raise hung_up(self._heard, self._info) from cause
+
+    def _refusal(self, error: ssl.SSLError) -> OttlaError:
+        mismatch = no_tls(self._heard, self._info)
+        return mismatch or refused(error, attrs.evolve(self._info, chain=shown_chain(self._tls)))
+
+    def _judge_suite(self) -> None:
+        suite, version, _bits = self._tls.cipher() or ("", "", 0)
+        allowed = self._info.setup.allowed13
+        if allowed is not None and version == "TLSv1.3" and suite not in allowed:
+            raise suite_refused(suite, self._info)
+
+    # Ciphertext
+
+    def _pull(self) -> bytes | None:
+        """Return ciphertext of the peer; empty: the end; None: nothing has come."""
+        raise NotImplementedError
+
+    def _push(self) -> bool:
+        """Move bytes from OpenSSL on to the peer; return True if all have left."""
+        raise NotImplementedError
+
+    def _receive(self) -> int:
+        """Move ciphertext to OpenSSL and return the number of bytes; an end counts as one. 0: nothing has come."""
+        received = self._pull()
+        if received is None:
+            return 0
+        if not received:
+            self._incoming.write_eof()
+            return 1
+        self._incoming.write(received)
+        if not self._ready and len(self._heard) < _FIRST_BYTES:
+            self._heard += received[: _FIRST_BYTES - len(self._heard)]
+        return len(received)
+
+    def _say_goodbye(self) -> None:
+        """Send close_notify as far as possible without waiting."""
+        if self._ready:
+            with contextlib.suppress(ssl.SSLError):  # usually: the peer's close_notify is missing, and is not awaited
+                self._tls.unwrap()
+            self._push_quietly()
+
+    def _push_quietly(self) -> None:
+        """Send as much as possible now; a read notices a broken socket."""
+        with contextlib.suppress(OSError, NetworkError):
+            self._push()
+
+    def _send(self) -> bool:
+        """Send like `_push`; a peer's last message has more information than the system's error."""
+        try:
+            return self._push()
+        except (OSError, NetworkError):
+            self._hear_last_words()
+            raise
+
+    def _hear_last_words(self) -> None:
+        """Raise an error that the peer sent: in TLS 1.3 it verifies our certificate after the handshake."""
+        unwanted = memoryview(bytearray(RECEIVE))
+        with contextlib.suppress(OSError):
+            for _ in range(_MOST_LAST_WORDS):
+                if not self._ready or not self.read_into(unwanted):
+                    return
+
+
+def gathered(chunks: Sequence[Buffer], limit: int) -> Buffer:
+    """Return the first bytes of all chunks, up to the limit: one OpenSSL call instead of many."""
+    if len(chunks) == 1 or (chunks and len(chunks[0]) >= limit):
+        return memoryview(chunks[0])[:limit]
+    parts: list[Buffer] = []
+    for chunk in chunks:
+        if len(chunk) >= limit:
+            parts.append(memoryview(chunk)[:limit])
+            break
+        parts.append(chunk)
+        limit -= len(chunk)
+    return b"".join(parts)
+
+
+def shown_chain(tls: ssl.SSLObject) -> Sequence[bytes]:
+    """Return the peer's certificates, also if they were refused; empty if Python cannot return them.
+
+    Public from Python 3.13 on, and there before under another name.
+    """
+    inner: Any = getattr(tls, "_sslobj", None)
+    try:
+        if hasattr(tls, "get_unverified_chain"):
+            return list(tls.get_unverified_chain())
+        return [ssl.PEM_cert_to_DER_cert(certificate.public_bytes()) for certificate in inner.get_unverified_chain()]
+    except (AttributeError, TypeError, ValueError, ssl.SSLError):
+        return ()
