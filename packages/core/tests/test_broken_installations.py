@@ -246,6 +246,27 @@ def test_a_plugin_that_hangs_is_logged_while_it_is_waited_for(
     assert " took " in mine[1].getMessage()
 
 
+def test_a_plugin_works_where_no_thread_can_be_started(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    site.install(GOOD, name="good")
+    monkeypatch.setattr(threading.Timer, "start", start)
+
+    assert type(chosen(partitioner_class="good").partitioner).__name__ == "Good"
+
+
+def test_a_slow_built_in_plugin_is_logged_at_its_end(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.plugins.registry.slow_calls.SLOW", 0.0)
+    caplog.set_level(logging.INFO)
+    chosen()
+
+    assert "the import of the partitioner 'murmur2' of ottla " in caplog.text
+    assert {record.levelname for record in caplog.records} == {"INFO"}
+
+
 def test_no_broken_installation_disturbs_a_producer_that_did_not_choose_it(
     site: Site, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,10 +21,23 @@ SLOW: Final = 1.0
 def logged_when_slow(what: str, info: EntryInfo) -> Iterator[None]:
     """Log a call of a plugin that is slow: while it lasts, as it may never end, and at its end.
 
-    *what* is the call, such as "the import". The first line comes from another thread, since foreign code cannot be
-    interrupted.
+    *what* is the call, such as "the import". A call of a built-in plugin is logged only at its end.
     """
     started = time.monotonic()
+    # Some ten calls of built-in plugins make a producer; a thread for each would take longer than all of them.
+    waiting = contextlib.nullcontext() if info.built_in else _logged_while_it_lasts(what, info)
+    try:
+        with waiting:
+            yield
+    finally:
+        seconds = time.monotonic() - started
+        if seconds > SLOW:
+            _log.info("%s of the %s took %.1f s", what, info, seconds)
+
+
+@contextlib.contextmanager
+def _logged_while_it_lasts(what: str, info: EntryInfo) -> Iterator[None]:
+    """Log from another thread, since foreign code cannot be interrupted."""
     notice = threading.Timer(SLOW, lambda: _log.warning("still waiting for %s of the %s", what, info))
     notice.daemon = True
     try:
@@ -37,6 +50,3 @@ def logged_when_slow(what: str, info: EntryInfo) -> Iterator[None]:
         notice.cancel()
         if notice.ident is not None:
             notice.join()
-        seconds = time.monotonic() - started
-        if seconds > SLOW:
-            _log.info("%s of the %s took %.1f s", what, info, seconds)
