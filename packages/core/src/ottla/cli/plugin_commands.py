@@ -5,10 +5,8 @@ Checking and writing plugins needs the testkit. It is imported only then, becaus
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +22,6 @@ from ottla.plugins.registry.installed import misplaced
 _PROMISE_BROKEN: Final = 1
 _WITHOUT_TEMPLATE: Final = ("encoder", "config_provider")
 _TESTKIT: Final = "ottla_testkit"
-_PATIENCE: Final = 5.0
 _LONGEST: Final = 30.0
 """Seconds that the list waits for one plugin."""
 
@@ -86,9 +83,8 @@ def check(names: tuple[str, ...], pairs: tuple[str, ...], command_config: Path |
     prepared: list[Plugin] = []
     for info in infos:
         try:
-            with noticed_when_slow(info):
-                plugin = registry.load(info)
-                testkit.prepare(plugin, settings)
+            plugin = registry.load(info)
+            testkit.prepare(plugin, settings)
             prepared.append(plugin)
         except OttlaError as error:
             click.echo(str(error), err=True)
@@ -123,18 +119,6 @@ def new(kind: KindName, name: str, directory: Path | None) -> None:
         raise click.UsageError(str(error)) from None
     click.echo(f"{folder} is a plugin that works. To install it, test it, and check it as it is installed:\n")
     click.echo(f"    pip install -e '{folder}[test]'\n    pytest {folder}\n    ottla plugins check {kind}:{name}\n")
-
-
-@contextlib.contextmanager
-def noticed_when_slow(info: EntryInfo, *, timeout: float = _PATIENCE) -> Iterator[None]:
-    """Name the plugin that the user waits for if it is slow; a call that hangs in foreign code cannot be ended."""
-    notice = threading.Timer(timeout, lambda: click.echo(f"still waiting for the {info}; Ctrl-C ends it", err=True))
-    notice.daemon = True
-    notice.start()
-    try:
-        yield
-    finally:
-        notice.cancel()
 
 
 def _installed(registry: Registry) -> list[EntryInfo]:
