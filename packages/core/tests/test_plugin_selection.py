@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.errors import ConfigError, PluginNotFoundError
+from ottla.errors import ConfigError, InvalidPluginError, PluginNotFoundError
 from ottla.hookspecs import hookimpl
 from ottla.plugins.compressors import gzip
 from ottla.plugins.config_references import read_draft
@@ -19,7 +19,10 @@ from ottla.plugins.serializers import json
 from ottla.plugins.transports.chain import TransportChain
 from ottla.recordbatch import objects
 from ottla_transport_plaintext import plugin as plaintext
+from plugin_site import Site, plugin_site
 from third_party_mechanism import Plain
+
+site = plugin_site
 
 created: list[str] = []
 """The plugins that were created, in order."""
@@ -120,6 +123,33 @@ def test_plugins_are_created_in_the_documented_order() -> None:
         "interceptor",
     ]
     assert list(plugins.reporters) == [f"reporter 'mine' of an unnamed distribution ({__name__}:Hooks)"]
+
+
+def test_every_key_takes_the_package_with_the_name(site: Site) -> None:
+    groups = "".join(f"[{kind.group}]\nmine = {__name__}:Hooks\n" for kind in KINDS.values())
+    for dist in ("acme", "rival"):
+        site.install_metadata(dist, groups)
+    qualified = {key: value.replace("mine", "acme:mine") for key, value in SETTINGS.items()}
+    registry = Registry()
+
+    plugins = choose(read_draft(qualified, registry=registry), registry)[1]
+    assert [name.split(" (")[0] for name in plugins.interceptors] == ["interceptor 'mine' of acme 1.0"]
+    assert len(created) == len(SETTINGS) - 2
+    with pytest.raises(ConfigError) as caught:
+        choose(read_draft(SETTINGS, registry=registry), registry)
+    assert len(caught.value.problems) == len(SETTINGS) - 2
+    assert all("is named 'mine'; write acme:mine or rival:mine" in problem for problem in caught.value.problems)
+
+
+def test_a_table_format_takes_the_package_with_the_name(site: Site) -> None:
+    for dist in ("acme", "rival"):
+        site.install_metadata(dist, f"[ottla.serializers]\nmine = {__name__}:Hooks\n")
+    registry = Registry()
+    formats = choose(read_draft({"bootstrap.servers": "127.0.0.1:9"}, registry=registry), registry)[1].value_formats
+
+    assert formats.of("rival:mine")
+    with pytest.raises(InvalidPluginError, match="write acme:mine or rival:mine"):
+        formats.of("mine")
 
 
 def test_no_plugin_is_created_while_a_problem_is_left() -> None:
