@@ -28,6 +28,8 @@ from ottla import (
     RecordMetadata,
     UndeliveredError,
 )
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_outcome import Acknowledged
 from ottla.accumulator.delivery import OnDelivery
 from ottla.errors import ErrorCode, OttlaError
 from ottla.interfaces import Header, TopicView
@@ -237,6 +239,51 @@ def test_metadata_that_a_callback_keeps_does_not_change() -> None:
     ]
     assert kept == [metadata for metadata in told if metadata.offset % 3]
     assert hashes == list(map(hash, told))
+
+
+@pytest.mark.parametrize("kept", [0, 1, 3], ids=["none", "each", "each third"])
+def test_each_callback_gets_the_sizes_and_the_index_of_its_record(kept: int) -> None:
+    sizes = [(key_size, value_size) for key_size in (-1, 0, 2) for value_size in (-1, 0, 300, 300)]
+    records = [sizes[number * 5 % len(sizes)] for number in range(5_000)]
+    told: list[tuple[Any, ...]] = []
+    keeping: list[object] = []
+
+    def tell(delivery: Delivery) -> None:
+        metadata = delivery.result()
+        told.append((delivery._index, metadata.offset, metadata.serialized_key_size, metadata.serialized_value_size))
+        if kept and len(told) % kept == 0:
+            keeping.append(metadata)
+
+    batch = ProducerBatch(topic="t", partition=0, columns=NativeColumns(2**30), now=0.0)
+    for key_size, value_size in records:
+        key, value = (None if size < 0 else bytes(size) for size in (key_size, value_size))
+        batch.append(key, value, (), NOW, tell)
+    batch.complete_and_call_back(Acknowledged(base_offset=100))
+
+    assert told == [(index, 100 + index, *each) for index, each in enumerate(records)]
+
+
+def test_a_callback_that_changes_its_delivery_harms_no_other_record() -> None:
+    told: list[RecordMetadata | None] = []
+
+    def replace(delivery: Any) -> None:
+        delivery.metadata = delivery.metadata._replace(topic="u", serialized_value_size=7)
+
+    def spoil(delivery: Any) -> None:
+        delivery.metadata = ["no", "metadata"]
+
+    def remove(delivery: Any) -> None:
+        del delivery.metadata, delivery._index
+
+    with native(1) as world:
+        for change in (replace, spoil, remove):
+            world.producer.send("t", b"v", on_delivery=change)
+            world.producer.send(
+                "t", b"v", on_delivery=lambda delivery: told.append(delivery.metadata), timestamp_ms=NOW
+            )
+        world.settle()
+
+    assert told == [RecordMetadata("t", 0, offset, NOW, -1, 1) for offset in (1, 3, 5)]
 
 
 def test_callbacks_add_no_work_for_the_garbage_collector() -> None:

@@ -18,7 +18,7 @@ from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memmove
 
 from ottla_accel.slots cimport (
-    fill, new_object, new_tuple, read_slot, replace_slot, reuse, reuse_tuple, write_slot,
+    fill, has_references, new_object, new_tuple, read_slot, replace_slot, reuse_tuple, write_slot,
 )
 from ottla_accel.varints cimport read_varint, varint_size, write_varint
 
@@ -37,6 +37,9 @@ cdef type DELIVERY = AcknowledgedDelivery
 cdef Py_ssize_t DELIVERY_BATCH, DELIVERY_INDEX, DELIVERY_METADATA
 
 *_, DELIVERY_BATCH, DELIVERY_INDEX, DELIVERY_METADATA = offsets()
+
+cdef tuple INDEXES = tuple(range(4096))  # of most records; making one for each callback takes a seventh of its time
+cdef int32_t NO_SIZE = -2  # of no key and no value: null has -1
 
 cdef Py_ssize_t FIRST_CAPACITY = 256
 cdef Py_ssize_t FACT = sizeof(Fact)
@@ -156,45 +159,60 @@ cdef class CallbackCaller:
     cdef long long log_append_time_ms
     cdef object raised
     cdef object delivery
+    cdef object metadata  # of that delivery
     cdef object time
     cdef int64_t time_ms
+    cdef int32_t key_size, value_size  # those that the metadata has
 
     cdef int call(self, Py_ssize_t index, callback) except -1:
         cdef Fact* fact
         cdef int64_t time_ms
-        cdef PyObject* metadata
         if not 0 <= index < self.columns._count:
             raise IndexError(f"there is no record {index} to call back for")
         fact = &self.columns._facts[index]
-        if self.delivery is None or not reuse(<PyObject*>self.delivery):
+        if self.delivery is None or not has_references(<PyObject*>self.delivery, 1):
             self.delivery = new_object(DELIVERY)
+            self._make_metadata()
             write_slot(<PyObject*>self.delivery, DELIVERY_BATCH, self.batch)
-            write_slot(<PyObject*>self.delivery, DELIVERY_INDEX, index)
-            write_slot(<PyObject*>self.delivery, DELIVERY_METADATA, self._metadata())
+            write_slot(<PyObject*>self.delivery, DELIVERY_INDEX, index_object(index))
+            write_slot(<PyObject*>self.delivery, DELIVERY_METADATA, self.metadata)
         else:
-            replace_slot(<PyObject*>self.delivery, DELIVERY_INDEX, index)
-            if not reuse_tuple(read_slot(<PyObject*>self.delivery, DELIVERY_METADATA)):
-                replace_slot(<PyObject*>self.delivery, DELIVERY_METADATA, self._metadata())
-        metadata = read_slot(<PyObject*>self.delivery, DELIVERY_METADATA)
+            replace_slot(<PyObject*>self.delivery, DELIVERY_INDEX, index_object(index))
+            # A callback may have kept the metadata, or given the delivery another one.
+            if (
+                read_slot(<PyObject*>self.delivery, DELIVERY_METADATA) != <PyObject*>self.metadata
+                or not reuse_tuple(<PyObject*>self.metadata, 2)
+            ):
+                self._make_metadata()
+                replace_slot(<PyObject*>self.delivery, DELIVERY_METADATA, self.metadata)
         time_ms = fact.timestamp_ms if self.log_append_time_ms < 0 else self.log_append_time_ms
         if self.time is None or time_ms != self.time_ms:
             self.time, self.time_ms = time_ms, time_ms
-        fill(<object>metadata, 2, self.base_offset + index if self.base_offset >= 0 else -1)
-        fill(<object>metadata, 3, self.time)
-        fill(<object>metadata, 4, fact.key_size)
-        fill(<object>metadata, 5, fact.value_size)
+        fill(self.metadata, 2, self.base_offset + index if self.base_offset >= 0 else -1)
+        fill(self.metadata, 3, self.time)
+        if fact.key_size != self.key_size:
+            fill(self.metadata, 4, fact.key_size)
+            self.key_size = fact.key_size
+        if fact.value_size != self.value_size:
+            fill(self.metadata, 5, fact.value_size)
+            self.value_size = fact.value_size
         try:
             callback(self.delivery)
         except BaseException:
             self.raised()
         return 0
 
-    cdef object _metadata(self):
-        """Return metadata that has a topic and a partition, and nothing else yet."""
-        metadata = new_tuple(METADATA, 6)
-        fill(metadata, 0, self.topic)
-        fill(metadata, 1, self.partition)
-        return metadata
+    cdef int _make_metadata(self) except -1:
+        """Make metadata that has a topic and a partition, and nothing else yet."""
+        self.metadata = new_tuple(METADATA, 6)
+        fill(self.metadata, 0, self.topic)
+        fill(self.metadata, 1, self.partition)
+        self.key_size = self.value_size = NO_SIZE
+        return 0
+
+
+cdef inline object index_object(Py_ssize_t index):
+    return INDEXES[index] if index < len(INDEXES) else index
 
 
 cdef class NativeColumns:

@@ -1,7 +1,7 @@
 # Attributes of Python classes with __slots__, read in memory: a tenth of the time of a look-up.
 
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.ref cimport Py_INCREF, Py_XDECREF
 
 cdef extern from *:
     """
@@ -28,11 +28,11 @@ cdef extern from *:
         PyTuple_SET_ITEM(made, index, item);
         Py_XDECREF(before);
     }
-    static int ottla_reuse(PyObject* made) {
-        return Py_REFCNT(made) == 1;
+    static int ottla_has_references(PyObject* made, Py_ssize_t number) {
+        return Py_REFCNT(made) == number;
     }
-    static int ottla_reuse_tuple(PyObject* made) {
-        if (Py_REFCNT(made) != 1) return 0;
+    static int ottla_reuse_tuple(PyObject* made, Py_ssize_t references) {
+        if (Py_REFCNT(made) != references) return 0;
     #if PY_VERSION_HEX >= 0x030E0000
         ((PyTupleObject*)made)->ob_hash = -1;
     #endif
@@ -42,9 +42,9 @@ cdef extern from *:
     # Return a tuple of a subclass, whose items `fill` sets.
     object new_tuple "ottla_new_tuple"(object cls, Py_ssize_t size)
     void fill "ottla_fill"(object made, Py_ssize_t index, object item)
-    # Return whether there is no other reference, so that it may be filled again.
-    bint reuse "ottla_reuse"(PyObject* made)
-    bint reuse_tuple "ottla_reuse_tuple"(PyObject* made)
+    # Return whether there are exactly so many references. If they are the caller's, the object may be filled again.
+    bint has_references "ottla_has_references"(PyObject* made, Py_ssize_t number)
+    bint reuse_tuple "ottla_reuse_tuple"(PyObject* made, Py_ssize_t references)
     Py_ssize_t ottla_slot_offset(object descriptor)
     # Return the offset of an attribute that a class in C stores as an object; -1: it is computed.
     Py_ssize_t member_offset "ottla_member_offset"(object descriptor)
@@ -72,8 +72,8 @@ cdef inline void write_slot(PyObject* owner, Py_ssize_t offset, object thing) no
 
 
 cdef inline void replace_slot(PyObject* owner, Py_ssize_t offset, object thing) noexcept:
-    # For an attribute that was set.
+    # For an attribute that was set, and may have been deleted.
     cdef PyObject* before = read_slot(owner, offset)
     Py_INCREF(thing)
     (<PyObject**>(<char*>owner + offset))[0] = <PyObject*>thing
-    Py_DECREF(<object>before)
+    Py_XDECREF(before)
