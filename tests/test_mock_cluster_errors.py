@@ -249,5 +249,5 @@ def test_a_lost_response_without_a_retry_is_reported_as_maybe_written(
     assert isinstance(error, DeliveryError)
     assert error.possibly_persisted
     assert error.attempts == 1
-    assert "the broker may hold them all the same" in str(error)
+    assert "the broker may have written them" in str(error)
     assert _log(slow_to_answer, partitions=1) == [[b"known", b"written"]]

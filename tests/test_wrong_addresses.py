@@ -93,7 +93,7 @@ def test_an_unreachable_bootstrap_server_is_reported_with_its_timeout() -> None:
 
     assert isinstance(error.__cause__, RequestTimeoutError)
     assert f"{address} did not get ready within socket.connection.setup.timeout.ms (connecting)" in str(error)
-    assert "a firewall, a VPN or a wrong address drops packets without an answer" in str(error)
+    assert "a firewall, a VPN or a wrong address drops packets without a response" in str(error)
 
 
 @pytest.mark.kafka

@@ -214,7 +214,8 @@ def test_a_proxy_that_closes_at_any_byte_is_a_clear_error(
     theirs.shutdown(socket.SHUT_WR)
 
     with pytest.raises(
-        ConnectionFailedError, match="the SOCKS5 proxy proxy:1080 closed the connection before its answer was complete"
+        ConnectionFailedError,
+        match="the SOCKS5 proxy proxy:1080 closed the connection before its response was complete",
     ):
         layer.handshake()
 

@@ -173,4 +173,4 @@ def test_a_server_that_is_no_proxy_is_reported_without_a_timeout(portal: Blockin
     with serving(portal, answer) as address:
         message = refusal(address, max_block_ms=HANG_GUARD_MS)
 
-    assert f"{address} does not speak SOCKS5: its answer begins with 0x48" in message
+    assert f"{address} does not speak SOCKS5: its response begins with 0x48" in message

@@ -132,7 +132,7 @@ def test_keys_of_a_column_get_the_same_partitions_as_single_keys(
 
 @pytest.mark.parametrize("partitions", [0, -1])
 def test_zero_partitions_are_refused(partitions: int) -> None:
-    with pytest.raises(ValueError, match="partitions to choose from"):
+    with pytest.raises(ValueError, match="the number of partitions must be positive"):
         tables.murmur2_partitions(pa.array([b"k"]), partitions)
 
 

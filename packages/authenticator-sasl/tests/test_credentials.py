@@ -280,7 +280,7 @@ def test_a_function_that_hangs_is_abandoned_with_a_clear_error() -> None:
     with hanging(patience=0.05) as (asked, _release, _calls), pytest.raises(ConnectionFailedError) as caught:
         asked.current()
 
-    assert "sasl.password: no answer within 0.05 s" in str(caught.value)
+    assert "sasl.password: no result within 0.05 s" in str(caught.value)
     assert credentials.PATIENCE < 10.0  # socket.connection.setup.timeout.ms
 
 

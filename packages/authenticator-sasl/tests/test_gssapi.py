@@ -67,7 +67,7 @@ def test_the_plugin_has_all_attributes_of_the_contract() -> None:
 @pytest.mark.parametrize(
     ("offer", "said"),
     [
-        (b"wrapped:\x06\x00\xff\xff", "insists on a security layer of Kerberos (sasl.qop), and Ottla has none"),
+        (b"wrapped:\x06\x00\xff\xff", "requires a Kerberos security layer (sasl.qop), which Ottla does not support"),
         (b"wrapped:", "offers security layers in 0 bytes, not 4"),
         (b"wrapped:\x01\x00\x00\x00\x00", "offers security layers in 5 bytes, not 4"),
         (b"\x01\x00\x00\x00", "could not prove by Kerberos who it is: 'Major (393216)"),

@@ -69,7 +69,7 @@ def test_options_are_parsed_as_by_java(written: str, read: dict[str, str]) -> No
         ('Module required password="secret\n";', "the quote that begins at 25 is not closed"),
         ("Module required password=secret!;", 'the character at 31 must be inside quotes: "..."'),
         ("Module required password=a/secret;", "the character at 26 must be inside quotes"),
-        ("Module required; Module required;", "expected the end at 17, after the semicolon"),
+        ("Module required; Module required;", "unexpected text at 17, after the semicolon"),
     ],
 )
 def test_a_syntax_error_is_reported_by_position_and_never_quoted(written: str, said: str) -> None:

@@ -402,8 +402,11 @@ def test_extensions_may_be_given_in_the_jaas_config(oauth: Make) -> None:
             "are both given",
         ),
         ({PROVIDER: lambda: "a", "sasl.oauthbearer.extensions": "a"}, "write name=value,name=value"),
-        ({PROVIDER: lambda: "a", "sasl.oauthbearer.extensions": "auth=b"}, "not letters alone, or 'auth'"),
-        ({PROVIDER: lambda: "a", "sasl.jaas.config": f'{MODULE} extension_a1="b";'}, "not letters alone"),
+        (
+            {PROVIDER: lambda: "a", "sasl.oauthbearer.extensions": "auth=b"},
+            "only letters are allowed, and 'auth' is reserved",
+        ),
+        ({PROVIDER: lambda: "a", "sasl.jaas.config": f'{MODULE} extension_a1="b";'}, "only letters are allowed"),
         (
             {PROVIDER: lambda: "a", "sasl.jaas.config": f'{MODULE} unsecuredLoginStringClaim_sub="a";'},
             "unsecured tokens are not made here; fetch the token in a function of yours",

@@ -197,7 +197,7 @@ def test_no_error_quotes_a_response_that_is_not_http(line: str) -> None:
     with speak as speaker, pytest.raises(ConnectionFailedError) as caught:
         endpoint(speaker.url, retry=Retry(first=1.0, longest=0.5)).fetch()
 
-    assert "its answer is not HTTP" in str(caught.value)
+    assert "its response is not HTTP" in str(caught.value)
     assert FOREIGN not in "".join(traceback.format_exception(caught.value))
 
 
@@ -303,7 +303,7 @@ def test_endless_interim_responses_are_refused(interim: bytes) -> None:
     with Speaker(saying(interim * (MOST_INTERIM + 1) + FINAL)) as speaker:
         said = error_of(endpoint(speaker.url), ConnectionFailedError)
 
-    assert "it sent more than 64 interim answers (1xx), and no final one" in said
+    assert "it sent more than 64 interim responses (1xx), and no final one" in said
 
 
 def test_a_protocol_switch_is_not_an_interim_response() -> None:

@@ -148,7 +148,7 @@ def test_maybe_written_is_reported_without_idempotence_too(acks: str) -> None:
         world.settle()
 
         assert failure(delivery).possibly_persisted
-        assert "the broker may hold them" in str(failure(delivery))
+        assert "the broker may have written them" in str(failure(delivery))
 
 
 @pytest.mark.rule("batch.possibly")
@@ -389,7 +389,7 @@ def test_a_maybe_written_batch_prevents_commit_and_prepare(end: str) -> None:
         world.producer.begin_transaction()
         world.cluster.brokers[1].codes += [AfterAppend(ErrorCode.KAFKA_STORAGE_ERROR)] * 2
         world.producer.send("t", b"doubtful", partition=0)
-        with pytest.raises(AbortableTransactionError, match="the broker may hold them all the same"):
+        with pytest.raises(AbortableTransactionError, match="the broker may have written them"):
             getattr(world.producer, end)()
         world.producer.abort_transaction()
 

@@ -67,7 +67,7 @@ def test_a_failure_is_the_last_line_and_the_exit_code(server: str) -> None:
 
     assert result.exit_code == WRONG
     last = result.stdout.splitlines()[-1]
-    assert last.startswith(f"{server}: the server closed the connection without an answer; set security.protocol=")
+    assert last.startswith(f"{server}: the server closed the connection without a response; set security.protocol=")
 
 
 def test_every_further_failure_is_reported_after_the_first(server: str) -> None:

@@ -189,7 +189,7 @@ def test_a_reference_without_a_value_is_refused_and_never_sent(folder: Path, wri
     ("settings", "said"),
     [
         ({"config.providers": "vault"}, "no config_provider is named 'vault'"),
-        ({"config.providers": "x", "config.providers.x.class": "com.acme.Vault"}, "Java's classes cannot be loaded"),
+        ({"config.providers": "x", "config.providers.x.class": "com.acme.Vault"}, "Java classes cannot be loaded"),
         ({"config.providers": "x", "config.providers.x.class": 5}, "write the name of a plugin of the group"),
         ({"config.providers": "env", "config.providers.file.class": "file"}, "no provider of this name is in"),
         ({"config.providers": "env", "config.providers.env.param.x": "1"}, "config.providers.env.param.x is not known"),

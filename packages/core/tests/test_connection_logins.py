@@ -347,7 +347,7 @@ def test_a_response_before_its_request_is_written_ends_the_connection(wrapped: b
         return answer
 
     broker.converse = answer_hastily  # type: ignore[method-assign]  # a peer that knows what we will say
-    with pytest.raises(TopicUnavailableError, match="an answer to a request that is not written yet"):
+    with pytest.raises(TopicUnavailableError, match="a response to a request that is not written yet"):
         learn(machine)
 
 

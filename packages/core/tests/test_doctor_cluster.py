@@ -211,7 +211,7 @@ def test_an_advertised_address_of_another_service_is_reported() -> None:
 @pytest.mark.parametrize(
     ("broker", "said", "remedy"),
     [
-        (ScriptedBroker(), "closed the connection without an answer", "security.protocol=SASL_PLAINTEXT"),
+        (ScriptedBroker(), "closed the connection without a response", "security.protocol=SASL_PLAINTEXT"),
         (ScriptedBroker(versions={18: (0, 4)}), "a controller's listener", "bootstrap.servers"),
         (ScriptedBroker(versions={**NEWEST, 3: (90, 91)}), "no version of Metadata fits", "upgrade ottla"),
         (

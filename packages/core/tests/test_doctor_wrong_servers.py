@@ -46,7 +46,7 @@ def refused_port() -> Iterator[int]:
         (says(bytes.fromhex("7fffffff")), "announced 2147483647 bytes", "no Kafka listener"),
         (says(bytes.fromhex("00000002 0001")), "answered, but not as Kafka does", "security.protocol"),
         (says(bytes.fromhex("0000000a 00000007 0000 00000000")), "answered, but not as Kafka does", "the port"),
-        (hangs_up, "closed the connection without an answer", "set security.protocol=SSL or SASL_SSL"),
+        (hangs_up, "closed the connection without a response", "set security.protocol=SSL or SASL_SSL"),
     ],
 )
 def test_another_protocol_is_recognised_by_its_first_bytes(conduct: Conduct, said: str, remedy: str) -> None:

@@ -416,7 +416,7 @@ def test_batches_in_flight_after_a_refused_one_arrive_in_order() -> None:
 
 
 def lost_and_expired(world: Simulated, *, written: bool) -> Callable[[], object]:
-    """A first record is there; a second one has expired without an answer, and perhaps is there, too."""
+    """A first record is there; a second one has expired without a response, and perhaps is there, too."""
     world.producer.send("t", b"first")
     world.settle()
     broker = world.cluster.brokers[1]

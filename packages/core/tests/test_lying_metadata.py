@@ -31,7 +31,7 @@ from ottla_testkit.simulation.login import SimulatedLogin
 from simulated_producer import Simulated
 from third_party_mechanism import Plain
 
-NO_BROKER = "an answer to FindCoordinator names broker -1, which no broker can be"
+NO_BROKER = "a response to FindCoordinator names broker -1, which no broker can be"
 
 
 @attrs.define(slots=False)

@@ -188,7 +188,7 @@ def test_brokers_that_close_idle_connections_are_no_outage(caplog: pytest.LogCap
         deliver(machine, partition)
 
     assert loud(caplog) == []
-    assert caplog.text.count("no request was under way") == 3
+    assert caplog.text.count("no request was in flight") == 3
     assert not machine.metadata.last_error
     assert [len(machine.log(partition=partition)) for partition in range(3)] == [2, 2, 2]
 

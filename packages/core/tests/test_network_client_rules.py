@@ -653,7 +653,7 @@ def test_topics_that_were_not_requested_are_omitted() -> None:
         brokers=[MetadataResponseBroker(node_id=5, host="five", port=9092)],
         topics=[
             MetadataResponseTopic(name="another", error_code=29, partitions=[MetadataResponsePartition(leader_id=5)]),
-            # What would make an answer of no use, if it were of a topic that was asked for.
+            # What would make a response of no use, if it were of a topic that was asked for.
             MetadataResponseTopic(name="odd", partitions=[MetadataResponsePartition(partition_index=7)]),
             MetadataResponseTopic(name="t", partitions=[MetadataResponsePartition(leader_id=5)]),
         ],

@@ -554,7 +554,7 @@ def test_a_lost_busy_connection_and_its_recovery_are_logged(caplog: pytest.LogCa
 
     [(first, begins), (last, ends)] = lines(caplog)
     assert (first, last) == ("INFO", "INFO")
-    assert begins.endswith("broker 1 closed the connection; no request was under way, the broker may be restarting")
+    assert begins.endswith("broker 1 closed the connection; no request was in flight; the broker may be restarting")
     assert ends == "test: broker 1 at broker-1:9092 is connected again, after 0.1 s"
 
 

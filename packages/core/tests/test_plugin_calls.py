@@ -257,7 +257,7 @@ def test_a_start_that_raises_leaves_a_producer_that_works(
         world.producer.send("t", b"value")
 
         assert world.producer.close().acknowledged == 1
-    assert caplog.messages == ["the rude of acme failed to start; the producer goes on without it"]
+    assert caplog.messages == ["the rude of acme failed to start; the producer continues without it"]
     assert rude.events == ["start"]
     assert last.events == ["start", "close"]
 

@@ -154,7 +154,7 @@ def test_a_response_too_short_for_its_header_is_refused() -> None:
 
 
 def test_an_api_versions_response_without_an_error_code_is_refused() -> None:
-    with pytest.raises(ProtocolError, match="1 bytes has no error code"):
+    with pytest.raises(ProtocolError, match="1 bytes is too short for an error code"):
         peek_error_code(b"\0")
 
 

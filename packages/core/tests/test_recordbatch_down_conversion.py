@@ -135,7 +135,7 @@ def test_only_batches_of_one_codec_make_one_batch() -> None:
     mixed = read(section(ROWS, magic=1)) + read(section(ROWS, magic=1, codec_id=1))
 
     for batches in (mixed, []):
-        with pytest.raises(CorruptBatchError, match="do not make one batch"):
+        with pytest.raises(CorruptBatchError, match="cannot be converted"):
             rewritten(batches, magic=0, compressors=COMPRESSORS)
 
 

@@ -219,7 +219,7 @@ def test_only_a_batch_in_flight_is_possibly_persisted_on_abort() -> None:
     for delivery in (answered, under_way, never_sent):
         error = delivery.exception()
         assert error is not None
-        assert ("the broker may hold them" in str(error)) is error.possibly_persisted
+        assert ("the broker may have written them" in str(error)) is error.possibly_persisted
         perhaps.append(error.possibly_persisted)
     assert perhaps == [False, True, False]
 

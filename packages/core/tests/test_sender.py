@@ -208,7 +208,7 @@ def test_a_broker_that_never_responds_is_abandoned_as_maybe_written() -> None:
     error = delivery.exception()
     assert isinstance(error, DeliveryTimeoutError)
     assert error.possibly_persisted
-    assert "the broker may hold them" in str(error)
+    assert "the broker may have written them" in str(error)
     assert machine.clock() - started == pytest.approx(9.0, abs=0.1)
 
 

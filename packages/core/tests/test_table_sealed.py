@@ -315,7 +315,7 @@ def test_batches_without_a_key_go_to_all_partitions() -> None:
 
 
 def test_topics_without_partitions_are_refused() -> None:
-    with pytest.raises(ValueError, match="topics have a partition at least: u"):
+    with pytest.raises(ValueError, match="these topics have no partition, but need at least one: u"):
         sealer({"t": 1, "u": 0})
 
 

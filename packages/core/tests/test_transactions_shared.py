@@ -167,7 +167,7 @@ def test_calls_in_the_wrong_order_are_refused() -> None:
         producer = world.producer
         with pytest.raises(IllegalStateError, match=r"'x' is not initialized"):
             producer.leave_transaction()
-        with pytest.raises(IllegalStateError, match=r"of transactional.id 'y', and the producer of 'x'"):
+        with pytest.raises(IllegalStateError, match=r"has transactional.id 'y', but this producer has 'x'"):
             producer.join_transaction(opened(cluster, "y"))
         producer.join_transaction(opened(cluster))
         for call in (producer.commit_transaction, producer.abort_transaction, producer.prepare_transaction):

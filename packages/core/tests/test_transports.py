@@ -184,7 +184,9 @@ def test_a_peer_that_closes_in_the_negotiation_is_an_error_that_names_it(pair: P
     theirs.sendall(OK[:1])
     theirs.shutdown(socket.SHUT_WR)
 
-    with pytest.raises(ConnectionFailedError, match="the gateway closed the connection before its answer was complete"):
+    with pytest.raises(
+        ConnectionFailedError, match="the gateway closed the connection before its response was complete"
+    ):
         layer.handshake()
 
 

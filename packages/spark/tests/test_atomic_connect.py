@@ -63,4 +63,4 @@ def test_atomic_batches_through_spark_connect_are_refused_with_a_remedy(tmp_path
     )
 
     assert ended.stdout.endswith("through\n"), ended.stderr[-4000:]
-    assert "which Spark Connect hides; run the query in the driver, or use format('ottla')" in ended.stdout
+    assert "which Spark Connect does not provide; run the query in the driver, or use format('ottla')" in ended.stdout

@@ -27,7 +27,9 @@ def test_speculation_is_refused_since_two_tasks_would_write_at_once() -> None:
 
 
 def test_spark_connect_is_refused_since_it_hides_the_query() -> None:
-    with pytest.raises(BatchRefusedError, match="which Spark Connect hides; run the query in the driver, or use"):
+    with pytest.raises(
+        BatchRefusedError, match="which Spark Connect does not provide; run the query in the driver, or use"
+    ):
         atomically(NOWHERE, transactional_id="x")(SimpleNamespace(sparkSession=SimpleNamespace()), 0)  # type: ignore[arg-type]
 
 

@@ -134,7 +134,7 @@ def test_a_repeated_job_is_written_once(ended: Ended) -> None:
 
 
 def test_functions_that_need_the_driver_context_say_so(ended: Ended) -> None:
-    assert "Spark Connect hides" in ended.told["all_or_nothing"]
+    assert "Spark Connect does not provide" in ended.told["all_or_nothing"]
     assert "it is Spark Connect" in ended.told["report"]
 
 

@@ -18,7 +18,7 @@ WRONG_COLUMNS = [
     ("HasNoOldFormats", "older_formats", r"records became \d+ bytes in format v0"),
     ("DropsHeadersInOldFormats", "refuses_headers", r"encode\(0\) did not refuse headers"),
     ("RaisesValueErrorForHeaders", "refuses_headers", r"raised ValueError.*it must be UnsupportedVersionError"),
-    ("ReusesItsMemory", "outlive", "encoded bytes changed after the columns were let go of"),
+    ("ReusesItsMemory", "outlive", "encoded bytes changed after the columns were released"),
     ("NeedsRoomForTheFirst", "empty_batch", r"append\(\) returned None .* although the first one has room"),
     ("TakesOneTooMany", "further_records", r"took a record, and memory\(\) is \d+ with \d+ allowed"),
     ("ChargesForWhatItRefuses", "further_records", r"append\(\) returned None, and the columns have changed"),

@@ -9,7 +9,7 @@ pytest_plugins = ["pytester"]
 
 WRONG = [
     ("HasAnotherName", "contract", "lacks a method of ottla.interfaces.MetricsReporter"),
-    ("RaisesAtItsStart", "at_once", r"start\(\) raised OSError.*the producer goes on without it"),
+    ("RaisesAtItsStart", "at_once", r"start\(\) raised OSError.*the producer continues without it"),
     ("RaisesAtItsEnd", "at_once", r"close\(\) raised OSError"),
     ("WaitsForItsServer", "at_once", r"start\(\) was not back after 1 s; the program waits for it"),
     ("WaitsAtItsEnd", "at_once", r"close\(\) was not back after 1 s; the program waits for it"),

@@ -40,7 +40,7 @@ def test_tokens_require_an_issuer_that_signs_them(security: Security) -> None:
 
 @pytest.mark.parametrize("kind", [{"nodes": 3}, {"version": "2.8.2"}])
 def test_a_cluster_that_cannot_have_secure_listeners_says_so(security: Security, kind: dict[str, object]) -> None:
-    with pytest.raises(ClusterError, match="only a single node of Kafka"):
+    with pytest.raises(ClusterError, match="only on a single node of Kafka"):
         KafkaCluster(security=security, **kind)  # type: ignore[arg-type]
 
 

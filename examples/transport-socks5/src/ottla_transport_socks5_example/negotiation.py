@@ -100,7 +100,7 @@ def _refuse_method(method: int, proxy: str, login: UserPassword | None) -> NoRet
 def _check(version: int, expected: int, proxy: str) -> None:
     if version != expected:
         raise ProtocolMismatchError(
-            f"{proxy} does not speak SOCKS5: its answer begins with {version:#04x}, not {expected:#04x}; "
+            f"{proxy} does not speak SOCKS5: its response begins with {version:#04x}, not {expected:#04x}; "
             "check socks5.proxy"
         )
 

@@ -168,7 +168,7 @@ def murmur2_partitions(keys not None, int partitions):
     cdef Py_ssize_t row, size = 0, count = len(keys)
     cdef const uint8_t* key = NULL
     if partitions <= 0:
-        raise ValueError(f"there are no {partitions} partitions to choose from")
+        raise ValueError(f"the number of partitions must be positive, not {partitions}")
     open_column(keys, &column)
     chosen = array("i", bytes(4 * count))
     cdef int32_t[::1] to = chosen

@@ -76,7 +76,9 @@ def check_extensions(extensions: Any, *, source: str) -> None:
         raise AuthenticationError(f"{source} gave extensions that are no mapping of names to values")
     for name, value in extensions.items():
         if not (isinstance(name, str) and _EXTENSION.fullmatch(name)) or name == "auth":
-            raise AuthenticationError(f"{source} gave an extension whose name is not letters alone, or 'auth'")
+            raise AuthenticationError(
+                f"{source} gave an extension with an invalid name: only letters are allowed, and 'auth' is reserved"
+            )
         if not (isinstance(value, str) and _EXTENSION_VALUE.fullmatch(value)):
             raise AuthenticationError(f"{source} gave an extension whose value is not printable ASCII")
 

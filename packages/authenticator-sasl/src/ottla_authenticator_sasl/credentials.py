@@ -100,7 +100,7 @@ class CallbackCredentials:
         flight, _new = joined
         if not flight.wait(self._timeout):
             raise ConnectionFailedError(
-                f"{self.keys}: no answer within {self._timeout:g} s; see that the function returns, or raises, in time"
+                f"{self.keys}: no result within {self._timeout:g} s; see that the function returns, or raises, in time"
             )
         self._latest = flight.result()
         return self._latest

@@ -91,7 +91,8 @@ class GssapiExchange:
             raise AuthenticationError(f"{self._service} offers security layers in {len(offer)} bytes, not 4")
         if not offer[0] & _NO_LAYER:
             raise AuthenticationError(
-                f"{self._service} insists on a security layer of Kerberos (sasl.qop), and Ottla has none; use SASL_SSL"
+                f"{self._service} requires a Kerberos security layer (sasl.qop), which Ottla does not support; use "
+                "SASL_SSL"
             )
         wrapped: bytes = self._context.wrap(bytes([_NO_LAYER, 0, 0, 0]), False).message
         return wrapped

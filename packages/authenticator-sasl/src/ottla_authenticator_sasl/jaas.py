@@ -74,7 +74,7 @@ def login_module(written: str) -> LoginModule:
     options = dict(_options(tokens))
     rest = next(tokens)
     if not rest.is_sign(""):
-        raise ValueError(f"expected the end at {rest.at}, after the semicolon: only one login module can be given")
+        raise ValueError(f"unexpected text at {rest.at}, after the semicolon: only one login module is allowed")
     return LoginModule(name=name.text.rpartition(".")[2], options=options)
 
 

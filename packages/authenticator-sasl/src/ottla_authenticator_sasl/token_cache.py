@@ -165,7 +165,7 @@ class TokenKeeper:
             )
 
     def _too_soon(self) -> ConnectionFailedError | None:
-        """Return the error of a login while the source may not be asked yet, or None."""
+        """Return the error to raise while the backoff forbids another call of the token source, or None."""
         if (wait := self._pace.wait()) <= 0:
             return None
         if self._useless:

@@ -74,7 +74,7 @@ class ClientCredentials:
         }
 
     def body(self) -> str:
-        """Return the form."""
+        """Return the request body, form-encoded."""
         scope = {"scope": self.scope} if self.scope else {}
         return urllib.parse.urlencode({"grant_type": "client_credentials"} | scope)
 
@@ -188,11 +188,11 @@ class TokenEndpoint:
             case HttpResponseTooLargeError():
                 return AuthenticationError(f"{self.source} answers with more than {MAX_ANSWER} bytes; is it one?")
             case TooManyInterimResponsesError():
-                return self._not_asked(f"it sent more than {MOST_INTERIM} interim answers (1xx), and no final one")
+                return self._not_asked(f"it sent more than {MOST_INTERIM} interim responses (1xx), and no final one")
             case http.client.RemoteDisconnected():
-                refusal = self._not_asked("it ended the connection without an answer")
+                refusal = self._not_asked("it ended the connection without a response")
             case http.client.HTTPException():  # its message quotes the response
-                return self._not_asked(f"its answer is not HTTP ({type(error).__name__})")
+                return self._not_asked(f"its response is not HTTP ({type(error).__name__})")
             case _:
                 refusal = self._not_asked(printable(str(error) or type(error).__name__))
         refusal.__cause__ = error

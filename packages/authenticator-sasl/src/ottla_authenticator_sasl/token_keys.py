@@ -80,7 +80,7 @@ OAUTH_KEYS: Final = (
         name="sasl.login.read.timeout.ms",
         type=milliseconds,
         default=5.0,
-        meaning="milliseconds to wait for the identity server's answer",
+        meaning="milliseconds to wait for the identity server's response",
     ),
     ConfigKey(
         name="sasl.login.retry.backoff.ms",

@@ -20,7 +20,7 @@ PROVIDER = "sasl.oauthbearer.token.provider"
 
 
 def provided(provider: Callable[[], Any], *, names: ClaimNames) -> Callable[[], Token]:
-    """Return a fetch that calls the user's function. An awaitable result is awaited in an event loop of its own."""
+    """Return a token function that calls the user's function; an awaitable result gets an event loop of its own."""
 
     def fetch() -> Token:
         try:

@@ -513,7 +513,7 @@ class MetricsRegistry(Protocol):
 class MetricsReporter(Protocol):
     """Exports metrics. It reads them when it needs them; sending a record does not call it.
 
-    Its exceptions are logged, and the producer goes on without it.
+    Its exceptions are logged, and the producer continues without it.
     """
 
     def start(self, registry: MetricsRegistry) -> None:
@@ -555,7 +555,7 @@ class SupportsUseEncoder(Protocol):
 class Interceptor(Protocol):
     """Called with every record before it is queued, and with every outcome.
 
-    Its exceptions are logged, and the record goes on without it.
+    Its exceptions are logged, and the record is sent without it.
 
     Optional ability: `SupportsClose`.
     """

@@ -55,7 +55,7 @@ class DeliveryReport:
 
     @property
     def possibly_persisted(self) -> int:
-        """Failed records that the broker may nevertheless hold: no answer came, or one that does not rule it out."""
+        """Failed records that the broker may nevertheless hold: no response came, or one that does not rule it out."""
         return sum(topic.possibly_persisted for topic in self.topics.values())
 
     @property

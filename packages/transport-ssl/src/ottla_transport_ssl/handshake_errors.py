@@ -100,7 +100,7 @@ def hung_up(heard: bytes, info: HandshakeInfo) -> OttlaError:
     """Return the error for a peer that closed in the handshake: immediately, as a listener without TLS, or later."""
     if not heard:
         return ProtocolMismatchError(
-            f"{info.peer} closed the connection after our TLS ClientHello without an answer, as a listener without "
+            f"{info.peer} closed the connection after our TLS ClientHello without a response, as a listener without "
             f"TLS does; {_IN_THE_CLEAR}, else {_OTHER_PORT}"
         )
     return no_tls(heard, info) or ConnectionFailedError(

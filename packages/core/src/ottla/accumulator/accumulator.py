@@ -282,7 +282,7 @@ class RecordAccumulator:
             self._completion.fail(batch, cause)
 
     def abort_undrained(self, cause: OttlaError) -> None:
-        """Fail every queued batch, because its transaction cannot be committed; batches in flight go on."""
+        """Fail every queued batch, because its transaction cannot be committed; batches in flight are not touched."""
         with self._lock:
             self.appender.close_open_batches()
             queued = self._batches.take_while(lambda _batch: True)

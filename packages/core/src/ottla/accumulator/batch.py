@@ -82,7 +82,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         self._since = now  # when it was queued, or sent
         self._queued_seconds = 0.0
         self._in_flight_seconds = 0.0
-        self.response_lost = False  # an attempt ended without an answer
+        self.response_lost = False  # an attempt ended without a response
         self.maybe_written = False  # an attempt may have reached the append; later ones do not change that
         self.last_node: int | None = None
         self.leader_epoch = -1  # of its partition, in the metadata of the batch's last drain

@@ -121,7 +121,7 @@ class BatchCompletion:
 
     def _run_callbacks(self, batch: ProducerBatch, run_callbacks: Callable[[], object]) -> None:
         def run() -> None:
-            run_callbacks()  # logs the exceptions of callbacks; if this call itself fails, `resume` goes on with it
+            run_callbacks()  # logs the exceptions of callbacks; if this call itself fails, `resume` continues it
             self._count([batch])
 
         if not self._io_loop.defer(run):

@@ -1,4 +1,4 @@
-"""The memory that an open batch may use: granted in steps, until the batch has its target size."""
+"""The memory that an open batch may use: granted in increments, until the batch has its target size."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class BatchMemory:
     def extend(self, batch: ProducerBatch, topic: TopicQueues, charge: int) -> MemoryGrant:
         """Let the open batch take a record that costs *charge*, and some more.
 
-        A batch that has reached its target is `full`: it may leave. Until it does, it may grow, in larger steps.
+        A batch that has reached its target is `full`: it may leave. Until it does, it may grow, in larger increments.
         """
         memory = batch.columns.memory()
         topic.count(batch, memory)
@@ -65,9 +65,9 @@ class BatchMemory:
         )
 
     def _grant(self, batch: ProducerBatch, charge: int, *, step: int, max_bytes: int) -> MemoryGrant:
-        """Let a batch use a *step* more of memory, or what is free if that is less but at least *charge*."""
+        """Let a batch use *step* more bytes of memory, or what is free if that is less but at least *charge*."""
         memory = batch.columns.memory()
-        if memory + step * 4 // 3 < max_bytes:  # else the rest at once, so that the last step is not a small one
+        if memory + step * 4 // 3 < max_bytes:  # else the rest at once, so that the last increment is not a small one
             max_bytes = max(memory + step, batch.held_bytes)
         if not self._hold(batch, min_bytes=memory + charge, max_bytes=max_bytes):
             return MemoryGrant.SHORT

@@ -171,7 +171,7 @@ class BatchResult(Generic[B]):
             self._run_each(deque([(index, callback)]), outcome)
 
     def run_callbacks(self) -> None:
-        """Run the callbacks that have not run yet; after an interruption, another call goes on where it stopped."""
+        """Run the callbacks that have not run yet; after an interruption, another call continues where it stopped."""
         callbacks, outcome = self._callbacks_to_run, self.outcome
         if callbacks is None:
             return
@@ -253,7 +253,7 @@ class BatchResult(Generic[B]):
             shared[0] = None  # a delivery that its callback has kept must not keep the metadata of all records
 
     def _callback_raised(self) -> None:
-        logger.exception("a delivery callback for %s raised; the producer goes on", self)
+        logger.exception("a delivery callback for %s raised; the producer continues", self)
 
     # Waiting and reading
 

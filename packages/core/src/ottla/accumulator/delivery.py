@@ -100,7 +100,7 @@ class Delivery:
 
         Raises TimeoutError when the outcome is not known by then, and DeliveryError when the record was given up; its
         subclasses are DeliveryTimeoutError and, in a transaction, TransactionAbortedError. A wait does not make the
-        record leave sooner: `flush` does. A thread that awaits one record after the other does their I/O itself.
+        record leave sooner: `flush` does. A thread that waits for one record after the other does their I/O itself.
         """
         batch, index, outcome = self._wait(timeout)
         if isinstance(outcome, Acknowledged):
@@ -123,8 +123,8 @@ class Delivery:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a delivery cannot be copied or pickled, for its outcome comes to this process: wait for its result() and "
-            "send that"
+            "a delivery cannot be copied or pickled, because only this process receives its outcome; wait for its "
+            "result() and pickle that"
         )
 
     def _place(self) -> tuple[Any, int]:

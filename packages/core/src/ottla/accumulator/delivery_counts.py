@@ -46,7 +46,7 @@ class DeliveryCounts:
         with self._lock:
             before = self._failures_counted
             for batch in batches:
-                if not batch.counted:  # else an earlier call counted it and was interrupted; this one goes on
+                if not batch.counted:  # else an earlier call counted it and was interrupted; this one continues
                     self._add(batch)
             return self._failures_counted > before
 

@@ -68,7 +68,7 @@ def _history(batch: ProducerBatch, now: float) -> str:
         spent += f" and {in_flight:.3f} s in flight"
     last = f", last to broker {batch.last_node}" if batch.last_node is not None else ""
     why = f", last error: {batch.last_error}" if batch.last_error is not None else ""
-    perhaps = "; the broker may hold them all the same" if batch.possibly_persisted else ""
+    perhaps = "; the broker may have written them" if batch.possibly_persisted else ""
     return f" ({tries}{spent}{last}{why}){perhaps}"
 
 

@@ -15,7 +15,7 @@ class IoLoop(Protocol):
         """Have a round begin immediately."""
 
     def batch_started(self, *, alone: bool) -> None:
-        """Note a new batch; *alone*: no other batch is incomplete. The caller holds the queues' lock."""
+        """Note a new batch; *alone*: it is the only incomplete one. The caller holds the queues' lock."""
 
     def defer(self, work: Callable[[], object]) -> bool:
         """Have the I/O thread do *work*, if the calling thread runs a round in its place; False: it does not."""

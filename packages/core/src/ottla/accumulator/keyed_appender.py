@@ -33,7 +33,7 @@ class UnassignedMemory(BatchMemory):
         memory, limit = batch.columns.memory(), self._limit(batch, topic)
         if memory + charge > limit:
             return MemoryGrant.FULL
-        # In large steps: its records get partitions soon, and the memory that it has not used is free again.
+        # In large increments: its records get partitions soon, and the memory that it has not used is free again.
         grant = self._grant(batch, charge, step=max(charge, 3 * memory), max_bytes=limit)
         return MemoryGrant.FULL if grant is MemoryGrant.SHORT else grant
 

@@ -154,7 +154,7 @@ class Sequences:
             return SequenceErrorAction.RETRY
         assert batch.sequence is not None, "only a number can be refused"
         if self.transactional:
-            # After a batch that failed, this answer is expected. If the batch before this one was acknowledged,
+            # After a batch that failed, this response is expected. If the batch before this one was acknowledged,
             # the leader has lost records.
             self.uncertain |= batch.sequence.base_sequence == (numbers.last_acknowledged + 1) % SEQUENCES
             return SequenceErrorAction.FAIL
@@ -167,7 +167,7 @@ class Sequences:
         return SequenceErrorAction.RENUMBER
 
     def resolve(self) -> None:
-        """Resolve partitions in doubt with nothing on the wire: go on, or number from 0 in a new epoch.
+        """Resolve partitions in doubt with nothing on the wire: keep the numbers, or number from 0 in a new epoch.
 
         Numbering from 0 is safe: brokers refuse batches of an older epoch as soon as the new one has written.
         """

@@ -285,14 +285,14 @@ class DeliveryConfig:
         "max.in.flight.requests.per.connection",
         integer(minimum=1),
         default=5,
-        meaning="Requests awaiting an answer on one connection. Up to 5 keep the order when a batch is tried again; "
-        "without idempotence only 1 does.",
+        meaning="The maximum number of requests in flight on one connection. Up to 5 keep the order when a batch is "
+        "retried; without idempotence only 1 does.",
     )
     io_handoff: bool = option(
         "io.handoff.enable",
         boolean(),
         default=True,
-        meaning="A thread that awaits one record after the other does the I/O meanwhile; false: the I/O thread does.",
+        meaning="A thread that waits for one record after the other does the I/O for them; false: the I/O thread does.",
     )
 
 

@@ -12,7 +12,10 @@ from ottla.errors.secret import Secret, revealed
 
 @attrs.frozen(kw_only=True, repr=False)
 class Reference:
-    """`first` is the value when the producer was made. A call reads it again; may block, raises NetworkError."""
+    """A value of a config provider. `first` is the value when the producer was built.
+
+    A call of the object reads the value again; it may block, and may raise NetworkError.
+    """
 
     first: Secret[str]
     again: Callable[[], str]

@@ -33,7 +33,7 @@ _RIGHTS_FROM: Final = 8
 
 @attrs.frozen(kw_only=True)
 class ClusterView:
-    """`topic` is the requested one, if the response has it."""
+    """The content of a Metadata response. `topic` is the requested one, None if the response lacks it."""
 
     cluster_id: str | None
     controller: int

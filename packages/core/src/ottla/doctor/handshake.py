@@ -35,7 +35,7 @@ _USUALLY: Final = "set security.protocol=SSL or SASL_SSL if this listener wants 
 
 @attrs.frozen(kw_only=True)
 class KafkaBroker:
-    """A broker that answered ApiVersions; the caller goes on with the session and closes it."""
+    """A broker that answered ApiVersions; the caller continues with the session and closes it."""
 
     endpoint: Endpoint
     session: BrokerSession
@@ -129,7 +129,7 @@ def unanswered(error: Exception, *, seconds: float, remedy: str) -> Problem:
         case SecurityError():  # in TLS 1.3 the server checks our certificate after the handshake
             return Problem.of_error(error, remedy=remedy)
         case ConnectionFailedError() | ConnectionError():
-            return Problem(f"{PEER} closed the connection without an answer", remedy)
+            return Problem(f"{PEER} closed the connection without a response", remedy)
         case ProtocolError():
             response = Problem.of_error(error, remedy=_SECURITY)
             return Problem(f"{PEER} answered, but not as Kafka does ({response.said})", response.remedy)

@@ -1,4 +1,4 @@
-"""The login on a connection after ApiVersions: a producer's exchange, with blocking moves."""
+"""The login on a connection after ApiVersions: a producer's exchange, with blocking steps."""
 
 from __future__ import annotations
 

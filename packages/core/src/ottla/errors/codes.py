@@ -51,7 +51,7 @@ class ErrorCode(enum.IntEnum):
     MESSAGE_TOO_LARGE = 10, "The batch is above what the broker or topic takes (max.message.bytes)."
     STALE_CONTROLLER_EPOCH = 11, "The controller moved to another broker."
     OFFSET_METADATA_TOO_LARGE = 12, "The metadata of the offset is too large."
-    NETWORK_EXCEPTION = 13, "The connection was lost before an answer came.", True, True
+    NETWORK_EXCEPTION = 13, "The connection was lost before a response came.", True, True
     COORDINATOR_LOAD_IN_PROGRESS = 14, "The coordinator is still loading its state.", True
     COORDINATOR_NOT_AVAILABLE = 15, "The coordinator is not available.", True
     NOT_COORDINATOR = 16, "The broker is not the coordinator.", True

@@ -242,7 +242,7 @@ class TableReadError(OttlaError):
 
 
 class FlushTimeoutError(OttlaError, TimeoutError):
-    """`flush` ran out of time; nothing was dropped, and sending goes on. `report` has the counts."""
+    """`flush` ran out of time; nothing was dropped, and sending continues. `report` has the counts."""
 
     def __init__(self, report: DeliveryReport, message: str) -> None:
         self.report = report

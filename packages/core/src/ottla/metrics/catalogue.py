@@ -78,8 +78,8 @@ def _requests(group: str) -> list[Metric]:
         *_measured(group, "request-size", "requests", "Bytes of a request"),
         *_counted(group, "response", "responses", "Answers received", times=True),
         *_counted(group, "outgoing-byte", "requests", "Bytes of requests sent, before encryption"),
-        *_counted(group, "incoming-byte", "responses", "Bytes of answers received, after decryption"),
-        *_measured(group, "request-latency", "latencies", "Milliseconds from a Produce request to its answer"),
+        *_counted(group, "incoming-byte", "responses", "Bytes of responses received, after decryption"),
+        *_measured(group, "request-latency", "latencies", "Milliseconds from a Produce request to its response"),
     ]
 
 
@@ -114,9 +114,12 @@ METRICS: Final[tuple[Metric, ...]] = (
     ),
     *_measured(PRODUCER, "record-queue-time", "waits", "Milliseconds that a batch waited before it left"),
     *_requests(PRODUCER),
-    _gauge("requests-in-flight", "Requests that wait for their answer."),
+    _gauge("requests-in-flight", "Requests that wait for their response."),
     *_measured(
-        PRODUCER, "produce-throttle-time", "throttles", "Milliseconds for which an answer asked us to wait (quotas)"
+        PRODUCER,
+        "produce-throttle-time",
+        "throttles",
+        "Milliseconds for which a response asked the client to wait (quotas)",
     ),
     _gauge("connection-count", "Connections that are open."),
     *_counted(PRODUCER, "connection-creation", "connected", "Connections made", times=True),
@@ -185,8 +188,8 @@ MISSING: Final[Mapping[tuple[str, str], str]] = {
     (PRODUCER, "successful-authentication-no-reauth-total"): "it has a meaning for brokers only",
     (PRODUCER, "reauthentication-latency-avg"): "a renewed login does not delay other requests",
     (PRODUCER, "reauthentication-latency-max"): "a renewed login does not delay other requests",
-    (PRODUCER, "network-io-rate"): "sockets are the transport's; requests and answers are counted",
-    (PRODUCER, "network-io-total"): "sockets are the transport's; requests and answers are counted",
+    (PRODUCER, "network-io-rate"): "sockets are the transport's; requests and responses are counted",
+    (PRODUCER, "network-io-total"): "sockets are the transport's; requests and responses are counted",
     **{
         (PRODUCER, name): _ROUND
         for name in (

@@ -11,7 +11,7 @@ from ottla.network.connection_stage import Stage
 
 SILENCE: Final[Mapping[Stage, str]] = {
     Stage.CONNECTING: (
-        "; a firewall, a VPN or a wrong address drops packets without an answer, and a server that is not Kafka may "
+        "; a firewall, a VPN or a wrong address drops packets without a response, and a server that is not Kafka may "
         "never answer a TLS handshake"
     ),
     Stage.NEGOTIATING: "; it took the connection and has sent nothing: it may be frozen, or not be a Kafka broker",

@@ -46,11 +46,11 @@ class ConnectionLog:
         """Log that a broker ended a connection without requests in flight."""
         broker = connection.broker
         if now - connection.used_at > RECENTLY or now < self._ended_logged_at.get(broker, float("-inf")) + LONGEST_GAP:
-            logger.debug("%s: %s; no request was under way", self._client_id, describe(connection, error))
+            logger.debug("%s: %s; no request was in flight", self._client_id, describe(connection, error))
             return
         self._ended_at[broker] = self._ended_logged_at[broker] = now
         logger.info(
-            "%s: %s; no request was under way, the broker may be restarting",
+            "%s: %s; no request was in flight; the broker may be restarting",
             self._client_id,
             describe(connection, error),
         )

@@ -17,7 +17,7 @@ LISTED_AFTER: Final = 1.0
 
 
 class HintedBroker:
-    """The broker of the last hint that metadata could not confirm, if any."""
+    """The broker that the last leader hint named and that metadata does not list yet, or None."""
 
     def __init__(self, backoff: Backoff) -> None:
         self._schedule = RetrySchedule(backoff)

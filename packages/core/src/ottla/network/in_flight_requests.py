@@ -75,10 +75,10 @@ class InFlightRequests(deque[InFlight]):
         Raises ProtocolError if the response does not belong to this request, or cannot be parsed.
         """
         if not self:
-            raise ProtocolError("an answer that nothing asked for")
+            raise ProtocolError("a response that nothing asked for")
         sent = self[0]
         if sent.setup and self.writing:
-            raise ProtocolError("an answer to a request that is not written yet")
+            raise ProtocolError("a response to a request that is not written yet")
         if sent.bare:
             return self.popleft(), memoryview(frame)
         message = sent.request.message

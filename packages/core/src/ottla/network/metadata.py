@@ -281,7 +281,7 @@ class Metadata:
             self._failing_since = None
             if not partial:
                 self._updated_at = now
-            # Each other address is a new connection, and a login: answers must not lead to ten in a second.
+            # Each other address is a new connection, and a login: responses must not lead to ten in a second.
             if not self.cluster.bootstrap and brokers != self._advertised:
                 self._schedule.count(_MOVES)
             self._advertised = brokers

@@ -16,7 +16,7 @@ PATIENCE: Final = 5.0
 """Seconds after which a line is written if metadata is due and no broker can be asked."""
 
 _MOST_MOVES: Final = 20
-"""Brokers that leave or join by one answer and have a line each; an answer may make up 20,000."""
+"""Brokers that leave or join by one response and have a line each; a response may make up 20,000."""
 
 _CLUSTER: Final = "the cluster"
 _LEFT_OUT: Final = "brokers that are left out"

@@ -58,7 +58,7 @@ def read_response(response: MetadataResponse, wanted: Collection[str]) -> Metada
     left_out = [_left_out(each, brokers) for each in unusable[: SHOWN + 1]]
     if not brokers:
         why = f" that can be used: {left_out[0]}" if left_out else ""
-        raise NetworkError(f"the answer to a metadata request names no broker{why}")
+        raise NetworkError(f"the response to a metadata request names no broker{why}")
     names = frozenset(wanted)
     topics = {topic.name: _topic(topic) for topic in response.topics if topic.name in names}
     return MetadataUpdate(brokers=brokers, topics=topics, left_out=left_out)
@@ -92,7 +92,7 @@ def _topic(topic: MetadataResponseTopic) -> Topic:
     ordered = sorted(topic.partitions, key=lambda partition: partition.partition_index)
     if any(number != partition.partition_index for number, partition in enumerate(ordered)):
         raise ProtocolError(
-            f"the answer to a metadata request does not count the partitions of {quoted(topic.name or '')} from 0"
+            f"the response to a metadata request does not count the partitions of {quoted(topic.name or '')} from 0"
         )
     return Topic(
         name=topic.name or "",

@@ -36,7 +36,7 @@ class ResponseReader:
         self._counters = context.counters
 
     def note_written(self, now: float) -> None:
-        """Handle requests that are completely written; one without a response is complete."""
+        """Handle requests that are completely written. One that expects no response (`acks=0`) is completed here."""
         written, self._writer.written = self._writer.written, []
         for node in (*written, *self._selector.sent):
             connection = self._connections[node]
@@ -77,7 +77,7 @@ class ResponseReader:
         self._completions.answered(sent.request, connection, response, now)
 
     def _note_working(self, connection: Connection, now: float) -> None:
-        """Reset the failures of a broker that answers, or that takes requests without an answer."""
+        """Reset the failures of a broker that answers, or that takes requests which expect no response."""
         connection.heard = True
         if connection.failures:
             connection.failures = 0

@@ -199,8 +199,8 @@ def _plugin_name(name: str, written: object) -> str:
     if package:
         raise ConfigError(
             [
-                f"{PROVIDERS}.{name}.class: Java's classes cannot be loaded here, but {', '.join(_JAVAS)} are known; "
-                "write the name of a plugin of the group ottla.config_providers"
+                f"{PROVIDERS}.{name}.class: Java classes cannot be loaded. These names of Java classes have a plugin: "
+                f"{', '.join(_JAVAS)}. For any other, write the name of a plugin of the group ottla.config_providers"
             ]
         )
     return last

@@ -31,8 +31,9 @@ class ValueFormats:
             serializer = self._made.setdefault(_plain(name), self._make(name))
         if not supports(serializer, SupportsSerializeColumn):
             raise InvalidRecordError(
-                f"value_format={name!r}: this serializer makes one value at a time, for it has no serialize_column; "
-                "send the rows by `send`, or encode the column to bytes first and leave value_format out"
+                f"value_format={name!r}: this serializer makes one value at a time, because it has no "
+                "serialize_column; send the rows by `send`, or encode the column to bytes first and leave value_format "
+                "out"
             )
         return serializer
 

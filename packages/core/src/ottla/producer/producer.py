@@ -242,7 +242,8 @@ class Producer:
 
         Call it once, before the first transaction. It waits at most `max.block.ms`, or *timeout* seconds, and then
         raises TransactionTimeoutError; the same call again waits for the same outcome. That holds for every transaction
-        method that takes a *timeout*. Each raises IllegalStateError when called out of turn or inside a callback.
+        method that takes a *timeout*. Each raises IllegalStateError in the wrong state of the transaction, or inside a
+        callback.
         Raises TransactionError when the cluster refuses the id or its time-out.
         With *keep_prepared* (KIP-939) a prepared transaction stays open and is returned; commit or abort it.
         """
@@ -417,8 +418,8 @@ class Producer:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a producer cannot be copied or pickled, for it has a thread and connections: make one where it is used, "
-            "for instance one for each process"
+            "a producer cannot be copied or pickled, because it has a thread and connections; create one where it is "
+            "used, for instance one in each process"
         )
 
     def _append_or_wait(

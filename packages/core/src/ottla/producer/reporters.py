@@ -45,17 +45,17 @@ class Reporting:
         try:
             call = BoundedCall(begin, thread_name="ottla-reporter-start", environment=self._environment)
         except RuntimeError as error:  # no thread is left
-            logger.error("the %s cannot be started; the producer goes on without it: %s", name, error)
+            logger.error("the %s cannot be started; the producer continues without it: %s", name, error)
             return
         if not call.wait(seconds):
             logger.warning(
-                "the %s has not started within %.1f s and is at %s; the producer goes on, and does not wait for it",
+                "the %s has not started within %.1f s and is at %s; the producer continues, and does not wait for it",
                 name,
                 seconds,
                 call.current_position(),
             )
         elif call.error is not None:
-            logger.error("the %s failed to start; the producer goes on without it", name, exc_info=call.error)
+            logger.error("the %s failed to start; the producer continues without it", name, exc_info=call.error)
 
     def _start_and_close_later(self, name: str, reporter: MetricsReporter) -> None:
         reporter.start(self._registry)

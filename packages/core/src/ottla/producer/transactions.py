@@ -69,7 +69,7 @@ class Transactions:
             self._queue_all_records()
         self._wait(pending, timeout)
         prepared = self.manager.prepared
-        assert prepared is not None, "its result was awaited"
+        assert prepared is not None, "its result is there"
         return prepared
 
     def join(self, shared: SharedTransaction) -> None:

@@ -32,7 +32,7 @@ def read_response_header(message: Message[Any, Any], version: int, buffer: Buffe
     try:
         [correlation_id] = _CORRELATION_ID.unpack_from(buffer)
     except struct.error:
-        raise ProtocolError(f"an answer of {len(buffer)} bytes has no correlation id") from None
+        raise ProtocolError(f"a response of {len(buffer)} bytes has no correlation id") from None
     offset = _CORRELATION_ID.size
     if message.flexible_response_header and message.flexible(version):
         offset = skip_tagged_fields(buffer, offset)

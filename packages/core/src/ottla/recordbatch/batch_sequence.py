@@ -41,10 +41,10 @@ class BatchSequence:
         )
 
     def follows(self, other: BatchSequence) -> bool:
-        """Return whether this one comes after another of the same partition."""
+        """Return whether this base sequence comes after *other*'s, of the same partition; numbers may wrap around."""
         return comes_after(self.base_sequence, other.base_sequence)
 
 
 def comes_after(sequence: int, other: int) -> bool:
-    """Return whether a sequence number comes after another, at most half the range later."""
+    """Return whether a sequence number comes after another one, at most half the range later; numbers wrap around."""
     return 0 < (sequence - other) % SEQUENCES < SEQUENCES // 2

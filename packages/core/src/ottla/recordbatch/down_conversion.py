@@ -42,7 +42,11 @@ def rewritten(batches: Iterable[RecordBatch], *, magic: int, compressors: Mappin
     records = [record for batch in batches for record in batch.records]
     codec_ids = {batch.codec_id for batch in batches}
     if not records or len(codec_ids) > 1:
-        raise CorruptBatchError(f"{len(records)} records in batches of {len(codec_ids)} codecs do not make one batch")
+        raise CorruptBatchError(
+            "batches without records cannot be converted"
+            if not records
+            else f"batches with {len(codec_ids)} codecs cannot be converted to one message set"
+        )
     timestamps = [record.timestamp_ms if magic else NO_TIMESTAMP for record in records]
     plain = message_set(
         magic,

@@ -1,9 +1,10 @@
 """The hand-off of rounds from the I/O thread to a thread that waits for the only record in flight, and back.
 
-A record that is awaited as soon as it was sent would wake the I/O thread and be completed by it. These two thread
-switches take as long as all of Ottla's code. So when the last few records were awaited like that, and nothing is in
-flight, the I/O thread rests. Then `send` does not wake it, and the thread that waits runs the rounds. Any other call
-for a round brings the I/O thread back, and so does its timer: a record that no thread awaits is delayed by two checks.
+If a thread waits for a record as soon as it has sent it, the record wakes the I/O thread, which then wakes the waiting
+thread. These two thread switches take as long as all of Ottla's code. So if the last few records were sent like that,
+and nothing is in flight, the I/O thread rests. Then `send` does not wake it, and the thread that waits runs the rounds.
+Any other call for a round brings the I/O thread back, and so does its timer: a record that no thread waits for is
+delayed by two checks.
 
 `IoHandoff` does not depend on what a round does, nor a round on it. Code that is documented as for the I/O thread is
 for the thread that runs the rounds. Only callbacks are always deferred to the I/O thread.
@@ -24,10 +25,10 @@ from ottla.concurrency.environment import Environment
 from ottla.concurrency.locks import AutoResetEvent
 
 AWAITED_IN_A_ROW: Final = 3
-"""The number of records in a row, each alone and awaited before the next one, after which the I/O thread rests."""
+"""The I/O thread rests after so many records in a row that were sent alone and waited for before the next one."""
 
 CHECK_INTERVAL: Final = 0.002
-"""The interval at which a resting I/O thread checks for records that no thread awaits, in seconds."""
+"""The interval at which a resting I/O thread checks for records that no thread waits for, in seconds."""
 
 LONGEST_REST: Final = 0.1
 """Seconds without a round by another thread after which a resting I/O thread polls the sockets again."""
@@ -137,7 +138,7 @@ class IoHandoff:
         self._called = False
 
     def yield_to_callers(self) -> None:
-        """Let waiting threads run the rounds until the I/O thread is needed, if recent records were awaited one by one.
+        """Let waiting threads run the rounds until the I/O thread is needed, if recent records were sent one by one.
 
         Raises the exception that ended a round on another thread.
         """

@@ -107,7 +107,7 @@ class IoThread:
         except BaseException as cause:
             failure = ProducerFailedError(f"the I/O thread {self._name} ended: {printable(repr(cause))}")
             failure.__cause__ = cause
-            logger.critical("%s: the I/O thread cannot go on; every record is failed", self._name, exc_info=True)
+            logger.critical("%s: the I/O thread cannot continue; every record is failed", self._name, exc_info=True)
             self._refuse(failure)
             self._accumulator.abort(failure)
             self._sender.end(failure)

@@ -38,7 +38,7 @@ class ErrorOrigin:
     places: str
 
 
-_UNKNOWN_ORIGIN: Final = ErrorOrigin(AppendTime.UNKNOWN, "no answer to Produce that is known")
+_UNKNOWN_ORIGIN: Final = ErrorOrigin(AppendTime.UNKNOWN, "not a known response to Produce")
 
 _KNOWN: Final[Mapping[ErrorCode, ErrorOrigin]] = {
     ErrorCode.UNKNOWN_SERVER_ERROR: ErrorOrigin(

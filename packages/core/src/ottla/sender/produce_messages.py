@@ -1,4 +1,4 @@
-"""Produce requests made of batches, and Produce responses read as one answer for each partition."""
+"""Produce requests made of batches, and Produce responses read as one response for each partition."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def supported_formats(supported: tuple[int, int] | None) -> SupportedFormats:
 def read_response(
     response: ProduceResponse, batches: Sequence[ProducerBatch], topic_ids: Mapping[str, bytes]
 ) -> Mapping[tuple[str, int], PartitionResponse]:
-    """The answers by topic and partition; from version 13 on, responses have topic ids instead of names."""
+    """The responses by topic and partition; from version 13 on, they have topic ids instead of names."""
     names = {topic_ids.get(batch.topic, NO_ID): batch.topic for batch in batches}
     # A leader with a negative id is none: -1 is Kafka's "no node", and negative ids are those of our bootstrap servers.
     # Of two with one id the first one counts, as in metadata.

@@ -85,7 +85,7 @@ class ProduceResponseHandler:
             return response
         if response is None:
             batch.response_lost = batch.maybe_written = True
-            return self.retry(batch, ProtocolError("the broker's answer leaves this partition out"), now)
+            return self.retry(batch, ProtocolError("the broker's response leaves this partition out"), now)
         if batch.sequence is not None and response.code in SEQUENCE_ERRORS:
             return self._on_sequence_error(batch, response, now)
         batch.maybe_written |= response.code not in REFUSED_BEFORE_APPEND
@@ -142,7 +142,7 @@ class ProduceResponseHandler:
         return self.retry(batch, error, now)
 
     def _update_leader(self, batch: ProducerBatch, response: PartitionRefusal, now: float) -> None:
-        """Take the leader that the answer names (KIP-951); ask for metadata unless a new leader is known by now."""
+        """Take the leader that the response names (KIP-951); ask for metadata unless a new leader is known by now."""
         if response.leader is not None:
             self._metadata.move_leader(batch.topic, batch.partition, response.leader, response.leader_epoch, now)
         if has_new_leader(self._metadata.cluster, batch):

@@ -50,7 +50,7 @@ class TableSealer:
         self, settings: Mapping[str, Any], partitions: Mapping[str, int], *, max_bytes: int = BATCH_BYTES
     ) -> None:
         if empty := [topic for topic, count in partitions.items() if count < 1]:
-            raise ValueError(f"topics have a partition at least: {', '.join(empty)}")
+            raise ValueError(f"these topics have no partition, but need at least one: {', '.join(empty)}")
         settings = hide_settings(settings)
         registry = Registry()
         config, plugins = choose(read_draft(settings, registry=registry), registry)

@@ -130,7 +130,9 @@ class TableDelivery:
         try:
             callback(self)
         except BaseException:  # SystemExit too: on the I/O thread it must not end the thread of all others
-            logger.exception("a callback for the table for topic %r raised; the producer goes on", self.topic)
+            logger.exception(
+                "a callback of a table's delivery raised an exception (topic %r); the producer continues", self.topic
+            )
 
     def _wait(self, timeout: float | None) -> tuple[TableResult, TableDeliveryError | None]:
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -192,8 +194,8 @@ class TableDelivery:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a table's delivery cannot be copied or pickled, for its outcome comes to this process: wait for its "
-            "result() and send that"
+            "a table's delivery cannot be copied or pickled, because only this process receives its outcome; wait for "
+            "its result() and pickle that"
         )
 
     def __repr__(self) -> str:

@@ -128,7 +128,7 @@ class InitProducerId(CoordinatorRequest):
         if failure is not None:
             return failure
         if response.producer_id < 0 or response.producer_epoch < 0:
-            error = ProtocolError("an answer to InitProducerId has no id")
+            error = ProtocolError("a response to InitProducerId has no id")
             return RequestFailed(TransactionErrorAction.RETRY, error)
         return ProducerIdAssigned(
             producer_id_and_epoch=ProducerIdAndEpoch(id=response.producer_id, epoch=response.producer_epoch),

@@ -65,7 +65,7 @@ class CurrentTransaction:
         return attrs.evolve(self, all_records_queued=True)
 
     def take_epoch(self) -> Self:
-        """The same transaction in an epoch that InitProducerId has assigned."""
+        """Return a copy that uses the epoch of an InitProducerId response."""
         return attrs.evolve(self, version=None, needs_new_epoch=False)
 
     def end(self, *, next_epoch_assigned: bool) -> Self:

@@ -103,8 +103,8 @@ class TransactionManager:
             state.require("join_transaction", State.UNINITIALIZED)
             if shared.transactional_id != state.transactional_id:
                 raise IllegalStateError(
-                    f"join_transaction: the transaction is of transactional.id {shared.transactional_id!r}, and the "
-                    f"producer of {state.transactional_id!r}; make the producer with that id"
+                    f"join_transaction: the transaction has transactional.id {shared.transactional_id!r}, but this "
+                    f"producer has {state.transactional_id!r}; create the producer with the transaction's id"
                 )
             state.sequences.begin_transaction()
             state.sequences.take_producer_id(ProducerIdAndEpoch(id=shared.producer_id, epoch=shared.epoch))

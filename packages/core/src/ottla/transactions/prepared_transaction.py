@@ -60,7 +60,7 @@ _TYPES: Final[dict[str, type]] = {
 def _check_form(fields: Any) -> None:
     """Raise ValueError unless *fields* are those of a prepared transaction, in the form that this version writes."""
     if not isinstance(fields, dict) or fields.get("form") != _FORM:
-        raise ValueError(f"it is not of form {_FORM}")
+        raise ValueError(f"its format version is not {_FORM}")
     for name, kind in _TYPES.items():
         if type(fields.get(name)) is not kind:
             raise ValueError(f"{name} is not {kind.__name__}")

@@ -264,7 +264,7 @@ def invalid_node(coordinator: Any) -> ProtocolError | None:
     """
     if coordinator.node_id >= 0:
         return None
-    return ProtocolError(f"an answer to FindCoordinator names broker {coordinator.node_id}, which no broker can be")
+    return ProtocolError(f"a response to FindCoordinator names broker {coordinator.node_id}, which no broker can be")
 
 
 def _codes(partitions: Iterable[TopicPartition], results: Mapping[TopicPartition, ErrorCode]) -> Sequence[ErrorCode]:

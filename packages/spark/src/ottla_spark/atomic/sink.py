@@ -253,7 +253,7 @@ def _checked_query(session: SparkSession) -> str:
     """Return the query's id. Raises BatchRefusedError without a query, or where two tasks could write at once."""
     if not hasattr(session, "_jsparkSession"):
         raise BatchRefusedError(
-            "all-or-nothing batches need the driver's own SparkContext, which Spark Connect hides; run the query in "
+            "all-or-nothing batches need a SparkContext, which Spark Connect does not provide; run the query in "
             "the driver, or use format('ottla') with guarantee=exactly-once"
         )
     context = session.sparkContext

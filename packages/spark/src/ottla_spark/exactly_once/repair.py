@@ -71,7 +71,7 @@ def take_as_done(cluster: ClusterClient, name: str) -> Entry:
 
 
 def erase(cluster: ClusterClient, name: str) -> Entry | None:
-    """Delete the name's entry from the ledger, even an unreadable one; return it if it is known."""
+    """Delete the ledger entry of *name*, even an unreadable one. Returns it; None if it was unreadable or missing."""
     lease = cluster.take_lease(name)
     last = cluster.ledger(name).last
     cluster.append(lease, None)

@@ -137,7 +137,7 @@ class _OwnTransaction:
             try:
                 self._producer.abort_transaction(timeout=_ABORT_WITHIN)
             except OttlaError as error:
-                _log.warning("a task failed, and the driver has to abort its transaction: %s", error)
+                _log.warning("could not abort the transaction of a failed task, so the driver will abort it: %s", error)
 
 
 @attrs.frozen(kw_only=True, eq=False)

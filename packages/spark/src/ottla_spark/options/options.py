@@ -162,7 +162,9 @@ def _value_format(own: Mapping[str, str], problems: list[str]) -> ValueFormat | 
         case "avro":
             reason = "needs a schema, and readers that know it; encode with to_avro of Spark's avro package"
         case "arrow-ipc":
-            reason = "would repeat the schema in each record, for a record is a row; write Arrow files, or set json"
+            reason = (
+                "would repeat the schema in each record, because a record is one row; write Arrow files, or set json"
+            )
         case _:
             reason = "is not known; it is json"
     problems.append(f"option value.format={written!r} {reason}")

@@ -63,7 +63,7 @@ _DAMAGED: Final = 30
 
 
 class AuthenticatorConformance(CheckedMechanism):
-    """Subclass it as `Test...`, and give the fixture `mechanism`; preferably `broker` and `secrets`, too."""
+    """Subclass it as `Test...`, and override the fixture `mechanism`; preferably `broker` and `secrets`, too."""
 
     secrets: ClassVar[Sequence[str]] = ()
     """Texts that must never appear in a log, an error or a repr: the mechanism's passwords, keys and tokens."""

@@ -59,7 +59,7 @@ Payload = Sequence[bytes | bytearray | memoryview]
 
 
 class CompressorConformance:
-    """Subclass it as `Test...`, and give the fixture `compressor`."""
+    """Subclass it as `Test...`, and override the fixture `compressor`."""
 
     levels: ClassVar[Sequence[int]] = ()
     """Levels that `compress` accepts; None, its own default, is always tried."""

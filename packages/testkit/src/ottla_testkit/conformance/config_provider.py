@@ -29,7 +29,7 @@ _THREADS: Final = 8
 
 
 class ConfigProviderConformance:
-    """Subclass it as `Test...`, and give the fixture `provider`; it has values for `keys` at `path`."""
+    """Subclass it as `Test...`, and override the fixture `provider`; it has values for `keys` at `path`."""
 
     settings: ClassVar[Mapping[str, Any]] = {}
     path: ClassVar[str] = ""
@@ -40,7 +40,7 @@ class ConfigProviderConformance:
     @pytest.fixture
     def provider(self) -> ConfigProvider:
         """The provider under test."""
-        raise NotImplementedError("give the fixture `provider`")
+        raise NotImplementedError("override the fixture `provider`")
 
     def test_it_returns_strings_for_existing_keys(self, provider: ConfigProvider) -> None:
         if not self.keys:

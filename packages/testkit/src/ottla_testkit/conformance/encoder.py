@@ -42,7 +42,7 @@ _NAMELESS: Final = "\ud800"
 
 
 class RecordEncoderConformance:
-    """Subclass it as `Test...`, and give the fixture `encoder`."""
+    """Subclass it as `Test...`, and override the fixture `encoder`."""
 
     timeout: ClassVar[float] = 10.0
     """Seconds after which threads fail as stuck."""
@@ -127,7 +127,7 @@ class RecordEncoderConformance:
         gc.collect()
         for number in range(20):
             encode(filled(encoder, [Row(b"other", bytes([number]) * 500)] * 60), 2)
-        check(b"".join(chunks) == before, "the encoded bytes changed after the columns were let go of")
+        check(b"".join(chunks) == before, "the encoded bytes changed after the columns were released")
 
     # Limits and refused records
 

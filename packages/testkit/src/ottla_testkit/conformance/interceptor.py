@@ -48,7 +48,7 @@ _TIMES: Final = 200
 
 
 class InterceptorConformance:
-    """Subclass it as `Test...`, and give the fixture `interceptor`."""
+    """Subclass it as `Test...`, and override the fixture `interceptor`."""
 
     records: ClassVar[Sequence[tuple[Any, Any]]] = ((None, b"value"), (b"key", b"value"), (b"key", None), (b"", b""))
     """Keys and values that the interceptor gets, as they are given to `send`."""

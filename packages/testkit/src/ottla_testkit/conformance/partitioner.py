@@ -45,7 +45,7 @@ _LARGE: Final = 1 << 20
 
 
 class PartitionerConformance:
-    """Subclass it as `Test...`, and give the fixture `partitioner`."""
+    """Subclass it as `Test...`, and override the fixture `partitioner`."""
 
     keys_decide: ClassVar[bool | None] = None
     """Whether the key alone decides a record's partition, as long as the topic's number of partitions is the same.

@@ -79,7 +79,7 @@ class CountingRegistry:
 
 
 class MetricsReporterConformance:
-    """Subclass it as `Test...`, and give the fixtures `reporter` and `another`."""
+    """Subclass it as `Test...`, and override the fixtures `reporter` and `another`."""
 
     timeout: ClassVar[float] = 10.0
     """Seconds after which a call fails as stuck."""
@@ -175,4 +175,4 @@ class MetricsReporterConformance:
         try:
             within(self.timeout, call, work, remedy=_LATE)
         except Exception as error:
-            fail(f"{call} raised {error!r}: the producer goes on without it, and nothing is reported", error)
+            fail(f"{call} raised {error!r}: the producer continues without it, and nothing is reported", error)

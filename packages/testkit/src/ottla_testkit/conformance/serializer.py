@@ -34,7 +34,7 @@ _TIMES: Final = 200
 
 
 class SerializerConformance:
-    """Subclass it as `Test...`, and give the fixture `serializer`."""
+    """Subclass it as `Test...`, and override the fixture `serializer`."""
 
     samples: ClassVar[Sequence[tuple[Any, bytes]]] = ()
     """Data that the serializer accepts, and the required bytes."""

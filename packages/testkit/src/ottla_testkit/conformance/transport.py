@@ -34,7 +34,7 @@ _SIP: Final = 512
 
 
 class TransportConformance(HandshakeRequirements, DataRequirements):
-    """Subclass it as `Test...`, and give the fixtures `transport` and `peer`."""
+    """Subclass it as `Test...`, and override the fixtures `transport` and `peer`."""
 
     # The transport
 

@@ -54,7 +54,7 @@ class DataRequirements(TransportConnections):
         check(
             talk.comes_alone(lambda: taken - (talk.wire.from_layer.carried - gone) <= maximum),
             f"{taken - (talk.wire.from_layer.carried - gone)} bytes were taken ahead of the socket; about {AHEAD} are "
-            "the most, for they are in no account",
+            "the maximum, because they are not charged to any memory limit",
         )
 
     def test_writing_continues_when_a_full_socket_is_drained(self, begin: Begin) -> None:

@@ -108,6 +108,6 @@ def _run(command: Sequence[str]) -> None:
         raise KafkaUnavailableError(f"could not fetch Kafka's jars: {error}") from error
     if ran.returncode:
         raise KafkaUnavailableError(
-            f"could not fetch Kafka's jars; is the network, or a mirror in Maven's settings, in reach?\n"
+            f"could not download Kafka's jars; check the network, or configure a mirror in Maven's settings\n"
             f"ran: {' '.join(command)}\nexit code {ran.returncode}, it printed:\n{tail(ran.stdout)}"
         )

@@ -103,7 +103,7 @@ def _state(jar: Path) -> list[object]:
 
 
 def _record_of(folder: Path) -> dict[str, object]:
-    """Return the record of the last check of a folder; empty if it cannot be read."""
+    """Return the stored result of the last digest check of a folder; empty if it cannot be read."""
     try:
         found = json.loads((folder / _RECORD).read_text())
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
 """Comparison of Kafka versions, and the ones that run with a ZooKeeper instead of KRaft.
 
-Other differences between versions are where they matter, as comparisons: `release("2.8.2") >= (2, 4)`.
+Other code compares versions where they differ: `release("2.8.2") >= (2, 4)`.
 """
 
 from __future__ import annotations

@@ -35,7 +35,9 @@ class ClusterConfig:
     def __attrs_post_init__(self) -> None:
         number = release(self.version)  # raises for a version that is too old
         if self.security is not None and (len(self.nodes) > 1 or number < _FIRST_WITH_SECURITY):
-            raise ClusterError("only a single node of Kafka 3.5 or later can have listeners with TLS and SASL")
+            raise ClusterError(
+                "the testkit starts listeners with TLS and SASL only on a single node of Kafka 3.5 or later"
+            )
 
     @property
     def jvm_options(self) -> Sequence[str]:

@@ -25,5 +25,5 @@ class OrphanGuard:
         )
 
     def let_go(self) -> None:
-        """Stop guarding: the process has ended, or may continue."""
+        """Stop watching the process: it has ended, or may continue after this one."""
         self._shell.communicate(b"\n")

@@ -52,7 +52,7 @@ def closed_without_answer(mechanism: Mechanism, peer: str, cause: ConnectionFail
     """The broker closed the connection during a login with bare tokens, its only way to refuse one."""
     error = AuthenticationError(
         f"{peer} closed the connection during the login of {_who(mechanism)} and said nothing: the credentials may be "
-        f"wrong, for old brokers do not say so; {_remedy(mechanism)}, or look into the broker's log"
+        f"wrong, which old brokers do not report; {_remedy(mechanism)}, or check the broker's log"
     )
     error.__cause__ = cause
     return error
@@ -61,8 +61,8 @@ def closed_without_answer(mechanism: Mechanism, peer: str, cause: ConnectionFail
 def interrupted(mechanism: Mechanism, cause: ConnectionFailedError) -> ConnectionFailedError:
     """The broker closed the connection during a login, although it could have sent an error."""
     error = ConnectionFailedError(
-        f"{cause} during the login of {_who(mechanism)}; it may be stopping, or is too busy: look into its log if this "
-        "goes on"
+        f"{cause} during the login of {_who(mechanism)}; it may be stopping, or is too busy: check its log if this "
+        "continues"
     )
     error.__cause__ = cause
     return error

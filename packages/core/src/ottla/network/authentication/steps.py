@@ -1,4 +1,4 @@
-"""The moves of an exchange."""
+"""The steps of an authentication exchange: what its caller has to do next."""
 
 from __future__ import annotations
 

@@ -94,5 +94,5 @@ class Receive:
             raise ProtocolMismatchError(f"{self._peer} {reason}")
         raise ResponseTooLargeError(
             f"{self._peer} announced a response of {size} bytes, and receive.message.max.bytes allows "
-            f"{self._max_response_size}; raise it if the broker is to be trusted and its answers are that large"
+            f"{self._max_response_size}; raise it if the broker is to be trusted and its responses are that large"
         )

@@ -33,7 +33,7 @@ class TargetResolver:
         return None if attempt is None else attempt.targets
 
     def resolve(self, host: str, port: int, targets: Targets) -> Sequence[Target] | None:
-        """The addresses to connect to for this broker, in the targets' order; None: a lookup is under way.
+        """The addresses to connect to for this broker, in the targets' order; None: a lookup is running.
 
         A name without an address is left out if another target has one, else it raises NameResolutionError.
         """

@@ -57,7 +57,7 @@ class Lz4:
         rest = memoryview(buffer)
         # The library also accepts skippable frames, and returns nothing for them.
         if bytes(rest[: len(_MAGIC)]) != _MAGIC:
-            raise malformed("lz4", "it does not begin like a frame")
+            raise malformed("lz4", "it does not begin with the magic number of an LZ4 frame")
         pieces: list[bytes] = []
         free_bytes = limit
         ended = False

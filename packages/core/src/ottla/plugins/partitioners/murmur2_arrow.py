@@ -38,7 +38,7 @@ def murmur2_partitions(keys: Any, partitions: int) -> Any:
     Raises ValueError without partitions.
     """
     if partitions <= 0:
-        raise ValueError(f"there are no {partitions} partitions to choose from")
+        raise ValueError(f"the number of partitions must be positive, not {partitions}")
     among = _number(partitions)
     hashes = pc.bit_wise_and(_hashes(keys), _POSITIVE)
     return pc.subtract(hashes, pc.multiply(pc.divide(hashes, among), among)).buffers()[1]

@@ -130,7 +130,7 @@ class Registry:
         try:
             return [key.name for key in self.load(info).config_keys()]
         except OttlaError as error:
-            _log.debug("its keys are not known: %s", error)
+            _log.debug("%s: its configuration keys cannot be read: %s", info, error)
             return ()
 
     def _matches(self, kind: KindName, name: str) -> Sequence[EntryInfo]:

@@ -141,7 +141,7 @@ class TunnelLayer:
             if got is None:
                 return False
             if got == 0:
-                raise ConnectionFailedError(f"{self._peer} closed the connection before its answer was complete")
+                raise ConnectionFailedError(f"{self._peer} closed the connection before its response was complete")
             self._missing -= got
         return True
 

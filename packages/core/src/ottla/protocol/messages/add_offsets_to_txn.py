@@ -13,7 +13,7 @@ from ottla.protocol.notation import Int16, Int32, Int64, String
 
 @attrs.define(kw_only=True)
 class AddOffsetsToTxnRequest:
-    """Goes to the coordinator of the transaction, not to that of the group."""
+    """Sent to the transaction coordinator, not to the group coordinator."""
 
     transactional_id: String = ""
     producer_id: Int64 = 0

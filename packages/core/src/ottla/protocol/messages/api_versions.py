@@ -83,5 +83,5 @@ def peek_error_code(body: Buffer) -> int:
     try:
         [code] = struct.unpack_from(">h", body)
     except struct.error:
-        raise ProtocolError(f"an ApiVersions answer of {len(body)} bytes has no error code") from None
+        raise ProtocolError(f"an ApiVersions response of {len(body)} bytes is too short for an error code") from None
     return int(code)

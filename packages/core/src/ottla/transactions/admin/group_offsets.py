@@ -60,7 +60,7 @@ def end_offsets(
 def partition_counts(
     config: Mapping[str, Any], topics: Iterable[str], *, timeout: float = DEFAULT_TIMEOUT
 ) -> Mapping[str, int]:
-    """The number of partitions of each topic. Waits for a topic that does not exist, until time is up."""
+    """The number of partitions of each topic. While a topic does not exist, asks again until the timeout."""
     with blocking_client(config, timeout=timeout) as client:
         return {topic: len(client.topic(topic).leaders) for topic in topics}
 

@@ -38,7 +38,10 @@ class Ended:
 
 @contextmanager
 def sharing(config: Mapping[str, Any], *, timeout: float = DEFAULT_TIMEOUT) -> Iterator[Sharing]:
-    """A `Sharing` for the `with` block, with *timeout* seconds in all; *config* is a producer's configuration."""
+    """A context manager with a client that begins and ends shared transactions: a `Sharing`.
+
+    All its calls together take at most *timeout* seconds; *config* is a producer's configuration.
+    """
     with blocking_client(config, timeout=timeout) as client:
         yield Sharing(client)
 

@@ -86,9 +86,10 @@ class Entry:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, name: str) -> Entry:
-        """Parse an entry of a name that `to_bytes` made. Raises InvalidRecordError for anything else.
+        """Parse an entry that `to_bytes` wrote for *name*. Raises InvalidRecordError for anything else.
 
-        Transactions of other names are refused: the driver would end them with its own rights.
+        An entry with transactions of another name is refused. Otherwise a forged entry could make the driver end
+        foreign transactions with its own rights.
         """
         fields = _fields(data)
         try:

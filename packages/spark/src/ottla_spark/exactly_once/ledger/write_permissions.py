@@ -36,8 +36,9 @@ def check_writers(client: BlockingClient, settings: Settings) -> Sequence[str]:
     topic = settings.topic.name
     if settings.shared:
         _log.warning(
-            "the ledger topic %r of %r is shared: who else may write to it can make this query stop or write rows "
-            "twice. Leave ledger.topic out for a topic of its own, which only its users may write to",
+            "the ledger topic %r of %r is shared: any other client that may write to it can stop this query, or make "
+            "it write rows twice. Leave ledger.topic out: then the query has a topic of its own, to which only its "
+            "users may write",
             topic,
             settings.name,
         )

@@ -9,7 +9,7 @@ _PIECE: Final = 65536
 
 
 class Peer(Protocol):
-    """The broker's half of an encryption, or a proxy and the broker behind it.
+    """The remote end of a transport under test: a TLS server, or a proxy with the broker behind it.
 
     Owns a connected non-blocking socket. No method waits. A lost connection is no error: `ended` is then true.
     """
@@ -23,7 +23,7 @@ class Peer(Protocol):
         """Do all that is possible now: the next step of a handshake, read, and write pending bytes."""
 
     def write(self, data: bytes) -> None:
-        """Take bytes that the layer has to read; they are sent over time, after the handshake."""
+        """Queue bytes that the layer has to read; `advance` sends them after the handshake, as the socket allows."""
 
     def finish(self) -> None:
         """Send nothing after the bytes so far: the layer has to read 0. Reading continues."""
