@@ -10,6 +10,8 @@ from ottla_transport_socks5_example import Socks5Transport
 from ottla_transport_socks5_example.conformance import Socks5Conformance
 from ottla_transport_socks5_example.negotiation import UserPassword
 
+pytestmark = pytest.mark.unmeasured
+
 
 class TestWithALogin(Socks5Conformance):
     @pytest.fixture

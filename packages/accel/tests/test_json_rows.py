@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from ottla_accel.json_rows import objects
 
+pytestmark = pytest.mark.unmeasured
+
 NOTHING = "not a known format"
 
 

@@ -14,6 +14,8 @@ from ottla_authenticator_sasl.conformance import (
 )
 from sasl_plugins import mechanism
 
+pytestmark = pytest.mark.unmeasured
+
 
 class TestPlain(PlainConformance):
     @pytest.fixture

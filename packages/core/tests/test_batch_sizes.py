@@ -17,6 +17,8 @@ from ottla.config.value_types import INT_MAX
 from ottla.interfaces import Columns
 from ottla.recordbatch.header_v2 import HEADER_SIZE
 
+pytestmark = pytest.mark.unmeasured
+
 NEARLY = 0.95
 """The last record of a batch has to find room for its objects too."""
 

@@ -30,6 +30,8 @@ from ottla.transactions import SharedTransaction
 from ottla_testkit.simulation import AfterAppend, SimulatedCluster
 from simulated_producer import Simulated, simulated
 
+pytestmark = pytest.mark.unmeasured
+
 ONE_BY_ONE = {"batch.size": 1, "batch.growth.enable": False}
 """Each record is a batch."""
 

@@ -24,6 +24,8 @@ from ottla.plugins.compressors import lz4 as lz4_plugin
 from ottla.plugins.compressors import snappy as snappy_plugin
 from ottla.plugins.compressors import zstd as zstd_plugin
 
+pytestmark = pytest.mark.unmeasured
+
 PLUGINS: dict[str, ModuleType] = {
     "gzip": gzip_plugin,
     "lz4": lz4_plugin,

@@ -8,6 +8,8 @@ from ottla.interfaces import Compressor
 from ottla.plugins.registry import Registry, make_alone
 from ottla_testkit.conformance import CompressorConformance
 
+pytestmark = pytest.mark.unmeasured
+
 
 def made(name: str) -> Compressor:
     """A built-in codec, through the same entry point as a third-party one, with its defaults."""

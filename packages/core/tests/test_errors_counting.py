@@ -13,6 +13,8 @@ import pytest
 
 from ottla.errors import counted, were
 
+pytestmark = pytest.mark.unmeasured
+
 PACKAGES: Final = ("ottla", "ottla_transport_plaintext", "ottla_transport_ssl", "ottla_authenticator_sasl")
 
 COUNTED: Final = "answer|attempt|batche|broker|call|certificate|failure|partition|pause|part|record|round|row|time"

@@ -9,6 +9,8 @@ from typing import Final
 
 import pytest
 
+pytestmark = pytest.mark.unmeasured
+
 ROOT: Final = Path(__file__).resolve().parents[3]
 TOOL: Final = ROOT / "tools" / "licenses.py"
 PAGE: Final = Path("docs", "licenses.md")

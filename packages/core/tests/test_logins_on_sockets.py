@@ -20,7 +20,7 @@ from ottla_testkit.simulation import Session, SimulatedLogin
 
 __all__ = ["stranger_installed"]
 
-pytestmark = pytest.mark.usefixtures("stranger_installed")
+pytestmark = [pytest.mark.unmeasured, pytest.mark.usefixtures("stranger_installed")]
 
 ANN = {"ann": SECRET}
 PATIENT = 20.0

@@ -22,6 +22,8 @@ from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.recordbatch.objects import OBJECT_COST
 from ottla_testkit.simulation import SimulatedCluster
 
+pytestmark = pytest.mark.unmeasured
+
 MANY = 1_000
 HANG_GUARD = 20.0
 LEADERS = cluster_of(*[1] * MANY)

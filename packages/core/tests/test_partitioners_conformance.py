@@ -12,6 +12,8 @@ from ottla.interfaces import Partitioner
 from ottla.plugins.registry import Registry, make_alone
 from ottla_testkit.conformance import PartitionerConformance
 
+pytestmark = pytest.mark.unmeasured
+
 OF_JAVA: Mapping[tuple[bytes, int], int] = {
     (bytes.fromhex(vector["key"]), int(count)): partition
     for vector in json.loads((Path(__file__).parent / "vectors" / "murmur2.json").read_text())

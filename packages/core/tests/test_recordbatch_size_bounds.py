@@ -11,6 +11,8 @@ from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns
 from ottla.recordbatch.sealed_records import finish
 from ottla.recordbatch.size_bounds import lone_record_bound, record_bound
 
+pytestmark = pytest.mark.unmeasured
+
 parts = st.none() | st.binary(max_size=200) | st.builds(bytes, st.sampled_from((63, 64, 8191, 8192, 1_048_576)))
 headers = st.lists(st.tuples(st.text(max_size=90), st.none() | st.binary(max_size=90)), max_size=70)
 

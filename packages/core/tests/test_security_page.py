@@ -12,6 +12,8 @@ from typing import Final
 import attrs
 import pytest
 
+pytestmark = pytest.mark.unmeasured
+
 ROOT: Final = Path(__file__).resolve().parents[3]
 PAGE: Final = ROOT / "docs" / "security.md"
 HEAD: Final = "| promise | held by | Java | librdkafka |"

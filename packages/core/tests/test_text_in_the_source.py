@@ -18,6 +18,8 @@ import pytest
 
 import ottla.errors
 
+pytestmark = pytest.mark.unmeasured
+
 PACKAGES: Final = ("ottla", "ottla_transport_plaintext", "ottla_transport_ssl", "ottla_authenticator_sasl")
 
 MEETING_OTHERS: Final = {

@@ -8,6 +8,8 @@ from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.pytest_plugin import MakeTopic
 
+pytestmark = pytest.mark.unmeasured
+
 pytest_plugins = ["pytester"]
 
 

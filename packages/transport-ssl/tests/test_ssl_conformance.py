@@ -8,6 +8,8 @@ from ottla.interfaces import Transport
 from ottla_transport_ssl.conformance import TlsConformance
 from tls_peers import transport as tls_transport
 
+pytestmark = pytest.mark.unmeasured
+
 
 class TestTls(TlsConformance):
     @pytest.fixture(params=["TLSv1.2", "TLSv1.3"])
