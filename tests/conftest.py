@@ -52,9 +52,11 @@ def quick_spark() -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the tests of the Spark sink, which run in parallel to those with brokers only."""
+    """Mark the tests of the Spark sink and those with clusters that tests disturb: they run in parallel to others."""
     if "spark" in item.path.relative_to(FOLDER).as_posix():
         item.add_marker(pytest.mark.spark)
+    if shared_names(item):
+        item.add_marker(pytest.mark.disturbing)
 
 
 @pytest.fixture(scope="session")
