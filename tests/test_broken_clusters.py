@@ -215,7 +215,7 @@ def test_a_broker_that_goes_away_and_comes_back_gets_its_records(mock_cluster: M
 def test_responses_after_the_request_timeout_end_with_delivery_timeout(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=1)
     with Producer(
-        bootstrap_servers=mock_cluster.bootstrap_servers, request_timeout_ms=200, delivery_timeout_ms=1_000
+        bootstrap_servers=mock_cluster.bootstrap_servers, request_timeout_ms=200, delivery_timeout_ms=2_000
     ) as producer:
         producer.send("t", b"known").result(WAIT)
         for broker in mock_cluster.brokers:

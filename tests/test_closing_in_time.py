@@ -28,7 +28,7 @@ kafka = near_or_distant
 
 WAIT = 60.0
 MINUTES = 600_000
-LEEWAY = 1.0
+LEEWAY = 5.0  # for a busy machine; less than any wait that would be wrong here
 TIMEOUTS = [0.0, 0.4]
 
 
@@ -261,21 +261,21 @@ def test_of_concurrent_closes_the_shortest_timeout_applies(cut_off: Producer) ->
 def test_close_without_a_timeout_takes_at_most_the_delivery_timeout(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
     producer = Producer(
-        bootstrap_servers=mock_cluster.bootstrap_servers, request_timeout_ms=100, delivery_timeout_ms=400
+        bootstrap_servers=mock_cluster.bootstrap_servers, request_timeout_ms=300, delivery_timeout_ms=1_000
     )
     producer.send("t", b"known").result(WAIT)
     for broker in mock_cluster.brokers:
         mock_cluster.broker_down(broker)
     pending = producer.send("t", b"v")
 
-    assert _seconds(lambda: _close(producer, None)) < 0.4 + LEEWAY
+    assert _seconds(lambda: _close(producer, None)) < 1.0 + LEEWAY
     assert isinstance(pending.exception(0), DeliveryError)
 
 
 def test_a_close_with_a_long_timeout_in_a_callback_does_not_wait(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=2)
     producer = Producer(
-        bootstrap_servers=mock_cluster.bootstrap_servers, request_timeout_ms=100, delivery_timeout_ms=300
+        bootstrap_servers=mock_cluster.bootstrap_servers, request_timeout_ms=300, delivery_timeout_ms=1_000
     )
     for partition in range(2):
         producer.send("t", b"known", partition=partition).result(WAIT)

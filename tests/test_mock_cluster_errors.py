@@ -91,7 +91,7 @@ def test_a_stream_survives_a_retriable_error_in_order(mock_cluster: MockCluster,
 @pytest.mark.parametrize("code", RETRIABLE, ids=lambda code: code.name)
 def test_a_permanent_retriable_error_is_reported_with_its_history(mock_cluster: MockCluster, code: ErrorCode) -> None:
     mock_cluster.create_topic("t", partitions=2)
-    with _producer(mock_cluster, **{"request.timeout.ms": 100, "delivery.timeout.ms": 250, "linger.ms": 0}) as producer:
+    with _producer(mock_cluster, **{"request.timeout.ms": 300, "delivery.timeout.ms": 500, "linger.ms": 0}) as producer:
         assert _offsets(_send(producer, [b"known"])) == [[0], [0]]
         mock_cluster.push_errors(PRODUCE.key, [code] * MORE_THAN_ENOUGH)
 
@@ -109,7 +109,7 @@ def test_a_permanent_retriable_error_is_reported_with_its_history(mock_cluster: 
         str(error),
     )
     assert told is not None, str(error)
-    assert 0.25 <= float(told[1]) + float(told[2]) < WAIT
+    assert 0.5 <= float(told[1]) + float(told[2]) < WAIT
 
 
 @pytest.mark.parametrize(

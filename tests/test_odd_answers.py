@@ -57,7 +57,7 @@ def test_with_zero_retries_the_first_error_is_final(mock_cluster: MockCluster) -
 def test_an_endless_error_is_named_at_the_delivery_timeout(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=1)
     with Producer(
-        bootstrap_servers=mock_cluster.bootstrap_servers, request_timeout_ms=500, delivery_timeout_ms=1_000
+        bootstrap_servers=mock_cluster.bootstrap_servers, request_timeout_ms=500, delivery_timeout_ms=2_000
     ) as producer:
         producer.send("t", b"known").result(WAIT)
         mock_cluster.push_errors(PRODUCE.key, [ErrorCode.NOT_ENOUGH_REPLICAS] * 1_000)
