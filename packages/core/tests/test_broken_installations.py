@@ -267,7 +267,7 @@ def test_a_slow_built_in_plugin_is_logged_at_its_end(
     assert {record.levelname for record in caplog.records} == {"INFO"}
 
 
-def test_no_broken_installation_disturbs_a_producer_that_did_not_choose_it(
+def test_a_broken_installation_affects_no_producer_that_does_not_use_it(
     site: Site, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for broken in (*BROKEN, *INTERRUPTING, *HANGING):

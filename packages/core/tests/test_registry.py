@@ -537,7 +537,9 @@ def test_an_encoder_of_another_release_is_left_out_with_the_remedy(
     assert module not in sys.modules
 
 
-def test_the_encoder_of_a_stranger_is_used_only_where_it_is_named(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_encoder_of_a_third_party_is_used_only_where_it_is_named(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
     module = site.install(ENCODER.format(priority=9_000, before=""), name="fast", kind="encoder")
 
     assert released_encoders(site) == [0]

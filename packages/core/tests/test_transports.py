@@ -190,7 +190,7 @@ def test_a_peer_that_closes_in_the_negotiation_is_an_error_that_names_it(pair: P
         layer.handshake()
 
 
-def test_a_connection_lost_in_the_negotiation_is_an_error_that_names_the_peer(pair: Pair) -> None:
+def test_a_connection_lost_in_the_negotiation_is_an_error_naming_the_peer(pair: Pair) -> None:
     class Lost(SocketLayer):
         def read_into(self, buffer: memoryview) -> int | None:
             raise ConnectionResetError("reset by peer")
