@@ -158,3 +158,20 @@ def test_a_frozen_broker_delays_only_its_own_partitions(
         finally:
             three_kafkas.resume(victim)
         assert waiting.result(HANG_GUARD).partition == 0
+
+
+@pytest.mark.rule("partitioner.rack")
+@pytest.mark.parametrize(("rack", "nodes"), [("rack-2", {2}), ("rack-3", {3}), ("elsewhere", {1, 2, 3})])
+def test_records_without_a_key_go_to_brokers_in_the_rack_of_the_client(
+    three_kafkas: KafkaCluster, rack: str, nodes: set[int]
+) -> None:
+    topic = f"racks-{rack}"
+    three_kafkas.create_topic(topic, partitions=6, replication=1)
+    with _producer(three_kafkas, partitioner_rack_aware=True, client_rack=rack) as producer:
+        leaders = [each.leader for each in producer.partitions_for(topic)]
+        deliveries = [producer.send(topic, bytes(4_000)) for _ in range(200)]
+        places = {delivery.result(HANG_GUARD).partition for delivery in deliveries}
+
+    brokers = [leader for leader in leaders if leader is not None]
+    assert [(leader.id, leader.rack) for leader in brokers] == [(each.id, f"rack-{each.id}") for each in brokers]
+    assert {brokers[place].id for place in places} == nodes

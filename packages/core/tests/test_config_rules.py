@@ -98,3 +98,15 @@ def test_no_line_is_logged_for_a_refused_configuration(caplog: pytest.LogCapture
         problems(request_timeout_ms=200_000, acks=9)
 
     assert caplog.messages == []
+
+
+@pytest.mark.parametrize("rack", [{}, {"client_rack": ""}, {"client_rack": "  "}])
+def test_a_rack_aware_partitioner_needs_the_rack_of_the_client(rack: dict[str, str]) -> None:
+    [problem] = problems(partitioner_rack_aware=True, **rack)
+
+    assert problem.startswith("partitioner.rack.aware=true needs a client.rack")
+
+
+def test_a_client_rack_alone_changes_nothing() -> None:
+    assert not config(client_rack="zone-a").partitioning.rack_aware
+    assert config(client_rack="zone-a", partitioner_rack_aware=True).partitioning.rack == "zone-a"

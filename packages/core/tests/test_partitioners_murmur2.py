@@ -159,6 +159,8 @@ def test_the_plugin_is_made_from_its_keys() -> None:
         "batch.growth.enable": True,
         "partitioner.ignore.keys": False,
         "partitioner.adaptive.partitioning.enable": True,
+        "partitioner.rack.aware": False,
+        "client.rack": "",
     }
     assert isinstance(made, Murmur2Partitioner)
     same = view()
@@ -193,3 +195,25 @@ def test_switches_may_be_strings(raw: object, value: bool) -> None:
 def test_wrong_values_are_refused(key: Any, raw: object) -> None:
     with pytest.raises(ValueError, match=r"is not one of|must be|invalid literal"):
         key.type(raw)
+
+
+@pytest.mark.rule("partitioner.rack")
+@pytest.mark.parametrize(("aware", "chosen"), [(True, {1, 3}), (False, {0, 1, 2, 3})])
+def test_the_plugin_prefers_the_rack_of_the_client_only_if_asked(aware: bool, chosen: set[int]) -> None:
+    config = {key.name: key.default for key in plugin.ottla_config_keys()}
+    made = plugin.ottla_partitioner(
+        {**config, "partitioner.rack.aware": aware, "client.rack": "b", "batch.growth.enable": False}
+    )
+    assert isinstance(made, Murmur2Partitioner)
+    racks = TopicView(
+        partitions=4, available=range(4), queued_bytes=[0] * 4, leaders=(1, 2, 1, 2), racks={1: "a", 2: "b"}
+    )
+
+    unkeyed = set()
+    for _ in range(100):
+        unkeyed.add(made.partition("t", None, racks))
+        made.appended("t", made.partition("t", None, racks), 1 << 21)
+    keyed = {made.partition("t", b"%d" % number, racks) for number in range(50)}
+
+    assert unkeyed == chosen
+    assert keyed == {0, 1, 2, 3}

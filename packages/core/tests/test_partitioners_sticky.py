@@ -23,9 +23,13 @@ def view(
     available: Sequence[int] | None = None,
     queued: Sequence[int] | None = None,
     slow: Sequence[int] = (),
+    racks: Sequence[str | None] = (),
 ) -> TopicView:
+    """A view; partition p is led by node p, which is in `racks[p]`."""
     return TopicView(
         partitions=partitions,
+        leaders=[p if available is None or p in available else -1 for p in range(partitions)],
+        racks={node: rack for node, rack in enumerate(racks) if rack is not None},
         available=range(partitions) if available is None else available,
         queued_bytes=[0] * partitions if queued is None else queued,
         slow=frozenset(slow),
@@ -266,3 +270,71 @@ def test_a_view_changed_with_attrs_is_a_new_view(choice: StickyChoice) -> None:
     first = choice.partition("t", topic_view)
 
     assert choice.partition("t", attrs.evolve(topic_view, slow=frozenset({first}))) == 1 - first
+
+
+# Racks (KIP-1123), with the cases of Kafka's BuiltInPartitionerTest: of four nodes, 0 and 2 are in rack0
+
+RACKS = ("rack0", "rack1", "rack0", "rack2")
+
+
+def rack_choice(rack: str, *, adaptive: bool = True) -> StickyChoice:
+    return StickyChoice(batch_size=BATCH_SIZE, adaptive=adaptive, random=Random(7), rack=rack)
+
+
+@pytest.mark.rule("partitioner.rack")
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_leaders_in_the_rack_of_the_client_are_preferred_while_there_are_any(adaptive: bool) -> None:
+    choice = rack_choice("rack0", adaptive=adaptive)
+
+    assert moves(choice, view(racks=RACKS), 100).keys() == {0, 2}
+    assert moves(choice, view(available=[0, 1, 3], racks=RACKS), 100).keys() == {0}
+    assert moves(choice, view(available=[1, 3], racks=RACKS), 100).keys() == {1, 3}
+    assert moves(choice, view(racks=RACKS), 100).keys() == {0, 2}
+    assert moves(choice, view(racks=()), 100).keys() == {0, 1, 2, 3}
+
+
+@pytest.mark.rule("partitioner.rack", "partitioner.available")
+@pytest.mark.parametrize("rack", ["rack0", "rack1", "rack2"])
+def test_a_preferred_rack_never_chooses_a_partition_without_a_leader(rack: str) -> None:
+    choice = rack_choice(rack)
+
+    assert moves(choice, view(3, available=[0, 2], racks=RACKS), 100).keys() == {0, 2}
+    assert moves(choice, view(2, available=[1], racks=RACKS), 100).keys() == {1}
+    assert moves(choice, view(1, available=[], racks=RACKS), 10).keys() == {0}
+
+
+@pytest.mark.rule("partitioner.rack", "partitioner.adaptive")
+def test_in_the_preferred_rack_shorter_queues_are_chosen_more_often() -> None:
+    queued = [5 * BATCH_SIZE, 0, 3 * BATCH_SIZE, 0]
+    chosen = moves(rack_choice("rack0"), view(queued=queued, racks=RACKS), 4000)  # weights 1 and 3
+
+    assert chosen.keys() == {0, 2}
+    assert 900 < chosen[0] < 1100
+
+
+@pytest.mark.rule("partitioner.adaptive")
+@pytest.mark.parametrize("rack", [None, "rack0"])
+def test_without_racks_of_brokers_queues_weigh_as_they_do_without_one(rack: str | None) -> None:
+    choice = StickyChoice(batch_size=BATCH_SIZE, adaptive=True, random=Random(7), rack=rack)
+    queued = [5 * BATCH_SIZE, 0, 3 * BATCH_SIZE, 0, BATCH_SIZE]  # weights 1, 6, 3, 6, 5
+    chosen = moves(choice, view(5, queued=queued), 21_000)
+
+    assert all(abs(chosen[p] - 1000 * weight) < 350 for p, weight in enumerate([1, 6, 3, 6, 5]))
+
+
+@pytest.mark.rule("partitioner.rack", "partitioner.slow")
+def test_slow_leaders_of_the_preferred_rack_are_left_out() -> None:
+    choice = rack_choice("rack0")
+
+    assert moves(choice, view(slow=[0], racks=RACKS), 100).keys() == {2}
+    assert moves(choice, view(slow=[0, 2], racks=RACKS), 100).keys() == {1, 3}
+    assert moves(choice, view(slow=[0, 1, 2, 3], racks=RACKS), 100).keys() == {0, 2}
+
+
+@pytest.mark.rule("partitioner.rack", "partitioner.news")
+def test_a_partition_whose_leader_moved_to_another_rack_is_left_at_once() -> None:
+    choice = rack_choice("rack0")
+    first = choice.partition("t", view(2, racks=["rack0", "rack1"]))
+    second = choice.partition("t", view(2, racks=["rack1", "rack0"]))
+
+    assert (first, second) == (0, 1)

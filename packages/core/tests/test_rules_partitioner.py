@@ -22,9 +22,10 @@ from ottla import (
 )
 from ottla.accumulator.build import SEALING_SECONDS
 from ottla.accumulator.key_partitioning import KeyPartitioner, unassigned_memory
-from ottla.interfaces import Header, TopicView
+from ottla.interfaces import Header, RecordView, TopicView
 from ottla.plugins.partitioners.murmur2 import partition_for_key
 from ottla.recordbatch.objects import ObjectColumns
+from ottla_testkit.simulation.brokers import SimulatedCluster
 from simulated_producer import HANG_GUARD, Calling, simulated
 
 HOUR_MS = 3_600_000
@@ -60,6 +61,86 @@ class Columnar(Choosing):
     def partition_column(self, topic: str, keys: Sequence[bytes | None], view: TopicView) -> Sequence[int]:
         self.columns.append(list(keys))
         return self._column(keys)
+
+
+class ByHeader(Choosing):
+    """A partitioner that reads whole records, and takes the partition from their first header."""
+
+    sticky = True
+    ignores_keys = True
+    hashes = "murmur2"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[RecordView] = []
+
+    def appended(self, topic: str, partition: int, size: int) -> None:
+        raise AssertionError("each record is asked for")
+
+    def partition_column(self, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
+        raise AssertionError("each record is asked for")
+
+    def partition_record(self, record: RecordView, view: TopicView) -> int:
+        self.records.append(record)
+        return int(record.headers[0][1] or b"0")
+
+
+class ByHeaderOnNewBatch(ByHeader, TellingNewBatches):
+    """The same with a call for each new batch."""
+
+
+@pytest.mark.rule("partitioner.record")
+@pytest.mark.parametrize("kind", [ByHeader, ByHeaderOnNewBatch])
+@pytest.mark.parametrize("encoder", ["python", "native"])
+def test_a_partitioner_by_records_reads_headers_value_and_time(kind: type[ByHeader], encoder: str) -> None:
+    partitioner = kind()
+    with simulated(1, 1, 1, plugins={"partitioner": partitioner}, record_encoder=encoder) as world:
+        send = world.producer.send
+        deliveries = [
+            send("t", b"v", b"k", headers=[("to", b"2")], timestamp_ms=7),
+            send("t", b"w", headers={"to": b"1"}),
+            send("t", b"x", headers=[("to", b"0")], partition=1),
+            send("t", None, b"k", headers=[("to", None)]),
+        ]
+        world.settle()
+
+        assert [delivery.result().partition for delivery in deliveries] == [2, 1, 1, 0]
+    distinct = list(dict.fromkeys(partitioner.records))
+    assert distinct == [
+        RecordView(topic="t", key=b"k", value=b"v", headers=(("to", b"2"),), timestamp_ms=7),
+        RecordView(topic="t", key=None, value=b"w", headers=(("to", b"1"),), timestamp_ms=None),
+        RecordView(topic="t", key=b"k", value=None, headers=(("to", None),), timestamp_ms=None),
+    ]
+
+
+@pytest.mark.rule("partitioner.record", "partitioner.out-of-range")
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        (b"3", "chose partition 3 of 3 for topic 't'"),
+        (b"-1", "chose partition -1 of 3 for topic 't'"),
+        (b"no", "failed in partition_record for topic 't': ValueError"),
+    ],
+)
+def test_a_fault_of_a_partitioner_by_records_is_raised_by_send(header: bytes, said: str) -> None:
+    with (
+        simulated(1, 1, 1, plugins={"partitioner": ByHeader()}) as world,
+        pytest.raises(InvalidPluginError, match=said),
+    ):
+        world.producer.send("t", b"v", headers=[("to", header)])
+
+
+@pytest.mark.rule("partitioner.rack")
+def test_records_without_a_key_go_to_leaders_in_the_rack_of_the_client() -> None:
+    cluster = SimulatedCluster.of(1, 2)
+    cluster.brokers[1].rack, cluster.brokers[2].rack = "a", "b"
+    cluster.create("t", 1, 2, 1, 2)
+    near = {"partitioner.rack.aware": True, "client.rack": "b", "batch.size": 1000, "batch.growth.enable": False}
+    with simulated(cluster=cluster, config=near) as world:
+        deliveries = [world.producer.send("t", bytes(600)) for _ in range(50)]
+        world.settle()
+
+        assert {delivery.result().partition for delivery in deliveries} == {1, 3}
 
 
 @pytest.mark.rule("partitioner.explicit")

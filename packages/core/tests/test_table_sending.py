@@ -28,7 +28,7 @@ from ottla import (
     TopicUnavailableError,
     UndeliveredError,
 )
-from ottla.interfaces import TopicView
+from ottla.interfaces import RecordView, TopicView
 from simulated_producer import Calling, Simulated, simulated
 
 NOW = 1_700_000_000_000
@@ -53,6 +53,45 @@ def numbered(count: int, **columns: Any) -> Any:
 
 
 # Where rows go
+
+
+class ByValue:
+    """A partitioner that reads whole records."""
+
+    def __init__(self) -> None:
+        self.records: list[RecordView] = []
+
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        raise AssertionError("each row is asked for")
+
+    def partition_record(self, record: RecordView, view: TopicView) -> int:
+        self.records.append(record)
+        return len(record.value or b"")
+
+
+@pytest.mark.rule("partitioner.record")
+def test_a_partitioner_by_records_gets_each_row_without_a_partition(encoder: str) -> None:
+    partitioner = ByValue()
+    rows = pa.table(
+        {
+            "value": [b"a", b"bb", None, b"c"],
+            "key": [b"k", None, b"k", None],
+            "headers": pa.array([[("x", b"1"), ("y", None)], [], None, None], pa.map_(pa.string(), pa.binary())),
+            "time": pa.array([5, None, None, NOW], pa.int64()),
+            "part": pa.array([None, None, None, 0], pa.int32()),
+        }
+    )
+    with simulated(1, 1, 1, record_encoder=encoder, plugins={"partitioner": partitioner}) as world:
+        sent = world.producer.send_table("t", rows, headers="headers", partition="part", timestamp="time")
+        Calling(world, world.producer.flush).rounds()
+
+        assert sent.exception(0) is None
+        assert [values(world, partition) for partition in range(3)] == [[None, b"c"], [b"a"], [b"bb"]]
+    assert partitioner.records == [
+        RecordView(topic="t", key=b"k", value=b"a", headers=(("x", b"1"), ("y", None)), timestamp_ms=5),
+        RecordView(topic="t", key=None, value=b"bb", headers=(), timestamp_ms=None),
+        RecordView(topic="t", key=b"k", value=None, headers=(), timestamp_ms=None),
+    ]
 
 
 part = st.none() | st.binary(max_size=9)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -15,6 +15,8 @@ from ottla.errors import TopicUnavailableError
 from ottla.interfaces import TopicView
 from ottla.network.cluster import NO_LEADER, Broker, Topic
 from ottla.network.metadata import Metadata
+
+NO_RACKS: Mapping[int, str] = {}
 
 
 class OneAfterTheOther:
@@ -58,9 +60,9 @@ class Known:
         )
         self.metadata.on_change = self.routes.forget
 
-    def tell(self, leaders: Sequence[int], topic: str = "t") -> None:
+    def tell(self, leaders: Sequence[int], topic: str = "t", *, racks: Mapping[int, str] = NO_RACKS) -> None:
         """An answer of the cluster: the topic has these leaders."""
-        brokers = {node: Broker(id=node, host=f"broker-{node}", port=9092) for node in (1, 2)}
+        brokers = {node: Broker(id=node, host=f"broker-{node}", port=9092, rack=racks.get(node)) for node in (1, 2)}
         self.metadata.use(topic, self.queues.clock())
         told = Topic(name=topic, leaders=tuple(leaders), epochs=(0,) * len(leaders))
         self.metadata.update(brokers, {topic: told}, self.queues.clock())
@@ -102,6 +104,28 @@ def test_the_view_of_a_route_has_available_and_slow_partitions() -> None:
 
     assert list(view.available) == [0, 2, 3]
     assert view.slow == {0, 3}
+
+
+@pytest.mark.rule("partitioner.rack")
+def test_the_view_of_a_route_has_leaders_and_their_racks() -> None:
+    known = Known()
+    known.tell([1, NO_LEADER, 2, 7], racks={2: "b"})  # the cluster lists no broker 7
+
+    view = known.routes.find("t").view
+
+    assert list(view.leaders) == [1, NO_LEADER, 2, NO_LEADER]
+    assert view.racks == {2: "b"}
+
+
+@pytest.mark.rule("partitioner.rack", "partitioner.news")
+def test_a_broker_that_is_in_another_rack_gives_topics_a_new_view() -> None:
+    known = Known()
+    known.tell([1, 2], racks={2: "b"})
+    before = known.routes.find("t").view
+    known.tell([1, 2], racks={2: "c"})
+
+    assert before.racks == {2: "b"}
+    assert known.routes.find("t").view.racks == {2: "c"}
 
 
 @pytest.mark.rule("partitioner.available")

@@ -54,6 +54,8 @@ WRONG = [
         r"chose partition \d+ of a topic|by many threads at once, a key went",
     ),
     ("WaitsForItself", "every_call", r"partition\(\) was not back after 1 s; the caller of send\(\) waits for it"),
+    ("NeedsAHeader", "every_record", r"partition_record\(\) for RecordView\(.*raised IndexError"),
+    ("LongValues", "every_record", r"partition_record\(\) chose partition \d+ of a topic that has"),
     ("ForgetsInOnNewBatch", "new_batch", r"on_new_batch\(\) for partition 0 raised KeyError"),
 ]
 
@@ -73,3 +75,7 @@ def test_a_key_in_the_wrong_partition_is_caught(pytester: pytest.Pytester) -> No
 
 def test_a_partitioner_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
     SUITE.assert_passes(pytester, "Right()")
+
+
+def test_a_partitioner_by_records_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
+    SUITE.assert_passes(pytester, "RightByRecord()", more="")

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from ottla.interfaces import TopicView
+from ottla.interfaces import RecordView, TopicView
 from ottla.plugins.partitioners.murmur2_hash import murmur2
 
 
@@ -38,6 +38,27 @@ class Right:
 
     def of_key(self, key: bytes, view: TopicView) -> int:
         return zlib.crc32(key) % view.partitions
+
+
+class RightByRecord:
+    """Chooses by a header; without one, by the key."""
+
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        raise AssertionError("a partitioner by records is asked for records")
+
+    def partition_record(self, record: RecordView, view: TopicView) -> int:
+        where = dict(record.headers).get("name") or record.key or b""
+        return zlib.crc32(where) % view.partitions
+
+
+class NeedsAHeader(RightByRecord):
+    def partition_record(self, record: RecordView, view: TopicView) -> int:
+        return len(record.headers[0][0]) % view.partitions
+
+
+class LongValues(RightByRecord):
+    def partition_record(self, record: RecordView, view: TopicView) -> int:
+        return len(record.value or b"")
 
 
 class OneTooMany(Right):

@@ -248,29 +248,56 @@ class SupportsRemedy(Protocol):
 
 @attrs.frozen(kw_only=True)
 class TopicView:
-    """The state of a topic that a partitioner may read.
+    """The state of a topic that a partitioner may read. A topic has a new view whenever the cluster changes.
 
     `available` has the partitions with a leader, and `slow` those whose leader has taken no batch for
     `partitioner.availability.timeout.ms`. `queued_bytes` has a number for each partition; other threads change it while
-    the partitioner reads it, so a number may be out of date.
+    the partitioner reads it, so a number may be out of date. `leaders` has the node id of each partition's leader, -1
+    for none, and `racks` the rack of each node that has one. Both are empty where no brokers are known: where batches
+    are made without a producer.
     """
 
     partitions: int
     available: Sequence[int]
     queued_bytes: Sequence[int]
     slow: frozenset[int] = frozenset()
+    leaders: Sequence[int] = ()
+    racks: Mapping[int, str] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class RecordView:
+    """A record that a partitioner may read, as the serializers made it. *timestamp_ms* None: `send` was given none."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[Header]
+    timestamp_ms: int | None
 
 
 @runtime_checkable
 class Partitioner(Protocol):
     """Chooses a partition when the caller did not. Called by many threads at the same time.
 
-    Optional abilities, read once when the producer is built: `SupportsOnNewBatch`, `SupportsSticky` with
-    `SupportsAppended` and `SupportsFinished`, `SupportsIgnoresKeys`, `SupportsPartitionColumn`, `SupportsHashes`.
+    Optional abilities, read once when the producer is built: `SupportsPartitionRecord`, `SupportsOnNewBatch`,
+    `SupportsSticky` with `SupportsAppended` and `SupportsFinished`, `SupportsIgnoresKeys`, `SupportsPartitionColumn`,
+    `SupportsHashes`.
     """
 
     def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
         """Return a partition in `range(view.partitions)`."""
+
+
+class SupportsPartitionRecord(Protocol):
+    """An optional ability of partitioners: choose by more than the key, such as a header or the value.
+
+    Each record then takes a call, as do rows of tables: `sticky`, `ignores_keys`, `partition_column` and `hashes`, with
+    which records share a call or take none, are not used.
+    """
+
+    def partition_record(self, record: RecordView, view: TopicView) -> int:
+        """Return a partition in `range(view.partitions)`. Called in place of `partition`."""
 
 
 class SupportsOnNewBatch(Protocol):

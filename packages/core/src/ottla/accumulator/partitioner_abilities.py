@@ -7,15 +7,24 @@ from typing import Self
 
 import attrs
 
-from ottla.accumulator.partitioner_calls import Partition, PartitionColumn
+from ottla.accumulator.batch import NewRecord
+from ottla.accumulator.partitioner_calls import (
+    Partition,
+    PartitionColumn,
+    PartitionRecord,
+    partition_of,
+    partition_of_record,
+)
 from ottla.interfaces import (
     Partitioner,
+    RecordView,
     SupportsAppended,
     SupportsFinished,
     SupportsHashes,
     SupportsIgnoresKeys,
     SupportsOnNewBatch,
     SupportsPartitionColumn,
+    SupportsPartitionRecord,
     SupportsSticky,
     TopicView,
     supports,
@@ -24,9 +33,13 @@ from ottla.interfaces import (
 
 @attrs.frozen(kw_only=True)
 class PartitionerAbilities:
-    """A partitioner's methods and flags, as the protocols of `ottla.interfaces` document them; None: it lacks one."""
+    """A partitioner's methods and flags, as the protocols of `ottla.interfaces` document them; None: it lacks one.
+
+    With `partition_record` it has none of the abilities that spare calls.
+    """
 
     partition: Partition
+    partition_record: PartitionRecord | None
     partition_column: PartitionColumn | None
     on_new_batch: Callable[[str, int, TopicView], object] | None
     appended: Callable[[str, int, int], object] | None
@@ -39,13 +52,31 @@ class PartitionerAbilities:
     def of(cls, partitioner: Partitioner) -> Self:
         """The abilities of this partitioner."""
         appended = partitioner.appended if supports(partitioner, SupportsAppended) else None
+        by_record = partitioner.partition_record if supports(partitioner, SupportsPartitionRecord) else None
+        column = partitioner.partition_column if supports(partitioner, SupportsPartitionColumn) else None
+        sticky = supports(partitioner, SupportsSticky) and bool(partitioner.sticky)
+        ignores_keys = supports(partitioner, SupportsIgnoresKeys) and bool(partitioner.ignores_keys)
+        hashes = partitioner.hashes if supports(partitioner, SupportsHashes) else None
         return cls(
             partition=partitioner.partition,
-            partition_column=partitioner.partition_column if supports(partitioner, SupportsPartitionColumn) else None,
+            partition_record=by_record,
+            partition_column=column if by_record is None else None,
             on_new_batch=partitioner.on_new_batch if supports(partitioner, SupportsOnNewBatch) else None,
             appended=appended,
             finished=partitioner.finished if supports(partitioner, SupportsFinished) else appended,
-            sticky=supports(partitioner, SupportsSticky) and bool(partitioner.sticky),
-            ignores_keys=supports(partitioner, SupportsIgnoresKeys) and bool(partitioner.ignores_keys),
-            hashes=partitioner.hashes if supports(partitioner, SupportsHashes) else None,
+            sticky=sticky and by_record is None,
+            ignores_keys=ignores_keys and by_record is None,
+            hashes=hashes if by_record is None else None,
         )
+
+    def choose(self, topic: str, record: NewRecord, view: TopicView) -> int:
+        """The partition that the partitioner chooses for one record. Raises InvalidPluginError."""
+        if self.partition_record is None:
+            return partition_of(self.partition, topic, record[0], view)
+        return partition_of_record(self.partition_record, record_view(topic, record), view)
+
+
+def record_view(topic: str, record: NewRecord) -> RecordView:
+    """What `partition_record` gets of a record."""
+    key, value, headers, timestamp_ms, _on_delivery = record
+    return RecordView(topic=topic, key=key, value=value, headers=headers, timestamp_ms=timestamp_ms)

@@ -11,13 +11,19 @@ from typing import Any, Protocol
 
 from ottla.errors import InvalidPluginError, OttlaError
 from ottla.errors.quoting import class_name
-from ottla.interfaces import TopicView
+from ottla.interfaces import RecordView, TopicView
 
 
 class Partition(Protocol):
     """A partitioner's `partition`."""
 
     def __call__(self, topic: str, key: bytes | None, view: TopicView) -> int: ...
+
+
+class PartitionRecord(Protocol):
+    """A partitioner's `partition_record`."""
+
+    def __call__(self, record: RecordView, view: TopicView) -> int: ...
 
 
 class PartitionColumn(Protocol):
@@ -31,6 +37,21 @@ def partition_of(ask: Partition, topic: str, key: bytes | None, view: TopicView)
     chosen = ask_partitioner(ask, topic, key, view)
     if type(chosen) is int and 0 <= chosen < view.partitions:
         return chosen
+    return _checked(ask, topic, chosen, view)
+
+
+def partition_of_record(ask: PartitionRecord, record: RecordView, view: TopicView) -> int:
+    """The partition that a partitioner chooses for a record. Raises InvalidPluginError."""
+    try:
+        chosen = ask(record, view)
+    except (OttlaError, MemoryError):  # a lack of memory is no fault of the partitioner
+        raise
+    except Exception as cause:
+        raise _failed(ask, record.topic, cause) from cause
+    return _checked(ask, record.topic, chosen, view)
+
+
+def _checked(ask: object, topic: str, chosen: Any, view: TopicView) -> int:
     try:
         number = operator.index(chosen)
     except TypeError:

@@ -17,7 +17,7 @@ from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of
 from ottla.concurrency import io_threads
 from ottla.interfaces import TopicView
-from ottla.network.cluster import Topic
+from ottla.network.cluster import NO_LEADER, Topic
 from ottla.network.metadata import Metadata
 from ottla.network.nonblocking_metadata_wait import MetadataWait
 
@@ -113,11 +113,14 @@ class Routes:
 
     def _route_to(self, topic: str, known: Topic) -> Route:
         cluster = self._metadata.cluster
+        leaders = tuple(leader if leader in cluster.brokers else NO_LEADER for leader in known.leaders)
         view = TopicView(
-            partitions=len(known.leaders),
-            available=tuple(p for p in range(len(known.leaders)) if cluster.leader(topic, p) is not None),
+            partitions=len(leaders),
+            available=tuple(p for p, leader in enumerate(leaders) if leader != NO_LEADER),
             queued_bytes=(),
             slow=self._slow_partitions(known),
+            leaders=leaders,
+            racks={node: broker.rack for node, broker in cluster.brokers.items() if broker.rack},
         )
         route = self.known[topic] = Route(self._appender.queues(topic, view))
         if self._metadata.cluster is not cluster:  # changed meanwhile, perhaps before `known` had this route

@@ -13,7 +13,7 @@ from ottla.accumulator.batch import UNASSIGNED, NewRecord, size_of
 from ottla.accumulator.keyed_appender import KeyedAppender
 from ottla.accumulator.partition_appender import PartitionAppender
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
-from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of
+from ottla.accumulator.partitioner_calls import ask_partitioner
 from ottla.accumulator.record_appender import MemoryWait, Placed
 from ottla.accumulator.topic_routes import Route, Routes
 from ottla.network.nonblocking_metadata_wait import MetadataWait
@@ -74,13 +74,13 @@ class TryAppender:
         elif self.keyed is not None:
             return self.keyed.try_append(topic, UNASSIGNED, record, size)
         else:
-            chosen = partition_of(self.partitioner.partition, topic, record[0], route.view)
+            chosen = self.partitioner.choose(topic, record, route.view)
         if self.partitioner.on_new_batch is not None:
             placed = self.appender.append_to_open(topic, chosen, record, size)
             if placed is not None:
                 return placed
             ask_partitioner(self.partitioner.on_new_batch, topic, chosen, route.view)
-            chosen = partition_of(self.partitioner.partition, topic, record[0], route.view)
+            chosen = self.partitioner.choose(topic, record, route.view)
         return self._note_sticky(None, record, route, self.appender.try_append(topic, chosen, record, size))
 
     def _is_sticky(self, record: NewRecord) -> bool:

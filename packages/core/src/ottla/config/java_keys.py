@@ -1,4 +1,7 @@
-"""The names of the keys of Java's producer as of 4.3: those that we do not read are not reported as misspelt."""
+"""The names of the keys of Java's producer as of 4.3, and of KIP-1123.
+
+Those that we do not read are not reported as misspelt.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ JAVA_KEYS: Final = frozenset(
         "buffer.memory",
         "client.dns.lookup",
         "client.id",
+        "client.rack",
         "compression.gzip.level",
         "compression.lz4.level",
         "compression.type",
@@ -39,6 +43,7 @@ JAVA_KEYS: Final = frozenset(
         "partitioner.availability.timeout.ms",
         "partitioner.class",
         "partitioner.ignore.keys",
+        "partitioner.rack.aware",
         "receive.buffer.bytes",
         "reconnect.backoff.max.ms",
         "reconnect.backoff.ms",

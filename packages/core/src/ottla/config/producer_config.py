@@ -362,6 +362,18 @@ class PartitioningConfig:
         default=0,
         meaning="Partitions of a broker that took nothing for this long are left out; 0: never.",
     )
+    rack_aware: bool = option(
+        "partitioner.rack.aware",
+        boolean(),
+        default=False,
+        meaning="Records without a key go to partitions whose leader is in the rack of the client, if there are any.",
+    )
+    rack: str = option(
+        "client.rack",
+        text(),
+        default="",
+        meaning="The rack that the client is in, as in the setting `broker.rack` of brokers.",
+    )
 
 
 @attrs.frozen(kw_only=True)

@@ -54,6 +54,7 @@ def reconcile(core: CoreSettings) -> None:
     if not core.wrong & {"enable.idempotence", "transactional.id", "acks", "retries", IN_FLIGHT}:
         _keep_exact(core)
     _keep_two_phase(core)
+    _keep_rack_known(core)
     if not core.wrong & {"delivery.timeout.ms", "linger.ms", "request.timeout.ms"}:
         _keep_delivery_possible(core)
 
@@ -100,6 +101,14 @@ def _keep_two_phase(core: CoreSettings) -> None:
         )
     else:
         core.values["transaction.timeout.ms"] = INT_MAX
+
+
+def _keep_rack_known(core: CoreSettings) -> None:
+    """KIP-1123: as in Java, whatever the partitioner."""
+    if core.wrong & {"partitioner.rack.aware", "client.rack"} or not core.values["partitioner.rack.aware"]:
+        return
+    if not core.values["client.rack"].strip():
+        core.problems.append("partitioner.rack.aware=true needs a client.rack, the zone that the client runs in")
 
 
 def _keep_within(rule: UpperBound, core: CoreSettings) -> None:

@@ -15,11 +15,15 @@ NO_LEADER: Final = -1
 
 @attrs.frozen(kw_only=True)
 class Broker:
-    """The address of one broker. Bootstrap servers have negative ids."""
+    """The address of one broker, and its rack, None for none. Bootstrap servers have negative ids.
+
+    Brokers are equal that have the same id and address.
+    """
 
     id: int
     host: str = attrs.field(repr=quoted)
     port: int
+    rack: str | None = attrs.field(default=None, eq=False, repr=False)
 
     def __str__(self) -> str:
         name = f"broker {self.id}" if self.id >= 0 else "bootstrap server"

@@ -53,7 +53,7 @@ def read_response(response: MetadataResponse, wanted: Collection[str]) -> Metada
     if code is not ErrorCode.NONE:
         raise BrokerError(code)
     usable, unusable = usable_brokers(response.brokers)
-    brokers = {node: Broker(id=node, host=each.host, port=each.port) for node, each in usable.items()}
+    brokers = {node: Broker(id=node, host=each.host, port=each.port, rack=each.rack) for node, each in usable.items()}
     # One more than are shown: to quote the hosts of 20,000 brokers takes seconds.
     left_out = [_left_out(each, brokers) for each in unusable[: SHOWN + 1]]
     if not brokers:

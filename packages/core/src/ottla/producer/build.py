@@ -65,8 +65,8 @@ def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send |
     | any         | some         | any other      | `Interceptors.around`, around the method          |
 
     Settings are simple if the C code does all that the method would: there are no serializers, partitions are not
-    assigned for many keys at once, the partitioner has no `on_new_batch`, and `send` is not *overridden*. It calls the
-    method for every record that does not fit into an open batch.
+    assigned for many keys at once, the partitioner has neither `on_new_batch` nor `partition_record`, and `send` is not
+    *overridden*. It calls the method for every record that does not fit into an open batch.
     """
     plugins, queueing, send = engine.plugins, engine.queueing, None
     simple = (
@@ -75,6 +75,7 @@ def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send |
         and plugins.key_serializer is None
         and queueing.keyed_appender is None
         and queueing.partitioner.on_new_batch is None
+        and queueing.partitioner.partition_record is None
     )
     if simple and supports(plugins.encoder, SupportsQuickSend):
         send = plugins.encoder.quick_send(producer, routes=queueing.routes.known, partitioner=plugins.partitioner)

@@ -85,6 +85,8 @@ class Producer:
         self._known_routes = queueing.routes.known
         partitioner = queueing.partitioner
         self._partition = partitioner.partition
+        self._partition_record = partitioner.partition_record
+        self._choose_partition = partitioner.choose
         self._sticky = partitioner.sticky
         self._ignores_keys = partitioner.ignores_keys
         self._keyed_appender = queueing.keyed_appender
@@ -182,7 +184,10 @@ class Producer:
             chosen = UNASSIGNED  # without a key, too, if keyed records came first: partitions keep their order
             batch = route.unassigned.open
         else:
-            chosen = partition_of(self._partition, topic, key, route.view)
+            if self._partition_record is None:
+                chosen = partition_of(self._partition, topic, key, route.view)
+            else:
+                chosen = self._choose_partition(topic, (key, value, checked, timestamp_ms, on_delivery), route.view)
             batch = route.queues[chosen].open
         if batch is not None:
             index = batch.append(key, value, checked, timestamp_ms, on_delivery)
@@ -436,7 +441,7 @@ class Producer:
             if placed is not None:
                 return Delivery(*placed)
             ask_partitioner(self._on_new_batch, topic, partition, route.view)
-            partition = partition_of(self._partition, topic, record[0], route.view)
+            partition = self._choose_partition(topic, record, route.view)
         keyed = self._keyed_appender
         appender = self._appender if keyed is None or partition != UNASSIGNED else keyed
         batch, index = appender.append(topic, partition, record, size, waited=waited)

@@ -110,7 +110,9 @@ def read_response(
     # A leader with a negative id is none: -1 is Kafka's "no node", and negative ids are those of our bootstrap servers.
     # Of two with one id the first one counts, as in metadata.
     endpoints = [node for node in reversed(response.node_endpoints) if node.node_id >= 0]
-    brokers = {node.node_id: Broker(id=node.node_id, host=node.host, port=node.port) for node in endpoints}
+    brokers = {
+        node.node_id: Broker(id=node.node_id, host=node.host, port=node.port, rack=node.rack) for node in endpoints
+    }
     return {
         (topic.name or names.get(topic.topic_id, ""), partition.index): _partition_response(partition, brokers)
         for topic in response.responses

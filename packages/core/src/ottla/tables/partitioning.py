@@ -2,21 +2,30 @@
 
 A row with a partition goes there, a row with a key to the partition that the partitioner chooses for the key. Rows
 without either go where `send` would put them. If a chunk has only such rows, they are left UNASSIGNED, and each batch
-gets a partition of its own.
+gets a partition of its own. A partitioner by records gets each row without a partition.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
-from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of, partitions_of
+from ottla.accumulator.partitioner_calls import (
+    PartitionRecord,
+    ask_partitioner,
+    partition_of,
+    partition_of_record,
+    partitions_of,
+)
 from ottla.interfaces import RecordEncoder, SupportsMurmur2Partitions, TopicView, supports
 from ottla.plugins.partitioners.murmur2_arrow import murmur2_partitions
+from ottla.tables.reading import Chunk
+from ottla.tables.record_views import record_views
 
 
 class RowPartitions:
@@ -25,6 +34,7 @@ class RowPartitions:
     def __init__(self, topic: str, *, partitioner: PartitionerAbilities, encoder: RecordEncoder) -> None:
         self._topic = topic
         self._partition = partitioner.partition
+        self._by_record = partitioner.partition_record
         self._ignores_keys = partitioner.ignores_keys
         self._sticky = partitioner.sticky
         self._column = partitioner.partition_column
@@ -32,15 +42,18 @@ class RowPartitions:
         hashed = encoder.murmur2_partitions if supports(encoder, SupportsMurmur2Partitions) else murmur2_partitions
         self._hashed = hashed if partitioner.hashes == "murmur2" else None
 
-    def of(self, view: TopicView, *, keys: Any | None, given: Any | None, count: int, size: int) -> Any | None:
-        """Return an int32 array without nulls; None: all are UNASSIGNED. *given* are checked partitions, or null.
+    def of(self, view: TopicView, chunk: Chunk, *, size: int) -> Any | None:
+        """Return an int32 array without nulls; None: all are UNASSIGNED. The chunk's own partitions are checked.
 
         *size* is about the size of all rows in bytes.
         """
+        keys, given, count = chunk.keys, chunk.partitions, chunk.count
         if given is not None:
             given = given.cast(pa.int32())
             if not given.null_count:
                 return given
+        if self._by_record is not None:
+            return self._record_by_record(self._by_record, chunk, given, view)
         rest = self._without_given(view, keys, given, count, size)
         if given is None:
             return rest
@@ -77,6 +90,16 @@ class RowPartitions:
         if self._column is None:
             return self._one_by_one(keys.to_pylist(), view)
         return pa.array(partitions_of(self._column, self._topic, keys.to_pylist(), view), pa.int32())
+
+    def _record_by_record(self, ask: PartitionRecord, chunk: Chunk, given: Any | None, view: TopicView) -> Any:
+        partitions = repeat(None) if given is None else given.to_pylist()
+        return pa.array(
+            [
+                partition_of_record(ask, record, view) if partition is None else partition
+                for record, partition in zip(record_views(self._topic, chunk), partitions, strict=False)
+            ],
+            pa.int32(),
+        )
 
     def _one_by_one(self, keys: Sequence[bytes | None], view: TopicView) -> Any:
         return pa.array([partition_of(self._partition, self._topic, key, view) for key in keys], pa.int32())

@@ -188,9 +188,7 @@ class TableSending:
 
     def _cut_up(self, offset: int, chunk: Chunk, kept: Sequence[int] | None) -> None:
         sender, view = self._sender, self.route.view
-        partitions = self._partitions.of(
-            view, keys=chunk.keys, given=chunk.partitions, count=chunk.count, size=_size(chunk) + chunk.count * FRAME
-        )
+        partitions = self._partitions.of(view, chunk, size=_size(chunk) + chunk.count * FRAME)
         now_ms, times = time_ns() // 1_000_000, chunk.timestamps
         rows = TableRows(
             count=chunk.count,

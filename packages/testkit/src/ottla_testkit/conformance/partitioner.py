@@ -17,17 +17,20 @@ import itertools
 import operator
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import pytest
 
 from ottla.interfaces import (
     Partitioner,
+    RecordView,
     SupportsAppended,
     SupportsHashes,
     SupportsIgnoresKeys,
     SupportsOnNewBatch,
     SupportsPartitionColumn,
+    SupportsPartitionRecord,
     TopicView,
     supports,
 )
@@ -42,6 +45,8 @@ _KEYS: Final = (b"", b"\0", b"a", b"\xff\xfe not UTF-8", b"key-1", bytes(255), b
 _MANY: Final = 2000
 _THREADS: Final = 8
 _LARGE: Final = 1 << 20
+_RACKS: Final[Mapping[int, str]] = {1: "rack-1", 2: "rack-2"}
+"""The racks of two brokers; the third one has none."""
 
 
 class PartitionerConformance:
@@ -73,7 +78,7 @@ class PartitionerConformance:
 
     def test_it_has_every_method_of_the_contract(self, partitioner: Partitioner) -> None:
         check(isinstance(partitioner, Partitioner), f"{partitioner!r} lacks a method of ottla.interfaces.Partitioner")
-        for ability in ("partition_column", "appended", "on_new_batch"):
+        for ability in ("partition_record", "partition_column", "appended", "finished", "on_new_batch"):
             method = getattr(partitioner, ability, None)
             check(method is None or callable(method), f"{ability} is {method!r}, which cannot be called")
         for flag in ("sticky", "ignores_keys"):
@@ -94,6 +99,16 @@ class PartitionerConformance:
             for key in (None, *_KEYS, chance.randbytes(16)):
                 for _ in range(3):
                     self._ask(partitioner, key, view)
+
+    def test_every_record_has_a_partition_in_range(self, partitioner: Partitioner, chance: random.Random) -> None:
+        partition_record = needed(partitioner, SupportsPartitionRecord).partition_record
+        for view in _views(chance):
+            for record in _records():
+                chosen = _call(
+                    f"partition_record() for {record!r:.200} and a topic of {view.partitions} partitions",
+                    partial(partition_record, record, view),
+                )
+                _check_partition("partition_record()", chosen, view)
 
     def test_a_topic_that_grows_or_shrinks_is_seen_in_its_current_state(
         self, partitioner: Partitioner, chance: random.Random
@@ -116,11 +131,11 @@ class PartitionerConformance:
         self, partitioner: Partitioner, chance: random.Random
     ) -> None:
         for view in _views(chance):
-            queued, available = list(view.queued_bytes), list(view.available)
+            lists = [list(view.queued_bytes), list(view.available), list(view.leaders), dict(view.racks)]
             for key in (None, b"key"):
                 self._ask(partitioner, key, view)
             check(
-                list(view.queued_bytes) == queued and list(view.available) == available,
+                [list(view.queued_bytes), list(view.available), list(view.leaders), dict(view.racks)] == lists,
                 "partition() changed the view: its lists are the core's own",
             )
 
@@ -275,12 +290,16 @@ class PartitionerConformance:
 
     def _ask(self, partitioner: Partitioner, key: bytes | None, view: TopicView, *, topic: str = TOPIC) -> int:
         what = "no key" if key is None else f"the key {key[:24]!r}"
+        method, ask = "partition()", lambda: partitioner.partition(topic, key, view)
+        if supports(partitioner, SupportsPartitionRecord):
+            by_record = partitioner.partition_record
+            method, ask = "partition_record()", lambda: by_record(_record(topic, key), view)
         chosen: Any = _call(
-            f"partition() for {what} and a topic of {view.partitions} partitions, {len(view.available)} of them with a "
+            f"{method} for {what} and a topic of {view.partitions} partitions, {len(view.available)} of them with a "
             "leader,",
-            lambda: partitioner.partition(topic, key, view),
+            ask,
         )
-        _check_partition("partition()", chosen, view)
+        _check_partition(method, chosen, view)
         return int(chosen)
 
     def _column(self, partitioner: Partitioner, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
@@ -352,13 +371,29 @@ def _view(
     available: Sequence[int] | None = None,
     queued: Sequence[int] = (),
     slow: frozenset[int] = frozenset(),
+    racks: Mapping[int, str] = _RACKS,
 ) -> TopicView:
+    with_leader = frozenset(range(count) if available is None else available)
     return TopicView(
         partitions=count,
         available=tuple(range(count)) if available is None else available,
         queued_bytes=list(queued) or [0] * count,
         slow=slow,
+        leaders=tuple(1 + partition % 3 if partition in with_leader else -1 for partition in range(count)),
+        racks=racks,
     )
+
+
+def _record(topic: str, key: bytes | None) -> RecordView:
+    return RecordView(topic=topic, key=key, value=b"value", headers=(), timestamp_ms=None)
+
+
+def _records() -> Iterator[RecordView]:
+    """Yield records that `send` takes, with and without each of their parts."""
+    headers = [(), (("name", None),), (("", b""), ("name", b"\xff"), ("name", b"1")), (("n\u00e4me", bytes(300)),)]
+    for key, value in itertools.product((None, b"", b"key", b"\xff\0"), (None, b"", b"{}", bytes(range(256)))):
+        for each, timestamp_ms in zip(headers, (None, 0, 1_700_000_000_000, (1 << 63) - 1), strict=True):
+            yield RecordView(topic=TOPIC, key=key, value=value, headers=each, timestamp_ms=timestamp_ms)
 
 
 def _views(chance: random.Random) -> Iterator[TopicView]:
@@ -367,8 +402,10 @@ def _views(chance: random.Random) -> Iterator[TopicView]:
 
 
 def _views_of(count: int, chance: random.Random) -> Iterator[TopicView]:
-    """Yield views of a topic: without leaders, with one, with slow brokers, with long queues."""
+    """Yield views of a topic: without leaders, with one, with slow brokers, with long queues, without known brokers."""
     yield _view(count)
+    yield _view(count, racks={})
+    yield TopicView(partitions=count, available=tuple(range(count)), queued_bytes=[0] * count)
     yield _view(count, available=())
     yield _view(count, available=(count - 1,))
     yield _view(count, available=tuple(sorted(chance.sample(range(count), count // 2))))

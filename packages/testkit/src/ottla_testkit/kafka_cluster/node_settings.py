@@ -23,7 +23,7 @@ def kraft_settings(number: int, *, port: int, controllers: Mapping[int, int], da
     `controllers` has the port of every node's controller.
     """
     copies = _copies(len(controllers))
-    return _broker_settings(port=port, copies=copies, data=data) | {
+    return _broker_settings(number, port=port, copies=copies, data=data) | {
         "process.roles": "broker,controller",
         "node.id": number,
         "controller.quorum.voters": ",".join(f"{n}@{HOST}:{p}" for n, p in controllers.items()),
@@ -42,13 +42,18 @@ def kraft_settings(number: int, *, port: int, controllers: Mapping[int, int], da
 
 def beside_zookeeper(number: int, *, port: int, zookeeper: int, nodes: int, data: Path) -> dict[str, Setting]:
     """Return the settings of broker `number`, one of `nodes` with the ZooKeeper on port `zookeeper`."""
-    return _broker_settings(port=port, copies=_copies(nodes), data=data) | {
+    return _broker_settings(number, port=port, copies=_copies(nodes), data=data) | {
         "broker.id": number,
         "listeners": f"PLAINTEXT://{HOST}:{port}",
         "zookeeper.connect": f"{HOST}:{zookeeper}",
         "zookeeper.connection.timeout.ms": 30_000,
         "zookeeper.session.timeout.ms": SESSION_MS,
     }
+
+
+def rack(number: int) -> str:
+    """Return the rack of node `number`."""
+    return f"rack-{number}"
 
 
 def zookeeper_settings(*, port: int, data: Path) -> dict[str, Setting]:
@@ -78,9 +83,10 @@ def text(value: Setting) -> str:
     return "".join(chr(code) if code < 128 else f"\\u{code:04x}" for code in codes)
 
 
-def _broker_settings(*, port: int, copies: int, data: Path) -> dict[str, Setting]:
+def _broker_settings(number: int, *, port: int, copies: int, data: Path) -> dict[str, Setting]:
     return {
         "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
+        "broker.rack": rack(number),
         "log.dirs": str(data),
         "auto.create.topics.enable": "false",
         "group.initial.rebalance.delay.ms": 0,

@@ -115,6 +115,7 @@ class SimulatedBroker:
 
     cluster: SimulatedCluster
     id: int
+    rack: str | None = None
     up: bool = True
     silent: bool = False
     codes: deque[Scripted] = attrs.field(factory=deque)
@@ -316,7 +317,7 @@ class SimulatedCluster:
         return MetadataResponse(
             error_code=self.metadata_code,
             brokers=[
-                MetadataResponseBroker(node_id=b.id, host=host, port=port)
+                MetadataResponseBroker(node_id=b.id, host=host, port=port, rack=b.rack)
                 for b in self.brokers.values()
                 if b.up and b.id not in self.unlisted
                 for host, port in [self.address or (f"broker-{b.id}", 9092)]

@@ -90,11 +90,18 @@ ADAPTIVE: Final = ConfigKey(
     default=True,
     meaning="Records without a key go more often to partitions whose queues are short.",
 )
+RACK_AWARE: Final = ConfigKey(
+    name="partitioner.rack.aware",
+    type=boolean().parse,
+    default=False,
+    meaning="Records without a key go to partitions whose leader is in the rack of the client, if there are any.",
+)
+RACK: Final = ConfigKey(name="client.rack", type=str, default="", meaning="The rack that the client is in.")
 
 
 @hookimpl
 def ottla_config_keys() -> Sequence[ConfigKey]:
-    return [BATCH_SIZE, LINGER, GROWTH, IGNORE_KEYS, ADAPTIVE]
+    return [BATCH_SIZE, LINGER, GROWTH, IGNORE_KEYS, ADAPTIVE, RACK_AWARE, RACK]
 
 
 @hookimpl
@@ -104,6 +111,7 @@ def ottla_partitioner(config: PluginConfig) -> Partitioner:
         batch_size=config[BATCH_SIZE.name],
         linger=config[LINGER.name] / 1000 if config[GROWTH.name] else 0.0,
         adaptive=config[ADAPTIVE.name],
+        rack=config[RACK.name] if config[RACK_AWARE.name] else None,
         random=Random(),
     )
     return Murmur2Partitioner(choice, ignore_keys=ignore_keys)

@@ -4,8 +4,9 @@ With a high rate a partition is kept for `linger.ms`, up to 10 ms and a megabyte
 would have a small batch waiting, and a record costs half as much in a large batch. The brokers' latency plays no part
 in that, or slow ones would get more.
 
-The next partition is drawn at random among those that can take records, with more weight on short queues. Many threads
-call this at once without a lock: a lost update costs some balance, never a wrong partition.
+The next partition is drawn at random among those that can take records, with more weight on short queues. With a
+rack, only those whose leader is there can, unless there are none (KIP-1123). Many threads call this at once without a
+lock: a lost update costs some balance, never a wrong partition.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ class _Stay:
 
 
 class StickyChoice:
-    """The sticky partition of each topic. Thread-safe; uses *random* once for each change."""
+    """The sticky partition of each topic. Thread-safe; uses *random* once for each change.
+
+    *rack*: prefer partitions whose leader is there; None: use all.
+    """
 
     def __init__(
         self,
@@ -53,6 +57,7 @@ class StickyChoice:
         batch_size: int,
         adaptive: bool,
         random: Random,
+        rack: str | None = None,
         linger: float = 0.0,
         clock: Callable[[], float] = monotonic,
     ) -> None:
@@ -61,6 +66,7 @@ class StickyChoice:
         self._batch_size = max(batch_size, 1)
         self._adaptive = adaptive
         self._random = random
+        self._rack = rack
         self._stays: dict[str, _Stay] = {}
 
     def partition(self, topic: str, view: TopicView) -> int:
@@ -91,7 +97,13 @@ class StickyChoice:
 
     def _look_again(self, topic: str, stay: _Stay | None, view: TopicView) -> int:
         """Keep the partition if it is still among the candidates."""
-        draw = _Draw(view, batch_size=self._batch_size, adaptive=self._adaptive, random=self._random)
+        draw = _Draw(
+            view,
+            candidates=_candidates(view, rack=self._rack),
+            batch_size=self._batch_size,
+            adaptive=self._adaptive,
+            random=self._random,
+        )
         if stay is not None and stay.partition in draw.candidates:
             stay.draw = draw
         else:
@@ -102,9 +114,11 @@ class StickyChoice:
 class _Draw:
     """Draws partitions of one view, with more weight on queues that were short when last read."""
 
-    def __init__(self, view: TopicView, *, batch_size: int, adaptive: bool, random: Random) -> None:
+    def __init__(
+        self, view: TopicView, *, candidates: Sequence[int], batch_size: int, adaptive: bool, random: Random
+    ) -> None:
         self.view = view
-        self.candidates = _candidates(view)
+        self.candidates = candidates
         self._batch_size = batch_size
         self._adaptive = adaptive and bool(view.available)
         self._random = random
@@ -135,9 +149,14 @@ class _Draw:
             self._weights = list(accumulate(longest + 1 - length for length in lengths))
 
 
-def _candidates(view: TopicView) -> Sequence[int]:
-    """The available partitions that are not slow; without any, also the slow ones; without these, all."""
-    if not view.slow:
-        return view.available or range(view.partitions)
-    quick = [partition for partition in view.available if partition not in view.slow]
-    return quick or view.available or range(view.partitions)
+def _candidates(view: TopicView, *, rack: str | None) -> Sequence[int]:
+    """The available partitions that are not slow; without any, also the slow ones; without these, all.
+
+    Of these, the ones whose leader is in *rack*, if there are any (KIP-1123).
+    """
+    quick = [partition for partition in view.available if partition not in view.slow] if view.slow else ()
+    candidates = quick or view.available
+    if rack is not None and view.racks:
+        nearby = [partition for partition in candidates if view.racks.get(view.leaders[partition]) == rack]
+        candidates = nearby or candidates
+    return candidates or range(view.partitions)
