@@ -98,7 +98,7 @@ BROKEN = (
     Broken("colon", GOOD, "is no entry point; write 'module' or 'module:object'", attr=":"),
     Broken("call", GOOD, "is no entry point; write 'module' or 'module:object'", attr=":Good()"),
     Broken("words", GOOD, "is no entry point; write 'module' or 'module:object'", attr=" of mine"),
-    Broken("nomodule", GOOD, "cannot be imported: ModuleNotFoundError: No module named", attr=".sub"),
+    Broken("nomodule", GOOD, "; install another version of acme-nomodule, or choose", attr=".sub"),
     Broken("newer", f"ottla_spec = 99\n{GOOD}", "upgrade ottla, or install an older acme-newer"),
     Broken("older", f"ottla_spec = 0\n{GOOD}", "upgrade acme-older"),
     Broken("spectext", f"ottla_spec = '1'\n{GOOD}", "upgrade acme-spectext"),
@@ -116,7 +116,9 @@ BROKEN = (
     Broken(
         "uncallable", GOOD.replace("return Good()", "g = Good(); g.partition = 5; return g"), "are no methods: part"
     ),
-    Broken("hookraises", hook("raise RuntimeError('boom')"), "ottla_partitioner raised RuntimeError: boom"),
+    Broken(
+        "hookraises", hook("raise RuntimeError('boom')"), "ottla_partitioner raised RuntimeError: boom; install another"
+    ),
     Broken("hookexits", hook("raise SystemExit(3)"), "ottla_partitioner raised SystemExit: 3"),
     Broken("keysjunk", with_keys("return ['a', 'b']"), "ottla_config_keys must return a sequence of ConfigKey"),
     Broken("keysraise", with_keys("raise RuntimeError('boom')"), "ottla_config_keys raised RuntimeError: boom"),
@@ -322,6 +324,15 @@ def test_damaged_metadata_disturbs_no_other_package(
     assert type(chosen(partitioner_class="good").partitioner).__name__ == "Good"
     assert all(str(tmp_path) in record.getMessage() for record in caplog.records)
     with pytest.raises(OttlaError, match="'mine'"):
+        chosen(partitioner_class="mine")
+
+
+def test_a_plugin_in_a_misspelt_group_is_found_for_the_error(site: Site) -> None:
+    site.install_metadata("acme", "[ottla.partitioner]\nmine = acme\n")
+
+    with pytest.raises(
+        OttlaError, match=r"one in the group 'ottla\.partitioner', which its author must correct to 'ott"
+    ):
         chosen(partitioner_class="mine")
 
 

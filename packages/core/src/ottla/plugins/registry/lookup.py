@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint
 from ottla.errors import InvalidPluginError, OttlaError, PluginError, PluginNotFoundError
 from ottla.errors.plugin_origin import PluginOrigin
 from ottla.interfaces import PluginConfig, RecordEncoder
-from ottla.plugins.registry.installed import EntryInfo, announced, entries, normal
+from ottla.plugins.registry.installed import EntryInfo, announced, entries, misplaced, normal
 from ottla.plugins.registry.key_prefixes import prefix_of
 from ottla.plugins.registry.kinds import KINDS, Kind, KindName
 from ottla.plugins.registry.plugin import Plugin
@@ -175,6 +175,8 @@ def _missing(kind: Kind, wanted: str, installed: Sequence[EntryInfo]) -> str:
     close = difflib.get_close_matches(wanted.lower(), [name.lower() for name in known], n=1)
     if package is not None:
         remedy = f"try: pip install {package}"
+    elif groups := [entry.group for entry in misplaced() if entry.name.lower() == wanted.strip().lower()]:
+        remedy = f"there is one in the group {groups[0]!r}, which its author must correct to {kind.group!r}"
     elif close:
         remedy = f"did you mean {close[0]!r}?"
     else:

@@ -118,7 +118,8 @@ class Plugin:
         """
         said = _said(error)
         harmless = config.without_secrets(said) if isinstance(config, PluginValues) else said
-        return InvalidPluginError(f"{self} cannot be used: {what} {harmless}"), error if harmless == said else None
+        broken = InvalidPluginError(f"{self} cannot be used: {what} {harmless}{_remedy(self.info, error)}")
+        return broken, error if harmless == said else None
 
 
 def _faults(keys: Sequence[ConfigKey]) -> Iterator[str]:
@@ -149,9 +150,9 @@ def _load(info: EntryInfo) -> object:
 
 def _remedy(info: EntryInfo, error: BaseException) -> str:
     match error:
-        case ModuleNotFoundError():
+        case ModuleNotFoundError(name=str(missing)) if missing.partition(".")[0] != info.value.partition(".")[0]:
             return f"; install what {info.distribution} needs, or choose another {info.kind.name}"
-        case ImportError():  # a package that refuses to be imported has its own remedy
+        case ImportError() if not isinstance(error, ModuleNotFoundError):  # raised on purpose, with its own remedy
             return ""
         case _:
             return f"; install another version of {info.distribution}, or choose another {info.kind.name}"
@@ -165,7 +166,7 @@ def _register(info: EntryInfo, loaded: object) -> pluggy.PluginManager:
         manager.register(loaded, name=info.name)
         manager.check_pending()
     except _FAULTS as error:
-        raise InvalidPluginError(f"{info} does not fit the hook specs: {_said(error)}") from error
+        raise InvalidPluginError(f"{info} does not fit the hook specs: {_said(error)}{_remedy(info, error)}") from error
     hook = info.kind.hook
     if not getattr(manager.hook, hook).get_hookimpls():
         unmarked = callable(getattr(loaded, hook, None))
