@@ -45,6 +45,11 @@ def on_main_thread() -> bool:
     return threading.get_ident() == _main
 
 
+def is_ctrl_c(error: BaseException) -> bool:
+    """Return whether an exception may be that of Ctrl-C; on another thread it is only a fault of what raised it."""
+    return isinstance(error, KeyboardInterrupt) and on_main_thread()
+
+
 def only_ctrl_c() -> bool:
     """Return whether no handler can run except the one that raises KeyboardInterrupt."""
     usual = _handler_of(signal.SIGINT)

@@ -99,7 +99,9 @@ class Connection:
     def next_deadline(self) -> float:
         """The time of the next timeout of this connection, or of the end of its idle time."""
         if self.stage is Stage.READY:
-            return self.in_flight[0].deadline if self.in_flight else self.idle_at
+            if self.in_flight:
+                return self.in_flight[0].deadline
+            return self.in_flight.write_deadline if self.in_flight.writing else self.idle_at
         if self.stage is Stage.DISCONNECTED:
             return float("inf")
         oldest = self.in_flight[0].deadline if self.in_flight else float("inf")  # all have the same timeout

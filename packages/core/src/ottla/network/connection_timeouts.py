@@ -33,7 +33,7 @@ class ConnectionTimeouts:
         for connection in self._connections:
             if connection.next_deadline() > now or connection.closing or connection.broker.id in answered:
                 continue
-            if connection.stage is Stage.READY and not connection.in_flight:
+            if connection.stage is Stage.READY and not connection.in_flight and not connection.in_flight.writing:
                 idle.append(connection)
             elif connection.stage is Stage.RESOLVING:
                 self._closer.failed(connection, self._error(connection, now), now)  # there is nothing to close yet
@@ -50,6 +50,8 @@ class ConnectionTimeouts:
         self._closer.close(connection, reason)
 
     def _error(self, connection: Connection, now: float) -> RequestTimeoutError:
+        if connection.in_flight.writing:
+            return self._unwritten(connection)
         if not connection.setting_up or now < connection.setup_deadline:
             name = connection.in_flight[0].request.message.name
             article = "an" if name.startswith(("A", "E", "I", "O")) else "a"
@@ -58,3 +60,13 @@ class ConnectionTimeouts:
         waited = f"socket.connection.setup.timeout.ms ({connection.doing})"
         silence = SILENCE.get(connection.stage, "")
         return RequestTimeoutError(f"{connection.broker} did not get ready within {waited}{silence}")
+
+    def _unwritten(self, connection: Connection) -> RequestTimeoutError:
+        if connection.setting_up:
+            waited = f"socket.connection.setup.timeout.ms ({connection.doing})"
+        else:
+            waited = f"request.timeout.ms ({self._request_timeout:g} s)"
+        return RequestTimeoutError(
+            f"{connection.broker} did not take a whole request within {waited}: it reads no more, or the transport "
+            "keeps bytes that it should pass on to the socket"
+        )

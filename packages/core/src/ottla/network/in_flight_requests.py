@@ -41,12 +41,14 @@ class InFlightRequests(deque[InFlight]):
     round asks every connection several times whether it is empty.
     """
 
-    __slots__ = ("asked_to_confirm", "unconfirmed", "writing")
+    __slots__ = ("asked_to_confirm", "unconfirmed", "write_deadline", "writing")
 
     def __init__(self) -> None:
         super().__init__()
         self.writing = False
         """Whether the newest request is not completely written."""
+        self.write_deadline = float("inf")
+        """The time-out of the newest request. It may be answered while the transport still claims to write it."""
         self.unconfirmed: InFlight | None = None
         """The last request without a response (`acks=0`), until a later one is answered."""
         self.asked_to_confirm = False
@@ -60,7 +62,7 @@ class InFlightRequests(deque[InFlight]):
     def add(self, sent: InFlight) -> None:
         """Add a request that is being written."""
         self.append(sent)
-        self.writing = True
+        self.writing, self.write_deadline = True, sent.deadline
 
     def written(self) -> InFlight | None:
         """Note that the newest request is completely written; return and remove it if it expects no response."""

@@ -89,7 +89,9 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
     clock = environment.clock
     client_id = config.connection.client_id or f"ottla-producer-{next(_numbers)}"
     backoff = build_backoff(config.delivery.retry_backoff, config.delivery.retry_backoff_max, environment)
-    selector = build_selector(config.connection, plugins.transport, environment)
+    selector = build_selector(
+        config.connection, plugins.transport, environment, origin=plugins.origin("transport", plugins.transport)
+    )
     authentication = build_authentication(plugins.mechanism, client_id, selector.wakeup, environment)
     io_handoff = (
         IoHandoff(

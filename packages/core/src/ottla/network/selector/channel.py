@@ -10,6 +10,7 @@ from typing import Final
 
 from ottla.interfaces import Buffer, Interest, TransportLayer
 from ottla.network.selector.response_frames import Receive
+from ottla.network.selector.transport_faults import check_interest, wrong_count
 
 _READ_OR_WRITE: Final = Interest.READ | Interest.WRITE
 
@@ -22,12 +23,19 @@ class Channel:
         self._receive = Receive(layer, peer=peer, max_response_size=max_response_size)
         self._unsent: list[Buffer] = []
         self._sending = False
+        self._written = 0
         self.ready = False
 
     @property
+    def moved(self) -> int:
+        """A number that grows with every byte that the layer took or returned, and with every request that is sent."""
+        return self._written + self._receive.received
+
+    @property
     def interest(self) -> Interest:
-        """The events that the selector should watch the socket for."""
+        """The events that the selector should watch the socket for. Raises WrongResultError."""
         wanted = self._layer.interest()
+        check_interest(wanted)
         if not self.ready:
             return wanted
         if self._sending:
@@ -56,14 +64,16 @@ class Channel:
         self._sending = True
 
     def write(self) -> bool:
-        """Write what the layer accepts; True: the send is complete, down to the socket."""
+        """Write what the layer accepts; True: the send is complete, down to the socket. Raises WrongResultError."""
         while self._unsent:
             taken = self._layer.write(self._unsent)
             if taken == 0:
                 return False
             self._drop(taken)
+            self._written += taken
         if self._sending and self._layer.flush():
             self._sending = False
+            self._written += 1
             return True
         return False
 
@@ -77,11 +87,15 @@ class Channel:
 
     def _drop(self, taken: int) -> None:
         """Drop the first *taken* unsent bytes."""
-        for position, chunk in enumerate(self._unsent):
-            if taken < len(chunk):
-                self._unsent[:position] = []
-                if taken:
-                    self._unsent[0] = memoryview(chunk)[taken:]
-                return
-            taken -= len(chunk)
+        rest = taken
+        if type(taken) is int and taken > 0:
+            for position, chunk in enumerate(self._unsent):
+                if rest < len(chunk):
+                    self._unsent[:position] = []
+                    if rest:
+                        self._unsent[0] = memoryview(chunk)[rest:]
+                    return
+                rest -= len(chunk)
+        if rest != 0:
+            raise wrong_count("write", taken, sum(map(len, self._unsent)))
         self._unsent.clear()

@@ -6,6 +6,7 @@ from typing import Final
 
 from ottla.errors import ConnectionFailedError, ProtocolMismatchError, ResponseTooLargeError
 from ottla.interfaces import TransportLayer
+from ottla.network.selector.transport_faults import wrong_count
 from ottla.network.selector.wrong_protocol import NO_KAFKA, other_protocol
 
 SIZE_PREFIX: Final = 4
@@ -31,6 +32,8 @@ class Receive:
         self._filled = 0
         self._size = 0
         self._answered = False  # the peer has answered in Kafka's protocol
+        self.received = 0
+        """The bytes that the layer has returned."""
 
     @property
     def may_read(self) -> bool:
@@ -41,7 +44,8 @@ class Receive:
         """The next whole response, without its size, or None if it has not arrived yet. Never blocks.
 
         Raises ConnectionFailedError when the peer has closed, ResponseTooLargeError for a size above the allowed one,
-        and ProtocolMismatchError for a first response of such a size, or for a negative size.
+        ProtocolMismatchError for a first response of such a size, or for a negative size, and WrongResultError for a
+        number of bytes that the layer cannot have read.
         """
         while True:
             if self._response is None and self.may_read:
@@ -49,11 +53,15 @@ class Receive:
             if self._response is not None and self._filled == self._size:
                 response, self._response = self._response, None
                 return response
-            got = self._layer.read_into(self._free())
+            free = self._free()
+            got = self._layer.read_into(free)
             if got is None:
                 return None
+            if type(got) is not int or not 0 <= got <= len(free):
+                raise wrong_count("read_into", got, len(free))
             if got == 0:
                 raise ConnectionFailedError(f"{self._peer} closed the connection")
+            self.received += got
             if self._response is None:
                 self._end += got
             else:

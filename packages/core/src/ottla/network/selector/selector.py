@@ -20,12 +20,22 @@ from ottla.concurrency import signals
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.config.hosts import with_port
 from ottla.errors import ConnectionFailedError, NameResolutionError, NetworkError, OttlaError, printable, quoted
+from ottla.errors.log_throttle import ThrottledLog
+from ottla.errors.plugin_origin import PluginOrigin
 from ottla.errors.too_many_open_files import remedy
 from ottla.interfaces import Buffer, Interest, Target, Transport
 from ottla.network.selector.channel import Channel
+from ottla.network.selector.event_pauses import EventPauses, EventUse
 from ottla.network.selector.resolver import Resolver, refuse_illegal
 from ottla.network.selector.socket_wait import Watch
 from ottla.network.selector.targets import TargetResolver, Targets
+from ottla.network.selector.transport_faults import (
+    UNNAMED,
+    TransportFaultError,
+    WrongResultError,
+    check_layer,
+    check_targets,
+)
 from ottla.network.selector_interface import Address
 
 logger = logging.getLogger(__name__)
@@ -57,10 +67,14 @@ class _Connection:
     events: int = 0
     interest: Interest | None = None  # of the channel, when these events were set
     stalled: bool = False  # the layer announced bytes, then returned none: wait for the socket
+    use: EventUse = attrs.Factory(EventUse)
 
 
 class Selector:
-    """The `Selectable` with real sockets. For the I/O thread, except `wakeup`."""
+    """The `Selectable` with real sockets. For the I/O thread, except `wakeup`.
+
+    *origin* is the plugin that the transport is from, for errors.
+    """
 
     def __init__(
         self,
@@ -70,8 +84,12 @@ class Selector:
         receive_buffer_bytes: int,
         max_response_size: int,
         environment: Environment = SYSTEM,
+        origin: PluginOrigin = UNNAMED,
     ) -> None:
         self._transport = transport
+        self._origin = origin
+        self._throttled_log = ThrottledLog(logger, clock=environment.clock)
+        self._pauses: EventPauses[_Connection] = EventPauses(environment.clock, origin)
         self._send_buffer_bytes = send_buffer_bytes
         self._receive_buffer_bytes = receive_buffer_bytes
         self._max_response_size = max_response_size
@@ -109,7 +127,9 @@ class Selector:
         if targets is None:
             return self._resolver.resolve(host, port, canonical=canonical)
         if not targets:
-            raise NameResolutionError(f"the transport knows no address of {quoted(host)}; check its own settings")
+            raise NameResolutionError(
+                f"the {self._origin.name} knows no address of {quoted(host)}; check its own settings"
+            )
         found = self._targets.resolve(host, port, targets)
         return None if found is None else [Address(host=host, target=target) for target in found]
 
@@ -166,9 +186,10 @@ class Selector:
         impatient = [c for c in self._connections.values() if c.broken or self._holds_bytes(c)]
         if self._begun or impatient or self._disconnected:
             timeout = 0.0
-        events = self._watch.select(min(max(timeout, 0.0), _LONGEST_WAIT))
+        events = self._watch.select(self._pauses.shortened(min(max(timeout, 0.0), _LONGEST_WAIT)))
         begun, self._begun = self._begun, []
         masks = dict.fromkeys(impatient, 0) | dict.fromkeys(begun, selectors.EVENT_WRITE)
+        masks |= dict.fromkeys(self._pauses.over(), selectors.EVENT_READ)
         for key, mask in events:
             if key.data is None:
                 self._drain_wakeups()
@@ -204,13 +225,23 @@ class Selector:
 
     def _transport_targets(self, host: str, port: int) -> Targets | None:
         try:
-            return self._transport.targets(host, port)
+            targets = self._transport.targets(host, port)
+            check_targets(targets)
+            return targets
         except NetworkError:
             raise
-        except Exception as cause:
-            logger.exception("the transport failed to resolve %s", quoted(host))
-            why = printable(repr(cause))
-            raise NameResolutionError(f"the transport failed to say where {quoted(host)} is: {why}") from cause
+        except WrongResultError as cause:
+            raise self._unresolved(host, str(cause)) from None
+        except BaseException as cause:
+            if signals.is_ctrl_c(cause):
+                raise
+            self._throttled_log.error(host, "the %s failed to resolve %s", self._origin.name, quoted(host), error=cause)
+            raise self._unresolved(host, printable(repr(cause))) from cause
+
+    def _unresolved(self, host: str, reason: str) -> NameResolutionError:
+        return NameResolutionError(
+            f"the {self._origin.name} failed to say where {quoted(host)} is: {reason}; {self._origin.remedy}"
+        )
 
     # One connection
 
@@ -228,7 +259,13 @@ class Selector:
         """Finish the connect, handshake, read, write: as far as possible without waiting."""
         try:
             self._step(connection, mask)
-        except Exception as cause:
+            channel = connection.channel
+            if channel is not None and channel.ready and connection.use.count(channel.moved):
+                self._watch_for(connection, 0)
+                self._pauses.begin(connection, connection.use, connection.peer)
+        except BaseException as cause:
+            if signals.is_ctrl_c(cause):
+                raise
             self._end(connection.node, connection.broken or self._failure(connection, cause))
 
     def _step(self, connection: _Connection, mask: int) -> None:
@@ -249,20 +286,27 @@ class Selector:
             self._watch_for(connection, _EVENTS[interest])
             connection.interest = interest
 
-    def _failure(self, connection: _Connection, cause: Exception) -> OttlaError:
+    def _failure(self, connection: _Connection, cause: BaseException) -> OttlaError:
         """The error of Ottla for an exception that ended a connection."""
         if isinstance(cause, OttlaError):
             return cause
         if isinstance(cause, OSError):
             return _lost(f"the connection to {connection.peer} was lost: {printable(str(cause))}", cause)
-        logger.error("the transport failed on the connection to %s", connection.peer, exc_info=cause)
-        return _lost(f"the transport failed on the connection to {connection.peer}: {printable(repr(cause))}", cause)
+        if isinstance(cause, WrongResultError):
+            return TransportFaultError.on(connection.peer, self._origin, str(cause))
+        self._throttled_log.error(
+            connection.peer, "the %s failed on the connection to %s", self._origin.name, connection.peer, error=cause
+        )
+        error = TransportFaultError.on(connection.peer, self._origin, printable(repr(cause)))
+        error.__cause__ = cause
+        return error
 
     def _open(self, connection: _Connection) -> Channel:
         result = connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if result:
             raise _refused(connection, result)
         layer = self._transport.open(connection.sock, connection.host, connection.port)
+        check_layer(layer)
         connection.channel = Channel(layer, peer=connection.peer, max_response_size=self._max_response_size)
         return connection.channel
 
@@ -282,7 +326,9 @@ class Selector:
             return False
         try:
             return channel.write()
-        except Exception as cause:
+        except BaseException as cause:
+            if signals.is_ctrl_c(cause):
+                raise
             connection.broken = self._failure(connection, cause)
             return False
 
@@ -308,13 +354,22 @@ class Selector:
 
     def _release(self, connection: _Connection) -> None:
         self._watch_for(connection, 0)
+        self._pauses.end(connection)
         del self._connections[connection.node]
         self._to_close.pop(connection.node, None)
         if connection.channel is not None:
             try:
                 connection.channel.close()
-            except Exception:
-                logger.exception("the transport failed to close the connection to %s", connection.peer)
+            except BaseException as cause:
+                if signals.is_ctrl_c(cause):
+                    raise
+                self._throttled_log.error(
+                    (connection.peer, "close"),
+                    "the %s failed to close the connection to %s",
+                    self._origin.name,
+                    connection.peer,
+                    error=cause,
+                )
         connection.sock.close()
 
     # One round

@@ -47,7 +47,9 @@ def connect(settings: Mapping[str, Any]) -> ClientAndMetadata:
     registry = Registry()
     config, plugins = choose(read_draft(settings, registry=registry), registry)
     backoff = build_backoff(config.delivery.retry_backoff, config.delivery.retry_backoff_max, SYSTEM)
-    selector = build_selector(config.connection, plugins.transport, SYSTEM)
+    selector = build_selector(
+        config.connection, plugins.transport, SYSTEM, origin=plugins.origin("transport", plugins.transport)
+    )
     metadata = build_metadata(config, selector.wakeup, backoff, SYSTEM)
     client_id = config.connection.client_id or f"ottla-transactions-{next(_numbers)}"
     authentication = build_authentication(plugins.mechanism, client_id, selector.wakeup, SYSTEM)

@@ -1,0 +1,57 @@
+"""Faults of a transport plugin: wrong results of its methods, and errors that name the plugin and its package."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ottla.errors import ConnectionFailedError
+from ottla.errors.plugin_origin import PluginOrigin
+from ottla.interfaces import HostTarget, Interest, Target, TransportLayer
+
+UNNAMED: Final = PluginOrigin("transport", "report it to the authors of the plugin")
+
+
+class WrongResultError(Exception):
+    """A method of a transport or of its layer returned what its protocol does not allow."""
+
+
+class TransportFaultError(ConnectionFailedError):
+    """A connection that ended by a fault of the transport: neither the network nor the broker is the cause."""
+
+    @classmethod
+    def on(cls, peer: str, origin: PluginOrigin, reason: str) -> TransportFaultError:
+        """The error for a fault on the connection to *peer*."""
+        return cls(f"the {origin.name} failed on the connection to {peer}: {reason}; {origin.remedy}")
+
+
+def wrong_count(method: str, count: object, most: int) -> WrongResultError:
+    """The error for a number of bytes that `write` or `read_into` cannot have moved."""
+    return WrongResultError(f"{method} returned {_shown(count)}, which is no number of bytes from 0 to {most}")
+
+
+def check_interest(interest: object) -> None:
+    """Raise WrongResultError if a layer's `interest` is none."""
+    if type(interest) is not Interest:
+        raise WrongResultError(f"interest returned {_shown(interest)}, which is no ottla.interfaces.Interest")
+
+
+def check_layer(layer: object) -> None:
+    """Raise WrongResultError if a transport's `open` returned no layer."""
+    if not isinstance(layer, TransportLayer):
+        raise WrongResultError(f"open returned {_shown(layer)}, which is no ottla.interfaces.TransportLayer")
+
+
+def check_targets(targets: Any) -> None:
+    """Raise WrongResultError if a transport's `targets` returned no targets."""
+    if targets is None:
+        return
+    if not isinstance(targets, Sequence) or isinstance(targets, str | bytes):
+        raise WrongResultError(f"targets returned {_shown(targets)}, which is no sequence of targets")
+    for each in targets:
+        if not isinstance(each, Target | HostTarget):
+            raise WrongResultError(f"targets returned {_shown(each)} in a sequence, which is no Target or HostTarget")
+
+
+def _shown(value: object) -> str:
+    return f"{value} ({type(value).__name__})" if isinstance(value, int) else type(value).__name__
