@@ -50,7 +50,7 @@ def test_https_is_allowed_and_http_is_not() -> None:
         check_url("http://127.0.0.1:8080/token")
 
     assert str(caught.value) == (
-        "http://127.0.0.1:8080/token may not be asked: http is not encrypted, so that each URL must be allowed; who "
+        "http://127.0.0.1:8080/token is not allowed: http is not encrypted, so that each URL must be allowed; who "
         "runs the program can allow it by OTTLA_ALLOWED_URLS=http://127.0.0.1:8080/token in the environment, or by "
         "ottla.allow(urls=[...])"
     )
@@ -63,7 +63,7 @@ def test_options_of_others_need_https_allowed_too() -> None:
     check_url(IDP)
 
     assert str(caught.value) == (
-        f"{IDP} may not be asked: who writes the options need not be who runs the program; who runs it can allow it by "
+        f"{IDP} is not allowed: the options may come from another user than the program; who runs it can allow it by "
         f"OTTLA_ALLOWED_URLS={IDP} in the driver's OTTLA_ALLOWED_URLS"
     )
 
@@ -272,8 +272,8 @@ def test_only_options_of_others_need_process_logins_allowed(monkeypatch: pytest.
         with options_of_others("the driver, as {variable}"), pytest.raises(NotAllowedError) as caught:
             check_login("kerberos", what="Kerberos' tickets")
         assert str(caught.value) == (
-            "a login with Kerberos' tickets is one as the user of the process, and who writes the options need not be "
-            "that user; who runs it can allow it by OTTLA_ALLOWED_LOGINS=kerberos in the driver, as "
+            "a login with Kerberos' tickets uses the identity of the process, and the options may come from another "
+            "user; who runs the process can allow it with OTTLA_ALLOWED_LOGINS=kerberos in the driver, as "
             "OTTLA_ALLOWED_LOGINS"
         )
     monkeypatch.setenv(allow_lists.LOGINS, "aws, Kerberos")

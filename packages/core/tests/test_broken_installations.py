@@ -368,7 +368,7 @@ def test_a_finder_that_fails_leaves_the_packages_before_it(
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, SimpleNamespace(find_distributions=find_distributions)])
 
     assert chosen(partitioner_class="good")
-    assert "the installed packages cannot be listed to the end: RuntimeError: boom" in caplog.text
+    assert "the installed packages cannot be listed completely: RuntimeError: boom" in caplog.text
 
 
 def test_a_plugin_that_a_list_names_twice_is_refused(site: Site) -> None:

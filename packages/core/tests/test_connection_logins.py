@@ -282,7 +282,7 @@ def test_an_error_of_a_mechanism_is_reported_without_its_text(mechanism: Scripte
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        (lambda _data: Step(reply=None, done=False), "has nothing to say"),
+        (lambda _data: Step(reply=None, done=False), "sent no message to the broker"),
         (lambda _data: None, "gave no bytes"),
         (lambda _data: 1 // 0, "failed: ZeroDivisionError"),
     ],

@@ -332,7 +332,9 @@ def test_a_dropped_producer_is_not_kept_alive_by_its_send() -> None:
     world.thread.join(20.0)
 
     assert onlooker.closed == 1
-    with pytest.raises(ProducerClosedError, match="the producer is gone; keep it for as long as its send is used"):
+    with pytest.raises(
+        ProducerClosedError, match="the producer was garbage-collected; keep a reference to it while its send is used"
+    ):
         send("t", "value")
 
 

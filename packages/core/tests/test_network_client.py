@@ -630,4 +630,4 @@ def test_a_disconnect_before_any_response_suggests_tls_or_sasl(caplog: pytest.Lo
     machine.network.cut(1)
     rounds(machine, 2)
 
-    assert "closed the connection; it had answered nothing: a listener that expects TLS or SASL" in caplog.text
+    assert "closed the connection; it never responded: a listener that expects TLS or SASL" in caplog.text

@@ -385,7 +385,7 @@ def test_older_finalized_features_change_nothing(order: tuple[int, int]) -> None
     [
         (b"", "unreadable"),
         (b"\0", "unreadable"),
-        (b"\0\0\0\1\0", "was next"),
+        (b"\0\0\0\1\0", "was expected"),
         (b"\xff" * 300, "unreadable"),
     ],
 )

@@ -80,7 +80,7 @@ def test_a_huge_length_is_refused_before_memory_is_allocated_for_it(codec: Codec
 @pytest.mark.parametrize(
     ("codec", "body", "sentence"),
     [
-        (METADATA.response(0), "ffffffff", "brokers is null, which it may not be"),
+        (METADATA.response(0), "ffffffff", "brokers is null, which is not allowed"),
         (METADATA.response(0), "fffffffe", "brokers has the negative length -2"),
         (METADATA.response(9), "00000000 00", "brokers is null"),
         (METADATA.request(1), "fffffffe", "topics has the negative length -2"),
@@ -91,7 +91,7 @@ def test_a_huge_length_is_refused_before_memory_is_allocated_for_it(codec: Codec
         ),
         (METADATA.request(1), "00000001 0002 61", r"topics\[\]\.name has the length 2, which does not fit"),
         (METADATA.request(0), "00000001 0002 c328", "'utf-8' codec can't decode"),
-        (METADATA.request(9), "8080808080 01", "goes on after 5 bytes"),
+        (METADATA.request(9), "8080808080 01", "continues after 5 bytes"),
         (METADATA.request(9), "ffffffff1f", "does not fit in 32 bits"),
         (
             PRODUCE.response(10),
@@ -133,7 +133,7 @@ def test_more_items_than_any_cluster_has_are_refused_before_allocation(
     body = METADATA.response(version).encode(answer)
     tracemalloc.start()
     try:
-        with pytest.raises(ProtocolError, match=rf"{re.escape(field)} has \d+ items, and at most \d+ are read"):
+        with pytest.raises(ProtocolError, match=rf"{re.escape(field)} has \d+ items; at most \d+ are accepted"):
             METADATA.response(version).decode(body)
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:

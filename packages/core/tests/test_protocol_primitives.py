@@ -78,7 +78,7 @@ def test_an_integer_has_at_most_its_bytes_and_its_bits(read: Any, longest: str, 
     allowed = bytes.fromhex(longest)
     read(allowed, 0)
 
-    with pytest.raises(ProtocolError, match=f"goes on after {len(allowed)} bytes"):
+    with pytest.raises(ProtocolError, match=f"continues after {len(allowed)} bytes"):
         read(bytes.fromhex(too_long), 0)
     with pytest.raises(ProtocolError, match="does not fit in"):
         read(allowed[:-1] + bytes([allowed[-1] * 2]), 0)

@@ -533,7 +533,7 @@ def test_an_encoder_of_another_release_is_left_out_with_the_remedy(
     site.version("ottla-accel", "0.0.7")
 
     assert released_encoders(site) == [0]
-    assert f"is not of this ottla; try: pip install ottla-accel=={__version__}" in caplog.text
+    assert f"does not belong to this version of ottla; try: pip install ottla-accel=={__version__}" in caplog.text
     assert module not in sys.modules
 
 

@@ -61,7 +61,7 @@ def test_a_value_that_json_cannot_represent_is_refused(data: Any) -> None:
 
 @pytest.mark.parametrize("kind", [pa.duration("s"), pa.struct([("a", pa.month_day_nano_interval())])])
 def test_a_column_that_json_cannot_represent_is_refused_even_if_empty(kind: Any) -> None:
-    with pytest.raises(TypeError, match="has no JSON; it takes"):
+    with pytest.raises(TypeError, match="has no JSON form; JSON takes"):
         JsonSerializer().serialize_column("t", pa.array([], kind))
 
 

@@ -112,7 +112,7 @@ def test_a_token_file_is_refused_unless_allowed(url: str, monkeypatch: pytest.Mo
 
 @pytest.mark.rule("security.spark.names")
 def test_a_url_of_a_third_party_plugin_is_refused() -> None:
-    assert "may not be asked" in problems(**{"kafka.strange.registry.url": IDP})[0]
+    assert "is not allowed" in problems(**{"kafka.strange.registry.url": IDP})[0]
 
 
 @pytest.mark.rule("security.spark.names")
@@ -146,8 +146,8 @@ def test_no_option_logs_in_as_the_user_of_the_cluster(keytab: str | None, monkey
 
     [said] = problems(**options)
     assert said == (
-        "in the kafka.* options, sasl.mechanism=GSSAPI: a login with Kerberos' tickets is one as the user of the "
-        "process, and who writes the options need not be that user; who runs it can allow it by "
+        "in the kafka.* options, sasl.mechanism=GSSAPI: a login with Kerberos' tickets uses the identity of the "
+        "process, and the options may come from another user; who runs the process can allow it with "
         "OTTLA_ALLOWED_LOGINS=kerberos in the environment of Spark's driver, and for executors as "
         "spark.executorEnv.OTTLA_ALLOWED_LOGINS"
     )

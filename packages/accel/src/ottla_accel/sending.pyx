@@ -121,7 +121,7 @@ cdef class QuickSend:
                     return delivery
         producer = self._producer()
         if producer is None:
-            raise ProducerClosedError("the producer is gone; keep it for as long as its send is used")
+            raise ProducerClosedError("the producer was garbage-collected; keep a reference to it while its send is used")
         if chosen >= 0:
             partition = chosen  # so that the key is not hashed again
         return self._slow(

@@ -155,7 +155,9 @@ def proxy_for(address: Address) -> Proxy | None:
     except ValueError:
         host, port = None, 0
     if not host or parts.scheme != "http":
-        raise HttpProxyError(f"{variable} must be http://host:port, with or without a user; other kinds are not spoken")
+        raise HttpProxyError(
+            f"{variable} must be http://host:port, with or without a user; other kinds of proxy are not supported"
+        )
     return Proxy(host=host, port=port, login=_login(parts))
 
 

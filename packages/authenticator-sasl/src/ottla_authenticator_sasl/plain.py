@@ -57,7 +57,7 @@ class PlainExchange:
     def challenge(self, data: bytes) -> Step:
         """Return the final step: a refused client gets an error instead."""
         if data:
-            raise AuthenticationError(f"the broker answered PLAIN with {len(data)} bytes, where it has nothing to say")
+            raise AuthenticationError(f"the broker answered PLAIN with {len(data)} bytes, where none are expected")
         return Step(reply=None, done=True)
 
 

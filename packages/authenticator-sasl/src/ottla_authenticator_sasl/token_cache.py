@@ -91,7 +91,7 @@ class TokenKeeper:
     def token(self) -> Token:
         """Return a valid token. Waits for the source if there is none, and raises its errors.
 
-        ConnectionFailedError: the source does not respond in time, or may not be asked again yet.
+        ConnectionFailedError: the source does not respond in time, or is not allowed again yet.
         """
         try:
             return self._valid()
@@ -121,7 +121,7 @@ class TokenKeeper:
         self._flights.close()
 
     def _valid(self) -> Token:
-        """Return a token that no broker refused, or a refused one while the source may not be asked yet.
+        """Return a token that no broker refused, or a refused one while the source is not allowed yet.
 
         Blocks while a token is fetched, at most for the time-out.
         """

@@ -122,10 +122,10 @@ def check_url(url: str) -> None:
     if url.startswith("http:"):
         why = "http is not encrypted, so that each URL must be allowed"
     elif listed is None:
-        why = "who writes the options need not be who runs the program"
+        why = "the options may come from another user than the program"
     else:
         why = "it is none of the allowed URLs"
-    raise NotAllowedError(f"{shown} may not be asked: {why}; {_remedy(URLS, shown, 'urls')}")
+    raise NotAllowedError(f"{shown} is not allowed: {why}; {_remedy(URLS, shown, 'urls')}")
 
 
 def check_file(path: str) -> str:
@@ -155,8 +155,8 @@ def check_login(name: str, *, what: str) -> None:
     if place is None or name.lower() in listed:
         return
     raise NotAllowedError(
-        f"a login with {what} is one as the user of the process, and who writes the options need not be that user; "
-        f"who runs it can allow it by {LOGINS}={name} in {place.format(variable=LOGINS)}"
+        f"a login with {what} uses the identity of the process, and the options may come from another user; who runs "
+        f"the process can allow it with {LOGINS}={name} in {place.format(variable=LOGINS)}"
     )
 
 

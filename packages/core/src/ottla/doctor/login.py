@@ -18,7 +18,7 @@ from ottla.network import Request
 from ottla.network.authentication import Ask, Compute, LoggedIn, Token, login_errors
 from ottla.network.authentication.exchange import Exchange
 
-_REMEDY: Final = "look into the broker's log"
+_REMEDY: Final = "check the broker's log"
 
 
 @attrs.frozen(kw_only=True)

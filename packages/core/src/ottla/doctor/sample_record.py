@@ -59,4 +59,4 @@ def _problem(error: Exception) -> Problem:
     refusal = error.__cause__
     if isinstance(refusal, BrokerError):
         return Problem(f"the broker refused it: {refusal}".rstrip("."), "see what this error code asks for")
-    return Problem.of_error(error, remedy="look into the broker's log")
+    return Problem.of_error(error, remedy="check the broker's log")

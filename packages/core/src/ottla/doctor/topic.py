@@ -43,7 +43,7 @@ def _problem(name: str, view: ClusterView) -> Problem | None:
         case ErrorCode.INVALID_TOPIC_EXCEPTION:
             return Problem("no topic can have this name", "use 1 to 249 of a-z A-Z 0-9 . _ - in the topic's name")
         case _:
-            return Problem(f"the broker refuses: {code.name}: {code.meaning}", "look into the broker's log")
+            return Problem(f"the broker refuses: {code.name}: {code.meaning}", "check the broker's log")
 
 
 def _without_leaders(topic: MetadataResponseTopic, view: ClusterView) -> Problem | None:

@@ -37,7 +37,7 @@ class Secret(Generic[T]):
         return hash(self._value)
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a secret is not pickled or copied: whatever holds the bytes would hold the secret")
+        raise TypeError("a secret cannot be pickled or copied: the copy would hold it in plain text")
 
 
 def revealed(value: Any) -> Any:

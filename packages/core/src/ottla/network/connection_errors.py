@@ -43,7 +43,7 @@ def ended_unused(connection: Connection, error: OttlaError, *, since: float) -> 
 def closed_before_api_versions(error: ConnectionFailedError) -> ConnectionFailedError:
     """The error for a peer that closed the connection without a response to our first request."""
     guess = ConnectionFailedError(
-        f"{error}; it had answered nothing: a listener that expects TLS or SASL does that (security.protocol), and so "
+        f"{error}; it never responded: a listener that expects TLS or SASL does that (security.protocol), and so "
         "does a proxy without a broker behind it"
     )
     guess.__cause__ = error
@@ -66,8 +66,8 @@ def never_reached(connection: Connection, error: OttlaError) -> BrokersUnreachab
 def closed_after_api_versions(error: ConnectionFailedError) -> ConnectionFailedError:
     """The error for a peer that answered ApiVersions and closed the connection at the next request."""
     guess = ConnectionFailedError(
-        f"{error}; it had answered nothing but its versions: a listener that wants a login does that (put SASL_ before "
-        "what security.protocol is now), and so does a broker that is just ending"
+        f"{error}; it responded only to ApiVersions: a listener that requires a login does that (put SASL_ before "
+        "the value of security.protocol), and so does a broker that is shutting down"
     )
     guess.__cause__ = error
     return guess

@@ -86,7 +86,9 @@ class InFlightRequests(deque[InFlight]):
         message = sent.request.message
         correlation_id, offset = read_response_header(message, sent.version, frame)
         if correlation_id != sent.correlation_id:
-            raise ProtocolError(f"answer {correlation_id} came, {sent.correlation_id} ({message.name}) was next")
+            raise ProtocolError(
+                f"response {correlation_id} arrived, but {sent.correlation_id} ({message.name}) was expected"
+            )
         response: Any = memoryview(frame)[offset:]
         if not sent.setup:
             # Bytes after a response are ignored, as in Java: librdkafka's mock cluster adds a byte to Metadata 13.

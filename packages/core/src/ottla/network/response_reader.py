@@ -64,7 +64,7 @@ class ResponseReader:
                 else:
                     self._complete(connection, sent, response, now)
             except ProtocolError as cause:
-                error = ConnectionFailedError(f"{connection.broker} answered something unreadable: {cause}")
+                error = ConnectionFailedError(f"{connection.broker} sent an unreadable response: {cause}")
                 error.__cause__ = cause
                 self._closer.close(connection, error)
 

@@ -43,7 +43,9 @@ def weak_send(producer: object) -> Send:
     ) -> Delivery:
         kept: Any = reference()
         if kept is None:
-            raise ProducerClosedError("the producer is gone; keep it for as long as its send is used")
+            raise ProducerClosedError(
+                "the producer was garbage-collected; keep a reference to it while its send is used"
+            )
         delivery: Delivery = type(kept).send(
             kept,
             topic,

@@ -31,13 +31,13 @@ def compile_decoder(root: type, *, label: str, version: int, flexible: bool) -> 
 
 def too_many(path: str, count: int, maximum: int) -> ProtocolError:
     """The error for more items than any cluster has; raised before they take memory."""
-    return ProtocolError(f"{path} has {count} items, and at most {maximum} are read")
+    return ProtocolError(f"{path} has {count} items; at most {maximum} are accepted")
 
 
 def unfit(path: str, count: int, remaining: int) -> ProtocolError:
     """The error for a length or count that exceeds the remaining bytes."""
     if count == -1:
-        return ProtocolError(f"{path} is null, which it may not be")
+        return ProtocolError(f"{path} is null, which is not allowed")
     if count < 0:
         return ProtocolError(f"{path} has the negative length {count}")
     return ProtocolError(f"{path} has the length {count}, which does not fit in the {remaining} bytes left")

@@ -44,7 +44,9 @@ class Message(Generic[RequestT, ResponseT]):
         if codec is None:
             label = f"{self.name} {kind} v{version}"
             if not self.min_version <= version <= self.max_version:
-                raise UnsupportedVersionError(f"{label} is not declared; {self.min_version} to {self.max_version} are")
+                raise UnsupportedVersionError(
+                    f"{label} is not declared; versions {self.min_version} to {self.max_version} are"
+                )
             codec = Codec(struct, label=label, version=version, flexible=self.flexible(version))
             self._codecs[kind, version] = codec
         return codec

@@ -85,7 +85,7 @@ def _read(buffer: Buffer, offset: int, bits: int) -> tuple[int, int]:
             shift += 7
     except IndexError:
         raise ProtocolError("the bytes end inside a variable-length integer") from None
-    raise ProtocolError(f"a variable-length integer of {bits} bits goes on after {shift // 7} bytes")
+    raise ProtocolError(f"a variable-length integer of {bits} bits continues after {shift // 7} bytes")
 
 
 def skip_tagged_fields(buffer: Buffer, offset: int) -> int:

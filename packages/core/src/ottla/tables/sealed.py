@@ -55,7 +55,7 @@ class TableSealer:
         registry = Registry()
         config, plugins = choose(read_draft(settings, registry=registry), registry)
         if plugins.interceptors:
-            raise IllegalStateError("rows of a table would go past the interceptors: leave interceptor.classes out")
+            raise IllegalStateError("rows of a table would not pass the interceptors: leave interceptor.classes out")
         sizes = TableSizes.of(config.batching)
         self._queue = _Queue()
         self._routes = _Routes({topic: _route(topic, count) for topic, count in partitions.items()})

@@ -75,7 +75,7 @@ def _partition(partition: object) -> TopicPartition:
     match partition:
         case (str(topic), int(number)) if topic and number >= 0:
             return topic, number
-    raise InvalidRecordError(f"offsets are by (topic, partition), not by {partition!r}")
+    raise InvalidRecordError(f"the keys of offsets are (topic, partition), not {partition!r}")
 
 
 def _position(position: object) -> OffsetAndMetadata:

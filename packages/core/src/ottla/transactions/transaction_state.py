@@ -173,7 +173,7 @@ class TransactionState:
             self.transition_to_fenced(cause)
             return
         error = FatalTransactionError(
-            f"the producer with transactional.id {self.transactional_id!r} failed for good: {cause}; it was "
+            f"the producer with transactional.id {self.transactional_id!r} failed permanently: {cause}; it was "
             f"{self.state.value}. Close it and make a new one"
         )
         self._fail_for_good(error, cause)
@@ -196,7 +196,7 @@ class TransactionState:
         error.__cause__ = cause
         self.cause = error
         self.transition_to(State.FATAL_ERROR)
-        self.lock.log(logger, logging.ERROR, "%s: the producer failed for good: %s", self.client_id, error)
+        self.lock.log(logger, logging.ERROR, "%s: the producer failed permanently: %s", self.client_id, error)
         self.end_result(error)
         self.drop(error)
 

@@ -51,8 +51,8 @@ def refused(mechanism: Mechanism, peer: str, response: str) -> AuthenticationErr
 def closed_without_answer(mechanism: Mechanism, peer: str, cause: ConnectionFailedError) -> AuthenticationError:
     """The broker closed the connection during a login with bare tokens, its only way to refuse one."""
     error = AuthenticationError(
-        f"{peer} closed the connection during the login of {_who(mechanism)} and said nothing: the credentials may be "
-        f"wrong, which old brokers do not report; {_remedy(mechanism)}, or check the broker's log"
+        f"{peer} closed the connection during the login of {_who(mechanism)} and gave no reason: the credentials may "
+        f"be wrong, which old brokers do not report; {_remedy(mechanism)}, or check the broker's log"
     )
     error.__cause__ = cause
     return error
@@ -71,8 +71,8 @@ def interrupted(mechanism: Mechanism, cause: ConnectionFailedError) -> Connectio
 def expired(peer: str, cause: ConnectionFailedError) -> SessionExpiredError:
     """The broker closed the connection after the session had expired."""
     error = SessionExpiredError(
-        f"{peer} ended the session, whose time was over (connections.max.reauth.ms of the broker, or the token's own); "
-        "if this comes often, see that new credentials can be had in time"
+        f"{peer} ended the session, which had expired (connections.max.reauth.ms of the broker, or the token's own); "
+        "if this happens often, make sure that new credentials are available in time"
     )
     error.__cause__ = cause
     return error
@@ -81,8 +81,8 @@ def expired(peer: str, cause: ConnectionFailedError) -> SessionExpiredError:
 def ended_while_renewing(mechanism: Mechanism, peer: str, cause: ConnectionFailedError) -> SessionExpiredError:
     """The broker closed the connection during the renewal of the session."""
     error = SessionExpiredError(
-        f"{peer} ended the session of {_who(mechanism)} while it was being renewed, and said nothing; the next try "
-        f"begins a new one: if that fails too, {_remedy(mechanism)}"
+        f"{peer} ended the session of {_who(mechanism)} while it was being renewed, and gave no reason; the next "
+        f"attempt logs in on a new connection. If that fails too, {_remedy(mechanism)}"
     )
     error.__cause__ = cause
     return error
@@ -104,7 +104,7 @@ def too_long(mechanism: Mechanism, what: str, max_bytes: int) -> AuthenticationE
 def deadlocked(mechanism: Mechanism) -> AuthenticationError:
     """The mechanism waits for the broker, which waits for the mechanism."""
     return AuthenticationError(
-        f"the mechanism {mechanism.name} has nothing to say to the broker, and is not done either; report this to the "
+        f"the mechanism {mechanism.name} sent no message to the broker, but has not finished; report this to the "
         "plugin's authors"
     )
 

@@ -138,7 +138,7 @@ def _distributions() -> Iterator[Distribution]:
     try:
         yield from distributions()
     except Exception as error:  # an import hook of another package may list what it finds, and fail
-        _log.warning("the installed packages cannot be listed to the end: %s: %s", type(error).__name__, error)
+        _log.warning("the installed packages cannot be listed completely: %s: %s", type(error).__name__, error)
 
 
 def _entry_points(distribution: Distribution) -> EntryPoints | tuple[()]:

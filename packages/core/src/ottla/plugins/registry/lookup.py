@@ -164,7 +164,9 @@ def _log_left_out(info: EntryInfo, error: PluginError) -> None:
 
 def _check_released_together(info: EntryInfo) -> None:
     if info.version != __version__:
-        raise InvalidPluginError(f"{info} is not of this ottla; try: pip install {info.package}=={__version__}")
+        raise InvalidPluginError(
+            f"{info} does not belong to this version of ottla; try: pip install {info.package}=={__version__}"
+        )
 
 
 def _missing(kind: Kind, wanted: str, installed: Sequence[EntryInfo]) -> str:

@@ -46,8 +46,8 @@ class JsonSerializer:
             raise PluginNotFoundError("JSON of a column needs pyarrow; try: pip install 'ottla[arrow]'") from cause
         if not fits(column.type):
             raise TypeError(
-                f"{column.type} has no JSON; it takes text, bytes, numbers, booleans, dates, times, and structs, lists "
-                "and maps of these"
+                f"{column.type} has no JSON form; JSON takes text, bytes, numbers, booleans, dates, times, and "
+                "structs, lists and maps of these"
             )
         return texts(column, rows=self._rows)
 
@@ -77,7 +77,7 @@ def _text(data: Any) -> str:
             return "{" + ",".join(fields) + "}"
         case Sequence():
             return "[" + ",".join(map(_text, data)) + "]"
-    raise TypeError(f"{type(data).__name__} has no JSON; make it a dict, a list, text or a number first")
+    raise TypeError(f"{type(data).__name__} has no JSON form; make it a dict, a list, text or a number first")
 
 
 _STRANGE = {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
@@ -87,7 +87,7 @@ def _name(name: Any) -> str:
     if isinstance(name, str):
         return json.dumps(name, ensure_ascii=False)
     if isinstance(name, (bytes, Mapping, list, tuple)) or name is None:
-        raise TypeError(f"{type(name).__name__} cannot name a field of JSON")
+        raise TypeError(f"{type(name).__name__} cannot be the name of a JSON field")
     return json.dumps(_text(name).strip('"'), ensure_ascii=False)
 
 
