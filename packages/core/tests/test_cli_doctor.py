@@ -19,10 +19,26 @@ from ottla.protocol import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from plugin_site import Site, plugin_site
 from wrong_peers import ScriptedBroker, hangs_up, serving
+
+site = plugin_site
 
 FINE, WRONG, USAGE = 0, 1, 2
 SECRET = "hunter2-and-more"
+PRINTS = """
+    from ottla.hookspecs import hookimpl
+
+    print("HELLO")
+
+    class Good:
+        def partition(self, topic, key, view):
+            return 0
+
+    @hookimpl
+    def ottla_partitioner():
+        return Good()
+"""
 
 
 def cluster(host: str, port: int) -> MetadataResponse:
@@ -106,6 +122,16 @@ def test_json_of_a_healthy_cluster_has_no_conclusion(broker: str) -> None:
 
     document = json.loads(result.stdout)
     assert (result.exit_code, document["ok"], document["conclusion"]) == (FINE, True, None)
+
+
+def test_what_a_plugin_prints_is_not_part_of_the_json(broker: str, site: Site, tmp_path: Path) -> None:
+    site.install(PRINTS, name="prints")
+    file = tmp_path / "producer.properties"
+    file.write_text("partitioner.class=prints\n")
+    result = run("--bootstrap-servers", broker, "--command-config", str(file), "--json")
+
+    assert json.loads(result.stdout)
+    assert "HELLO" in result.stderr
 
 
 def test_settings_are_read_from_a_file_and_overridden_by_options(broker: str, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from ottla.config import ConfigDraft
 from ottla.errors import ConfigError, InvalidPluginError, PluginNotFoundError
 from ottla.interfaces import ConfigKey, Partitioner, Serializer
-from ottla.plugins.registry import KINDS, Registry
+from ottla.plugins.registry import KINDS, Registry, make_alone
 from ottla.plugins.registry.installed import announced
 from ottla.version import __version__
 from plugin_site import Site, plugin_site
@@ -567,6 +567,30 @@ def test_without_any_encoder_there_is_an_error() -> None:
 
     with pytest.raises(PluginNotFoundError, match="no encoder is named 'python'"):
         registry.create_encoders((plugin, {}) for plugin in registry.encoders())
+
+
+def test_a_transport_with_the_name_of_a_built_in_one_gets_an_inner_one(site: Site) -> None:
+    site.install(
+        """
+        from ottla.hookspecs import hookimpl
+
+        class Tunnel:
+            def targets(self, host, port): ...
+            def open(self, sock, host, port): ...
+
+        @hookimpl
+        def ottla_transport(inner):
+            made = Tunnel()
+            made.inner = inner
+            return made
+        """,
+        name="plaintext",
+        kind="transport",
+    )
+    registry = Registry()
+    made = make_alone(registry.plugin("transport", "acme:plaintext"), {}, registry=registry)
+
+    assert type(made.inner).__name__ == "PlaintextTransport"
 
 
 def test_keys_of_built_in_plugins_are_known_without_choosing_them() -> None:

@@ -84,7 +84,8 @@ def _extra(plugin: Plugin, registry: Registry) -> Mapping[str, object]:
     """The other arguments of the plugin's hook."""
     match plugin.info.kind.name:
         case "transport":
-            return {"inner": None if plugin.name.lower() in _PICKED else _plain_transport(registry)}
+            picked = (registry.chosen_by(plugin.info) or "").lower() in _PICKED
+            return {"inner": None if picked else _plain_transport(registry)}
         case "serializer":
             return {"is_key": False}
         case _:
