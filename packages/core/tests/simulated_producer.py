@@ -17,12 +17,12 @@ import pytest
 from ottla import Producer, UndeliveredError
 from ottla.concurrency import io_threads
 from ottla.concurrency.environment import Environment
-from ottla.config import ConfigDraft, ProducerConfig
-from ottla.plugins.config_references import read_draft
+from ottla.config import ProducerConfig
 from ottla.plugins.partitioners import murmur2
 from ottla.plugins.partitioners.sticky import StickyChoice
+from ottla.plugins.plugin_objects import PluginObjects
 from ottla.plugins.registry import Registry
-from ottla.plugins.selection import Plugins, choose
+from ottla.plugins.selection import CREATION_ORDER, Plugins, choose_plugins
 from ottla.producer.build import build_engine
 from ottla.producer.transactions import Transactions
 from ottla.transactions.pending_result import TransactionalRequestResult
@@ -30,6 +30,7 @@ from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import SimulatedCluster, SimulatedNetwork
 
 HANG_GUARD = 20.0
+ROLES: list[str] = [*CREATION_ORDER]
 DEFAULTS = {"bootstrap.servers": "seed:9092", "linger.ms": 0, "record.encoder": "python"}
 """Whatever else is installed; the native encoder's own tests compare it with this one."""
 
@@ -57,9 +58,9 @@ class SimulatedProducer(Producer):
     """A producer in an environment of the test, whose I/O thread runs where it is joined."""
 
     def __init__(self, settings: Mapping[str, Any], plugins: Mapping[str, Any], environment: Environment) -> None:
-        registry = Registry()
-        config, chosen = choose(read_draft(settings, {}, registry=registry), registry)
-        engine = build_engine(config, attrs.evolve(chosen, **plugins), environment)
+        objects = PluginObjects(clock=environment.clock)
+        config, chosen = choose_plugins(settings, {}, registry=Registry(), objects=objects)
+        engine = build_engine(config, replaced(chosen, plugins), environment)
         io_thread = engine.io_thread
 
         def join(timeout: float = HANG_GUARD) -> bool:
@@ -250,10 +251,20 @@ class BrokenCodec:
 
 
 def choosing(plugins: Mapping[str, Any]) -> Any:
-    """`choose`, but with these plugins in place of those that the configuration names."""
+    """`choose_plugins`, but with these plugins in place of those that the configuration names."""
 
-    def chosen(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plugins]:
-        config, others = choose(draft, registry)
-        return config, attrs.evolve(others, **plugins)
+    def chosen(*arguments: Any, **options: Any) -> tuple[ProducerConfig, Plugins]:
+        config, others = choose_plugins(*arguments, **options)
+        return config, replaced(others, plugins)
 
     return chosen
+
+
+def replaced(chosen: Plugins, plugins: Mapping[str, Any]) -> Plugins:
+    """The chosen plugins with these in place of some; they are closed together."""
+    for role, given in sorted(plugins.items(), key=lambda each: ROLES.index(each[0])):
+        if role != "reporters":  # they are added when they are started
+            named = given if isinstance(given, Mapping) else {chosen.origin(role, given).name: given}
+            for name, made in named.items():
+                chosen.objects.closer.add(name, made, secret=role == "mechanism", first=True)
+    return attrs.evolve(chosen, **plugins)

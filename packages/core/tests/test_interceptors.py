@@ -8,7 +8,6 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import attrs
 import pyarrow
 import pytest
 
@@ -26,7 +25,7 @@ from ottla.errors import IllegalStateError
 from ottla.errors.log_throttle import SILENCE_SECONDS
 from ottla.interfaces import Header
 from ottla_testkit.mock_producer import MockProducer, build
-from simulated_producer import Simulated, simulated
+from simulated_producer import Simulated, choosing, simulated
 
 
 class Onlooker:
@@ -308,14 +307,9 @@ def test_a_mock_producer_supports_interceptors() -> None:
 
 
 def with_onlooker(kind: type[MockProducer], onlooker: Onlooker) -> Any:
-    choose = vars(build)["choose"]
-
-    def chosen(*arguments: Any) -> Any:
-        config, plugins = choose(*arguments)
-        return config, attrs.evolve(plugins, interceptors={"onlooker": onlooker}, **TEXT)
-
+    plugins = {"interceptors": {"onlooker": onlooker}, **TEXT}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "choose", chosen)
+        patch.setattr(build, "choose_plugins", choosing(plugins))
         return kind()
 
 

@@ -133,7 +133,9 @@ def test_the_native_encoder_has_every_ability_of_encoders() -> None:
         encoder,
     )
 
-    assert [supports(encoder, ability) for ability in KINDS["encoder"].abilities] == [True] * len(typed)
+    *own, close = KINDS["encoder"].abilities
+    assert [supports(encoder, ability) for ability in own] == [True] * len(typed)
+    assert close is SupportsClose
 
 
 class Wrong:
@@ -163,18 +165,38 @@ class Wrong:
         return self.make()
 
     @hookimpl
+    def ottla_transport(self) -> Any:
+        return self.make()
+
+    @hookimpl
+    def ottla_compressor(self) -> Any:
+        return self.make()
+
+    @hookimpl
+    def ottla_reporter(self) -> Any:
+        return self.make()
+
+    @hookimpl
+    def ottla_config_provider(self) -> Any:
+        return self.make()
+
+    @hookimpl
     def ottla_interceptor(self) -> Any:
         return self.make()
 
 
 class Everything:
-    name, blocking, priority, record_cost = "MINE", False, 1, 1
+    name, blocking, priority, record_cost, codec_id = "MINE", False, 1, 1, 1
 
     def nothing(self, *_: object) -> None:
         """Every method."""
 
     authenticator = partition = columns = serialize = on_send = on_acknowledgement = nothing
+    targets = open = compress = decompress = start = close = get = nothing
 
+
+EXTRA: Final[dict[str, dict[str, Any]]] = {"serializer": {"is_key": False}, "transport": {"inner": None}}
+"""The other arguments of hooks."""
 
 METHODS: Final[list[tuple[str, str]]] = [
     (kind.name, name)
@@ -185,7 +207,7 @@ METHODS: Final[list[tuple[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "method"), [*METHODS, ("partitioner", "partition"), ("serializer", "serialize")])
+@pytest.mark.parametrize(("kind", "method"), [*METHODS, ("partitioner", "partition"), ("reporter", "close")])
 def test_a_plugin_with_a_method_of_another_kind_is_refused(
     monkeypatch: pytest.MonkeyPatch, kind: Any, method: str
 ) -> None:
@@ -193,7 +215,7 @@ def test_a_plugin_with_a_method_of_another_kind_is_refused(
     registry = Registry([EntryPoint("mine", f"{__name__}:Wrong", KINDS[kind].group)])
 
     with pytest.raises(InvalidPluginError, match=rf"{kind} 'mine' of .* are no methods: {method}$"):
-        registry.plugin(kind, "mine").create({}, **({"is_key": False} if kind == "serializer" else {}))
+        registry.plugin(kind, "mine").create({}, **EXTRA.get(kind, {}))
 
 
 def test_every_ability_belongs_to_a_kind_and_is_documented() -> None:

@@ -150,7 +150,7 @@ def test_reporters_are_closed_first_then_interceptors_then_the_mechanism() -> No
         world.producer.close()
         world.producer.close()
 
-    assert order == ["r2", "r1", "i1", "i2", "mechanism"]
+    assert order == ["r2", "r1", "i2", "i1", "mechanism"]
 
 
 def test_ctrl_c_in_the_wait_for_a_close_leaves_the_rest_to_the_next_close(monkeypatch: pytest.MonkeyPatch) -> None:

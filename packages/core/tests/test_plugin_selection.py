@@ -119,8 +119,8 @@ def test_plugins_are_created_in_the_documented_order() -> None:
         "partitioner",
         "compressor",
         "key_serializer",
-        "reporter",
         "interceptor",
+        "reporter",
     ]
     assert list(plugins.reporters) == [f"reporter 'mine' of an unnamed distribution ({__name__}:Hooks)"]
 

@@ -220,7 +220,7 @@ def test_rows_with_impossible_timestamps_are_refused(kind: Any, times: list[int 
 
 
 def test_a_codec_error_is_reported_for_all_rows_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sealed, "choose", choosing({"compressor": BrokenCodec()}))
+    monkeypatch.setattr(sealed, "choose_plugins", choosing({"compressor": BrokenCodec()}))
     made = sealer().seal("t", pa.table({"value": [b"a", b"b"]}))
 
     assert not made.batches
@@ -320,7 +320,7 @@ def test_topics_without_partitions_are_refused() -> None:
 
 
 def test_sealing_with_interceptors_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sealed, "choose", choosing({"interceptors": {"one": object()}}))
+    monkeypatch.setattr(sealed, "choose_plugins", choosing({"interceptors": {"one": object()}}))
     with pytest.raises(IllegalStateError, match=r"leave interceptor\.classes out"):
         sealer()
 

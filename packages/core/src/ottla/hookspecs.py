@@ -1,8 +1,9 @@
 """The hooks that a plugin may implement, as pluggy specifications.
 
 A hook is a factory: called once while a producer is built, never while records are sent. It takes the checked
-values of its plugin's keys (`config`) and returns one object that lives as long as the producer. A plugin has
-the hook of its kind, `ottla_config_keys` if it reads keys, and may leave out arguments it does not need:
+values of its plugin's keys (`config`), and a logger, the clock and more of the producer (`context`). It returns one
+object that lives as long as the producer. A plugin has the hook of its kind, `ottla_config_keys` if it reads keys, and
+may leave out arguments it does not need:
 
     @hookimpl
     def ottla_partitioner() -> Partitioner:
@@ -28,6 +29,7 @@ from ottla.interfaces import (
     MetricsReporter,
     Partitioner,
     PluginConfig,
+    PluginContext,
     RecordEncoder,
     Serializer,
     Transport,
@@ -40,7 +42,7 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
 @hookspec(firstresult=True)
-def ottla_transport(config: PluginConfig, inner: Transport | None) -> Transport | None:
+def ottla_transport(config: PluginConfig, context: PluginContext, inner: Transport | None) -> Transport | None:
     """Open connections. *inner* is None, except for the plugin that `connection.via` names.
 
     That plugin gets the transport that `security.protocol` picks, and passes its sockets on to it.
@@ -48,17 +50,17 @@ def ottla_transport(config: PluginConfig, inner: Transport | None) -> Transport 
 
 
 @hookspec(firstresult=True)
-def ottla_authenticator(config: PluginConfig) -> Mechanism | None:
+def ottla_authenticator(config: PluginConfig, context: PluginContext) -> Mechanism | None:
     """Speak the SASL mechanism that the entry point is named after."""
 
 
 @hookspec(firstresult=True)
-def ottla_partitioner(config: PluginConfig) -> Partitioner | None:
+def ottla_partitioner(config: PluginConfig, context: PluginContext) -> Partitioner | None:
     """Choose partitions. Many threads call the returned object at the same time."""
 
 
 @hookspec(firstresult=True)
-def ottla_compressor(config: PluginConfig) -> Compressor | None:
+def ottla_compressor(config: PluginConfig, context: PluginContext) -> Compressor | None:
     """Compress batches. Import the codec's library here, not at the top of the module.
 
     Another implementation of a codec has a name of its own, for `compression.type`; its `codec_id` is the format that
@@ -67,27 +69,27 @@ def ottla_compressor(config: PluginConfig) -> Compressor | None:
 
 
 @hookspec(firstresult=True)
-def ottla_encoder(config: PluginConfig) -> RecordEncoder | None:
+def ottla_encoder(config: PluginConfig, context: PluginContext) -> RecordEncoder | None:
     """Make the columns of batches. Every installed encoder is asked; the highest `priority` wins."""
 
 
 @hookspec(firstresult=True)
-def ottla_reporter(config: PluginConfig) -> MetricsReporter | None:
+def ottla_reporter(config: PluginConfig, context: PluginContext) -> MetricsReporter | None:
     """Export metrics. Start nothing here: `start` and `close` are for that."""
 
 
 @hookspec(firstresult=True)
-def ottla_serializer(config: PluginConfig, is_key: bool) -> Serializer | None:
+def ottla_serializer(config: PluginConfig, context: PluginContext, is_key: bool) -> Serializer | None:
     """Convert keys (*is_key*) or values to bytes. Called once for each when both name the same plugin."""
 
 
 @hookspec(firstresult=True)
-def ottla_interceptor(config: PluginConfig) -> Interceptor | None:
+def ottla_interceptor(config: PluginConfig, context: PluginContext) -> Interceptor | None:
     """Intercept every record before it is queued, and every outcome."""
 
 
 @hookspec(firstresult=True)
-def ottla_config_provider(config: PluginConfig) -> ConfigProvider | None:
+def ottla_config_provider(config: PluginConfig, context: PluginContext) -> ConfigProvider | None:
     """Return values for references in settings.
 
     The keys of such a plugin are its parameters, which users write as `config.providers.NAME.param.PARAMETER`.

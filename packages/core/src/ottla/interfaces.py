@@ -9,6 +9,7 @@ This module has declarations and that check only, and imports no part of the cor
 from __future__ import annotations
 
 import enum
+import logging
 import socket
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -55,6 +56,21 @@ PluginConfig: TypeAlias = Mapping[str, Any]
 """The `config` argument of a hook: the keys that its plugin declared, checked, defaults filled in."""
 
 
+@attrs.frozen(kw_only=True)
+class PluginContext:
+    """The `context` argument of a hook: what the producer gives to each plugin, whatever its kind.
+
+    `client_id` is the one of requests and of the tags of metrics. It is None for a config provider, which is made
+    before the configuration is read, and for a table sealer without `client.id`. `logger` is
+    `ottla.plugin.KIND.NAME`; its lines should begin with the client id. `clock` returns seconds and never goes
+    backwards; a test or a simulation moves it.
+    """
+
+    client_id: str | None
+    logger: logging.Logger
+    clock: Callable[[], float]
+
+
 # A Callable, because mypy refuses a protocol for type[...].
 def supports(plugin: object, ability: Callable[..., _Ability]) -> TypeGuard[_Ability]:
     """Return whether a plugin's object has an optional ability, one of the protocols `Supports...`.
@@ -82,10 +98,18 @@ def _attributes(protocol: Any) -> Mapping[str, bool]:
 
 
 class SupportsClose(Protocol):
-    """An optional ability of mechanisms and interceptors: background work that ends with the producer."""
+    """An optional ability of plugins of every kind: background work, files or connections that end with the producer.
+
+    Reporters have it always. Layers of transports have a `close` of another meaning, for their connection.
+    """
 
     def close(self) -> None:
-        """End background work immediately. Called once when the producer closes; its exceptions are logged."""
+        """End background work immediately. Called once, after the last use; its exceptions are logged.
+
+        Plugins are closed in the reverse order of their creation: reporters, interceptors, key serializer, compressor,
+        partitioner, mechanism, the transport of `connection.via`, value serializer, encoder, the transport of
+        `security.protocol`, config providers. If a producer cannot be made, the plugins that were made are closed.
+        """
 
 
 class Interest(enum.Flag):
@@ -161,7 +185,7 @@ class SupportsDetails(Protocol):
 class Transport(Protocol):
     """Opens the connections of one producer.
 
-    Optional ability: `SupportsOpenOver`.
+    Optional abilities: `SupportsOpenOver`, `SupportsClose`.
     """
 
     def targets(self, host: str, port: int) -> Sequence[Target | HostTarget] | None:
@@ -282,7 +306,7 @@ class Partitioner(Protocol):
 
     Optional abilities, read once when the producer is built: `SupportsPartitionRecord`, `SupportsOnNewBatch`,
     `SupportsSticky` with `SupportsAppended` and `SupportsFinished`, `SupportsIgnoresKeys`, `SupportsPartitionColumn`,
-    `SupportsHashes`.
+    `SupportsHashes`, `SupportsClose`.
     """
 
     def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
@@ -356,7 +380,10 @@ class SupportsHashes(Protocol):
 
 @runtime_checkable
 class Compressor(Protocol):
-    """A codec. Thread-safe; its output has Kafka's format for `codec_id` (1 gzip, 2 snappy, 3 lz4, 4 zstd)."""
+    """A codec. Thread-safe; its output has Kafka's format for `codec_id` (1 gzip, 2 snappy, 3 lz4, 4 zstd).
+
+    Optional ability: `SupportsClose`.
+    """
 
     codec_id: int
 
@@ -454,8 +481,9 @@ class Columns(Protocol):
 class RecordEncoder(Protocol):
     """Makes the columns of batches. Of those released with the core the highest `priority` that takes the kind wins.
 
-    Optional abilities, which depend on the core's own classes, so that only `ottla-accel`, which is released with the
-    core, has them: `SupportsQuickSend`, `SupportsCutRows`, `SupportsMurmur2Partitions`, `SupportsJsonRows`.
+    Optional ability: `SupportsClose`. Others depend on the core's own classes, so that only `ottla-accel`, which is
+    released with the core, has them: `SupportsQuickSend`, `SupportsCutRows`, `SupportsMurmur2Partitions`,
+    `SupportsJsonRows`.
     """
 
     priority: int
@@ -547,14 +575,17 @@ class MetricsReporter(Protocol):
         """Start background work. Called once when the producer starts; must not wait."""
 
     def close(self) -> None:
-        """End what `start` began. Called once when the producer has closed; its last metrics can still be read."""
+        """End what `start` began. Called once when the producer has closed; its last metrics can still be read.
+
+        Not called if `start` raised, or was not called because the producer could not be made.
+        """
 
 
 @runtime_checkable
 class Serializer(Protocol):
     """Converts the caller's keys or values to bytes.
 
-    Optional abilities: `SupportsSerializeColumn`, `SupportsUseEncoder`.
+    Optional abilities: `SupportsSerializeColumn`, `SupportsUseEncoder`, `SupportsClose`.
     """
 
     def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
@@ -607,6 +638,8 @@ class ConfigProvider(Protocol):
 
     An exception of `get` becomes a problem of the configuration, or of the login that needed the value. An error of
     Ottla keeps its message; of others only the type and place are shown, because a message may hold a secret.
+
+    Optional ability: `SupportsClose`.
     """
 
     def get(self, path: str, keys: Collection[str]) -> Mapping[str, str]:

@@ -9,12 +9,12 @@ import attrs
 
 from ottla.config import ConnectionConfig
 from ottla.doctor.findings import Finding, Problem, Status, Step
+from ottla.doctor.session import CLIENT_ID
 from ottla.errors import ConfigError, PluginError
 from ottla.interfaces import Mechanism, Transport
-from ottla.plugins.calls import CLOSE_SECONDS, PluginCloser
-from ottla.plugins.config_references import read_draft
+from ottla.plugins.plugin_objects import PluginObjects
 from ottla.plugins.registry import KindName, Registry
-from ottla.plugins.selection import choose
+from ottla.plugins.selection import choose_plugins
 
 _REMEDY: Final = "correct the configuration"
 
@@ -28,12 +28,8 @@ class Checked:
     mechanism: Mechanism | None
     plugin_values: Mapping[str, Any]
     """Has the secrets that must not appear in quoted text of brokers."""
-
-    closer: PluginCloser
-
-    def close(self) -> None:
-        """Close the plugins."""
-        self.closer.close(CLOSE_SECONDS)
+    close: Callable[[], None]
+    """Close the plugins."""
 
 
 def checked(settings: Mapping[str, Any], *, clock: Callable[[], float]) -> Generator[Finding, None, Checked | None]:
@@ -41,7 +37,8 @@ def checked(settings: Mapping[str, Any], *, clock: Callable[[], float]) -> Gener
     started = clock()
     try:
         registry = Registry()
-        config, plugins = choose(read_draft(settings, registry=registry), registry)
+        objects = PluginObjects(name_client=lambda _configured: CLIENT_ID, clock=clock)
+        config, plugins = choose_plugins(settings, registry=registry, objects=objects)
     except (ConfigError, PluginError) as error:
         for text in error.problems if isinstance(error, ConfigError) else [str(error)]:
             problem = Problem.of(text, remedy=_REMEDY)
@@ -59,7 +56,7 @@ def checked(settings: Mapping[str, Any], *, clock: Callable[[], float]) -> Gener
         transport=plugins.transport,
         mechanism=plugins.mechanism,
         plugin_values=config.plugin_values,
-        closer=plugins.closer(),
+        close=plugins.close,
     )
 
 

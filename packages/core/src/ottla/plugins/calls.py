@@ -75,7 +75,9 @@ class PluginCloser:
         *secret*: an exception of it may hold a secret, so only its type is logged.
         """
         closable = _Closable(name, plugin, secret)
-        if self._closed:  # a `start` has returned after its producer was closed
+        if any(plugin is other.plugin for other in tuple(self._waiting)):  # two hooks may return the same object
+            return
+        if self._closed:  # a `start` has returned after its producer was closed, or `send_table` has made a serializer
             self._close(closable, LEAST_SECONDS)
         elif first:
             self._waiting.appendleft(closable)

@@ -20,6 +20,8 @@ from ottla.config.value_types import items
 from ottla.errors import ConfigError, ConnectionFailedError, OttlaError, PluginError, printable
 from ottla.errors.secret import Secret, revealed
 from ottla.interfaces import ConfigProvider
+from ottla.plugins.calls import CLOSE_SECONDS
+from ottla.plugins.plugin_objects import PluginObjects
 from ottla.plugins.registry import EntryInfo, Plugin, Registry
 
 PROVIDERS: Final = "config.providers"
@@ -38,20 +40,32 @@ _Place: TypeAlias = tuple[str, str]
 
 
 def read_draft(
-    settings: Mapping[str, object], keywords: Mapping[str, object] | None = None, *, registry: Registry
+    settings: Mapping[str, object],
+    keywords: Mapping[str, object] | None = None,
+    *,
+    registry: Registry,
+    objects: PluginObjects | None = None,
 ) -> ConfigDraft:
-    """A draft of the settings, with references replaced by values."""
+    """A draft of the settings, with references replaced by values.
+
+    *objects* makes the config providers, which passwords need at each login, and closes them; None: they stay open.
+    """
+    made_by = objects or PluginObjects()
 
     def resolve(merged: dict[str, object], problems: list[str]) -> None:
-        _resolve(merged, registry, problems)
+        _resolve(merged, registry, made_by, problems)
 
-    return ConfigDraft.read(settings, keywords, resolve=resolve)
+    try:
+        return ConfigDraft.read(settings, keywords, resolve=resolve)
+    except BaseException:
+        made_by.closer.close(CLOSE_SECONDS)
+        raise
 
 
-def _resolve(merged: dict[str, object], registry: Registry, problems: list[str]) -> None:
+def _resolve(merged: dict[str, object], registry: Registry, objects: PluginObjects, problems: list[str]) -> None:
     if merged.get(PROVIDERS) is None:
         return
-    providers = _providers(merged, registry, problems)
+    providers = _providers(merged, registry, objects, problems)
     wanted = {key: text for key, value in merged.items() if (text := _Text.of(value, providers)) is not None}
     values, missing = _ask(providers, (text for text in wanted.values()))
     for key, text in wanted.items():
@@ -151,7 +165,9 @@ def _shown(reference: tuple[_Place, str]) -> str:
 # Providers
 
 
-def _providers(merged: dict[str, object], registry: Registry, problems: list[str]) -> Mapping[str, ConfigProvider]:
+def _providers(
+    merged: dict[str, object], registry: Registry, objects: PluginObjects, problems: list[str]
+) -> Mapping[str, ConfigProvider]:
     """Make the providers that `config.providers` names; returns them by name.
 
     Removes their keys from *merged*, and adds what is wrong with them to *problems*.
@@ -163,7 +179,7 @@ def _providers(merged: dict[str, object], registry: Registry, problems: list[str
         own = f"{PROVIDERS}.{name}."
         mine = {key.removeprefix(own): below.pop(key) for key in list(below) if key.startswith(own)}
         try:
-            made[name] = _made(name, mine, registry)
+            made[name] = _made(name, mine, registry, objects)
         except ConfigError as error:
             problems += error.problems
         except PluginError as error:
@@ -172,7 +188,7 @@ def _providers(merged: dict[str, object], registry: Registry, problems: list[str
     return made
 
 
-def _made(name: str, settings: dict[str, Any], registry: Registry) -> ConfigProvider:
+def _made(name: str, settings: dict[str, Any], registry: Registry, objects: PluginObjects) -> ConfigProvider:
     written = revealed(settings.pop("class", None)) or name
     info = registry.find("config_provider", _plugin_name(name, written))
     _check_allowed(info, registry)
@@ -183,7 +199,7 @@ def _made(name: str, settings: dict[str, Any], registry: Registry) -> ConfigProv
     problems += [f"{PROVIDERS}.{name}.{key} is not known; there are class and param.PARAMETER" for key in unknown_keys]
     if problems:
         raise ConfigError(problems)
-    provider: ConfigProvider = plugin.create(values)
+    provider: ConfigProvider = objects.create(plugin, values)
     return provider
 
 

@@ -9,6 +9,7 @@ import attrs
 
 from ottla.config import ConfigDraft, PluginValues
 from ottla.errors import PluginError, PluginNotFoundError
+from ottla.plugins.plugin_objects import PluginObjects
 from ottla.plugins.registry import KindName, Plugin, Registry
 from ottla.plugins.registry.key_prefixes import prefixes_of_name
 
@@ -40,10 +41,10 @@ class ResolvedPlugin:
     plugin: Plugin
     values: PluginValues
 
-    def create(self, **extra: object) -> Any:
+    def create(self, objects: PluginObjects, **extra: object) -> Any:
         """The object that the plugin's hook makes; *extra* are the hook's other arguments. Raises PluginError."""
         try:
-            return self.plugin.create(self.values, **extra)
+            return objects.create(self.plugin, self.values, **extra)
         except PluginNotFoundError as error:
             raise _noted(error, self.request.note) from error.__cause__
 

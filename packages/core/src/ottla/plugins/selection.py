@@ -27,7 +27,9 @@ from ottla.interfaces import (
     Transport,
     supports,
 )
-from ottla.plugins.calls import PluginCloser
+from ottla.plugins.calls import CLOSE_SECONDS
+from ottla.plugins.config_references import read_draft
+from ottla.plugins.plugin_objects import PluginObjects
 from ottla.plugins.registry import Plugin, Registry
 from ottla.plugins.requests import PluginRequest, ResolvedPlugin, Resolver, request_named
 from ottla.plugins.transports.chain import TransportChain, UnchangedBytes
@@ -58,8 +60,8 @@ CREATION_ORDER: Final[Sequence[Role]] = (
     "partitioner",
     "compressor",
     "key_serializer",
-    "reporters",
     "interceptors",
+    "reporters",  # closed first, while the others' metrics can still be read
 )
 
 _DEFAULT_MECHANISM: Final = "sasl.mechanism was left out, and that means GSSAPI (Kerberos), as in Java"
@@ -84,6 +86,7 @@ class Plugins:
     key_serializer: Serializer | None
     value_serializer: Serializer | None
     value_formats: ValueFormats
+    objects: PluginObjects
     reporters: Mapping[str, MetricsReporter] = attrs.Factory(dict)
     interceptors: Mapping[str, Interceptor] = attrs.Factory(dict)
     installed_origin: Callable[[object], PluginOrigin | None] = _unknown_origin
@@ -92,45 +95,71 @@ class Plugins:
         """The plugin and package that an object of these is from, for errors about it."""
         return self.installed_origin(made) or PluginOrigin.of_class(kind, made)
 
-    def closer(self) -> PluginCloser:
-        """Closes the plugins, except the reporters: these are added to it when they have started."""
-        closer = PluginCloser()
-        for name, interceptor in self.interceptors.items():
-            closer.add(name, interceptor)
-        if self.mechanism is not None:
-            closer.add(self.origin("mechanism", self.mechanism).name, self.mechanism, secret=True)
-        return closer
-
     def columns(self, limit: int) -> Columns:
         """Columns of the encoder for records of `send`."""
         made = self.encoder.columns(ColumnsKind.OBJECTS, limit)
         assert made is not None, "the encoder was chosen because it takes this kind"
         return made
 
+    @property
+    def client_id(self) -> str:
+        """The client id as it is used; empty if there is none."""
+        return self.objects.client_id or ""
 
-def choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plugins]:
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
+        """Close all plugins, in the reverse of `CREATION_ORDER`. Called after their last use, perhaps twice.
+
+        Takes about *timeout* seconds at most. Reporters are closed if they have started.
+        """
+        self.objects.closer.close(timeout)
+
+
+def choose_plugins(
+    settings: Mapping[str, object],
+    keywords: Mapping[str, object] | None = None,
+    *,
+    registry: Registry,
+    objects: PluginObjects,
+) -> tuple[ProducerConfig, Plugins]:
+    """The checked configuration of these settings and its plugins, which *objects* makes.
+
+    Raises ConfigError, or PluginError if that is the only problem; then the plugins that were made are closed.
+    """
+    draft = read_draft(settings, keywords, registry=registry, objects=objects)
+    return choose(draft, registry, objects)
+
+
+def choose(
+    draft: ConfigDraft, registry: Registry, objects: PluginObjects | None = None
+) -> tuple[ProducerConfig, Plugins]:
     """The checked configuration and its plugins. Raises ConfigError, or PluginError if that is the only problem.
 
-    The ConfigError has all problems as text. Its frames are removed: they may belong to a plugin, and their variables
-    may hold wrong values, such as half a password.
+    *objects* makes the plugins; after an error they are closed. The ConfigError has all problems as text. Its frames
+    are removed: they may belong to a plugin, and their variables may hold wrong values, such as half a password.
     """
+    objects = objects or PluginObjects()
     try:
-        return _choose(draft, registry)
+        return _choose(draft, registry, objects)
     except ConfigError as error:
+        objects.closer.close(CLOSE_SECONDS)
         refused = error
+    except BaseException:
+        objects.closer.close(CLOSE_SECONDS)
+        raise
     raise without_frames(refused)
 
 
-def _choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plugins]:
+def _choose(draft: ConfigDraft, registry: Registry, objects: PluginObjects) -> tuple[ProducerConfig, Plugins]:
     resolver = Resolver(draft, registry)
     found: dict[Role, Sequence[ResolvedPlugin]] = {}
     for role, requests in _requests(draft).items():
         found[role] = [plugin for request in requests for plugin in resolver.resolve(request)]
         _check_distinct(found[role], draft)
     config = _finish(draft, registry, resolver)
+    objects.client_id = objects.name_client(config.connection.client_id)
     created: dict[Role, Any] = {}
     for role in CREATION_ORDER:
-        created[role] = _create(role, found[role], created, registry)
+        created[role] = _create(role, found[role], created, registry, objects)
     serialization = draft.config.serialization
     return config, Plugins(
         transport=created["connection_via"] if found["connection_via"] else created["transport"],
@@ -142,7 +171,8 @@ def _choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plu
         value_serializer=_serializer(serialization.value_serializer, created["value_serializer"]),
         reporters=created["reporters"],
         interceptors=created["interceptors"],
-        value_formats=_value_formats(draft, registry, created),
+        value_formats=_value_formats(draft, registry, created, objects),
+        objects=objects,
         installed_origin=registry.origin,
     )
 
@@ -204,41 +234,47 @@ def _finish(draft: ConfigDraft, registry: Registry, resolver: Resolver) -> Produ
     return config
 
 
-def _create(role: Role, found: Sequence[ResolvedPlugin], created: Mapping[Role, Any], registry: Registry) -> Any:
+def _create(
+    role: Role,
+    found: Sequence[ResolvedPlugin],
+    created: Mapping[Role, Any],
+    registry: Registry,
+    objects: PluginObjects,
+) -> Any:
     """The objects of a role, by name if there may be several; None: the configuration names no plugin for it.
 
     *created* has the objects that were made before.
     """
     match role:
         case "reporters" | "interceptors":
-            return {str(each.plugin): each.create() for each in found}
+            return {str(each.plugin): each.create(objects) for each in found}
         case "encoder":
-            return _encoder(found, registry)
+            return _encoder(found, registry, objects)
         case "connection_via" if len(found) > 1:
-            return _chain(found, created["transport"])
+            return _chain(found, created["transport"], objects)
         case _:
-            return _create_one(role, found[0], created) if found else None
+            return _create_one(role, found[0], created, objects) if found else None
 
 
-def _create_one(role: Role, plugin: ResolvedPlugin, created: Mapping[Role, Any]) -> Any:
+def _create_one(role: Role, plugin: ResolvedPlugin, created: Mapping[Role, Any], objects: PluginObjects) -> Any:
     match role:
         case "transport":
-            return plugin.create(inner=None)
+            return plugin.create(objects, inner=None)
         case "connection_via":
-            return plugin.create(inner=created["transport"])
+            return plugin.create(objects, inner=created["transport"])
         case "compressor":
-            return _checked(plugin.create(), name=plugin.request.name)
+            return _checked(plugin.create(objects), name=plugin.request.name)
         case "key_serializer":
-            return plugin.create(is_key=True)
+            return plugin.create(objects, is_key=True)
         case "value_serializer":
-            return _with_encoder(plugin.create(is_key=False), created["encoder"])
+            return _with_encoder(plugin.create(objects, is_key=False), created["encoder"])
         case _:
-            return plugin.create()
+            return plugin.create(objects)
 
 
-def _chain(found: Sequence[ResolvedPlugin], transport: Transport) -> TransportChain:
+def _chain(found: Sequence[ResolvedPlugin], transport: Transport, objects: PluginObjects) -> TransportChain:
     """The transports of `connection.via` in a row, with the one of `security.protocol` on top."""
-    links: list[Transport] = [each.create(inner=UnchangedBytes()) for each in found]
+    links: list[Transport] = [each.create(objects, inner=UnchangedBytes()) for each in found]
     for link, name in zip([*links[1:], transport], [*map(str, (each.plugin for each in found[1:])), ""], strict=True):
         if not supports(link, SupportsOpenOver):
             what = f"the {name}" if name else "the transport of security.protocol"
@@ -251,10 +287,10 @@ def _chain(found: Sequence[ResolvedPlugin], transport: Transport) -> TransportCh
     return TransportChain([*links, transport])
 
 
-def _encoder(found: Sequence[ResolvedPlugin], registry: Registry) -> RecordEncoder:
+def _encoder(found: Sequence[ResolvedPlugin], registry: Registry, objects: PluginObjects) -> RecordEncoder:
     """The encoder that the configuration names, or the first one that takes records of `send`."""
-    named = [each.create() for each in found if each.request.name is not None]
-    encoders = named or registry.create_encoders((each.plugin, each.values) for each in found)
+    named = [each.create(objects) for each in found if each.request.name is not None]
+    encoders = named or registry.create_encoders(((each.plugin, each.values) for each in found), create=objects.create)
     for encoder in encoders:
         if encoder.columns(ColumnsKind.OBJECTS, 1) is not None:
             return encoder
@@ -287,9 +323,11 @@ def _with_encoder(serializer: Serializer, encoder: RecordEncoder) -> Serializer:
     return serializer
 
 
-def _value_formats(draft: ConfigDraft, registry: Registry, created: Mapping[Role, Any]) -> ValueFormats:
+def _value_formats(
+    draft: ConfigDraft, registry: Registry, created: Mapping[Role, Any], objects: PluginObjects
+) -> ValueFormats:
     name, serializer = draft.config.serialization.value_serializer, created["value_serializer"]
-    factory = _SerializerFactory(draft, registry, created["encoder"])
+    factory = _SerializerFactory(draft, registry, created["encoder"], objects)
     return ValueFormats(
         factory.make, named=(name, serializer) if isinstance(name, str) and serializer is not None else None
     )
@@ -302,6 +340,7 @@ class _SerializerFactory:
     draft: ConfigDraft
     registry: Registry
     encoder: RecordEncoder
+    objects: PluginObjects
 
     def make(self, name: str) -> Serializer:
         """The serializer of this name. Raises ConfigError, or PluginError if it is missing."""
@@ -313,7 +352,7 @@ class _SerializerFactory:
         if resolver.errors:
             raise resolver.errors[0]
         [serializer] = resolved
-        return _with_encoder(serializer.create(is_key=False), self.encoder)
+        return _with_encoder(serializer.create(self.objects, is_key=False), self.encoder)
 
 
 @attrs.frozen

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,9 +12,9 @@ from ottla.config import ProducerConfig
 from ottla.errors.secret import hide_settings
 from ottla.interfaces import SupportsQuickSend, supports
 from ottla.network.build import build_authentication, build_backoff, build_client, build_metadata, build_selector
-from ottla.plugins.config_references import read_draft
+from ottla.plugins.plugin_objects import PluginObjects
 from ottla.plugins.registry import Registry
-from ottla.plugins.selection import Plugins, choose
+from ottla.plugins.selection import Plugins, choose_plugins
 from ottla.producer.components import Engine
 from ottla.producer.send_signature import Send, weak_send
 from ottla.protocol import PRODUCE
@@ -24,8 +23,6 @@ from ottla.sender.io_handoff import IoHandoff, NoHandoff
 from ottla.sender.node_latency import NodeLatencyStats
 from ottla.sender.produce_messages import supported_formats
 from ottla.transactions.build import build_transactions
-
-_numbers = itertools.count(1)
 
 
 def build(
@@ -40,16 +37,23 @@ def build(
     Raises ConfigError with every problem, or PluginError when a plugin is the only problem.
     """
     settings, keywords = hide_settings(settings), hide_settings(keywords)
-    registry = registry or Registry()
-    config, plugins = choose(read_draft(settings, keywords, registry=registry), registry)
-    return build_engine(config, plugins, environment)
+    objects = PluginObjects(clock=environment.clock)
+    config, plugins = choose_plugins(settings, keywords, registry=registry or Registry(), objects=objects)
+    try:
+        return build_engine(config, plugins, environment)
+    except BaseException:
+        plugins.close()
+        raise
 
 
 def check_config(config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
-    """Raise ConfigError or PluginError if `Producer` with the same arguments would. Starts nothing."""
+    """Raise ConfigError or PluginError if `Producer` with the same arguments would. Starts nothing.
+
+    The plugins are made, and closed.
+    """
     config, options = hide_settings(config or {}), hide_settings(options)
-    registry = Registry()
-    choose(read_draft(config, options, registry=registry), registry)
+    _config, plugins = choose_plugins(config, options, registry=Registry(), objects=PluginObjects())
+    plugins.close()
 
 
 def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send | None:
@@ -87,7 +91,7 @@ def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send |
 def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environment) -> Engine:
     """Build the parts of a producer from its configuration and its plugins."""
     clock = environment.clock
-    client_id = config.connection.client_id or f"ottla-producer-{next(_numbers)}"
+    client_id = plugins.client_id
     backoff = build_backoff(config.delivery.retry_backoff, config.delivery.retry_backoff_max, environment)
     selector = build_selector(
         config.connection, plugins.transport, environment, origin=plugins.origin("transport", plugins.transport)

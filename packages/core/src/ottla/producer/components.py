@@ -11,7 +11,6 @@ from ottla.accumulator.build import Queueing
 from ottla.config import ProducerConfig
 from ottla.metrics import MetricValues
 from ottla.network.metadata import Metadata
-from ottla.plugins.calls import PluginCloser
 from ottla.plugins.selection import Plugins
 from ottla.producer.interceptors import Interceptors
 from ottla.producer.reporters import Reporting
@@ -35,7 +34,6 @@ class Engine:
     metric_values: MetricValues
     reporting: Reporting
     interceptors: Interceptors | None
-    closer: PluginCloser
     clock: Callable[[], float]
 
     @classmethod
@@ -76,7 +74,6 @@ class Engine:
                 max_block=config.batching.max_block,
                 wake=wake,
             )
-        closer = plugins.closer()
         return cls(
             config=config,
             plugins=plugins,
@@ -85,8 +82,7 @@ class Engine:
             io_thread=io_thread,
             transactions=transactions,
             metric_values=metric_values,
-            reporting=Reporting(plugins.reporters, metric_values, closer=closer),
+            reporting=Reporting(plugins.reporters, metric_values, closer=plugins.objects.closer),
             interceptors=Interceptors(plugins.interceptors, clock=clock) if plugins.interceptors else None,
-            closer=closer,
             clock=clock,
         )

@@ -101,7 +101,7 @@ class Producer:
             queueing.accumulator,
             queueing.routes,
             engine.config.delivery.delivery_timeout,
-            close_plugins=engine.closer.close,
+            close_plugins=plugins.close,
         )
         self._unclosed = weakref.finalize(self, self._lifecycle.abandon)
         self._unclosed.atexit = False

@@ -6,9 +6,10 @@ its batches.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
-from types import EllipsisType
-from typing import Any, Final
+from types import EllipsisType, TracebackType
+from typing import Any, Final, Self
 
 import attrs
 
@@ -21,9 +22,9 @@ from ottla.accumulator.topic_routes import Route
 from ottla.errors import DeliveryError, IllegalStateError, TopicUnavailableError
 from ottla.errors.secret import hide_settings
 from ottla.interfaces import Columns, TopicView
-from ottla.plugins.config_references import read_draft
+from ottla.plugins.plugin_objects import PluginObjects
 from ottla.plugins.registry import Registry
-from ottla.plugins.selection import choose
+from ottla.plugins.selection import choose_plugins
 from ottla.recordbatch.sealed_records import SealedBatch, SealedRecords
 from ottla.tables.columns import choose as choose_columns
 from ottla.tables.reading import open_stream
@@ -41,6 +42,7 @@ class SealedTable:
 class TableSealer:
     """Seals tables into batches as a producer with these settings would. For one thread at a time.
 
+    Close it when it is not used any more; a `with` block does. Without that, its plugins are closed when it is dropped.
     *partitions* has the number of partitions of each topic. Batches have at most *max_bytes* bytes before compression,
     unless a single record is larger. Raises ConfigError or PluginError, and IllegalStateError for interceptors, which
     would see none of the rows.
@@ -52,8 +54,10 @@ class TableSealer:
         if empty := [topic for topic, count in partitions.items() if count < 1]:
             raise ValueError(f"these topics have no partition, but need at least one: {', '.join(empty)}")
         settings = hide_settings(settings)
-        registry = Registry()
-        config, plugins = choose(read_draft(settings, registry=registry), registry)
+        objects = PluginObjects(name_client=lambda configured: configured)
+        config, plugins = choose_plugins(settings, registry=Registry(), objects=objects)
+        self._close = weakref.finalize(self, plugins.close)
+        self._close.atexit = False  # no thread can be started then
         if plugins.interceptors:
             raise IllegalStateError("rows of a table would not pass the interceptors: leave interceptor.classes out")
         sizes = TableSizes.of(config.batching)
@@ -96,6 +100,18 @@ class TableSealer:
         finally:
             batches = self._queue.take()
         return SealedTable(batches=batches, refused=sending.delivery.failed_rows())
+
+    def close(self) -> None:
+        """Close the plugins. Called again, it does nothing."""
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 _plain: Final = Sealer(None)

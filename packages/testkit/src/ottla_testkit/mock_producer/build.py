@@ -13,13 +13,13 @@ from ottla.accumulator.io_loop_interface import WokenLoop
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.sequences import Sequences
 from ottla.concurrency.environment import SYSTEM
-from ottla.config import ConfigDraft, ProducerConfig
+from ottla.config import ProducerConfig
 from ottla.network.backoff import Backoff
 from ottla.network.metadata import Metadata
-from ottla.plugins.config_references import read_draft
+from ottla.plugins.plugin_objects import PluginObjects
 from ottla.plugins.registry import Registry
 from ottla.plugins.registry.installed import announced
-from ottla.plugins.selection import choose
+from ottla.plugins.selection import choose_plugins
 from ottla.producer.components import Engine
 from ottla.sender.io_thread import IoThread
 from ottla.transactions.build import TransactionParts, build_transactions
@@ -46,12 +46,13 @@ class MockParts:
 def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> MockParts:
     """Create the parts for a producer's configuration; all keys are checked as usual, except those of security."""
     registry = _registry()
-    config, plugins = choose(_draft(settings, keywords, registry), registry)
+    objects = PluginObjects(name_client=lambda configured: configured or "mock-producer")
+    config, plugins = choose_plugins(*_settings(settings, keywords), registry=registry, objects=objects)
     config = _at_once(config)
     clock = SYSTEM.clock
     backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
     metadata = _metadata(backoff, clock)
-    client_id = config.connection.client_id or "mock-producer"
+    client_id = plugins.client_id
     # The accumulator gets other sequences: batches have no numbers and do not wait for each other's responses.
     transactions = build_transactions(config.transactions, backoff, client_id, SYSTEM)
     coordinator = _coordinator(transactions)
@@ -98,11 +99,11 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> MockParts
     return MockParts(engine=engine, sent_batches=sent_batches, rounds=rounds, coordinator=coordinator)
 
 
-def _draft(settings: Mapping[str, Any], keywords: Mapping[str, Any], registry: Registry) -> ConfigDraft:
+def _settings(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     given, options = _without_security(settings), _without_security(keywords)
     if "bootstrap.servers" not in given and not {"bootstrap_servers", "bootstrap.servers"} & options.keys():
         given["bootstrap.servers"] = "mock:9092"
-    return read_draft(given, options, registry=registry)
+    return given, options
 
 
 def _at_once(config: ProducerConfig) -> ProducerConfig:

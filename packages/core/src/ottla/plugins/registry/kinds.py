@@ -58,7 +58,7 @@ class Kind:
     group: str
     hook: str
     protocol: Any
-    abilities: tuple[Any, ...] = ()
+    abilities: tuple[Any, ...] = (SupportsClose,)
     """The protocols of the abilities that an object of this kind may have."""
     install: Mapping[str, str] = attrs.field(factory=dict, eq=False)
     setting: str = ""
@@ -75,7 +75,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             group="ottla.transports",
             hook="ottla_transport",
             protocol=Transport,
-            abilities=(SupportsOpenOver,),
+            abilities=(SupportsOpenOver, SupportsClose),
             setting="connection.via or security.protocol",
             install={"plaintext": "ottla-transport-plaintext", "ssl": "ottla-transport-ssl"},
         ),
@@ -108,6 +108,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
                 SupportsIgnoresKeys,
                 SupportsPartitionColumn,
                 SupportsHashes,
+                SupportsClose,
             ),
             install={"murmur2": "ottla", "round_robin": "ottla"},
         ),
@@ -130,7 +131,13 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             hook="ottla_encoder",
             protocol=RecordEncoder,
             setting="record.encoder",
-            abilities=(SupportsQuickSend, SupportsCutRows, SupportsMurmur2Partitions, SupportsJsonRows),
+            abilities=(
+                SupportsQuickSend,
+                SupportsCutRows,
+                SupportsMurmur2Partitions,
+                SupportsJsonRows,
+                SupportsClose,
+            ),
             install={"python": "ottla", "native": "ottla-accel"},
         ),
         Kind(
@@ -139,6 +146,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             hook="ottla_reporter",
             protocol=MetricsReporter,
             setting="metric.reporters",
+            abilities=(),
         ),
         Kind(
             name="serializer",
@@ -146,7 +154,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             hook="ottla_serializer",
             protocol=Serializer,
             setting="key.serializer or value.serializer",
-            abilities=(SupportsSerializeColumn, SupportsUseEncoder),
+            abilities=(SupportsSerializeColumn, SupportsUseEncoder, SupportsClose),
             install={"bytes": "ottla", "string": "ottla", "json": "ottla"},
         ),
         Kind(
@@ -155,7 +163,6 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             hook="ottla_interceptor",
             protocol=Interceptor,
             setting="interceptor.classes",
-            abilities=(SupportsClose,),
         ),
         Kind(
             name="config_provider",

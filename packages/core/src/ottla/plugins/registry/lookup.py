@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from importlib.metadata import EntryPoint
 
 from ottla.errors import InvalidPluginError, OttlaError, PluginError, PluginNotFoundError
@@ -85,7 +85,12 @@ class Registry:
                 _log_left_out(info, error)
         return tuple(usable)
 
-    def create_encoders(self, configured: Iterable[tuple[Plugin, PluginConfig]]) -> tuple[RecordEncoder, ...]:
+    def create_encoders(
+        self,
+        configured: Iterable[tuple[Plugin, PluginConfig]],
+        *,
+        create: Callable[[Plugin, PluginConfig], RecordEncoder] = Plugin.create,
+    ) -> tuple[RecordEncoder, ...]:
         """The encoders, highest priority first; one that cannot be made is left out with a warning.
 
         *configured* are the results of `encoders`. Raises PluginNotFoundError if none is left.
@@ -93,7 +98,7 @@ class Registry:
         made: list[RecordEncoder] = []
         for plugin, config in configured:
             try:
-                made.append(plugin.create(config))
+                made.append(create(plugin, config))
             except PluginError as error:
                 _log_left_out(plugin.info, error)
         if not made:

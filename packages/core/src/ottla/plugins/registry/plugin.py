@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import pluggy
@@ -12,7 +14,7 @@ from ottla import hookspecs
 from ottla.config import PluginValues
 from ottla.errors import InvalidPluginError, OttlaError
 from ottla.hookspecs import PROJECT
-from ottla.interfaces import SPEC_VERSION, ConfigKey, PluginConfig
+from ottla.interfaces import SPEC_VERSION, ConfigKey, PluginConfig, PluginContext
 from ottla.plugins.registry.installed import EntryInfo
 from ottla.plugins.registry.kinds import missing_attributes, uncallable_methods
 from ottla.plugins.registry.slow_calls import logged_when_slow
@@ -55,13 +57,18 @@ class Plugin:
             self._keys = self._declared()
         return self._keys
 
-    def create(self, config: PluginConfig, **extra: object) -> Any:
+    def context(self, *, client_id: str | None = None, clock: Callable[[], float] = time.monotonic) -> PluginContext:
+        """The context for an object of this plugin, by default for one without a producer."""
+        logger = logging.getLogger(f"ottla.plugin.{self.info.kind.name}.{self.name.lower()}")
+        return PluginContext(client_id=client_id, logger=logger, clock=clock)
+
+    def create(self, config: PluginConfig, *, context: PluginContext | None = None, **extra: object) -> Any:
         """The object that the plugin's hook makes; *extra* are the hook's other arguments.
 
         An OttlaError of the hook passes unchanged, such as a missing library or a refused setting.
         """
         hook = self.info.kind.hook
-        made = self._call(hook, config=config, **extra)
+        made = self._call(hook, config=config, context=context or self.context(), **extra)
         if made is None:
             raise InvalidPluginError(f"{self} cannot be used: {hook} returned nothing; it must return an object")
         if isinstance(made, type):

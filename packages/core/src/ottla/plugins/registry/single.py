@@ -13,6 +13,8 @@ import attrs
 
 from ottla.config import ConfigDraft
 from ottla.errors import ConfigError, PluginError, PluginNotFoundError
+from ottla.interfaces import PluginContext
+from ottla.plugins.calls import CLOSE_SECONDS, PluginCloser
 from ottla.plugins.registry.installed import EntryInfo
 from ottla.plugins.registry.lookup import Registry
 from ottla.plugins.registry.plugin import Plugin
@@ -35,16 +37,18 @@ class PluginCondition:
     problem: str | None = None
 
 
-def make_alone(plugin: Plugin, settings: Mapping[str, object], *, registry: Registry) -> Any:
-    """The result of the plugin's hook for these settings; makes no other part of a producer.
+def make_alone(
+    plugin: Plugin, settings: Mapping[str, object], *, registry: Registry, context: PluginContext | None = None
+) -> Any:
+    """The result of the plugin's hook for these settings; makes no other part of a producer, and closes nothing.
 
-    A transport for `connection.via` gets the plaintext one as its inner one, if that is installed. Raises ConfigError
-    or PluginError, like `Producer`.
+    A transport for `connection.via` gets the plaintext one as its inner one, if that is installed. Without a *context*
+    there is no client id. Raises ConfigError or PluginError, like `Producer`.
     """
     draft = ConfigDraft.read({**_NO_CLUSTER, **settings})
     config = draft.claim(plugin.config_keys(), plugin=str(plugin))
     draft.finish(other_keys=registry.built_in_keys, likely_owner=registry.likely_owner)
-    return plugin.create(config, **_extra(plugin, registry))
+    return plugin.create(config, context=context, **_extra(plugin, registry))
 
 
 def plugin_condition(info: EntryInfo, *, registry: Registry, timeout: float) -> PluginCondition:
@@ -69,7 +73,11 @@ def plugin_condition(info: EntryInfo, *, registry: Registry, timeout: float) -> 
 
 def _problem(info: EntryInfo, registry: Registry) -> str | None:
     try:
-        make_alone(registry.load(info), {}, registry=registry)
+        made = make_alone(registry.load(info), {}, registry=registry)
+        if info.kind.name != "reporter":  # it was not started
+            closer = PluginCloser()
+            closer.add(str(info), made)
+            closer.close(CLOSE_SECONDS)
     except PluginError as error:
         return str(error)
     except ConfigError:
@@ -80,7 +88,7 @@ def _problem(info: EntryInfo, registry: Registry) -> str | None:
     return None
 
 
-def _extra(plugin: Plugin, registry: Registry) -> Mapping[str, object]:
+def _extra(plugin: Plugin, registry: Registry) -> Mapping[str, Any]:
     """The other arguments of the plugin's hook."""
     match plugin.info.kind.name:
         case "transport":

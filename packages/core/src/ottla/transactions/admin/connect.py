@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,12 +14,9 @@ from ottla.network import NetworkClient
 from ottla.network.backoff import Backoff
 from ottla.network.build import build_authentication, build_backoff, build_client, build_metadata, build_selector
 from ottla.network.metadata import Metadata
-from ottla.plugins.calls import CLOSE_SECONDS, PluginCloser
-from ottla.plugins.config_references import read_draft
+from ottla.plugins.plugin_objects import PluginObjects, numbered
 from ottla.plugins.registry import Registry
-from ottla.plugins.selection import choose
-
-_numbers = itertools.count(1)
+from ottla.plugins.selection import Plugins, choose_plugins
 
 
 @attrs.frozen(kw_only=True)
@@ -33,32 +29,36 @@ class ClientAndMetadata:
     backoff: Backoff
     config: ProducerConfig
     """Has the secrets that must not appear in quoted text of brokers."""
-    closer: PluginCloser
+    plugins: Plugins
 
     def close(self) -> None:
-        """Close the connections and the plugins."""
-        self.client.shutdown()
-        self.closer.close(CLOSE_SECONDS)
+        """Close the connections, then the plugins."""
+        try:
+            self.client.shutdown()
+        finally:
+            self.plugins.close()
 
 
 def connect(settings: Mapping[str, Any]) -> ClientAndMetadata:
     """Client and metadata by a producer's configuration; does not connect yet. Raises ConfigError or PluginError."""
     settings = hide_settings(settings)
-    registry = Registry()
-    config, plugins = choose(read_draft(settings, registry=registry), registry)
+    objects = PluginObjects(name_client=numbered("ottla-transactions"), clock=SYSTEM.clock)
+    config, plugins = choose_plugins(settings, registry=Registry(), objects=objects)
+    try:
+        return _client_and_metadata(config, plugins)
+    except BaseException:
+        plugins.close()
+        raise
+
+
+def _client_and_metadata(config: ProducerConfig, plugins: Plugins) -> ClientAndMetadata:
     backoff = build_backoff(config.delivery.retry_backoff, config.delivery.retry_backoff_max, SYSTEM)
     selector = build_selector(
         config.connection, plugins.transport, SYSTEM, origin=plugins.origin("transport", plugins.transport)
     )
     metadata = build_metadata(config, selector.wakeup, backoff, SYSTEM)
-    client_id = config.connection.client_id or f"ottla-transactions-{next(_numbers)}"
-    authentication = build_authentication(plugins.mechanism, client_id, selector.wakeup, SYSTEM)
-    client = build_client(config, selector, metadata, authentication, client_id, SYSTEM)
+    authentication = build_authentication(plugins.mechanism, plugins.client_id, selector.wakeup, SYSTEM)
+    client = build_client(config, selector, metadata, authentication, plugins.client_id, SYSTEM)
     return ClientAndMetadata(
-        client=client,
-        metadata=metadata,
-        clock=SYSTEM.clock,
-        backoff=backoff,
-        config=config,
-        closer=plugins.closer(),
+        client=client, metadata=metadata, clock=SYSTEM.clock, backoff=backoff, config=config, plugins=plugins
     )

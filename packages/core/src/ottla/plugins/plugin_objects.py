@@ -1,0 +1,55 @@
+"""The objects that plugins make for one producer: each gets the producer's context, and all are closed in the end.
+
+Objects are closed in the reverse order of their creation, so that an object is closed before those that it was given.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from ottla.interfaces import PluginConfig
+from ottla.plugins.calls import PluginCloser
+from ottla.plugins.registry import Plugin
+
+_WITH_SECRETS: Final = frozenset({"authenticator", "config_provider"})
+"""Kinds whose exceptions may have a secret in their message."""
+
+_numbers: Final[dict[str, Iterator[int]]] = defaultdict(lambda: itertools.count(1))
+
+
+def numbered(prefix: str) -> Callable[[str | None], str | None]:
+    """A function that returns the configured client id, or else *prefix* with a number."""
+    return lambda configured: configured or f"{prefix}-{next(_numbers[prefix])}"
+
+
+name_producer: Final = numbered("ottla-producer")
+
+
+class PluginObjects:
+    """Makes the objects of one producer's plugins; `closer` closes them.
+
+    *name_client* returns the client id as it is used, for the configured one, which may be None.
+    """
+
+    def __init__(
+        self,
+        *,
+        name_client: Callable[[str | None], str | None] = name_producer,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name_client = name_client
+        self._clock = clock
+        self.client_id: str | None = None
+        """The client id as it is used; None while the configuration is read."""
+        self.closer = PluginCloser()
+
+    def create(self, plugin: Plugin, config: PluginConfig, **extra: object) -> Any:
+        """The object that the plugin's hook makes; *extra* are the hook's other arguments. Raises PluginError."""
+        made = plugin.create(config, context=plugin.context(client_id=self.client_id, clock=self._clock), **extra)
+        if plugin.info.kind.name != "reporter":  # it begins nothing before it is started, and is added then
+            self.closer.add(str(plugin), made, secret=plugin.info.kind.name in _WITH_SECRETS, first=True)
+        return made
