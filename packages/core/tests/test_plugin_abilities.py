@@ -114,6 +114,7 @@ def test_flags_that_are_none_and_methods_that_are_none_have_defaults() -> None:
 
     assert attrs.asdict(PartitionerAbilities.of(partitioner)) == {
         "partition": partitioner.partition,
+        "partition_record": None,
         "partition_column": None,
         "on_new_batch": None,
         "appended": partitioner.appended,
@@ -192,7 +193,7 @@ class Everything:
         """Every method."""
 
     authenticator = partition = columns = serialize = on_send = on_acknowledgement = nothing
-    targets = open = compress = decompress = start = close = get = nothing
+    partition_record = targets = open = compress = decompress = start = close = get = nothing
 
 
 EXTRA: Final[dict[str, dict[str, Any]]] = {"serializer": {"is_key": False}, "transport": {"inner": None}}
