@@ -19,7 +19,13 @@ ROOT: Final = Path(__file__).parents[2]
 LONG: Final = bool(os.environ.get("OTTLA_SOAK"))
 PURE: Final = ("core", "transport-plaintext", "transport-ssl", "authenticator-sasl", "testkit", "spark")
 COMPILED: Final = ("accel",)
-EXAMPLES: Final = ("transport-socks5", "transport-unix", "authenticator-msk-iam", "reporter-prometheus")
+EXAMPLES: Final = (
+    "transport-socks5",
+    "transport-http-connect",
+    "transport-unix",
+    "authenticator-msk-iam",
+    "reporter-prometheus",
+)
 
 MakePlugin = Callable[..., Path]
 

@@ -132,7 +132,13 @@ def pair() -> Iterator[Pair]:
 
 def tunnel(lower: TransportLayer, inner: Transport | None = None) -> TunnelLayer:
     return TunnelLayer(
-        lower, negotiation=greeting(), peer="the gateway", inner=inner or PlaintextTransport(), host="kafka", port=9092
+        lower,
+        negotiation=greeting(),
+        peer="the gateway",
+        remedy="check its port",
+        inner=inner or PlaintextTransport(),
+        host="kafka",
+        port=9092,
     )
 
 
@@ -184,9 +190,8 @@ def test_a_peer_that_closes_in_the_negotiation_is_an_error_that_names_it(pair: P
     theirs.sendall(OK[:1])
     theirs.shutdown(socket.SHUT_WR)
 
-    with pytest.raises(
-        ConnectionFailedError, match="the gateway closed the connection before its response was complete"
-    ):
+    said = "the gateway closed the connection before its response was complete; check its port"
+    with pytest.raises(ConnectionFailedError, match=said):
         layer.handshake()
 
 

@@ -41,6 +41,7 @@ class Socks5Transport:
             lower,
             negotiation=negotiation(host, port, proxy=self._proxy, login=self._login),
             peer=f"the SOCKS5 proxy {self._proxy}",
+            remedy="check socks5.proxy; is it a SOCKS5 proxy?",
             inner=self._inner,
             host=host,
             port=port,

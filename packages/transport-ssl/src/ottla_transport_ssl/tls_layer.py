@@ -5,15 +5,12 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Sequence
-from typing import Final
 
 from ottla.errors import NetworkError
-from ottla.interfaces import Interest, SupportsDetails, TransportLayer, supports
+from ottla.interfaces import Interest, TransportLayer
+from ottla.plugins.transports import lower_details
 from ottla_transport_ssl.contexts import Setup
-from ottla_transport_ssl.handshake_details import WARNING
 from ottla_transport_ssl.tls_stream import RECEIVE, TlsStream
-
-_KEPT_LABELS: Final = frozenset({WARNING, "through"})
 
 
 class TlsLayer(TlsStream):
@@ -82,9 +79,7 @@ class TlsOverLayer(TlsStream):
 
     def details(self) -> Sequence[tuple[str, str]]:
         """Return the details of the lower layer, then those of this handshake, for messages."""
-        lower = self._lower.details() if supports(self._lower, SupportsDetails) else ()
-        marked = [(label if label in _KEPT_LABELS else f"proxy's {label}", text) for label, text in lower]
-        return *marked, *super().details()
+        return *lower_details(self._lower), *super().details()
 
     def close(self) -> None:
         """Send close_notify as far as the lower layer takes it, and close that layer."""

@@ -16,6 +16,7 @@ from ottla.doctor.findings import Finding, Status, Step
 from ottla.doctor.handshake import HandshakeResult, KafkaBroker, NoHandshake, NotKafka, shake_hands
 from ottla.doctor.names import Lookup, Server, Unresolved, look_up
 from ottla.doctor.tcp import Attempt, Connected, Endpoint, connect
+from ottla.plugins.transports.layer_details import THROUGH
 
 SETTING: Final = "bootstrap.servers"
 
@@ -88,8 +89,13 @@ def _shaken(result: HandshakeResult) -> Finding:
     subject = str(result.endpoint)
     if isinstance(result, NoHandshake):
         return Finding.failed(Step.HANDSHAKE, subject, result.problem, seconds=result.seconds)
+    through = [text for label, text in result.details if label == THROUGH]
     return Finding(
-        step=Step.HANDSHAKE, subject=subject, status=Status.OK, seconds=result.handshake_seconds, said="done"
+        step=Step.HANDSHAKE,
+        subject=subject,
+        status=Status.OK,
+        seconds=result.handshake_seconds,
+        said=f"done, through {', '.join(through)}" if through else "done",
     )
 
 

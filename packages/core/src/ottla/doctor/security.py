@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from typing import Final
 
 from ottla.config import SecurityProtocol
 from ottla.doctor.bounds import Bounds
@@ -13,31 +12,33 @@ from ottla.doctor.login import Admitted, log_in
 from ottla.errors import printable
 from ottla.interfaces import Mechanism, SupportsIdentity, supports
 from ottla.network.authentication import login_errors
-
-_WARNING: Final = "warning"
-"""The label of a transport's detail that is a warning."""
+from ottla.plugins.transports.layer_details import THROUGH, WARNING, Details
 
 
 def tls(protocol: SecurityProtocol, results: Sequence[HandshakeResult]) -> Iterator[Finding]:
     """Protocol, cipher and certificates of each connection, as far as the transport reports them."""
-    if protocol.transport == "plaintext":
-        yield Finding.skipped(Step.TLS, f"not used with security.protocol={protocol}")
-        return
     shaken = [result for result in results if not isinstance(result, NoHandshake)]
-    with_details = [result for result in shaken if result.details]
-    if not shaken:
+    with_details = [(result, shown) for result in shaken if (shown := _shown(result.details))]
+    if protocol.transport == "plaintext" and not with_details:
+        yield Finding.skipped(Step.TLS, f"not used with security.protocol={protocol}")
+    elif not shaken:
         yield Finding.skipped(Step.TLS, "no handshake came to its end")
     elif not with_details:
         yield Finding.skipped(Step.TLS, "the transport made the handshake and reports no details of it")
-    for result in with_details:
-        warned = any(label == _WARNING for label, _text in result.details)
+    for result, shown in with_details:
+        warned = any(label == WARNING for label, _text in shown)
         yield Finding(
             step=Step.TLS,
             subject=str(result.endpoint),
             status=Status.WARNING if warned else Status.OK,
             seconds=result.handshake_seconds,
-            said="; ".join(f"{label}: {printable(text)}" for label, text in result.details),
+            said="; ".join(f"{label}: {printable(text)}" for label, text in shown),
         )
+
+
+def _shown(details: Details) -> Details:
+    """The details that are not in the finding of the handshake."""
+    return [(label, text) for label, text in details if label != THROUGH]
 
 
 def sasl(

@@ -3,8 +3,9 @@
 Part of the contract with plugins, like `ottla.interfaces`; `chain` is the core's own.
 """
 
+from ottla.plugins.transports.layer_details import lower_details
 from ottla.plugins.transports.opening import open_layer
 from ottla.plugins.transports.socket_layer import SocketLayer
 from ottla.plugins.transports.tunnel import Negotiation, TunnelLayer, Turn
 
-__all__ = ["Negotiation", "SocketLayer", "TunnelLayer", "Turn", "open_layer"]
+__all__ = ["Negotiation", "SocketLayer", "TunnelLayer", "Turn", "lower_details", "open_layer"]

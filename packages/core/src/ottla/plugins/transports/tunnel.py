@@ -6,20 +6,18 @@ The negotiation is a generator without I/O; the layer moves its bytes without wa
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ottla.errors import ConnectionFailedError, printable
-from ottla.interfaces import Buffer, Interest, SupportsDetails, Transport, TransportLayer, supports
+from ottla.interfaces import Buffer, Interest, Transport, TransportLayer
+from ottla.plugins.transports.layer_details import THROUGH, details, lower_details
 from ottla.plugins.transports.opening import open_layer
-
-THROUGH: Final = "through"
-"""The label of a detail for `ottla doctor` that names a proxy on the way to the broker."""
 
 
 class Turn(NamedTuple):
     """Bytes to send, and the exact number of bytes to wait for then.
 
-    Wait for no more than the peer must send: the bytes after its last answer belong to the inner layer.
+    Wait for no more than the peer must send: the bytes after its last response belong to the inner layer.
     """
 
     say: bytes
@@ -27,7 +25,7 @@ class Turn(NamedTuple):
 
 
 Negotiation: TypeAlias = Generator[Turn, bytes, None]
-"""Yields turns, gets the bytes of each answer, and ends when the next byte is the inner layer's.
+"""Yields turns, gets the bytes of each response, and ends when the next byte is the inner layer's.
 
 It raises a NetworkError of `ottla.errors` for a peer that refuses.
 """
@@ -36,7 +34,8 @@ It raises a NetworkError of `ottla.errors` for a peer that refuses.
 class TunnelLayer:
     """A layer that negotiates over *lower*, then opens the layer of *inner* for a broker's host and port.
 
-    *peer* names the other side of the negotiation in errors, such as "the proxy proxy.example.com:3128".
+    *peer* names the other side of the negotiation in errors, such as "the proxy proxy.example.com:3128"; *remedy* is
+    what to check when it closes the connection.
     """
 
     def __init__(
@@ -45,6 +44,7 @@ class TunnelLayer:
         *,
         negotiation: Negotiation,
         peer: str,
+        remedy: str = "",
         inner: Transport,
         host: str,
         port: int,
@@ -52,6 +52,7 @@ class TunnelLayer:
         self._lower = lower
         self._negotiation = negotiation
         self._peer = peer
+        self._remedy = f"; {remedy}" if remedy else ""
         self._inner = inner
         self._destination = host, port
         self._begun = False  # the lower layer's handshake is done
@@ -95,10 +96,10 @@ class TunnelLayer:
         return self._inside.may_read()
 
     def details(self) -> Sequence[tuple[str, str]]:
-        """Return the proxies on the way, the nearest first, then the details of the connection to the broker."""
-        inside = _details(self._opened)
+        """Return the proxies on the way, the nearest first, with details of the layers to them, then the inner ones."""
+        inside = details(self._opened)
         if self._opened is self._lower:
-            return [*inside, (THROUGH, self._peer)]
+            return [*lower_details(self._lower), (THROUGH, self._peer)]
         return [(THROUGH, self._peer), *inside]
 
     def close(self) -> None:
@@ -141,10 +142,8 @@ class TunnelLayer:
             if got is None:
                 return False
             if got == 0:
-                raise ConnectionFailedError(f"{self._peer} closed the connection before its response was complete")
+                raise ConnectionFailedError(
+                    f"{self._peer} closed the connection before its response was complete{self._remedy}"
+                )
             self._missing -= got
         return True
-
-
-def _details(layer: TransportLayer | None) -> Sequence[tuple[str, str]]:
-    return tuple(layer.details()) if layer is not None and supports(layer, SupportsDetails) else ()
