@@ -306,7 +306,7 @@ def test_an_earlier_version_refuses_a_ledger_that_was_taken_over(kafka: KafkaClu
     planned_last(settings(kafka, name))
     later = written(kafka, settings(kafka, name), topic, batch=1)
     values = read(kafka.bootstrap_servers, EARLIER_TOPIC, partitions=PARTITIONS)[partition_of(name, PARTITIONS)]
-    with pytest.raises(LedgerMismatchError, match=r"it is of form .*2.*, not 1"):
+    with pytest.raises(LedgerMismatchError, match=r"its format version is .*2.*, not 1"):
         planned_last(earlier(kafka, name))
 
     assert MOVED in values[values.index(entry(mine, status=Status.DONE).to_bytes()) :]  # and others' before it

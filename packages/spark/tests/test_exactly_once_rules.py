@@ -112,7 +112,7 @@ def test_a_task_skips_a_batch_in_the_ledger_and_writes_others(last: Entry | None
     [
         (entry(3, Status.DONE, query="another"), 3, "belongs to the query another"),
         (entry(3, Status.DONE), 2, "its checkpoint is older"),
-        (entry(3, Status.VOID), 4, "goes on with batch 4 as if it were written"),
+        (entry(3, Status.VOID), 4, "continues with batch 4 as if it were written"),
     ],
 )
 def test_a_task_refuses_a_ledger_that_disagrees_with_spark(last: Entry, batch: int, why: str) -> None:

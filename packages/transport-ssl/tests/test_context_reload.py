@@ -251,7 +251,7 @@ def test_a_hanging_file_system_delays_no_connection(
     for _ in range(3):
         shown(made, demanding)
     [said] = warnings(caplog)
-    assert "have not answered for 0 s; new connections use what was read before" in said
+    assert "reading the TLS files has not ended for 0 s; new connections use what was read before" in said
     assert str(file) in said
 
     hanging.answers.set()

@@ -83,7 +83,7 @@ class Setups:
         if seconds >= SLOW and not self._slow:
             self._slow = True
             logger.warning(
-                "the TLS files have not answered for %.0f s; new connections use what was read before: %s",
+                "reading the TLS files has not ended for %.0f s; new connections use what was read before: %s",
                 seconds,
                 ", ".join(self._files),
             )

@@ -41,7 +41,7 @@ def only(content: bytes, tag: int) -> bytes:
     """Return the content of the only element, which must have this tag."""
     found = list(elements(content))
     if len(found) != 1:
-        raise ValueError(f"{len(found)} elements in place of one")
+        raise ValueError(f"{len(found)} elements instead of one")
     return inside(found[0], tag)
 
 

@@ -74,7 +74,7 @@ def refused(error: ssl.SSLError, info: HandshakeInfo) -> OttlaError:
     if sort in _ABOUT_US:
         return _we_are_refused(sort, info)
     if sort in _PASSING:
-        return ConnectionFailedError(f"{info.peer} gave the TLS handshake up: {_words(error)}")
+        return ConnectionFailedError(f"{info.peer} aborted the TLS handshake: {_words(error)}")
     remedy = next((said(info) for reasons, said in _REMEDIES.items() if sort in reasons), "")
     return TlsHandshakeError(f"the TLS handshake with {info.peer} failed: {_words(error)}{remedy}")
 

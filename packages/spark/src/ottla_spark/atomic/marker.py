@@ -73,5 +73,5 @@ def batch_action(found: Marker | None, asked: Marker, *, begins_with: int | None
     raise BatchRefusedError(
         f"Spark asks for batch {asked.batch}, but {missing} in {where}: it expired (offsets.retention.minutes), its "
         "topic or group was deleted, or other batches were written without it; find out whether the batch is in "
-        f"Kafka, and if it is not, go on with begins_with={asked.batch}"
+        f"Kafka, and if it is not, continue with begins_with={asked.batch}"
     )

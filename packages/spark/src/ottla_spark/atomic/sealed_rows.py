@@ -163,8 +163,7 @@ def _sealed_rows(batches: Sequence[SealedBatch], ownership: PartitionAssignment)
 
 def _unknown(topic: str, known: Mapping[str, int]) -> WriteError:
     return WriteError(
-        f"a row names topic {topic!r}, and {', '.join(map(repr, known))} were said to be written; name all of them in "
-        "topics="
+        f"a row names topic {topic!r}, but topics= names only {', '.join(map(repr, known))}; name every topic there"
     )
 
 

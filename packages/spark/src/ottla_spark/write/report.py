@@ -110,7 +110,7 @@ def last_report() -> WriteReport | None:
         folder = Path(SparkFiles.getRootDirectory())
     except Exception as cause:
         raise OttlaError(
-            "the report of a write is left with Spark's driver, and this program is not in touch with one: there is no "
+            "the report of a write is kept in Spark's driver, and this program has no access to one: there is no "
             "SparkContext here, or it is Spark Connect; the output of the driver has the table"
         ) from cause
     try:

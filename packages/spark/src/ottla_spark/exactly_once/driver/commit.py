@@ -113,8 +113,8 @@ def _check_open(cluster: ClusterClient, listed: Sequence[TaskTransaction], *, wh
     for each in listed:
         cluster.end(each.prepared, commit=False)
     raise BatchNotCommittedError(
-        f"{what} is not committed: {'; '.join(late)}. None of its rows are visible; the next try writes it again. If "
-        "batches take this long, make them smaller, or raise kafka.transaction.timeout.ms, up to the brokers' "
+        f"{what} is not committed: {'; '.join(late)}. None of its rows are visible; the next attempt writes it again. "
+        "If batches take this long, make them smaller, or raise kafka.transaction.timeout.ms, up to the brokers' "
         "transaction.max.timeout.ms"
     )
 

@@ -67,6 +67,7 @@ def _lost(name: str, entry: Entry, outcomes: Sequence[TransactionOutcome]) -> Da
     by_outcome = "; ".join(f"{each} is {outcome.value}" for each, outcome in response)
     return DataLossError(
         f"batch {entry.batch} of {name!r} is in the ledger, but not all of its transactions came to the same end, "
-        f"because no driver was there to end them in time ({by_outcome}). The rows of those aborted are missing. Write "
-        "them by hand if you need them, then call ottla_spark.exactly_once.accept_loss to let the query go on behind it"
+        f"because no driver was there to end them in time ({by_outcome}). The rows of the aborted ones are missing. "
+        "Write them by hand if you need them, then call ottla_spark.exactly_once.accept_loss to let the query continue "
+        "after it"
     )

@@ -156,8 +156,8 @@ def next_step(last: Entry | None, *, name: str, query: str, batch: int) -> Step:
         )
     if last.status is Status.VOID and batch > last.batch:
         raise LedgerMismatchError(
-            f"batch {last.batch} of {name!r} ended with none of its transactions, and Spark goes on with batch {batch} "
-            "as if it were written: start again with a checkpoint in which it is not committed"
+            f"batch {last.batch} of {name!r} ended with none of its transactions, and Spark continues with batch "
+            f"{batch} as if it were written: start again with a checkpoint in which it is not committed"
         )
     if batch == last.batch and last.status is not Status.VOID:
         return Step.SKIP
@@ -168,7 +168,7 @@ def _fields(data: bytes) -> dict[str, Any]:
     try:
         fields = json.loads(data)
         if _as(dict, fields)["form"] != _FORM:
-            raise ValueError(f"it is of form {quoted(str(fields['form']))}, not {_FORM}")
+            raise ValueError(f"its format version is {quoted(str(fields['form']))}, not {_FORM}")
     # A kilobyte of brackets is enough for a RecursionError.
     except (ValueError, TypeError, KeyError, RecursionError) as cause:
         raise _no_entry(cause) from cause

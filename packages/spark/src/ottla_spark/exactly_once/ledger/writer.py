@@ -111,7 +111,8 @@ def _check(lease: Lease, code: ErrorCode, what: str, *, right: str) -> None:
     if code in _LOST:
         raise LeaseLostError(
             f"an entry of {lease.name!r} could not {what} ({code.name}): another driver has taken its ledger over, or "
-            "this one was away for too long. The one that goes on finds out what was written; stop this one if two run"
+            "this one was away for too long. The driver that "
+            "continues finds out what was written; if two drivers run, stop this one"
         )
     if code is not ErrorCode.NONE:
         error = BrokerError(code)
