@@ -212,6 +212,22 @@ def test_the_doctor_names_the_proxies_and_both_certificates(secure: SecureBroker
         assert name in said[Step.CONFIGURATION]
 
 
+def test_the_doctor_shows_the_tls_of_a_proxy_for_plaintext_brokers(secure: SecureBroker, start: Start) -> None:
+    proxy = start(HttpProxyHandler, certificate=secure.security.certificates.broker)
+    settings = secure.tls() | {
+        "security.protocol": "PLAINTEXT",
+        "bootstrap.servers": secure.kafka.bootstrap_servers,
+        "connection.via": "ssl,http-connect",
+        "http.connect.proxy": proxy.address,
+    }
+    examination = examined(settings)
+
+    said = {finding.step: finding.said for finding in examination.findings if finding.status is Status.OK}
+    assert examination.cause is None
+    assert said[Step.TLS].startswith("proxy's protocol: TLSv1.3")
+    assert "; protocol: " not in said[Step.TLS]
+
+
 @pytest.mark.parametrize(
     ("change", "step", "words"),
     [

@@ -233,6 +233,15 @@ def test_several_transports_to_go_through_are_a_chain(via: object) -> None:
     assert isinstance(chained(via).transport, TransportChain)
 
 
+def test_an_error_of_a_chain_names_each_of_its_plugins() -> None:
+    plugins = chained("near, far")
+    name = plugins.origin("transport", plugins.transport).name
+
+    assert name.startswith("chain of transport 'near' of an unnamed distribution")
+    assert "transport 'far' of" in name
+    assert "transport 'plaintext' of" in name
+
+
 @pytest.mark.parametrize(
     ("via", "plain", "named"),
     [

@@ -92,7 +92,10 @@ class Plugins:
     installed_origin: Callable[[object], PluginOrigin | None] = _unknown_origin
 
     def origin(self, kind: str, made: object) -> PluginOrigin:
-        """The plugin and package that an object of these is from, for errors about it."""
+        """The plugin and package that an object of these is from, for errors about it; of a chain all of them."""
+        if isinstance(made, TransportChain):
+            links = ", ".join(self.origin(kind, link).name for link in made.links)
+            return PluginOrigin(f"chain of {links}", "find out which one it is by leaving one out of connection.via")
         return self.installed_origin(made) or PluginOrigin.of_class(kind, made)
 
     def columns(self, limit: int) -> Columns:
