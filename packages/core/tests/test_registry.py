@@ -11,14 +11,17 @@ import sys
 import textwrap
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
+from typing import Protocol
 
+import attrs
 import pytest
 
 from ottla.config import ConfigDraft
 from ottla.errors import ConfigError, InvalidPluginError, PluginNotFoundError
 from ottla.interfaces import ConfigKey, Partitioner, Serializer
-from ottla.plugins.registry import KINDS, Registry, make_alone
+from ottla.plugins.registry import KINDS, Plugin, Registry, make_alone
 from ottla.plugins.registry.installed import announced
+from ottla.plugins.registry.kinds import FormerGeneration
 from ottla.version import __version__
 from plugin_site import Site, plugin_site
 
@@ -364,10 +367,78 @@ def test_a_hook_with_a_wrong_argument_is_reported(site: Site) -> None:
     assert "settings" in said
 
 
-def test_a_misspelt_hook_is_reported(site: Site) -> None:
+def test_a_misspelt_hook_is_reported_with_the_known_one(site: Site) -> None:
     site.install(GOOD.replace("ottla_config_keys", "ottla_config_kyes"))
 
-    assert "ottla_config_kyes" in broken()
+    assert "unknown hook 'ottla_config_kyes'; did you mean ottla_config_keys?" in broken()
+
+
+def test_a_hook_of_an_unknown_kind_is_ignored_with_a_log_line(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    site.install(GOOD.replace("def ottla_config_keys", "def ottla_flux_capacitor"))
+
+    assert Registry().plugin("partitioner", "first").create({}).partition("t", None, None) == 0
+    [line] = [message for message in caplog.messages if "ottla_flux_capacitor" in message]
+    assert line.startswith("ottla_flux_capacitor is ignored: this ottla does not know hooks of this name (partitioner")
+
+
+def test_a_marked_function_that_is_no_hook_is_reported(site: Site) -> None:
+    site.install(GOOD.replace("def ottla_config_keys", "def flux_capacitor"))
+
+    assert "unknown hook 'flux_capacitor'" in broken()
+
+
+class OldPartitioner(Protocol):
+    """A generation whose method has another name."""
+
+    def choose(self, topic: str) -> int: ...
+
+
+class Adapted:
+    def __init__(self, old: OldPartitioner) -> None:
+        self.old = old
+
+    def partition(self, topic: str, key: bytes | None, view: object) -> int:
+        return self.old.choose(topic)
+
+
+TWO_GENERATIONS = attrs.evolve(
+    KINDS["partitioner"], generation=2, former={1: FormerGeneration(protocol=OldPartitioner, adapt=Adapted)}
+)
+"""A kind that has changed once, and whose former plugins are adapted."""
+
+
+def of_two_generations(site: Site, source: str) -> Plugin:
+    site.install(source)
+    [info] = [info for info in Registry().installed("partitioner") if info.name == "first"]
+    return Plugin(attrs.evolve(info, kind=TWO_GENERATIONS))
+
+
+def test_a_plugin_of_a_former_generation_is_adapted(site: Site) -> None:
+    plugin = of_two_generations(site, GOOD.replace("def partition(self, topic, key, view)", "def choose(self, topic)"))
+    made = plugin.create({})
+
+    assert plugin.generation == 1
+    assert isinstance(made, Adapted)
+    assert made.partition("t", None, None) == 0
+
+
+def test_a_plugin_of_the_newest_generation_is_used_unchanged(site: Site) -> None:
+    plugin = of_two_generations(site, GOOD + "\n    ottla_spec = 2")
+
+    assert plugin.generation == 2
+    assert type(plugin.create({})).__name__ == "First"
+
+
+def test_an_object_is_checked_by_the_protocol_of_its_generation(site: Site) -> None:
+    with pytest.raises(InvalidPluginError, match="a First, which is no OldPartitioner: it lacks choose"):
+        of_two_generations(site, GOOD).create({})
+
+
+@pytest.mark.parametrize(("spec", "remedy"), [("3", "upgrade ottla, or install an older"), ("0", "upgrade ")])
+def test_a_refused_generation_is_reported_with_those_supported(site: Site, spec: str, remedy: str) -> None:
+    with pytest.raises(InvalidPluginError, match=f"is made for hook specs {spec}, this ottla speaks 1 and 2; {remedy}"):
+        of_two_generations(site, GOOD + f"\n    ottla_spec = {spec}")
 
 
 @pytest.mark.parametrize(

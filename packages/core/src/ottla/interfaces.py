@@ -13,7 +13,7 @@ import logging
 import socket
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
 import attrs
 
@@ -28,9 +28,6 @@ Headers: TypeAlias = Iterable[Header] | Mapping[str, bytes | None]
 """The headers that `send` takes."""
 
 _Ability = TypeVar("_Ability")
-
-SPEC_VERSION: Final = 1
-"""The generation of hook specs that this core speaks; a plugin module may state its own as `ottla_spec`."""
 
 
 @attrs.frozen(kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
@@ -52,6 +52,16 @@ KindName: TypeAlias = Literal[
 
 
 @attrs.frozen(kw_only=True)
+class FormerGeneration:
+    """A former generation of a kind's contract, whose plugins can still be used."""
+
+    protocol: Any
+    """The protocol of the objects that its hooks return."""
+    adapt: Callable[[Any], Any]
+    """Make an object of the newest generation from one of this; the result passes `close` on, if there is one."""
+
+
+@attrs.frozen(kw_only=True)
 class Kind:
     """One kind. `install` maps known names to packages for `pip install`; all in lower case."""
 
@@ -64,6 +74,20 @@ class Kind:
     install: Mapping[str, str] = attrs.field(factory=dict, eq=False)
     setting: str = ""
     """The keys that name plugins of this kind."""
+    generation: int = 1
+    """The newest generation of this kind's contract, to which `protocol` belongs."""
+    former: Mapping[int, FormerGeneration] = attrs.field(factory=dict, eq=False)
+    """The former generations that are adapted, by number."""
+
+    @property
+    def generations(self) -> tuple[int, ...]:
+        """All generations whose plugins can be used, ascending."""
+        return (*sorted(self.former), self.generation)
+
+    def protocol_of(self, generation: int) -> Any:
+        """The protocol of the objects of a generation."""
+        former = self.former.get(generation)
+        return self.protocol if former is None else former.protocol
 
 
 _SASL = "ottla-authenticator-sasl"
@@ -191,13 +215,16 @@ def missing_attributes(found: object, protocol: Any) -> tuple[str, ...]:
     return tuple(sorted(name for name in wanted if getattr(found, name, None) is None))
 
 
-def uncallable_methods(found: object, kind: Kind) -> tuple[str, ...]:
-    """The methods of a kind, also optional ones, that an object has as something else; None counts as missing."""
-    present = {name: value for name in _methods(kind) if (value := getattr(found, name, None)) is not None}
+def uncallable_methods(found: object, kind: Kind, protocol: Any) -> tuple[str, ...]:
+    """The methods of a kind, also optional ones, that an object has as something else; None counts as missing.
+
+    *protocol* is that of the object's generation.
+    """
+    present = {name: value for name in _methods(kind, protocol) if (value := getattr(found, name, None)) is not None}
     return tuple(name for name, value in present.items() if not callable(value))
 
 
 @cache
-def _methods(kind: Kind) -> Sequence[str]:
-    declared = [vars(protocol).items() for protocol in (kind.protocol, *kind.abilities)]
+def _methods(kind: Kind, protocol: Any) -> Sequence[str]:
+    declared = [vars(each).items() for each in (protocol, *kind.abilities)]
     return sorted(name for items in declared for name, value in items if callable(value) and not name.startswith("_"))

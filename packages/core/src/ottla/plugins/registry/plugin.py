@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import pluggy
@@ -14,10 +15,15 @@ from ottla import hookspecs
 from ottla.config import PluginValues
 from ottla.errors import InvalidPluginError, OttlaError
 from ottla.hookspecs import PROJECT
-from ottla.interfaces import SPEC_VERSION, ConfigKey, PluginConfig, PluginContext
+from ottla.interfaces import ConfigKey, PluginConfig, PluginContext
 from ottla.plugins.registry.installed import EntryInfo
-from ottla.plugins.registry.kinds import missing_attributes, uncallable_methods
+from ottla.plugins.registry.kinds import KINDS, missing_attributes, uncallable_methods
 from ottla.plugins.registry.slow_calls import logged_when_slow
+
+_log = logging.getLogger(__name__)
+
+_MISSPELT: Final = 0.85
+"""How similar an unknown hook must be to a known one to count as misspelt (`difflib`)."""
 
 _FAULTS: Final = (Exception, SystemExit)
 """Exceptions of a plugin that are caught, with SystemExit: a script that is used as a plugin may end the program."""
@@ -31,6 +37,8 @@ class Plugin:
         self.made: list[object] = []
         """The objects that `create` has returned."""
         loaded = _load(info)
+        self.generation = _generation(info, loaded)
+        """The generation of its kind's contract that the plugin is made for."""
         self._hooks = _register(info, loaded).hook
         self.conformance: str | None = _stated(info, loaded, "ottla_conformance", None)
         """The plugin's own subclass of the testkit's suite, as `module:class`, if it needs one."""
@@ -67,28 +75,31 @@ class Plugin:
 
         An OttlaError of the hook passes unchanged, such as a missing library or a refused setting.
         """
-        hook = self.info.kind.hook
+        hook, protocol = self.info.kind.hook, self.info.kind.protocol_of(self.generation)
         made = self._call(hook, config=config, context=context or self.context(), **extra)
         if made is None:
             raise InvalidPluginError(f"{self} cannot be used: {hook} returned nothing; it must return an object")
         if isinstance(made, type):
             raise InvalidPluginError(f"{self} cannot be used: {hook} returned the class {made.__name__}, not an object")
         try:
-            lacking = missing_attributes(made, self.info.kind.protocol)
-            uncallable = uncallable_methods(made, self.info.kind)
+            lacking = missing_attributes(made, protocol)
+            uncallable = uncallable_methods(made, self.info.kind, protocol)
         except _FAULTS as error:
             broken, cause = self._broken(f"reading the attributes of what {hook} returned raised", error, config)
             raise broken from cause
         if lacking:
             raise InvalidPluginError(
                 f"{self} cannot be used: {hook} returned a {type(made).__name__}, which is no "
-                f"{self.info.kind.protocol.__name__}: it lacks {', '.join(lacking)}"
+                f"{protocol.__name__}: it lacks {', '.join(lacking)}"
             )
         if uncallable:
             raise InvalidPluginError(
                 f"{self} cannot be used: {hook} returned a {type(made).__name__}, of which these are no methods: "
                 f"{', '.join(uncallable)}"
             )
+        former = self.info.kind.former.get(self.generation)
+        if former is not None:
+            made = former.adapt(made)
         self.made.append(made)
         return made
 
@@ -166,14 +177,13 @@ def _remedy(info: EntryInfo, error: BaseException) -> str:
 
 
 def _register(info: EntryInfo, loaded: object) -> pluggy.PluginManager:
-    _check_spec(info, loaded)
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(hookspecs)
     try:
         manager.register(loaded, name=info.name)
-        manager.check_pending()
     except _FAULTS as error:
         raise InvalidPluginError(f"{info} does not fit the hook specs: {_said(error)}{_remedy(info, error)}") from error
+    _check_unknown(info, manager.get_hookcallers(loaded) or ())
     hook = info.kind.hook
     if not getattr(manager.hook, hook).get_hookimpls():
         unmarked = callable(getattr(loaded, hook, None))
@@ -182,13 +192,30 @@ def _register(info: EntryInfo, loaded: object) -> pluggy.PluginManager:
     return manager
 
 
-def _check_spec(info: EntryInfo, loaded: object) -> None:
+def _check_unknown(info: EntryInfo, callers: Iterable[pluggy.HookCaller]) -> None:
+    """Refuse hooks that are misspelt; ignore those that a later ottla may know, such as a kind of its own."""
+    known = [*(kind.hook for kind in KINDS.values()), "ottla_config_keys"]
+    for caller in callers:
+        if caller.has_spec():
+            continue
+        close = difflib.get_close_matches(caller.name, known, n=1, cutoff=_MISSPELT)
+        if close or not caller.name.startswith("ottla_"):
+            meant = f"; did you mean {close[0]}?" if close else ""
+            raise InvalidPluginError(f"{info} does not fit the hook specs: unknown hook {caller.name!r}{meant}")
+        _log.info("%s is ignored: this ottla does not know hooks of this name (%s)", caller.name, info)
+
+
+def _generation(info: EntryInfo, loaded: object) -> int:
+    """The generation of the contract that the plugin is made for. Raises InvalidPluginError for an unsupported one."""
     spec = _stated(info, loaded, "ottla_spec", 1)
-    if spec != SPEC_VERSION:
-        older = f"upgrade {info.distribution}"
-        newer = f"upgrade ottla, or install an older {info.distribution}"
-        remedy = newer if isinstance(spec, int) and spec > SPEC_VERSION else older
-        raise InvalidPluginError(f"{info} is made for hook specs {spec!r}, this ottla speaks {SPEC_VERSION}; {remedy}")
+    supported = info.kind.generations
+    if isinstance(spec, int) and spec in supported:
+        return spec
+    older = f"upgrade {info.distribution}"
+    newer = f"upgrade ottla, or install an older {info.distribution}"
+    remedy = newer if isinstance(spec, int) and spec > supported[-1] else older
+    speaks = " and ".join(map(str, supported))
+    raise InvalidPluginError(f"{info} is made for hook specs {spec!r}, this ottla speaks {speaks}; {remedy}")
 
 
 def _stated(info: EntryInfo, loaded: object, attribute: str, default: Any) -> Any:
