@@ -55,11 +55,11 @@ def test_a_producer_is_not_copied_or_pickled_and_the_error_has_a_remedy(way: str
         rows = world.producer.send_table("t", pa.table({"value": [b"b"]}))
         world.settle()
 
-        with pytest.raises(TypeError, match=r"^a producer cannot be copied .*: make one where it is used, .* process$"):
+        with pytest.raises(TypeError, match=r"^a producer cannot be copied .*; create one where it is used, "):
             COPIES[way](world.producer)
-        with pytest.raises(TypeError, match=r"^a delivery cannot be copied .*: wait for its result\(\) and send that$"):
+        with pytest.raises(TypeError, match=r"^a delivery cannot be copied .*; wait for its result\(\) and "):
             COPIES[way](delivery)
-        with pytest.raises(TypeError, match=r"^a table's delivery cannot be copied .*: wait for its result\(\) and"):
+        with pytest.raises(TypeError, match=r"^a table's delivery cannot be copied .*; wait for its result\(\) and "):
             COPIES[way](rows)
         assert COPIES[way](delivery.result())
         assert COPIES[way](rows.result())
