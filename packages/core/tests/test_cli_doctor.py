@@ -124,7 +124,7 @@ def test_json_of_a_healthy_cluster_has_no_conclusion(broker: str) -> None:
     assert (result.exit_code, document["ok"], document["conclusion"]) == (FINE, True, None)
 
 
-def test_what_a_plugin_prints_is_not_part_of_the_json(broker: str, site: Site, tmp_path: Path) -> None:
+def test_the_output_of_a_plugin_is_not_part_of_the_json(broker: str, site: Site, tmp_path: Path) -> None:
     site.install(PRINTS, name="prints")
     file = tmp_path / "producer.properties"
     file.write_text("partitioner.class=prints\n")

@@ -283,7 +283,7 @@ def rack_choice(rack: str, *, adaptive: bool = True) -> StickyChoice:
 
 @pytest.mark.rule("partitioner.rack")
 @pytest.mark.parametrize("adaptive", [True, False])
-def test_leaders_in_the_rack_of_the_client_are_preferred_while_there_are_any(adaptive: bool) -> None:
+def test_leaders_in_the_rack_of_the_client_are_preferred_if_there_are_any(adaptive: bool) -> None:
     choice = rack_choice("rack0", adaptive=adaptive)
 
     assert moves(choice, view(racks=RACKS), 100).keys() == {0, 2}
