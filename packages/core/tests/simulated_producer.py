@@ -18,6 +18,7 @@ from ottla import Producer, UndeliveredError
 from ottla.concurrency import io_threads
 from ottla.concurrency.environment import Environment
 from ottla.config import ProducerConfig
+from ottla.errors.plugin_origin import origin_of
 from ottla.plugins.partitioners import murmur2
 from ottla.plugins.partitioners.sticky import StickyChoice
 from ottla.plugins.plugin_objects import PluginObjects
@@ -262,9 +263,9 @@ def choosing(plugins: Mapping[str, Any]) -> Any:
 
 def replaced(chosen: Plugins, plugins: Mapping[str, Any]) -> Plugins:
     """The chosen plugins with these in place of some; they are closed together."""
-    for role, given in sorted(plugins.items(), key=lambda each: ROLES.index(each[0])):
-        if role != "reporters":  # they are added when they are started
-            named = given if isinstance(given, Mapping) else {chosen.origin(role, given).name: given}
+    for role, given in sorted(plugins.items(), key=lambda each: ROLES.index(each[0]) if each[0] in ROLES else -1):
+        if role in ROLES and role != "reporters":  # they are added when they are started
+            named = given if isinstance(given, Mapping) else {origin_of(role, given).name: given}
             for name, made in named.items():
                 chosen.objects.closer.add(name, made, secret=role == "mechanism", first=True)
     return attrs.evolve(chosen, **plugins)

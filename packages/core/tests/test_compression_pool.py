@@ -10,7 +10,7 @@ import attrs
 import pyarrow as pa
 import pytest
 
-from ottla import BufferExhaustedError, DeliveryError, ErrorCode, TableReadError
+from ottla import BufferExhaustedError, DeliveryError, ErrorCode, InvalidPluginError, TableReadError
 from ottla.interfaces import Buffer, Columns, Compressor, Facts
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.parse import parse_batches
@@ -270,8 +270,8 @@ def test_rows_that_a_codec_refuses_fail_and_the_others_arrive(encoder: str) -> N
         assert 77 in failed
         assert failed.keys() == set(range(min(failed), max(failed) + 1))
         assert isinstance(failed[77], DeliveryError)
-        assert "could not be encoded: not this one" in str(failed[77])
-        assert isinstance(failed[77].__cause__, OverflowError)
+        assert "failed in compress: OverflowError: not this one" in str(failed[77])
+        assert isinstance(failed[77].__cause__, InvalidPluginError)
         assert codec.by == []  # nor is it tried again
         assert [piece.batch.partition for piece in delivery._pieces if piece.batch.outcome is None] != []
 

@@ -16,7 +16,7 @@ from broker_on_a_socket import SocketBroker
 from ottla import Producer
 from ottla.concurrency.environment import SYSTEM
 from ottla.errors import NameResolutionError, OttlaError
-from ottla.errors.plugin_origin import PluginOrigin
+from ottla.errors.plugin_origin import PluginOrigin, note_origin
 from ottla.interfaces import HostTarget, Interest, Target, Transport
 from ottla.network.selector import Selector, event_pauses
 from ottla.network.selector.event_pauses import EventUse
@@ -27,7 +27,7 @@ from ottla.plugins.transports import SocketLayer
 from ottla.producer.build import build_engine
 from ottla_testkit.simulation import SimulatedCluster
 from ottla_transport_plaintext import PlaintextTransport
-from real_selector import HANG_GUARD, Events, Shutdown, Waits, connect, framed, reset
+from real_selector import HANG_GUARD, Events, Shutdown, Waits, connect, framed, make_selector, reset
 
 ORIGIN: Final = PluginOrigin("transport 'acme' of acme 1.2 (acme.plugin)", "report it to the authors of acme")
 
@@ -55,9 +55,8 @@ def raising(error: BaseException) -> Callable[..., object]:
 
 
 def selector_of(transport: Transport) -> Selector:
-    return Selector(
-        transport=transport, send_buffer_bytes=-1, receive_buffer_bytes=-1, max_response_size=10_000_000, origin=ORIGIN
-    )
+    note_origin(transport, ORIGIN)
+    return make_selector(transport=transport)
 
 
 @pytest.fixture
@@ -294,7 +293,8 @@ def producer_with(transport: Transport, servers: str, **settings: object) -> Pro
     registry = Registry()
     given = {"bootstrap.servers": servers, **{key.replace("_", "."): value for key, value in settings.items()}}
     config, plugins = choose(read_draft(given, {}, registry=registry), registry)
-    plugins = attrs.evolve(plugins, transport=transport, installed_origin=lambda made: ORIGIN)
+    note_origin(transport, ORIGIN)
+    plugins = attrs.evolve(plugins, transport=transport)
     producer = Producer.__new__(Producer)
     producer._begin(build_engine(config, plugins, SYSTEM))
     return producer

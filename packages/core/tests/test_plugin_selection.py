@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.errors import ConfigError, InvalidPluginError, PluginNotFoundError
+from ottla.errors.plugin_origin import origin_of
 from ottla.hookspecs import hookimpl
 from ottla.plugins.compressors import gzip
 from ottla.plugins.config_references import read_draft
@@ -235,7 +236,7 @@ def test_several_transports_to_go_through_are_a_chain(via: object) -> None:
 
 def test_an_error_of_a_chain_names_each_of_its_plugins() -> None:
     plugins = chained("near, far")
-    name = plugins.origin("transport", plugins.transport).name
+    name = origin_of("transport", plugins.transport).name
 
     assert name.startswith("chain of transport 'near' of an unnamed distribution")
     assert "transport 'far' of" in name

@@ -164,7 +164,10 @@ def test_a_serializer_that_makes_no_column_of_bytes_is_named(wrong: Any) -> None
 
     with (
         simulated(1, plugins={"value_formats": ValueFormats(make=lambda _name: Wrong())}) as world,
-        pytest.raises(InvalidPluginError, match=r"value_format='acme': serialize_column returned .*bytes or texts"),
+        pytest.raises(
+            InvalidPluginError,
+            match=r"value_format='acme': serialize_column of the serializer .* returned .*bytes or texts",
+        ),
     ):
         world.producer.send_table("t", TABLE, value="text", value_format="acme")
 

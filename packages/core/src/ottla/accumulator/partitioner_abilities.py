@@ -15,6 +15,7 @@ from ottla.accumulator.partitioner_calls import (
     partition_of,
     partition_of_record,
 )
+from ottla.errors.plugin_origin import note_methods
 from ottla.interfaces import (
     Partitioner,
     RecordView,
@@ -57,6 +58,7 @@ class PartitionerAbilities:
         sticky = supports(partitioner, SupportsSticky) and bool(partitioner.sticky)
         ignores_keys = supports(partitioner, SupportsIgnoresKeys) and bool(partitioner.ignores_keys)
         hashes = partitioner.hashes if supports(partitioner, SupportsHashes) else None
+        note_methods(partitioner, "partitioner", partitioner.partition, by_record, column, appended)
         return cls(
             partition=partitioner.partition,
             partition_record=by_record,

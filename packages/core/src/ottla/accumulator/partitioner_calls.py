@@ -1,4 +1,4 @@
-"""Checked calls of partitioners: a fault of a partitioner is reported with the name of its class.
+"""Checked calls of partitioners: a fault of a partitioner is reported with its plugin and package.
 
 An OttlaError that a partitioner raises passes unchanged.
 """
@@ -9,8 +9,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ottla.errors import InvalidPluginError, OttlaError
-from ottla.errors.quoting import class_name
+from ottla.errors import InvalidPluginError, OttlaError, printable
+from ottla.errors.plugin_origin import FAULTS, origin_of_method
 from ottla.interfaces import RecordView, TopicView
 
 
@@ -46,7 +46,7 @@ def partition_of_record(ask: PartitionRecord, record: RecordView, view: TopicVie
         chosen = ask(record, view)
     except (OttlaError, MemoryError):  # a lack of memory is no fault of the partitioner
         raise
-    except Exception as cause:
+    except FAULTS as cause:
         raise _failed(ask, record.topic, cause) from cause
     return _checked(ask, record.topic, chosen, view)
 
@@ -58,7 +58,7 @@ def _checked(ask: object, topic: str, chosen: Any, view: TopicView) -> int:
         raise _no_partition(ask, topic, chosen) from None
     if 0 <= number < view.partitions:
         return number
-    raise InvalidPluginError(f"{_who(ask)} chose partition {number} of {view.partitions} for topic {topic!r}")
+    raise _fault(ask, f"chose partition {number} of {view.partitions} for topic {topic!r}")
 
 
 def partitions_of(ask: PartitionColumn, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
@@ -70,11 +70,9 @@ def partitions_of(ask: PartitionColumn, topic: str, keys: Sequence[bytes], view:
     except TypeError:
         raise _no_partition(ask, topic, chosen) from None
     if count != len(keys):
-        raise InvalidPluginError(f"{_who(ask)} gave {count} partitions for {len(keys)} keys of topic {topic!r}")
+        raise _fault(ask, f"gave {count} partitions for {len(keys)} keys of topic {topic!r}")
     if lowest < 0 or highest >= view.partitions:
-        raise InvalidPluginError(
-            f"{_who(ask)} chose partitions from {lowest} to {highest} of {view.partitions} for topic {topic!r}"
-        )
+        raise _fault(ask, f"chose partitions from {lowest} to {highest} of {view.partitions} for topic {topic!r}")
     return chosen
 
 
@@ -84,21 +82,22 @@ def ask_partitioner(ask: Callable[..., Any], topic: str, *rest: object) -> Any:
         return ask(topic, *rest)
     except (OttlaError, MemoryError):  # a lack of memory is no fault of the partitioner
         raise
-    except Exception as cause:
+    except FAULTS as cause:
         raise _failed(ask, topic, cause) from cause
 
 
-def _failed(ask: object, topic: str, cause: Exception) -> InvalidPluginError:
+def _failed(ask: object, topic: str, cause: BaseException) -> InvalidPluginError:
     method = getattr(ask, "__name__", "a call")
-    return InvalidPluginError(f"{_who(ask)} failed in {method} for topic {topic!r}: {type(cause).__name__}: {cause}")
+    return _fault(ask, f"failed in {method} for topic {topic!r}: {type(cause).__name__}: {printable(str(cause))}")
 
 
 def _no_partition(ask: object, topic: str, chosen: object) -> InvalidPluginError:
     shown = type(chosen).__name__
     if isinstance(chosen, Sequence) and not isinstance(chosen, str):
         shown += " of " + " and ".join(dict.fromkeys(type(each).__name__ for each in chosen))
-    return InvalidPluginError(f"{_who(ask)} chose {shown} for topic {topic!r}; a partition is an int")
+    return _fault(ask, f"chose {shown} for topic {topic!r}; a partition is an int")
 
 
-def _who(ask: object) -> str:
-    return f"the partitioner {class_name(getattr(ask, '__self__', ask))}"
+def _fault(ask: object, what: str) -> InvalidPluginError:
+    origin = origin_of_method("partitioner", ask)
+    return InvalidPluginError(f"the {origin.name} {what}; {origin.remedy}")

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from ottla.accumulator.batch import ProducerBatch
-from ottla.interfaces import Columns, Compressor
+from ottla.errors import InvalidPluginError, OttlaError, printable
+from ottla.errors.plugin_origin import FAULTS, origin_of
+from ottla.interfaces import Columns, Compressor, Encoded
 from ottla.recordbatch.codecs import ZSTD
 from ottla.recordbatch.compression_ratio import CAUTION, CompressionRatios
 from ottla.recordbatch.down_conversion import down_converted
@@ -56,14 +58,14 @@ class Sealer:
             raise zstd_is_newer()
         if batch.sealed is not None:
             return down_converted(batch.sealed, magic=magic, compressors=self._compressors)
-        section = finish(batch.columns.encode(magic), magic=magic, compressor=self._compressor)
+        section = finish(_encoded(batch.columns, magic), magic=magic, compressor=self._compressor)
         if section.codec_id:
             self._ratios.observe(batch.topic, codec_id=section.codec_id, ratio=section.ratio)
         return section
 
     def seal_columns(self, columns: Columns) -> SealedRecords:
         """Encode and compress records in the newest format, before their broker is known; for any thread."""
-        return finish(columns.encode(NEWEST_MAGIC), magic=NEWEST_MAGIC, compressor=self._compressor)
+        return finish(_encoded(columns, NEWEST_MAGIC), magic=NEWEST_MAGIC, compressor=self._compressor)
 
     def ratio(self, topic: str) -> float:
         """The expected ratio of compressed to plain size of a topic's records, on the safe side."""
@@ -76,3 +78,16 @@ class Sealer:
         self._ratios.start_over(batch.topic, codec_id=section.codec_id, ratio=section.ratio)
         whole = b"".join(section.wire_chunks())
         return [record for part in parse_batches(whole, compressors=self._compressors) for record in part.records]
+
+
+def _encoded(columns: Columns, magic: int) -> Encoded:
+    """The encoded records. Raises InvalidPluginError for a fault of the encoder."""
+    try:
+        return columns.encode(magic)
+    except (OttlaError, MemoryError):  # a lack of memory is no fault of the encoder
+        raise
+    except FAULTS as cause:
+        origin = origin_of("encoder", columns)
+        raise InvalidPluginError(
+            f"the {origin.name} failed in encode: {type(cause).__name__}: {printable(str(cause))}; {origin.remedy}"
+        ) from cause

@@ -1,10 +1,20 @@
-"""The plugin and package that an object is from, for errors and log lines about it."""
+"""The plugin and package that an object is from, for errors and log lines about it.
+
+Read only when there is an error: an object is as quick to call as one that no plugin has made.
+"""
 
 from __future__ import annotations
+
+import weakref
+from functools import partial
+from typing import Any, Final
 
 import attrs
 
 from ottla.errors.quoting import class_name
+
+FAULTS: Final = (Exception, SystemExit)
+"""Exceptions of a plugin that are its fault: also SystemExit, which must not end the program that calls it."""
 
 
 @attrs.frozen
@@ -17,7 +27,40 @@ class PluginOrigin:
     def __str__(self) -> str:
         return self.name
 
-    @classmethod
-    def of_class(cls, kind: str, made: object) -> PluginOrigin:
-        """The origin of an object that no installed plugin has made: its class, or the function that it is."""
-        return cls(f"{kind} {class_name(made)}", f"correct the {kind}, or use another one")
+
+_origins: Final[dict[int, tuple[Any, PluginOrigin]]] = {}
+"""By the identity of the object, because plugins' objects need not be hashable; with a weak reference to it."""
+
+
+def note_origin(made: object, origin: PluginOrigin) -> None:
+    """Note which plugin has made an object, for as long as the object exists."""
+    key = id(made)
+    try:
+        _origins[key] = weakref.ref(made, partial(_forget, key)), origin
+    except TypeError:  # a class with slots and without weak references: its name must do
+        _origins.pop(key, None)
+
+
+def origin_of(kind: str, made: object) -> PluginOrigin:
+    """The plugin that has made an object of this *kind*; without one, its class, or the function that it is."""
+    reference, origin = _origins.get(id(made), (None, None))
+    if reference is not None and origin is not None and reference() is made:
+        return origin
+    return PluginOrigin(f"{kind} {class_name(made)}", f"correct it, or use another {kind}")
+
+
+def note_methods(made: object, kind: str, *methods: object) -> None:
+    """Note the origin of an object for those of its methods that do not refer to it: functions, and static methods."""
+    for method in methods:
+        if method is not None and getattr(method, "__self__", None) is not made:
+            note_origin(method, origin_of(kind, made))
+
+
+def origin_of_method(kind: str, method: object) -> PluginOrigin:
+    """The origin of the object whose method this is."""
+    return origin_of(kind, method if id(method) in _origins else getattr(method, "__self__", method))
+
+
+def _forget(key: int, reference: object) -> None:
+    if key in _origins and _origins[key][0] is reference:
+        del _origins[key]

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from ottla.concurrency.environment import Environment
 from ottla.config import ConnectionConfig, DnsLookup, ProducerConfig, RecoveryStrategy
-from ottla.errors.plugin_origin import PluginOrigin
 from ottla.interfaces import Mechanism, Transport
 from ottla.metrics import Counters
 from ottla.network.authentication import Authentication, AuthWorker
@@ -37,10 +36,8 @@ def build_metadata(
     )
 
 
-def build_selector(
-    connection: ConnectionConfig, transport: Transport, environment: Environment, *, origin: PluginOrigin
-) -> Selectable:
-    """The sockets of one producer, with its transport, which is from the plugin *origin*."""
+def build_selector(connection: ConnectionConfig, transport: Transport, environment: Environment) -> Selectable:
+    """The sockets of one producer, with its transport."""
     if environment.selector is not None:
         simulated: Selectable = environment.selector()
         return simulated
@@ -50,7 +47,6 @@ def build_selector(
         receive_buffer_bytes=connection.receive_buffer_bytes,
         max_response_size=connection.receive_message_max_bytes,
         environment=environment,
-        origin=origin,
     )
 
 

@@ -9,7 +9,7 @@ import attrs
 
 from ottla.config import ConfigDraft, ProducerConfig, SerializerChoice
 from ottla.errors import ConfigError, InvalidPluginError
-from ottla.errors.plugin_origin import PluginOrigin
+from ottla.errors.plugin_origin import PluginOrigin, note_origin, origin_of
 from ottla.errors.secret import without_frames
 from ottla.interfaces import (
     Columns,
@@ -67,10 +67,6 @@ CREATION_ORDER: Final[Sequence[Role]] = (
 _DEFAULT_MECHANISM: Final = "sasl.mechanism was left out, and that means GSSAPI (Kerberos), as in Java"
 
 
-def _unknown_origin(_made: object) -> None:
-    """Stand for a registry that has made none of the plugins."""
-
-
 @attrs.frozen(kw_only=True)
 class Plugins:
     """The plugins of a configuration; those of which there may be several are mappings by name.
@@ -89,14 +85,6 @@ class Plugins:
     objects: PluginObjects
     reporters: Mapping[str, MetricsReporter] = attrs.Factory(dict)
     interceptors: Mapping[str, Interceptor] = attrs.Factory(dict)
-    installed_origin: Callable[[object], PluginOrigin | None] = _unknown_origin
-
-    def origin(self, kind: str, made: object) -> PluginOrigin:
-        """The plugin and package that an object of these is from, for errors about it; of a chain all of them."""
-        if isinstance(made, TransportChain):
-            links = ", ".join(self.origin(kind, link).name for link in made.links)
-            return PluginOrigin(f"chain of {links}", "find out which one it is by leaving one out of connection.via")
-        return self.installed_origin(made) or PluginOrigin.of_class(kind, made)
 
     def columns(self, limit: int) -> Columns:
         """Columns of the encoder for records of `send`."""
@@ -176,7 +164,6 @@ def _choose(draft: ConfigDraft, registry: Registry, objects: PluginObjects) -> t
         interceptors=created["interceptors"],
         value_formats=_value_formats(draft, registry, created, objects),
         objects=objects,
-        installed_origin=registry.origin,
     )
 
 
@@ -287,7 +274,11 @@ def _chain(found: Sequence[ResolvedPlugin], transport: Transport, objects: Plugi
                     "not the bytes of a transport before it; name it first, or use a version of it with open_over"
                 ]
             )
-    return TransportChain([*links, transport])
+    chain = TransportChain([*links, transport])
+    names = ", ".join(origin_of("transport", link).name for link in chain.links)
+    remedy = "find out which one it is by leaving one out of connection.via"
+    note_origin(chain, PluginOrigin(f"chain of {names}", remedy))
+    return chain
 
 
 def _encoder(found: Sequence[ResolvedPlugin], registry: Registry, objects: PluginObjects) -> RecordEncoder:

@@ -93,9 +93,7 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
     clock = environment.clock
     client_id = plugins.client_id
     backoff = build_backoff(config.delivery.retry_backoff, config.delivery.retry_backoff_max, environment)
-    selector = build_selector(
-        config.connection, plugins.transport, environment, origin=plugins.origin("transport", plugins.transport)
-    )
+    selector = build_selector(config.connection, plugins.transport, environment)
     authentication = build_authentication(plugins.mechanism, client_id, selector.wakeup, environment)
     io_handoff = (
         IoHandoff(

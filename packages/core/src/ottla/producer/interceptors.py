@@ -15,8 +15,10 @@ import attrs
 from ottla.accumulator.delivery import Delivery, ObservingCallback, OnDelivery, outcome_of
 from ottla.errors import DeliveryError
 from ottla.errors.log_throttle import ThrottledLog
+from ottla.errors.plugin_origin import FAULTS
 from ottla.interfaces import Header, Headers, Interceptor
 from ottla.producer.callbacks import check_callback
+from ottla.producer.headers import checked_headers
 from ottla.producer.send_signature import Send
 from ottla.results import RecordMetadata
 
@@ -73,7 +75,7 @@ class Interceptors:
         for name, interceptor in self._interceptors.items():
             try:
                 interceptor.on_acknowledgement(metadata, error)
-            except Exception as cause:
+            except FAULTS as cause:
                 self._throttled_log.error(
                     (name, "on_acknowledgement"), "the %s failed in on_acknowledgement", name, error=cause
                 )
@@ -84,8 +86,8 @@ class Interceptors:
         record = key, value, tuple(headers)
         for name, interceptor in self._interceptors.items():
             try:
-                record = _record(interceptor.on_send(topic, *record))
-            except Exception as cause:
+                record = _record(interceptor.on_send(topic, *record), record)
+            except FAULTS as cause:
                 self._throttled_log.error(
                     (name, "on_send"),
                     "the %s failed in on_send; the record is sent without its change",
@@ -126,8 +128,10 @@ class _Outcome(ObservingCallback):
                 self._on_delivery(delivery)
 
 
-def _record(made: Any) -> tuple[Any, Any, tuple[Header, ...]]:
+def _record(made: Any, given: tuple[Any, Any, tuple[Header, ...]]) -> tuple[Any, Any, tuple[Header, ...]]:
+    """The record that an interceptor has made of the *given* one. Raises for a fault of the interceptor."""
     if not isinstance(made, tuple) or len(made) != 3:
         raise TypeError(f"on_send returned {type(made).__name__}, not a tuple of key, value and headers")
     key, value, headers = made
-    return key, value, tuple(headers)
+    # Headers that the caller gave are checked by `send`, which then refuses the record.
+    return key, value, headers if headers is given[2] else checked_headers(headers)

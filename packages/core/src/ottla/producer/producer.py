@@ -31,14 +31,17 @@ from ottla.errors import (
     UndeliveredError,
     counted,
 )
+from ottla.errors.plugin_origin import FAULTS
 from ottla.errors.secret import hide_settings
 from ottla.interfaces import Header, Headers, MetricName, Serializer
 from ottla.network.cluster import PartitionInfo
 from ottla.plugins.serializers.bytes import plain_bytes
+from ottla.plugins.serializers.failures import serialization_failure
 from ottla.producer import build as assembly
 from ottla.producer import lifecycle
 from ottla.producer.callbacks import UNCHECKED, check_callback
 from ottla.producer.components import Engine
+from ottla.producer.headers import checked_headers
 from ottla.producer.interceptors import Interceptors
 from ottla.producer.transactions import Transactions
 from ottla.recordbatch.header_v2 import HEADER_SIZE
@@ -145,7 +148,7 @@ class Producer:
         IllegalStateError reports a call that interrupted another one; that is possible only with a third-party
         `record.encoder`, and in `__del__`.
         """
-        checked = _checked(headers) if headers else ()  # first: they may be readable only once
+        checked = checked_headers(headers) if headers else ()  # first: they may be readable only once
         if type(value) is not bytes or self._value_serializer is not None:
             value = _serialized(self._value_serializer, "value", topic, value, checked)
         if key is not None and (type(key) is not bytes or self._key_serializer is not None):
@@ -524,27 +527,6 @@ def _serialized(
     try:
         made = serializer.serialize(topic, data, tuple(headers))
         return made if type(made) is bytes or made is None else plain_bytes(made)
-    except Exception as cause:
-        raise SerializationError(f"the {part} for topic {topic!r} could not be serialized: {cause}") from cause
-
-
-def _checked(headers: Headers) -> tuple[Header, ...]:
-    """The headers as the record format takes them: names are str, values bytes or None."""
-    checked = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
-    plain = True
-    for header in checked:
-        try:
-            name, content = header
-        except (TypeError, ValueError):
-            raise InvalidRecordError(f"a header is a pair of name and value, not {header!r}") from None
-        if type(name) is str and (type(content) is bytes or content is None):
-            continue
-        if not isinstance(name, str) or not (content is None or isinstance(content, bytes)):
-            raise InvalidRecordError(
-                f"a header's name is str and its value bytes or None, not {type(name).__name__} and "
-                f"{type(content).__name__}"
-            )
-        plain = False
-    if plain:
-        return checked
-    return tuple((str.__str__(name), None if content is None else plain_bytes(content)) for name, content in checked)
+    except FAULTS as cause:
+        reason = serialization_failure(serializer, cause)
+        raise SerializationError(f"the {part} for topic {topic!r} could not be serialized: {reason}") from cause

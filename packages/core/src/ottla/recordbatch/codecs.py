@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ottla.errors import CorruptBatchError, InvalidPluginError, ProtocolError, printable
-from ottla.errors.quoting import class_name
+from ottla.errors import CorruptBatchError, InvalidPluginError, OttlaError, ProtocolError, printable
+from ottla.errors.plugin_origin import FAULTS, origin_of
 from ottla.interfaces import Buffer, Compressor
 
 CODEC_MASK: Final = 0x07
@@ -40,18 +40,27 @@ def unpack(packed: Buffer, *, codec_id: int, compressors: Mapping[int, Compresso
         raise
     except ProtocolError as error:
         raise CorruptBatchError(str(error)) from error
-    except Exception as error:  # the codec may be third-party code, and the bytes are not trusted
-        raise CorruptBatchError(f"codec {codec_id} cannot unpack it: {printable(repr(error))}") from error
+    except FAULTS as error:  # the codec may be third-party code, and the bytes are not trusted
+        name = origin_of("compressor", compressor).name
+        raise CorruptBatchError(f"the {name} cannot unpack it: {printable(repr(error))}") from error
 
 
 def compressed(compressor: Compressor, chunks: Sequence[Buffer]) -> bytes:
-    """The compressed chunks. Raises the compressor's errors, and InvalidPluginError if the result is not bytes."""
-    made = compressor.compress(chunks, level=None)
+    """The compressed chunks. Raises InvalidPluginError for the compressor's errors, and if the result is not bytes."""
+    try:
+        made = compressor.compress(chunks, level=None)
+    except (OttlaError, MemoryError):  # a lack of memory is no fault of the compressor
+        raise
+    except FAULTS as cause:
+        raise _fault(compressor, f"failed in compress: {type(cause).__name__}: {printable(str(cause))}") from cause
     if type(made) is bytes:
         return made
     try:
         return bytes(memoryview(made))
     except TypeError:
-        raise InvalidPluginError(
-            f"the compressor {class_name(compressor)} returned {type(made).__name__}, not bytes"
-        ) from None
+        raise _fault(compressor, f"returned {type(made).__name__}, not bytes") from None
+
+
+def _fault(compressor: Compressor, what: str) -> InvalidPluginError:
+    origin = origin_of("compressor", compressor)
+    return InvalidPluginError(f"the {origin.name} {what}; {origin.remedy}")

@@ -10,7 +10,9 @@ import attrs
 import pyarrow as pa
 
 from ottla.errors import InvalidPluginError, InvalidRecordError, SerializationError
+from ottla.errors.plugin_origin import FAULTS, origin_of
 from ottla.interfaces import SupportsSerializeColumn
+from ottla.plugins.serializers.failures import serialization_failure
 from ottla.tables.columns import is_bytes
 from ottla.tables.private_copy import private_copy
 from ottla.tables.slicing import cut
@@ -67,16 +69,17 @@ class Formatted:
         column = self._column(batch)
         try:
             made = self.serializer.serialize_column(self.topic, column)
-        except (TypeError, ValueError) as cause:
+        except FAULTS as cause:
             raise SerializationError(
                 f"value_format={self.value_format!r}: column {self.value!r} for topic {self.topic!r} could not be "
-                f"serialized: {cause}"
+                f"serialized: {serialization_failure(self.serializer, cause)}"
             ) from cause
         if not isinstance(made, pa.Array) or len(made) != len(column) or not is_bytes(made.type):
             shown = f"{len(made)} of {made.type}" if isinstance(made, pa.Array) else type(made).__name__
+            origin = origin_of("serializer", self.serializer)
             raise InvalidPluginError(
-                f"value_format={self.value_format!r}: serialize_column returned {shown}, and not an Arrow array of "
-                f"{len(column)} bytes or texts"
+                f"value_format={self.value_format!r}: serialize_column of the {origin.name} returned {shown}, and not "
+                f"an Arrow array of {len(column)} bytes or texts; {origin.remedy}"
             )
         return made
 

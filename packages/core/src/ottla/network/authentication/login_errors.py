@@ -17,6 +17,7 @@ from ottla.errors import (
     UnsupportedSaslMechanismError,
     printable,
 )
+from ottla.errors.plugin_origin import PluginOrigin, origin_of
 from ottla.interfaces import Mechanism, SupportsIdentity, SupportsRemedy, supports
 
 _MOST_NAMES: Final = 20
@@ -104,16 +105,13 @@ def too_long(mechanism: Mechanism, what: str, max_bytes: int) -> AuthenticationE
 def deadlocked(mechanism: Mechanism) -> AuthenticationError:
     """The mechanism waits for the broker, which waits for the mechanism."""
     return AuthenticationError(
-        f"the mechanism {mechanism.name} sent no message to the broker, but has not finished; report this to the "
-        "plugin's authors"
+        f"{_plugin(mechanism)} sent no message to the broker, but has not finished; {_origin(mechanism).remedy}"
     )
 
 
 def malformed(mechanism: Mechanism) -> AuthenticationError:
     """The mechanism did not return bytes."""
-    return AuthenticationError(
-        f"the mechanism {mechanism.name} gave no bytes for the broker; report this to the plugin's authors"
-    )
+    return AuthenticationError(f"{_plugin(mechanism)} gave no bytes for the broker; {_origin(mechanism).remedy}")
 
 
 def broken(mechanism: Mechanism, cause: BaseException) -> AuthenticationError:
@@ -121,8 +119,16 @@ def broken(mechanism: Mechanism, cause: BaseException) -> AuthenticationError:
     frames = traceback.extract_tb(cause.__traceback__)
     where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
     return AuthenticationError(
-        f"the mechanism {mechanism.name} failed: {type(cause).__name__}{where}; report this to the plugin's authors"
+        f"{_plugin(mechanism)} failed: {type(cause).__name__}{where}; {_origin(mechanism).remedy}"
     )
+
+
+def _plugin(mechanism: Mechanism) -> str:
+    return f"the mechanism {mechanism.name} ({_origin(mechanism).name})"
+
+
+def _origin(mechanism: Mechanism) -> PluginOrigin:
+    return origin_of("mechanism", mechanism)
 
 
 def _who(mechanism: Mechanism) -> str:

@@ -21,7 +21,7 @@ from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.config.hosts import with_port
 from ottla.errors import ConnectionFailedError, NameResolutionError, NetworkError, OttlaError, printable, quoted
 from ottla.errors.log_throttle import ThrottledLog
-from ottla.errors.plugin_origin import PluginOrigin
+from ottla.errors.plugin_origin import origin_of
 from ottla.errors.too_many_open_files import remedy
 from ottla.interfaces import Buffer, Interest, Target, Transport
 from ottla.network.selector.channel import Channel
@@ -30,7 +30,6 @@ from ottla.network.selector.resolver import Resolver, refuse_illegal
 from ottla.network.selector.socket_wait import Watch
 from ottla.network.selector.targets import TargetResolver, Targets
 from ottla.network.selector.transport_faults import (
-    UNNAMED,
     TransportFaultError,
     WrongResultError,
     check_layer,
@@ -71,10 +70,7 @@ class _Connection:
 
 
 class Selector:
-    """The `Selectable` with real sockets. For the I/O thread, except `wakeup`.
-
-    *origin* is the plugin that the transport is from, for errors.
-    """
+    """The `Selectable` with real sockets. For the I/O thread, except `wakeup`."""
 
     def __init__(
         self,
@@ -84,12 +80,11 @@ class Selector:
         receive_buffer_bytes: int,
         max_response_size: int,
         environment: Environment = SYSTEM,
-        origin: PluginOrigin = UNNAMED,
     ) -> None:
         self._transport = transport
-        self._origin = origin
+        self._origin = origin_of("transport", transport)
         self._throttled_log = ThrottledLog(logger, clock=environment.clock)
-        self._pauses: EventPauses[_Connection] = EventPauses(environment.clock, origin)
+        self._pauses: EventPauses[_Connection] = EventPauses(environment.clock, self._origin)
         self._send_buffer_bytes = send_buffer_bytes
         self._receive_buffer_bytes = receive_buffer_bytes
         self._max_response_size = max_response_size

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from ottla.errors import ConnectionFailedError
 from ottla.errors.plugin_origin import PluginOrigin
 from ottla.interfaces import HostTarget, Interest, Target, TransportLayer
-
-UNNAMED: Final = PluginOrigin("transport", "report it to the authors of the plugin")
 
 
 class WrongResultError(Exception):

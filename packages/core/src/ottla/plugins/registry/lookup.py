@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from importlib.metadata import EntryPoint
 
 from ottla.errors import InvalidPluginError, OttlaError, PluginError, PluginNotFoundError
-from ottla.errors.plugin_origin import PluginOrigin
 from ottla.interfaces import PluginConfig, RecordEncoder
 from ottla.plugins.registry.installed import EntryInfo, announced, entries, misplaced, normal
 from ottla.plugins.registry.key_prefixes import prefix_of
@@ -123,13 +122,6 @@ class Registry:
         for kind, infos in self._infos.items():
             if kind != "config_provider":  # their keys are parameters below config.providers
                 yield from infos
-
-    def origin(self, made: object) -> PluginOrigin | None:
-        """The plugin that has made an object by its hook; None: none of these plugins."""
-        for plugin in self._plugins.values():
-            if any(made is each for each in plugin.made):
-                return plugin.info.origin
-        return None
 
     def _keys(self, info: EntryInfo) -> Sequence[str]:
         try:

@@ -14,6 +14,7 @@ import pluggy
 from ottla import hookspecs
 from ottla.config import PluginValues
 from ottla.errors import InvalidPluginError, OttlaError
+from ottla.errors.plugin_origin import note_origin
 from ottla.hookspecs import PROJECT
 from ottla.interfaces import ConfigKey, PluginConfig, PluginContext
 from ottla.plugins.registry.installed import EntryInfo
@@ -34,8 +35,6 @@ class Plugin:
 
     def __init__(self, info: EntryInfo) -> None:
         self.info = info
-        self.made: list[object] = []
-        """The objects that `create` has returned."""
         loaded = _load(info)
         self.generation = _generation(info, loaded)
         """The generation of its kind's contract that the plugin is made for."""
@@ -100,7 +99,7 @@ class Plugin:
         former = self.info.kind.former.get(self.generation)
         if former is not None:
             made = former.adapt(made)
-        self.made.append(made)
+        note_origin(made, self.info.origin)
         return made
 
     def _declared(self) -> tuple[ConfigKey, ...]:

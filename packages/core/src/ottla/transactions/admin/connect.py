@@ -53,9 +53,7 @@ def connect(settings: Mapping[str, Any]) -> ClientAndMetadata:
 
 def _client_and_metadata(config: ProducerConfig, plugins: Plugins) -> ClientAndMetadata:
     backoff = build_backoff(config.delivery.retry_backoff, config.delivery.retry_backoff_max, SYSTEM)
-    selector = build_selector(
-        config.connection, plugins.transport, SYSTEM, origin=plugins.origin("transport", plugins.transport)
-    )
+    selector = build_selector(config.connection, plugins.transport, SYSTEM)
     metadata = build_metadata(config, selector.wakeup, backoff, SYSTEM)
     authentication = build_authentication(plugins.mechanism, plugins.client_id, selector.wakeup, SYSTEM)
     client = build_client(config, selector, metadata, authentication, plugins.client_id, SYSTEM)

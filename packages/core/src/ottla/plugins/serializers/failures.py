@@ -1,0 +1,18 @@
+"""The reason of a failed serialization: the caller's data, or a fault of the serializer."""
+
+from __future__ import annotations
+
+from ottla.errors import OttlaError
+from ottla.errors.plugin_origin import origin_of
+
+
+def serialization_failure(serializer: object, cause: BaseException) -> str:
+    """What a serializer has raised, and which plugin it is.
+
+    TypeError and ValueError are for data that it refuses; any other exception is its own fault.
+    """
+    origin = origin_of("serializer", getattr(serializer, "function", serializer))
+    if isinstance(cause, TypeError | ValueError | OttlaError):
+        return f"{cause} ({origin.name})"
+    text = f": {cause}" if str(cause) else ""
+    return f"the {origin.name} failed: {type(cause).__name__}{text}; {origin.remedy}"

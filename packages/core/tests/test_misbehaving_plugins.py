@@ -1,0 +1,359 @@
+"""Plugins that break their contract while they run: the error names plugin, package and remedy, and all else goes on.
+
+Each variant is one method of a right plugin, replaced; transports have a module of their own.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import pytest
+from broker_on_a_socket import SECRET
+
+from ottla import InvalidPluginError, OttlaError, SerializationError
+from ottla.concurrency import signals
+from ottla.errors import AuthenticationError
+from ottla.errors.plugin_origin import PluginOrigin, note_origin, origin_of
+from ottla.interfaces import Header, Step
+from ottla.network.authentication import Compute
+from ottla.network.authentication.exchange import Exchange
+from ottla.recordbatch.codecs import compressed
+from ottla.recordbatch.objects import ObjectColumns
+from simulated_producer import simulated
+
+REMEDY: Final = "report it to the authors of acme, or set another one"
+
+
+def installed(kind: str, made: Any) -> Any:
+    """An object as if the package acme had made it."""
+    note_origin(made, origin(kind))
+    return made
+
+
+def origin(kind: str) -> PluginOrigin:
+    return PluginOrigin(f"{kind} 'acme' of acme 1.2 (acme.plugin)", REMEDY)
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise error
+
+    return fail
+
+
+def returning(value: object) -> Callable[..., Any]:
+    return lambda *_arguments, **_options: value
+
+
+FAULTS: Final[Mapping[str, Callable[..., Any]]] = {
+    "raises": raising(KeyError("boom")),
+    "raises without text": raising(RuntimeError()),
+    "raises text of many lines": raising(RuntimeError("a\n\x1b[2Jb")),
+    "exits": raising(SystemExit(3)),
+    "takes no arguments": lambda: None,
+    "recurses": raising(RecursionError("too deep")),
+}
+"""What any method may do."""
+
+
+def variants(results: Mapping[str, Callable[..., Any]]) -> Any:
+    """Each fault, and each wrong result of a method."""
+    return [pytest.param(method, id=name) for name, method in {**FAULTS, **results}.items()]
+
+
+# Partitioners
+
+
+class Partitioner:
+    """All records to partition 1."""
+
+    def partition(self, topic: str, key: bytes | None, view: Any) -> int:
+        return 1
+
+
+@pytest.mark.rule("producer.plugins.named")
+@pytest.mark.parametrize(
+    "partition",
+    variants(
+        {
+            "too large": returning(2),
+            "far too large": returning(10**30),
+            "negative": returning(-1),
+            "a float": returning(1.0),
+            "a text": returning("1"),
+            "nothing": returning(None),
+            "a tuple": returning((1,)),
+            "infinite": returning(float("inf")),
+        }
+    ),
+)
+def test_a_wrong_partitioner_is_named_and_refuses_its_record(partition: Any) -> None:
+    broken = installed("partitioner", type("Broken", (), {"partition": staticmethod(partition)})())
+    with simulated(1, 1, plugins={"partitioner": broken}) as world:
+        with pytest.raises(InvalidPluginError) as caught:
+            world.producer.send("t", b"value", b"key")
+        delivery = world.producer.send("t", b"value", b"key", partition=0)
+        world.settle()
+
+        assert delivery.exception(0) is None
+    check_named(caught.value, "partitioner")
+
+
+@pytest.mark.rule("producer.plugins.named")
+@pytest.mark.parametrize(
+    "column",
+    variants(
+        {
+            "too few": lambda _topic, keys, _view: [0] * (len(keys) - 1),
+            "too many": lambda _topic, keys, _view: [0] * (len(keys) + 1),
+            "too large": lambda _topic, keys, _view: [2] * len(keys),
+            "negative": lambda _topic, keys, _view: [-1] * len(keys),
+            "floats": lambda _topic, keys, _view: [0.0] * len(keys),
+            "texts": lambda _topic, keys, _view: ["0"] * len(keys),
+            "nothing": returning(None),
+            "a generator": lambda _topic, keys, _view: (0 for _ in keys),
+        }
+    ),
+)
+def test_a_wrong_partitioner_of_columns_is_named_and_fails_its_batch(column: Any) -> None:
+    methods = {"partition": returning(0), "partition_column": staticmethod(column)}
+    broken = installed("partitioner", type("Broken", (), methods)())
+    with simulated(1, 1, plugins={"partitioner": broken}) as world:
+        failed = world.producer.send("t", b"value", b"key")
+        world.settle()
+        delivery = world.producer.send("t", b"value", partition=0)
+        world.settle()
+
+        assert delivery.exception(0) is None
+        error = failed.exception(0)
+    assert error is not None
+    check_named(error, "partitioner")
+
+
+def check_named(error: BaseException, kind: str) -> None:
+    """The error names the plugin with its package, and what helps."""
+    assert f"the {origin(kind).name} " in str(error)
+    assert REMEDY in str(error)
+    assert isinstance(error, OttlaError)
+
+
+# Serializers
+
+
+@pytest.mark.rule("producer.plugins.named")
+@pytest.mark.parametrize("part", ["key", "value"])
+@pytest.mark.parametrize(
+    "serialize",
+    variants(
+        {
+            "a text": returning("text"),
+            "a number": returning(7),
+            "a list": returning([b"value"]),
+            "refuses": raising(ValueError("no such schema")),
+        }
+    ),
+)
+def test_a_wrong_serializer_is_named_and_refuses_its_record(part: str, serialize: Any) -> None:
+    broken = installed("serializer", type("Broken", (), {"serialize": staticmethod(serialize)})())
+    with simulated(1, plugins={f"{part}_serializer": broken}) as world:
+        with pytest.raises(SerializationError) as caught:
+            world.producer.send("t", b"value", b"key")
+
+        assert not world.accumulator.incomplete
+    assert f"the {part} for topic 't' could not be serialized: " in str(caught.value)
+    assert origin("serializer").name in str(caught.value)
+    if not isinstance(caught.value.__cause__, TypeError | ValueError):  # these are for what the caller has sent
+        check_named(caught.value, "serializer")
+
+
+# Compressors
+
+
+@pytest.mark.rule("producer.plugins.named")
+@pytest.mark.parametrize(
+    "compress",
+    variants(
+        {
+            "a text": returning("text"),
+            "nothing": returning(None),
+            "a number": returning(7),
+            "chunks": lambda chunks, *, level: list(chunks),
+        }
+    ),
+)
+def test_a_wrong_compressor_is_named_and_fails_its_batch(compress: Any) -> None:
+    methods = {"codec_id": 1, "compress": staticmethod(compress), "decompress": returning(b"")}
+    broken = installed("compressor", type("Broken", (), methods)())
+    with simulated(1, plugins={"compressor": broken}) as world:
+        delivery = world.producer.send("t", b"value" * 100)
+        world.settle()
+        error = delivery.exception(0)
+
+    assert error is not None
+    check_named(error, "compressor")
+    with pytest.raises(InvalidPluginError):
+        compressed(broken, [b"value"])
+
+
+# Encoders
+
+
+@pytest.mark.parametrize("encode", [raising(KeyError("boom")), raising(SystemExit(3))], ids=["raises", "exits"])
+def test_an_encoder_that_fails_costs_one_batch_and_is_named(encode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with simulated(1) as world:
+        with monkeypatch.context() as patch:
+            patch.setattr(ObjectColumns, "encode", encode)
+            failed = world.producer.send("t", b"value")
+            world.settle()
+        delivery = world.producer.send("t", b"value")
+        world.settle()
+
+        assert "the encoder ottla.recordbatch.objects.ObjectColumns failed in encode: " in str(failed.exception(0))
+        assert delivery.exception(0) is None
+
+
+# Mechanisms
+
+
+class Login:
+    """An exchange that is done after one message."""
+
+    def start(self) -> bytes:
+        return b"hello"
+
+    def challenge(self, data: bytes) -> Step:
+        return Step(reply=None, done=True)
+
+
+def first_step(mechanism: Any) -> Any:
+    """The result of the first message of a login."""
+    exchange = Exchange(mechanism, host="kafka", port=9092, peer="kafka:9092", versions={17: (0, 1), 36: (0, 2)})
+    exchange.begin()
+    move = exchange.answered(memoryview(b"\0\0\0\0\0\0"))
+    assert isinstance(move, Compute)
+    return exchange.computed(move.work())
+
+
+@pytest.mark.rule("producer.plugins.named")
+@pytest.mark.parametrize(
+    "start",
+    variants({"a text": returning("hello"), "nothing": returning(None), "a number": returning(7)}),
+)
+def test_a_wrong_mechanism_is_named_without_its_secrets(start: Any) -> None:
+    class Mechanism:
+        name = "X-ACME"
+        blocking = False
+        authenticator = returning(type("Broken", (Login,), {"start": staticmethod(start)})())
+
+    with pytest.raises(AuthenticationError) as caught:
+        first_step(installed("mechanism", Mechanism()))
+
+    assert "the mechanism X-ACME (" in str(caught.value)
+    assert origin("mechanism").name in str(caught.value)
+    assert REMEDY in str(caught.value)
+
+
+@pytest.mark.parametrize("error", [KeyError(SECRET), SystemExit(SECRET), KeyboardInterrupt(SECRET)])
+def test_an_error_of_a_mechanism_keeps_its_text_to_itself(error: BaseException) -> None:
+    class Mechanism:
+        name = "X-ACME"
+        blocking = False
+        authenticator = raising(error)
+
+    with pytest.raises(AuthenticationError) as caught:
+        first_step(installed("mechanism", Mechanism()))
+
+    assert SECRET not in str(caught.value)
+
+
+# Interceptors
+
+
+class Interceptor:
+    """Changes nothing."""
+
+    def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+        return key, value, headers
+
+    def on_acknowledgement(self, metadata: Any, error: Exception | None) -> None:
+        """Nothing."""
+
+
+@pytest.mark.rule("producer.plugins.named")
+@pytest.mark.parametrize(
+    "on_send",
+    variants(
+        {
+            "nothing": returning(None),
+            "two of three": returning((b"key", b"value")),
+            "a list": returning([b"key", b"value", ()]),
+            "a text in a header": lambda _topic, key, value, _headers: (key, value, [("name", "text")]),
+            "a lone name": lambda _topic, key, value, _headers: (key, value, ["name"]),
+            "a name of bytes": lambda _topic, key, value, _headers: (key, value, [(b"name", b"value")]),
+            "no headers": lambda _topic, key, value, _headers: (key, value, None),
+            "a change of headers": lambda _topic, _key, _value, headers: headers.append(("name", b"value")),
+        }
+    ),
+)
+def test_a_wrong_interceptor_is_named_and_its_record_is_sent(on_send: Any, caplog: pytest.LogCaptureFixture) -> None:
+    broken = type("Broken", (Interceptor,), {"on_send": staticmethod(on_send)})()
+    name = origin("interceptor").name
+    with simulated(1, plugins={"interceptors": {name: broken}}) as world:
+        delivery = world.producer.send("t", b"value", b"key", headers=[("mine", b"1")])
+        world.settle()
+
+        assert delivery.exception(0) is None
+        [record] = world.cluster.topics["t"].log[0]
+        assert (record.key, record.value, record.headers) == (b"key", b"value", (("mine", b"1"),))
+    [line] = caplog.messages
+    assert line.startswith(f"the {name} failed in on_send; the record is sent without its change: ")
+
+
+@pytest.mark.rule("producer.plugins.named")
+@pytest.mark.parametrize("on_acknowledgement", variants({}))
+def test_a_failing_interceptor_keeps_the_outcome_from_nothing_else(
+    on_acknowledgement: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    called: list[object] = []
+    broken = type("Broken", (Interceptor,), {"on_acknowledgement": staticmethod(on_acknowledgement)})()
+    last = type("Last", (Interceptor,), {"on_acknowledgement": lambda self, *_outcome: called.append("last")})()
+    name = origin("interceptor").name
+    with simulated(1, plugins={"interceptors": {name: broken, "last": last}}) as world:
+        world.producer.send("t", b"value", on_delivery=lambda _delivery: called.append("callback"))
+        world.settle()
+
+    assert called == ["last", "callback"]
+    [record] = caplog.records
+    assert record.levelno == logging.ERROR
+    assert record.getMessage().startswith(f"the {name} failed in on_acknowledgement: ")
+
+
+# Names
+
+
+def test_an_object_is_named_by_its_plugin_for_as_long_as_it_exists() -> None:
+    made = installed("partitioner", Partitioner())
+    assert origin_of("partitioner", made) == origin("partitioner")
+
+    del made
+    gc.collect()
+
+    others = [Partitioner() for _ in range(1_000)]  # one of them may have the place of the first
+    assert {origin_of("partitioner", each).name for each in others} == {f"partitioner {__name__}.Partitioner"}
+
+
+def test_an_object_without_weak_references_is_named_by_its_class() -> None:
+    class Slotted:
+        __slots__ = ()
+
+    assert origin_of("partitioner", installed("partitioner", Slotted())).name.endswith("Slotted")
+
+
+def test_ctrl_c_is_no_fault_of_a_plugin_on_the_main_thread_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert signals.is_ctrl_c(KeyboardInterrupt())
+    assert not signals.is_ctrl_c(SystemExit())
+    monkeypatch.setattr(signals, "on_main_thread", lambda: False)
+    assert not signals.is_ctrl_c(KeyboardInterrupt())
