@@ -8,7 +8,6 @@ import sys
 import threading
 import tracemalloc
 import zlib
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -17,8 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.errors import PluginNotFoundError, ProtocolError
-from ottla.interfaces import Buffer, Compressor, ConfigKey
+from ottla.config import ConfigDraft
+from ottla.errors import ConfigError, PluginNotFoundError, ProtocolError
+from ottla.interfaces import Buffer, Compressor
 from ottla.plugins.compressors import gzip as gzip_plugin
 from ottla.plugins.compressors import lz4 as lz4_plugin
 from ottla.plugins.compressors import snappy as snappy_plugin
@@ -37,15 +37,9 @@ LIMIT = 1 << 24
 MB = 1 << 20
 
 
-def config_keys(codec: str) -> list[ConfigKey]:
-    keys: Callable[[], list[ConfigKey]] | None = getattr(PLUGINS[codec], "ottla_config_keys", None)
-    return keys() if keys else []
-
-
-def compressor(codec: str, **config: Any) -> Compressor:
-    values = {key.name: key.default for key in config_keys(codec)} | config
-    hook: Callable[..., Compressor] = PLUGINS[codec].ottla_compressor
-    return hook() if codec == "snappy" else hook(values)
+def compressor(codec: str) -> Compressor:
+    made: Compressor = PLUGINS[codec].ottla_compressor()
+    return made
 
 
 @pytest.fixture(params=list(PLUGINS))
@@ -185,48 +179,38 @@ def test_a_codec_may_be_used_by_many_threads_at_once(codec: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "low", "high"), [("gzip", 1, 9), ("lz4", 1, 17), ("zstd", -50, 19)])
-def test_the_configured_level_is_used_unless_the_call_names_another(name: str, low: int, high: int) -> None:
+def test_the_level_of_a_call_is_used(name: str, low: int, high: int) -> None:
     dice = random.Random(1)
     text = [bytes(dice.choices(b"abcdefgh", [8, 7, 6, 5, 4, 3, 2, 1], k=60_000))]
-    key = f"compression.{name}.level"
-    fast, small = compressor(name, **{key: low}), compressor(name, **{key: high})
+    fast, small = (compressor(name).compress(text, level=level) for level in (low, high))
 
-    assert len(small.compress(text, level=None)) < len(fast.compress(text, level=None))
-    assert fast.compress(text, level=high) == small.compress(text, level=None)
+    assert len(small) < len(fast)
+
+
+@pytest.mark.parametrize(("name", "default"), [("gzip", 6), ("lz4", 9), ("zstd", 3)])
+def test_without_a_level_a_codec_uses_the_default_of_java(name: str, default: int) -> None:
+    text = [b"some text, some text" * 300]
+
+    assert compressor(name).compress(text, level=None) == compressor(name).compress(text, level=default)
 
 
 @pytest.mark.parametrize(
-    ("name", "default", "good", "bad"),
+    ("name", "good", "bad"),
     [
-        ("gzip", -1, (-1, 1, 9, "3"), (0, 10, -2, "x", None, True, 2.5)),
-        ("lz4", 9, (1, 17, "9"), (0, 18, "", False)),
-        ("zstd", 3, (-131072, 0, 22, "-5"), (-131073, 23)),
+        ("gzip", (-1, 1, 9, "3"), (0, 10, -2, "x", True, 2.5)),
+        ("lz4", (1, 17, "9"), (0, 18, "", False)),
+        ("zstd", (-131072, 0, 22, "-5"), (-131073, 23)),
     ],
 )
-def test_levels_are_those_of_java(name: str, default: int, good: tuple[Any, ...], bad: tuple[Any, ...]) -> None:
-    [key] = config_keys(name)
+def test_levels_are_those_of_java(name: str, good: tuple[Any, ...], bad: tuple[Any, ...]) -> None:
+    def level(raw: Any) -> int | None:
+        draft = ConfigDraft.read({"bootstrap.servers": "localhost:9092", f"compression.{name}.level": raw})
+        return draft.finish().batching.compression_levels[CODEC_IDS[name]]
 
-    assert f"compression.{name}.level" == key.name
-    assert default == key.default
-    assert [int(raw) for raw in good] == [key.type(raw) for raw in good]
+    assert [int(raw) for raw in good] == [level(raw) for raw in good]
     for raw in bad:
-        with pytest.raises(ValueError, match="a whole number from"):
-            key.type(raw)
-
-
-@pytest.mark.parametrize(
-    ("name", "told"), [("gzip", "from 1 to 9, or -1:"), ("lz4", "from 1 to 17:"), ("zstd", "from -131072 to 22:")]
-)
-def test_the_description_of_a_level_has_its_range(name: str, told: str) -> None:
-    [key] = config_keys(name)
-
-    assert told in key.meaning
-
-
-def test_the_description_of_the_lz4_level_says_that_it_compresses_least() -> None:
-    [key] = config_keys("lz4")
-
-    assert f"{key.default} is the fast compressor, which makes the largest" in key.meaning
+        with pytest.raises(ConfigError, match=f"compression.{name}.level: .* is not a whole number from"):
+            level(raw)
 
 
 def test_lz4_frames_can_be_read_by_java() -> None:

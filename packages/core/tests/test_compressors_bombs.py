@@ -31,7 +31,7 @@ from ottla.errors import CorruptBatchError
 
 codec, path, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
 plugin = {"gzip": gzip, "lz4": lz4, "snappy": snappy, "zstd": zstd}[codec]
-compressor = plugin.ottla_compressor(*([] if codec == "snappy" else [{f"compression.{codec}.level": 3}]))
+compressor = plugin.ottla_compressor()
 compressor.decompress(compressor.compress([bytes(100)], level=None), limit=100)
 with open(path, "rb") as file:
     packed = file.read()

@@ -139,13 +139,12 @@ def test_unused_java_keys_cause_one_warning(caplog: pytest.LogCaptureFixture) ->
         "ssl.truststore.location": "x",
         "metrics.recording.level": 3,
         "sasl.jaas.config": None,
-        "compression.zstd.level": 3,
     }
     ConfigDraft.read(settings).finish()
 
     [record] = caplog.records
     assert record.levelno == logging.WARNING
-    assert record.getMessage().endswith(": compression.zstd.level, metrics.recording.level, ssl.truststore.location")
+    assert record.getMessage().endswith(": metrics.recording.level, ssl.truststore.location")
 
 
 def test_keys_of_an_unchosen_installed_plugin_are_in_the_warning(caplog: pytest.LogCaptureFixture) -> None:

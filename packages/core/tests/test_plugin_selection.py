@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ottla.accumulator.sealing import Sealer
 from ottla.errors import ConfigError, InvalidPluginError, PluginNotFoundError
 from ottla.errors.plugin_origin import origin_of
 from ottla.hookspecs import hookimpl
@@ -261,3 +262,57 @@ def test_a_transport_for_sockets_only_is_refused_after_another(via: str, plain: 
 def test_a_transport_to_go_through_twice_is_refused() -> None:
     with pytest.raises(ConfigError, match="named 2 times, as near and near; leave one"):
         chained("near, near")
+
+
+class Leveled:
+    """A compressor of another package, which notes the level of each call."""
+
+    def __init__(self, codec_id: int) -> None:
+        self.codec_id = codec_id
+        self.levels: list[int | None] = []
+
+    def compress(self, chunks: Any, *, level: int | None) -> bytes:
+        self.levels.append(level)
+        return b"".join(chunks)
+
+    def decompress(self, buffer: Any, *, limit: int) -> bytes:
+        return bytes(buffer)
+
+
+CODECS = [(1, "gzip", 9), (3, "lz4", 17), (4, "zstd", -5)]
+
+
+@pytest.mark.parametrize(("codec_id", "codec", "level"), CODECS)
+def test_a_compressor_gets_the_level_set_with_kafkas_key_of_its_codec(codec_id: int, codec: str, level: int) -> None:
+    compressor = Leveled(codec_id)
+    plugins = chosen_with(compressor, {f"compression.{codec}.level": level})
+    Sealer(plugins.compressor, level=plugins.compression_level).seal_columns(some_columns(plugins))
+
+    assert compressor.levels == [level]
+
+
+def test_a_compressor_gets_no_level_of_another_codec() -> None:
+    compressor = Leveled(4)
+    plugins = chosen_with(compressor, {"compression.gzip.level": 9})
+    Sealer(plugins.compressor, level=plugins.compression_level).seal_columns(some_columns(plugins))
+
+    assert compressor.levels == [None]
+
+
+def test_a_built_in_codec_is_made_without_a_level_and_takes_any() -> None:
+    plain = [bytes(range(256)) * 200]
+
+    assert len(gzip.Gzip().compress(plain, level=1)) > len(gzip.Gzip().compress(plain, level=9))
+    assert gzip.Gzip().compress(plain) == gzip.Gzip().compress(plain, level=-1)
+
+
+def chosen_with(compressor: Leveled, settings: dict[str, Any]) -> Plugins:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gzip, "Gzip", lambda _level: compressor)
+        return chosen({**SETTINGS, **settings})
+
+
+def some_columns(plugins: Plugins) -> Any:
+    columns = plugins.columns(1000)
+    columns.append(None, b"value", (), 0)
+    return columns

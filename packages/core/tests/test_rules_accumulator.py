@@ -392,7 +392,7 @@ def test_a_drained_batch_takes_no_more_records_even_if_it_did_not_fit() -> None:
 
 @pytest.mark.rule("accumulator.ratio.drift")
 def test_the_ratio_falls_slowly_rises_fast_and_restarts_after_a_split() -> None:
-    sealer = Sealer(ottla_compressor({"compression.gzip.level": -1}))
+    sealer = Sealer(ottla_compressor())
     random = Random(7)
 
     def sealed(value: bytes, topic: str = "t") -> float:

@@ -385,7 +385,11 @@ class Compressor(Protocol):
     codec_id: int
 
     def compress(self, chunks: Sequence[Buffer], *, level: int | None) -> bytes:
-        """Compress the concatenation of all *chunks*; level None: the codec's own default."""
+        """Compress the concatenation of all *chunks*.
+
+        *level* is what the user set with Kafka's key for `codec_id`: `compression.gzip.level` (1 to 9, or -1),
+        `compression.lz4.level` (1 to 17) or `compression.zstd.level` (-131072 to 22). None: not set; use a default.
+        """
 
     def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
         """Return the plain bytes. Raises ProtocolError for more than *limit* of them, and for malformed input."""

@@ -34,13 +34,19 @@ def _everything(_node: int) -> SupportedFormats:
 class Sealer:
     """Seals batches with one codec, None: uncompressed, in the newest format that their broker takes.
 
-    For the I/O thread, except `ratio` and `seal_columns`. *formats_of* returns the formats of a broker.
+    For the I/O thread, except `ratio` and `seal_columns`. *formats_of* returns the formats of a broker. *level* is the
+    compression level; None: the codec's own default.
     """
 
     def __init__(
-        self, compressor: Compressor | None, *, formats_of: Callable[[int], SupportedFormats] = _everything
+        self,
+        compressor: Compressor | None,
+        *,
+        level: int | None = None,
+        formats_of: Callable[[int], SupportedFormats] = _everything,
     ) -> None:
         self._compressor = compressor
+        self._level = level
         self._formats_of = formats_of
         self.codec_id = 0 if compressor is None else compressor.codec_id
         self._compressors: Mapping[int, Compressor] = {} if compressor is None else {self.codec_id: compressor}
@@ -57,15 +63,17 @@ class Sealer:
         if self.codec_id == ZSTD and magic == NEWEST_MAGIC and not formats.zstd:
             raise zstd_is_newer()
         if batch.sealed is not None:
-            return down_converted(batch.sealed, magic=magic, compressors=self._compressors)
-        section = finish(_encoded(batch.columns, magic), magic=magic, compressor=self._compressor)
+            return down_converted(batch.sealed, magic=magic, compressors=self._compressors, level=self._level)
+        section = finish(_encoded(batch.columns, magic), magic=magic, compressor=self._compressor, level=self._level)
         if section.codec_id:
             self._ratios.observe(batch.topic, codec_id=section.codec_id, ratio=section.ratio)
         return section
 
     def seal_columns(self, columns: Columns) -> SealedRecords:
         """Encode and compress records in the newest format, before their broker is known; for any thread."""
-        return finish(_encoded(columns, NEWEST_MAGIC), magic=NEWEST_MAGIC, compressor=self._compressor)
+        return finish(
+            _encoded(columns, NEWEST_MAGIC), magic=NEWEST_MAGIC, compressor=self._compressor, level=self._level
+        )
 
     def ratio(self, topic: str) -> float:
         """The expected ratio of compressed to plain size of a topic's records, on the safe side."""

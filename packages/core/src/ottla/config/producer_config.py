@@ -7,7 +7,7 @@ core gets only its own section.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import attrs
@@ -22,6 +22,7 @@ from ottla.config.value_types import (
     choice,
     integer,
     items,
+    level,
     milliseconds,
     milliseconds_or_never,
     plugin_name,
@@ -239,12 +240,38 @@ class BatchingConfig:
         default="none",
         meaning="The compressor plugin for batches: none, gzip, snappy, lz4, zstd or another one installed.",
     )
+    compression_gzip_level: int | None = option(
+        "compression.gzip.level",
+        level(minimum=1, maximum=9, also=-1),
+        default=None,
+        meaning="How hard gzip compresses: more is smaller and slower; -1 is zlib's own choice, 6, and the default.",
+    )
+    compression_lz4_level: int | None = option(
+        "compression.lz4.level",
+        level(minimum=1, maximum=17),
+        default=None,
+        meaning=(
+            "How hard lz4 compresses: 9, the default, is the fast compressor, which makes the largest; every other "
+            "level is the slower one, where more is smaller and slower."
+        ),
+    )
+    compression_zstd_level: int | None = option(
+        "compression.zstd.level",
+        level(minimum=-131072, maximum=22),
+        default=None,
+        meaning="How hard zstd compresses: more is smaller and slower; 3 by default.",
+    )
     record_encoder: str | None = option(
         "record.encoder",
         plugin_name(),
         default=None,
         meaning="The encoder plugin that gathers and encodes records; that of ottla-accel by default, if installed.",
     )
+
+    @property
+    def compression_levels(self) -> Mapping[int, int | None]:
+        """The levels that the user set, by Kafka's number of the codec."""
+        return {1: self.compression_gzip_level, 3: self.compression_lz4_level, 4: self.compression_zstd_level}
 
 
 @attrs.frozen(kw_only=True)

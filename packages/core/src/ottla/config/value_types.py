@@ -38,6 +38,19 @@ class ValueType:
     inside: Callable[[Any], Any] = _unchanged
 
 
+def level(*, minimum: int, maximum: int, also: int | None = None) -> ValueType:
+    """A whole number from *minimum* to *maximum*, or *also*."""
+    allowed = f"a whole number from {minimum} to {maximum}" + (f", or {also}" if also is not None else "")
+
+    def parse(raw: object) -> int:
+        number = _whole(raw)
+        if number is None or not (minimum <= number <= maximum or number == also):
+            raise ValueError(f"{brief(raw)} is not {allowed}")
+        return number
+
+    return ValueType(allowed=allowed, parse=parse)
+
+
 def integer(*, minimum: int, maximum: int = INT_MAX) -> ValueType:
     allowed = f"a whole number of at least {minimum}" + (f" and at most {maximum}" if maximum < INT_MAX else "")
 

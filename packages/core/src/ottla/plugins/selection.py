@@ -83,6 +83,7 @@ class Plugins:
     value_serializer: Serializer | None
     value_formats: ValueFormats
     objects: PluginObjects
+    compression_level: int | None = None
     reporters: Mapping[str, MetricsReporter] = attrs.Factory(dict)
     interceptors: Mapping[str, Interceptor] = attrs.Factory(dict)
 
@@ -157,6 +158,7 @@ def _choose(draft: ConfigDraft, registry: Registry, objects: PluginObjects) -> t
         mechanism=created["mechanism"],
         partitioner=created["partitioner"],
         compressor=created["compressor"],
+        compression_level=_level(config, created["compressor"]),
         encoder=created["encoder"],
         key_serializer=_serializer(serialization.key_serializer, created["key_serializer"]),
         value_serializer=_serializer(serialization.value_serializer, created["value_serializer"]),
@@ -300,6 +302,11 @@ def _checked(compressor: Compressor, *, name: str | None) -> Compressor:
             "4 zstd"
         )
     return compressor
+
+
+def _level(config: ProducerConfig, compressor: Compressor | None) -> int | None:
+    """What the user set with Kafka's key for this codec; None: nothing."""
+    return None if compressor is None else config.batching.compression_levels.get(compressor.codec_id)
 
 
 def _serializer(choice: SerializerChoice, created: Serializer | None) -> Serializer | None:

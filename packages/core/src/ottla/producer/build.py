@@ -114,7 +114,9 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
         plugins,
         metadata=metadata,
         sealer=Sealer(
-            plugins.compressor, formats_of=lambda node: supported_formats(client.supported_versions(node, PRODUCE))
+            plugins.compressor,
+            level=plugins.compression_level,
+            formats_of=lambda node: supported_formats(client.supported_versions(node, PRODUCE)),
         ),
         backoff=backoff,
         slow=lambda: latency_stats.slow,

@@ -45,10 +45,10 @@ def unpack(packed: Buffer, *, codec_id: int, compressors: Mapping[int, Compresso
         raise CorruptBatchError(f"the {name} cannot unpack it: {printable(repr(error))}") from error
 
 
-def compressed(compressor: Compressor, chunks: Sequence[Buffer]) -> bytes:
+def compressed(compressor: Compressor, chunks: Sequence[Buffer], *, level: int | None = None) -> bytes:
     """The compressed chunks. Raises InvalidPluginError for the compressor's errors, and if the result is not bytes."""
     try:
-        made = compressor.compress(chunks, level=None)
+        made = compressor.compress(chunks, level=level)
     except (OttlaError, MemoryError):  # a lack of memory is no fault of the compressor
         raise
     except FAULTS as cause:

@@ -18,7 +18,9 @@ from ottla.recordbatch.parsed_batches import RecordBatch
 from ottla.recordbatch.sealed_records import SealedRecords, finish, refuse_zstd
 
 
-def down_converted(section: SealedRecords, *, magic: int, compressors: Mapping[int, Compressor]) -> SealedRecords:
+def down_converted(
+    section: SealedRecords, *, magic: int, compressors: Mapping[int, Compressor], level: int | None = None
+) -> SealedRecords:
     """The section in format *magic*, 0 or 1; *compressors* by codec id. Returned unchanged if it is old enough.
 
     Raises UnsupportedVersionError, with a remedy, for headers and for zstd.
@@ -28,10 +30,12 @@ def down_converted(section: SealedRecords, *, magic: int, compressors: Mapping[i
     refuse_zstd(magic, section.codec_id)
     whole = b"".join(section.wire_chunks())
     batches = parse_batches(whole, compressors=compressors, limit=section.plain_size)
-    return rewritten(batches, magic=magic, compressors=compressors)
+    return rewritten(batches, magic=magic, compressors=compressors, level=level)
 
 
-def rewritten(batches: Iterable[RecordBatch], *, magic: int, compressors: Mapping[int, Compressor]) -> SealedRecords:
+def rewritten(
+    batches: Iterable[RecordBatch], *, magic: int, compressors: Mapping[int, Compressor], level: int | None = None
+) -> SealedRecords:
     """The records of *batches*, one batch in v2 or a whole message set, as one section in format *magic*, 0 or 1.
 
     Offsets start at 0, as in a Produce request. Raises UnsupportedVersionError for headers, transactions and zstd.
@@ -55,7 +59,7 @@ def rewritten(batches: Iterable[RecordBatch], *, magic: int, compressors: Mappin
         timestamps=timestamps,
     )
     encoded = Encoded(chunks=[plain], first_timestamp=timestamps[0], max_timestamp=max(timestamps), count=len(records))
-    return finish(encoded, magic=magic, compressor=codec(codec_ids.pop(), compressors))
+    return finish(encoded, magic=magic, compressor=codec(codec_ids.pop(), compressors), level=level)
 
 
 def _refuse_what_is_lost(batch: RecordBatch, magic: int) -> None:

@@ -94,9 +94,10 @@ class SealedBatch:
     section: SealedRecords
 
 
-def finish(encoded: Encoded, *, magic: int, compressor: Compressor | None) -> SealedRecords:
+def finish(encoded: Encoded, *, magic: int, compressor: Compressor | None, level: int | None = None) -> SealedRecords:
     """Encoded records of format *magic*, compressed and, before v2, wrapped; not compressed if *compressor* is None.
 
+    *level* None: the compressor's own default.
     Raises UnsupportedVersionError for zstd before v2.
     """
     chunks, codec_id = encoded.chunks, NONE
@@ -104,7 +105,7 @@ def finish(encoded: Encoded, *, magic: int, compressor: Compressor | None) -> Se
     if compressor is not None:
         codec_id = compressor.codec_id
         refuse_zstd(magic, codec_id)
-        packed = compressed(compressor, chunks)
+        packed = compressed(compressor, chunks, level=level)
         if magic < 2:
             packed = wrapper(magic, packed, codec_id=codec_id, count=encoded.count, max_timestamp=encoded.max_timestamp)
         chunks, size = [packed], len(packed)

@@ -61,6 +61,7 @@ class TableSealer:
         if plugins.interceptors:
             raise IllegalStateError("rows of a table would not pass the interceptors: leave interceptor.classes out")
         sizes = TableSizes.of(config.batching)
+        sealer = Sealer(plugins.compressor, level=plugins.compression_level)
         self._queue = _Queue()
         self._routes = _Routes({topic: _route(topic, count) for topic, count in partitions.items()})
         self._sender = TableSender(
@@ -68,7 +69,7 @@ class TableSealer:
             routes=self._routes,
             partitioner=PartitionerAbilities.of(plugins.partitioner),
             encoder=plugins.encoder,
-            seal=None if plugins.compressor is None else Sealer(plugins.compressor).seal_columns,
+            seal=None if plugins.compressor is None else sealer.seal_columns,
             find_route=self._routes.find,
             sizes=attrs.evolve(sizes, batch=max(1, min(sizes.batch, max_bytes))),
         )

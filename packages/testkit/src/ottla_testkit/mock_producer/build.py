@@ -60,7 +60,7 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> MockParts
         config,
         plugins,
         metadata=metadata,
-        sealer=Sealer(plugins.compressor),
+        sealer=Sealer(plugins.compressor, level=plugins.compression_level),
         backoff=backoff,
         keys_may_wait=False,
         sequences=Sequences(off=True),

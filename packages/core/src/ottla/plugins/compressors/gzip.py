@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.hookspecs import hookimpl
-from ottla.interfaces import Buffer, Compressor, ConfigKey, PluginConfig
+from ottla.interfaces import Buffer, Compressor
 from ottla.plugins.compressors.codec_errors import malformed, too_large
-from ottla.plugins.compressors.levels import MORE, level_key
 
-LEVEL: Final = level_key("gzip", minimum=1, maximum=9, default=-1, also=-1, means=f"{MORE}; -1 is zlib's own choice, 6")
+DEFAULT_LEVEL: Final = -1
+"""The choice of zlib itself."""
 
 _GZIP_FRAMING: Final = 16 + zlib.MAX_WBITS
 _MAGIC: Final = b"\x1f\x8b\x08"
@@ -27,7 +27,7 @@ class Gzip:
 
     codec_id = 1
 
-    def __init__(self, level: int) -> None:
+    def __init__(self, level: int = DEFAULT_LEVEL) -> None:
         self._level = level
 
     def compress(self, chunks: Sequence[Buffer], *, level: int | None = None) -> bytes:
@@ -70,10 +70,5 @@ def _member(view: memoryview, free_bytes: int) -> tuple[bytes, memoryview]:
 
 
 @hookimpl
-def ottla_config_keys() -> Sequence[ConfigKey]:
-    return [LEVEL]
-
-
-@hookimpl
-def ottla_compressor(config: PluginConfig) -> Compressor:
-    return Gzip(config[LEVEL.name])
+def ottla_compressor() -> Compressor:
+    return Gzip(DEFAULT_LEVEL)

@@ -10,20 +10,13 @@ from types import ModuleType
 from typing import Final
 
 from ottla.hookspecs import hookimpl
-from ottla.interfaces import Buffer, Compressor, ConfigKey, PluginConfig
+from ottla.interfaces import Buffer, Compressor
 from ottla.plugins.compressors.codec_errors import library_missing, malformed, too_large
-from ottla.plugins.compressors.levels import MORE, level_key
 
 FAST: Final = 9
 """KIP-390: the default of 9 means the fast compressor; every other level means the high one."""
 
-LEVEL: Final = level_key(
-    "lz4",
-    minimum=1,
-    maximum=17,
-    default=FAST,
-    means=f"{FAST} is the fast compressor, which makes the largest; every other level is the slower one, where {MORE}",
-)
+DEFAULT_LEVEL: Final = FAST
 
 _MAGIC: Final = b"\x04\x22\x4d\x18"
 _LEAST_HIGH: Final = 3
@@ -36,7 +29,7 @@ class Lz4:
 
     codec_id = 3
 
-    def __init__(self, frame: ModuleType, level: int) -> None:
+    def __init__(self, frame: ModuleType, level: int = DEFAULT_LEVEL) -> None:
         self._frame = frame
         self._level = level
 
@@ -83,14 +76,9 @@ def _library_level(level: int) -> int:
 
 
 @hookimpl
-def ottla_config_keys() -> Sequence[ConfigKey]:
-    return [LEVEL]
-
-
-@hookimpl
-def ottla_compressor(config: PluginConfig) -> Compressor:
+def ottla_compressor() -> Compressor:
     try:
         import lz4.frame
     except ImportError:
         raise library_missing("lz4", "lz4") from None
-    return Lz4(lz4.frame, config[LEVEL.name])
+    return Lz4(lz4.frame, DEFAULT_LEVEL)

@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from ottla.hookspecs import hookimpl
-from ottla.interfaces import Buffer, Compressor, ConfigKey, PluginConfig
+from ottla.interfaces import Buffer, Compressor
 from ottla.plugins.compressors.codec_errors import library_missing, malformed, too_large
-from ottla.plugins.compressors.levels import level_key
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from zstandard import ZstdCompressor, ZstdDecompressor
 
-LEVEL: Final = level_key("zstd", minimum=-131072, maximum=22, default=3)
+DEFAULT_LEVEL: Final = 3
 
 _PIECE: Final = 512
 """Bytes of input per call when unpacking: four bytes can unpack to 128 kB, so the excess is at most 16 MB."""
@@ -33,7 +32,7 @@ class Zstd:
 
     codec_id = 4
 
-    def __init__(self, zstandard: ModuleType, level: int) -> None:
+    def __init__(self, zstandard: ModuleType, level: int = DEFAULT_LEVEL) -> None:
         self._zstandard = zstandard
         self._level = level
         self._local = threading.local()
@@ -84,14 +83,9 @@ def _frame(decompressor: ZstdDecompressor, view: memoryview, free_bytes: int) ->
 
 
 @hookimpl
-def ottla_config_keys() -> Sequence[ConfigKey]:
-    return [LEVEL]
-
-
-@hookimpl
-def ottla_compressor(config: PluginConfig) -> Compressor:
+def ottla_compressor() -> Compressor:
     try:
         import zstandard
     except ImportError:
         raise library_missing("zstd", "zstandard") from None
-    return Zstd(zstandard, config[LEVEL.name])
+    return Zstd(zstandard, DEFAULT_LEVEL)
