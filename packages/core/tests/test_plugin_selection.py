@@ -235,6 +235,13 @@ def test_several_transports_to_go_through_are_a_chain(via: object) -> None:
     assert isinstance(chained(via).transport, TransportChain)
 
 
+def test_a_transport_of_security_protocol_is_a_link_even_if_it_is_alone() -> None:
+    transport = chained("plaintext").transport
+
+    assert isinstance(transport, TransportChain)
+    assert len(transport.links) == 2
+
+
 def test_an_error_of_a_chain_names_each_of_its_plugins() -> None:
     plugins = chained("near, far")
     name = origin_of("transport", plugins.transport).name

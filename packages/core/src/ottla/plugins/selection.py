@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 
-from ottla.config import ConfigDraft, ProducerConfig, SerializerChoice
+from ottla.config import ConfigDraft, ProducerConfig, SecurityProtocol, SerializerChoice
 from ottla.errors import ConfigError, InvalidPluginError
 from ottla.errors.plugin_origin import PluginOrigin, note_origin, origin_of
 from ottla.errors.secret import without_frames
@@ -63,6 +63,9 @@ CREATION_ORDER: Final[Sequence[Role]] = (
     "interceptors",
     "reporters",  # closed first, while the others' metrics can still be read
 )
+
+_WITHOUT_INNER: Final = frozenset(protocol.transport for protocol in SecurityProtocol)
+"""Transports that take no inner one: in `connection.via` they are always links of a chain."""
 
 _DEFAULT_MECHANISM: Final = "sasl.mechanism was left out, and that means GSSAPI (Kerberos), as in Java"
 
@@ -242,7 +245,7 @@ def _create(
             return {str(each.plugin): each.create(objects) for each in found}
         case "encoder":
             return _encoder(found, registry, objects)
-        case "connection_via" if len(found) > 1:
+        case "connection_via" if len(found) > 1 or any(each.plugin.name.lower() in _WITHOUT_INNER for each in found):
             return _chain(found, created["transport"], objects)
         case _:
             return _create_one(role, found[0], created, objects) if found else None
