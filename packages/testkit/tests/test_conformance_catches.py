@@ -28,7 +28,7 @@ WRONG = [
         "256_kb",
         r"bytes were taken that the peer does not read: write\(\) never says that it is full",
     ),
-    ("TakesTooFarAhead", "256_kb", "bytes were taken ahead of the socket; about 262144 are the most"),
+    ("TakesTooFarAhead", "256_kb", "bytes were taken ahead of the socket; about 262144 are the maximum"),
     ("EatsTheList", "arrive_in_order", r"write\(\) changed the list of chunks"),
     ("SwapsChunks", "arrive_in_order", "what the far end got is not what was written: .* different from byte"),
     ("LiesAboutFlush", "flush_is_true", r"flush\(\) said that everything has left, and \d+ of \d+ bytes are still"),
