@@ -102,3 +102,17 @@ def test_a_layer_that_keeps_all_promises_passes(pytester: pytest.Pytester, layer
 
 def test_a_layer_over_another_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
     SUITE.assert_passes(pytester, "WrongOverTransport(wrong_transports.RightOver)")
+
+
+def test_a_transport_that_takes_sockets_only_has_no_skipped_case(pytester: pytest.Pytester) -> None:
+    more = FAR_END + "\n    over_layers = False"
+    result = SUITE.run(pytester, "WrongTransport(wrong_transports.Right)", "-k", "contract or idle", more=more)
+
+    result.assert_outcomes(passed=2)
+
+
+def test_an_untested_form_over_layers_is_caught(pytester: pytest.Pytester) -> None:
+    more = FAR_END + "\n    over_layers = False"
+    result = SUITE.run(pytester, "WrongOverTransport(wrong_transports.RightOver)", "-k", "contract", more=more)
+
+    assert_caught(result, "over_layers is False, and the transport has `open_over`")

@@ -28,6 +28,7 @@ import attrs
 import pytest
 
 from ottla.errors import InvalidPluginError, OttlaError
+from ottla.interfaces import SupportsOpenOver, supports
 from ottla.plugins.registry import KindName, Plugin, Registry, make_alone
 
 _OPTIONS: Final = ("-p", "no:cacheprovider", "-p", "no:randomly", "--import-mode=importlib", "--no-header", "-ra")
@@ -96,7 +97,10 @@ def suite(kind: KindName, name: str, settings: Mapping[str, str]) -> type[Any]:
     members: dict[str, Any] = {"settings": settled}
     if kind == "authenticator":
         members["secrets"] = (*bases[0].secrets, *_secrets(plugin, settled))
-    return type("TestInstalled", bases, members)
+    tested: type[Any] = type("TestInstalled", bases, members)
+    if kind == "transport" and _is_made_here(tested, kind):
+        tested.over_layers = supports(_made(kind, name, settled), SupportsOpenOver)
+    return tested
 
 
 def _base(kind: KindName) -> type[Any]:

@@ -6,6 +6,7 @@ import contextlib
 import random
 import socket
 from collections.abc import Callable, Iterator
+from typing import ClassVar
 
 import pytest
 
@@ -28,6 +29,13 @@ class TransportConnections:
     port = 9092
     timeout = 10.0
     """Seconds after which a call fails as blocking, and an exchange as stuck."""
+    over_layers: ClassVar[bool] = True
+    """Whether connections are also opened over other layers. False: the transport has no `open_over`."""
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Run each case over sockets, and over layers too."""
+        if "begin" in metafunc.fixturenames:
+            metafunc.parametrize("begin", ["socket", "layer"] if self.over_layers else ["socket"], indirect=True)
 
     @pytest.fixture
     def transport(self) -> Transport:
@@ -43,12 +51,12 @@ class TransportConnections:
         """Two connected sockets of the kind that the transport gets."""
         return tcp_pair()
 
-    @pytest.fixture(params=["socket", "layer"])
+    @pytest.fixture
     def begin(self, request: pytest.FixtureRequest, transport: Transport, peer: MakePeer) -> Iterator[Begin]:
         """Open connections whose handshake has not begun: over sockets, and over layers if the transport can."""
         over_layer = request.param == "layer"
         if over_layer and not has_ability(transport, SupportsOpenOver):
-            pytest.skip("it lacks SupportsOpenOver: it takes sockets only")
+            pytest.skip("it lacks SupportsOpenOver; over_layers = False leaves these cases out")
         begun: list[LayerSession] = []
 
         def open_layer(sock: socket.socket) -> TransportLayer:
