@@ -48,6 +48,17 @@ WRONG = [
         "took 0 rows of int64; it must refuse the type, even with no row",
     ),
     ("RefusesByCrashing", "unsupported_type", "of int64 raised KeyError.*; it must be a TypeError"),
+    (
+        "SetsTexts",
+        "headers_that_it_sets",
+        r"set the header \('schema', '7'\); a header is a pair of a str",
+    ),
+    ("NumbersHeaders", "headers_that_it_sets", r"set \[\('schema', b'6.*, and then .* on the same headers"),
+    ("ForgetsItsLookups", "the_same_data_needs_none", "needed another lookup each time: the schema of orders"),
+    ("LearnsNothing", "samples", r"raised NotPreparedError\('the schema of orders is not known'\)"),
+    ("CannotPrepare", "samples", r"needs a lookup, by NotPreparedError.*, and the serializer has no prepare\(\)"),
+    ("WaitsTooLong", "within_its_time", r"prepare\(\) of .* with timeout=0.0 was not back after 1 s; it must return"),
+    ("WaitsInSerialize", "at_once", r"was not back after 1 s; .* what has to wait belongs into prepare"),
     ("TornByThreads", "many_threads", "by many threads at once, .* became|raised TypeError"),
 ]
 
@@ -61,3 +72,7 @@ def test_a_broken_promise_of_a_serializer_is_named(
 
 def test_a_serializer_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
     SUITE.assert_passes(pytester, "Right()")
+
+
+def test_a_serializer_with_lookups_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
+    SUITE.assert_passes(pytester, "RightWithLookups()")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ottla.errors import NotPreparedError
 from ottla.interfaces import Header
 
 
@@ -186,3 +187,67 @@ class RefusesByCrashing(Right):
         if not pa.types.is_struct(column.type):
             raise KeyError(str(column.type))
         return super().serialize_column(topic, column)
+
+
+class RightWithLookups(Right):
+    """Adds a header with the id of each topic's schema, which it has to look up."""
+
+    sets_headers = True
+
+    def __init__(self) -> None:
+        self.ids: dict[str, bytes] = {}
+
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        made = super().serialize(topic, data, headers)
+        if data is None:
+            return made
+        if topic not in self.ids:
+            raise NotPreparedError(f"the schema of {topic} is not known")
+        if isinstance(headers, list):  # else it is a cell of a column
+            headers.append(("schema", self.ids[topic]))
+        return made
+
+    def prepare(self, topic: str, data: Any, headers: Sequence[Header], *, timeout: float) -> None:
+        self.ids[topic] = b"%d" % len(topic)
+
+
+class SetsTexts(RightWithLookups):
+    def prepare(self, topic: str, data: Any, headers: Sequence[Header], *, timeout: float) -> None:
+        self.ids[topic] = "7"  # type: ignore[assignment]  # the fault
+
+
+class NumbersHeaders(RightWithLookups):
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        made = super().serialize(topic, data, headers)
+        if topic in self.ids:
+            self.ids[topic] += b"1"
+        return made
+
+
+class ForgetsItsLookups(RightWithLookups):
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        made = super().serialize(topic, data, headers)
+        self.ids.pop(topic, None)
+        return made
+
+
+class LearnsNothing(RightWithLookups):
+    def prepare(self, topic: str, data: Any, headers: Sequence[Header], *, timeout: float) -> None:
+        """Look up nothing."""
+
+
+class WaitsTooLong(RightWithLookups):
+    def prepare(self, topic: str, data: Any, headers: Sequence[Header], *, timeout: float) -> None:
+        time.sleep(3)
+        super().prepare(topic, data, headers, timeout=timeout)
+
+
+class WaitsInSerialize(RightWithLookups):
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        if not self.ids:
+            time.sleep(3)
+        return super().serialize(topic, data, headers)
+
+
+class CannotPrepare(RightWithLookups):
+    prepare = None  # type: ignore[assignment]

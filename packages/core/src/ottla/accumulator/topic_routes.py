@@ -81,12 +81,15 @@ class Routes:
         self._max_block = max_block
         self._appended = partitioner.appended
 
-    def find(self, topic: str) -> Route:
-        """The route of a topic, waiting at most `max.block.ms` for metadata. Raises TopicUnavailableError."""
+    def find(self, topic: str, *, waited: float = 0.0) -> Route:
+        """The route of a topic, waiting at most `max.block.ms` for metadata. Raises TopicUnavailableError.
+
+        The seconds that the same call has *waited* already are part of `max.block.ms`.
+        """
         topic = str.__str__(topic)  # a member of a str enum is a name, too, but compiled code takes only str itself
         known = self._metadata.cluster.topics.get(topic)
         if known is None or not known.leaders:
-            known = self._metadata.wait_for(topic, partition=None, timeout=self._timeout())
+            known = self._metadata.wait_for(topic, partition=None, timeout=self._timeout(), waited=waited)
         return self._route_to(topic, known)
 
     def try_find(self, topic: str, *, partition: int | None = None) -> Route | MetadataWait:

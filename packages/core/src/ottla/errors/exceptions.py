@@ -89,7 +89,14 @@ class RecordTooLargeError(InvalidRecordError):
 
 
 class SerializationError(InvalidRecordError):
-    """The serializer refused a key or value; the cause is attached and nothing was queued."""
+    """The serializer refused a key or value, or its lookup failed; the cause is attached and nothing was queued."""
+
+
+class NotPreparedError(OttlaError):
+    """Raised by a serializer that has to wait for a lookup first: the core then calls its `prepare`.
+
+    `send` never raises it.
+    """
 
 
 class TopicUnavailableError(OttlaError):

@@ -17,6 +17,7 @@ from ottla.plugins.registry import Registry
 from ottla.plugins.selection import Plugins, choose_plugins
 from ottla.producer.components import Engine
 from ottla.producer.send_signature import Send, weak_send
+from ottla.producer.serialization import PartSerializer, RecordSerializer
 from ottla.protocol import PRODUCE
 from ottla.sender.build import build_io_thread, build_sender
 from ottla.sender.io_handoff import IoHandoff, NoHandoff
@@ -86,6 +87,17 @@ def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send |
     if engine.interceptors is not None:
         send = engine.interceptors.around(send or weak_send(producer))
     return send
+
+
+def build_serializers(engine: Engine) -> tuple[PartSerializer, PartSerializer, RecordSerializer | None]:
+    """The serializers of values and of keys, and both together if one sets headers or needs lookups."""
+    plugins = engine.plugins
+    value, key = (
+        PartSerializer(part, serializer)
+        for part, serializer in (("value", plugins.value_serializer), ("key", plugins.key_serializer))
+    )
+    max_block = engine.config.batching.max_block
+    return value, key, RecordSerializer.of(key=key, value=value, max_block=max_block, clock=engine.clock)
 
 
 def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environment) -> Engine:

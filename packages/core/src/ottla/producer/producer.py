@@ -27,16 +27,12 @@ from ottla.errors import (
     OttlaError,
     PluginNotFoundError,
     RecordTooLargeError,
-    SerializationError,
     UndeliveredError,
     counted,
 )
-from ottla.errors.plugin_origin import FAULTS
 from ottla.errors.secret import hide_settings
-from ottla.interfaces import Header, Headers, MetricName, Serializer
+from ottla.interfaces import Header, Headers, MetricName
 from ottla.network.cluster import PartitionInfo
-from ottla.plugins.serializers.bytes import plain_bytes
-from ottla.plugins.serializers.failures import serialization_failure
 from ottla.producer import build as assembly
 from ottla.producer import lifecycle
 from ottla.producer.callbacks import UNCHECKED, check_callback
@@ -80,7 +76,7 @@ class Producer:
         self._begin(assembly.build(config, options))
 
     def _begin(self, engine: Engine) -> None:
-        queueing, plugins = engine.queueing, engine.plugins
+        queueing = engine.queueing
         self._engine = engine
         self._accumulator = queueing.accumulator
         self._appender = queueing.accumulator.appender
@@ -96,15 +92,14 @@ class Producer:
         self._on_new_batch = partitioner.on_new_batch
         self._transactions = engine.transactions
         self._spent, self._clock = queueing.counters.producer, engine.clock
-        self._value_serializer = plugins.value_serializer
-        self._key_serializer = plugins.key_serializer
+        self._value_serializer, self._key_serializer, self._record_serializer = assembly.build_serializers(engine)
         self._checked_callback: object = UNCHECKED
         self._lifecycle = lifecycle.start(
             engine.io_thread,
             queueing.accumulator,
             queueing.routes,
             engine.config.delivery.delivery_timeout,
-            close_plugins=plugins.close,
+            close_plugins=engine.plugins.close,
         )
         self._unclosed = weakref.finalize(self, self._lifecycle.abandon)
         self._unclosed.atexit = False
@@ -148,11 +143,15 @@ class Producer:
         IllegalStateError reports a call that interrupted another one; that is possible only with a third-party
         `record.encoder`, and in `__del__`.
         """
-        checked = checked_headers(headers) if headers else ()  # first: they may be readable only once
-        if type(value) is not bytes or self._value_serializer is not None:
-            value = _serialized(self._value_serializer, "value", topic, value, checked)
-        if key is not None and (type(key) is not bytes or self._key_serializer is not None):
-            key = _serialized(self._key_serializer, "key", topic, key, checked)
+        checked: Sequence[Header] = checked_headers(headers) if headers else ()  # first: some are readable only once
+        waited = 0.0
+        if self._record_serializer is not None:
+            (key, value, checked), waited = self._record_serializer.serialize(topic, key, value, checked)
+        else:
+            if type(value) is not bytes or self._value_serializer.changes_bytes:
+                value = self._value_serializer.bytes_of(topic, value, checked)
+            if key is not None and (type(key) is not bytes or self._key_serializer.changes_bytes):
+                key = self._key_serializer.bytes_of(topic, key, checked)
         if timestamp_ms is not None and (type(timestamp_ms) is not int or not 0 <= timestamp_ms <= TIMESTAMP_MAX):
             raise InvalidRecordError(f"timestamp_ms must be an int from 0 to {TIMESTAMP_MAX}, not {timestamp_ms!r}")
         # 15 ns for a function or method that was checked before, a third of a call of `check_callback`
@@ -162,14 +161,13 @@ class Producer:
                 kind = getattr(on_delivery.func, "__code__", None)  # type: ignore[attr-defined]
             if kind is not self._checked_callback:
                 self._checked_callback = check_callback(on_delivery)
-        waited = 0.0
         try:
             route = self._known_routes[topic]
         except (KeyError, TypeError):  # an object that cannot be hashed is no name, either
             _check_size(topic, size_of((key, value, checked, timestamp_ms, on_delivery)), self._engine.config.batching)
             started_at = self._clock()
-            route = self._find_route(topic)
-            waited = self._clock() - started_at
+            route = self._find_route(topic, waited=waited)
+            waited += self._clock() - started_at
         if partition is not None:
             if type(partition) is not int or not 0 <= partition < route.view.partitions:
                 started_at = self._clock()
@@ -452,8 +450,11 @@ class Producer:
             route.set_sticky_batch(batch)
         return Delivery(batch, index)
 
-    def _find_route(self, topic: str, *, to_send: bool = True) -> Route:
-        """The topic's route; waits for metadata if the topic is not known. *to_send* requires an open transaction."""
+    def _find_route(self, topic: str, *, to_send: bool = True, waited: float = 0.0) -> Route:
+        """The topic's route; waits for metadata if the topic is not known. *to_send* requires an open transaction.
+
+        The seconds that the call has *waited* before are part of `max.block.ms`.
+        """
         self._lifecycle.check()
         if to_send and self._transactions is not None:
             self._transactions.manager.check_open()
@@ -461,7 +462,7 @@ class Producer:
             shown = brief(topic) if isinstance(topic, str) else type(topic).__name__  # it may be the record, or a table
             raise InvalidRecordError(f"{shown} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or ..")
         with self._spent.metadata_wait.timed(self._clock):
-            return self._routes.find(topic)
+            return self._routes.find(topic, waited=waited)
 
     def _await_partition(self, topic: str, partition: int, waited: float) -> Route:
         if type(partition) is not int or partition < 0:
@@ -510,23 +511,3 @@ def _check_size(topic: str, size: int, batching: BatchingConfig) -> None:
             f"a record of {size + RECORD_OVERHEAD} bytes for topic {topic!r} is above {name}={limit}; "
             "nothing was queued"
         )
-
-
-def _serialized(
-    serializer: Serializer | None, part: str, topic: str, data: Any, headers: Sequence[Header]
-) -> bytes | None:
-    if serializer is None:
-        if data is None:
-            return None
-        if isinstance(data, bytes | bytearray | memoryview):
-            return plain_bytes(data)
-        raise InvalidRecordError(
-            f"the {part} for topic {topic!r} must be bytes, not {type(data).__name__}: encode it first, or set "
-            f"{part}.serializer"
-        )
-    try:
-        made = serializer.serialize(topic, data, tuple(headers))
-        return made if type(made) is bytes or made is None else plain_bytes(made)
-    except FAULTS as cause:
-        reason = serialization_failure(serializer, cause)
-        raise SerializationError(f"the {part} for topic {topic!r} could not be serialized: {reason}") from cause

@@ -7,7 +7,6 @@ from typing import Any
 
 from ottla.accumulator.topic_routes import Route
 from ottla.errors import InvalidRecordError, RecordTooLargeError
-from ottla.plugins.value_formats import ValueFormats
 from ottla.producer.components import Engine
 from ottla.recordbatch.codecs import NONE
 from ottla.recordbatch.header_v2 import HEADER_SIZE
@@ -37,7 +36,7 @@ def send_table(
     stream = open_stream(table)
     sizes = TableSizes.of(engine.config.batching)
     if value_format is not None:
-        stream = _formatted(plugins.value_formats, topic, stream, columns["value"], value_format, max_bytes=sizes.chunk)
+        stream = _formatted(engine, topic, stream, columns["value"], value_format, max_bytes=sizes.chunk)
         columns = {**columns, "value": stream.name}
     choice = choose(stream.schema, **columns)
     sender = TableSender(
@@ -87,9 +86,7 @@ def send_sealed(engine: Engine, find_route: Callable[[str], Route], batch: Seale
     return delivery
 
 
-def _formatted(
-    formats: ValueFormats, topic: str, stream: Any, value: Any, value_format: str, *, max_bytes: int
-) -> Formatted:
+def _formatted(engine: Engine, topic: str, stream: Any, value: Any, value_format: str, *, max_bytes: int) -> Formatted:
     if value is None:
         raise InvalidRecordError(
             f"value=None, value_format={value_format!r}: name the columns that the value is made of"
@@ -98,7 +95,9 @@ def _formatted(
         stream=stream,
         topic=topic,
         value_format=value_format,
-        serializer=formats.of(value_format),
+        serializer=engine.plugins.value_formats.of(value_format),
         value=value if isinstance(value, str) else tuple(value),
         max_bytes=max_bytes,
+        max_block=engine.config.batching.max_block,
+        clock=engine.clock,
     )

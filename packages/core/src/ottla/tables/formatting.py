@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Final
 
 import attrs
 import pyarrow as pa
 
-from ottla.errors import InvalidPluginError, InvalidRecordError, SerializationError
+from ottla.errors import InvalidPluginError, InvalidRecordError, NotPreparedError, SerializationError
 from ottla.errors.plugin_origin import FAULTS, origin_of
-from ottla.interfaces import SupportsSerializeColumn
+from ottla.interfaces import SupportsPrepare, SupportsSerializeColumn, supports
+from ottla.plugins.serializer_lookups import Lookup, LookupWait
 from ottla.plugins.serializers.failures import serialization_failure
 from ottla.tables.columns import is_bytes
 from ottla.tables.private_copy import private_copy
@@ -34,6 +35,8 @@ class Formatted:
     serializer: SupportsSerializeColumn
     value: str | Sequence[str]
     max_bytes: int
+    max_block: float
+    clock: Callable[[], float]
 
     @property
     def name(self) -> str:
@@ -67,13 +70,7 @@ class Formatted:
 
     def _made_of(self, batch: Any) -> Any:
         column = self._column(batch)
-        try:
-            made = self.serializer.serialize_column(self.topic, column)
-        except FAULTS as cause:
-            raise SerializationError(
-                f"value_format={self.value_format!r}: column {self.value!r} for topic {self.topic!r} could not be "
-                f"serialized: {serialization_failure(self.serializer, cause)}"
-            ) from cause
+        made = self._serialized(column)
         if not isinstance(made, pa.Array) or len(made) != len(column) or not is_bytes(made.type):
             shown = f"{len(made)} of {made.type}" if isinstance(made, pa.Array) else type(made).__name__
             origin = origin_of("serializer", self.serializer)
@@ -82,6 +79,30 @@ class Formatted:
                 f"an Arrow array of {len(column)} bytes or texts; {origin.remedy}"
             )
         return made
+
+    def _serialized(self, column: Any) -> Any:
+        """What the serializer makes, after its lookups. Raises its exceptions, and SerializationError for a lookup."""
+        lookups: LookupWait | None = None
+        while True:
+            try:
+                return self.serializer.serialize_column(self.topic, column)
+            except NotPreparedError as cause:
+                if not supports(self.serializer, SupportsPrepare):
+                    raise self._failed(cause) from cause
+            except FAULTS as cause:
+                raise self._failed(cause) from cause
+            lookups = lookups or LookupWait(max_block=self.max_block, clock=self.clock)
+            lookups.wait(self._lookup(self.serializer, column))
+
+    def _failed(self, cause: BaseException) -> SerializationError:
+        return SerializationError(
+            f"value_format={self.value_format!r}: column {self.value!r} for topic {self.topic!r} could not be "
+            f"serialized: {serialization_failure(self.serializer, cause)}"
+        )
+
+    def _lookup(self, serializer: SupportsPrepare, column: Any) -> Lookup:
+        what = f"value_format={self.value_format!r}: column {self.value!r} for topic {self.topic!r}"
+        return Lookup(serializer=serializer, what=what, topic=self.topic, data=column, headers=())
 
     def _column(self, batch: Any) -> Any:
         if isinstance(self.value, str):

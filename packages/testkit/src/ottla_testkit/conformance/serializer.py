@@ -13,13 +13,24 @@ class TestMine(SerializerConformance):
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import pytest
 
-from ottla.interfaces import Header, Serializer, SupportsSerializeColumn
+from ottla.errors import NotPreparedError
+from ottla.interfaces import (
+    Header,
+    Serializer,
+    SupportsPrepare,
+    SupportsSerializeColumn,
+    SupportsSetsHeaders,
+    supports,
+)
+from ottla.plugins.serializer_lookups import MOST_LOOKUPS
 from ottla_testkit.conformance.harness.checked_layer import check, fail, needed
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
 
@@ -46,6 +57,8 @@ class SerializerConformance:
     """Arrow arrays of types that the serializer must refuse."""
     timeout: ClassVar[float] = 10.0
     """Seconds after which a call fails as stuck."""
+    lookup_timeout: ClassVar[float] = 5.0
+    """Seconds that `prepare` may take, of a serializer that needs lookups."""
 
     @pytest.fixture
     def serializer(self) -> Serializer:
@@ -74,6 +87,53 @@ class SerializerConformance:
                         f"{_shown(data)} for topic {topic[:12]!r} with {len(headers)} headers became {made!r}, and "
                         f"should be {expected!r}",
                     )
+
+    def test_headers_that_it_sets_can_be_sent(self, serializer: Serializer) -> None:
+        if not needed(serializer, SupportsSetsHeaders).sets_headers:
+            pytest.skip("sets_headers is False")
+        for headers in HEADERS:
+            for data in (None, *(data for data, _expected in self.samples)):
+                first, again = list(headers), list(headers)
+                self._serialize(serializer, data, headers=first)
+                self._serialize(serializer, data, headers=again)
+                for header in first:
+                    check(
+                        isinstance(header, tuple)
+                        and len(header) == 2
+                        and isinstance(header[0], str)
+                        and isinstance(header[1], bytes | None),
+                        f"serialize() of {_shown(data)} set the header {_shown(header)}; a header is a pair of a str, "
+                        "and of bytes or None",
+                    )
+                check(
+                    first == again,
+                    f"serialize() of {_shown(data)} set {_shown(first)}, and then {_shown(again)}, on the same headers",
+                )
+
+    def test_after_a_lookup_the_same_data_needs_none(self, serializer: Serializer) -> None:
+        needed(serializer, SupportsPrepare)
+        for data in (None, *(data for data, _expected in self.samples)):
+            self._serialize(serializer, data)
+            try:
+                serializer.serialize("orders", data, self._headers(serializer, ()))
+            except NotPreparedError as error:
+                fail(f"serialize() of {_shown(data)} needed another lookup each time: {error}", error)
+
+    def test_a_lookup_ends_within_its_time(self, serializer: Serializer) -> None:
+        prepare = needed(serializer, SupportsPrepare).prepare
+
+        def look_up(data: Any, timeout: float) -> None:
+            with contextlib.suppress(Exception):  # it has no answer in that time: `send` raises with it as the cause
+                prepare("orders", data, (), timeout=timeout)
+
+        for data, _expected in self.samples:
+            for timeout in (0.0, 0.05):
+                within(
+                    self.timeout,
+                    f"prepare() of {_shown(data)} with timeout={timeout}",
+                    partial(look_up, data, timeout),
+                    remedy="it must return or raise when *timeout* is over, since send() waits no longer",
+                )
 
     def test_its_arguments_are_not_changed(self, serializer: Serializer) -> None:
         for data, _expected in self.samples:
@@ -104,8 +164,8 @@ class SerializerConformance:
             within(
                 self.timeout,
                 f"serialize() of {_shown(data)}",
-                lambda data=data: self._serialize(serializer, data),  # type: ignore[misc]
-                remedy="the caller of send() waits for it",
+                lambda data=data: self._attempt(serializer, data),  # type: ignore[misc]
+                remedy="the caller of send() waits for it; what has to wait belongs into prepare()",
             )
 
     def test_many_threads_serialize_at_once(self, serializer: Serializer) -> None:
@@ -168,8 +228,9 @@ class SerializerConformance:
 
     def _serialize_column(self, serializer: Serializer, column: Any) -> list[bytes | None]:
         """Return the rows of a serialized column."""
+        serialize_column = needed(serializer, SupportsSerializeColumn).serialize_column
         try:
-            made = needed(serializer, SupportsSerializeColumn).serialize_column("orders", column)
+            made = self._looked_up(serializer, column, (), lambda: serialize_column("orders", column))
         except Exception as error:
             fail(f"serialize_column() of {len(column)} rows of {column.type} raised {error!r}", error)
         rows = made.to_pylist() if hasattr(made, "to_pylist") else None
@@ -181,8 +242,9 @@ class SerializerConformance:
         return [row.encode() if isinstance(row, str) else row for row in rows or ()]
 
     def _column_refusal(self, serializer: Serializer, column: Any) -> None:
+        serialize_column = needed(serializer, SupportsSerializeColumn).serialize_column
         try:
-            needed(serializer, SupportsSerializeColumn).serialize_column("orders", column)
+            self._looked_up(serializer, column, (), lambda: serialize_column("orders", column))
         except TypeError as error:
             check(bool(str(error).strip()), f"a column of {column.type} was refused without words")
         except Exception as error:
@@ -200,7 +262,13 @@ class SerializerConformance:
         self, serializer: Serializer, data: Any, *, topic: str = "orders", headers: Sequence[Header] = ()
     ) -> bytes | None:
         try:
-            made: Any = serializer.serialize(topic, data, headers)
+            made: Any = self._looked_up(
+                serializer,
+                data,
+                tuple(headers),
+                lambda: serializer.serialize(topic, data, self._headers(serializer, headers)),
+                topic=topic,
+            )
         except Exception as error:
             fail(
                 f"serialize() of {_shown(data)} for topic {topic[:12]!r} with {len(headers)} headers raised {error!r}",
@@ -212,9 +280,39 @@ class SerializerConformance:
         )
         return made  # type: ignore[no-any-return]
 
+    def _headers(self, serializer: Serializer, headers: Sequence[Header]) -> Sequence[Header]:
+        """The headers as the core passes them; a list that a test has made is passed itself."""
+        if not (supports(serializer, SupportsSetsHeaders) and serializer.sets_headers):
+            return tuple(headers)
+        return headers if isinstance(headers, list) else list(headers)
+
+    def _looked_up(
+        self, serializer: Serializer, data: Any, headers: Sequence[Header], attempt: Callable[[], Any], **of: str
+    ) -> Any:
+        """What *attempt* makes, after the lookups that it needs."""
+        for _ in range(MOST_LOOKUPS):
+            try:
+                return attempt()
+            except NotPreparedError as error:
+                if not supports(serializer, SupportsPrepare):
+                    fail(f"{_shown(data)} needs a lookup, by {error!r}, and the serializer has no prepare()", error)
+                within(
+                    self.lookup_timeout + self.timeout,
+                    f"prepare() of {_shown(data)}",
+                    lambda: serializer.prepare(of.get("topic", "orders"), data, headers, timeout=self.lookup_timeout),
+                    remedy="it must return or raise when *timeout* is over",
+                )
+        return attempt()
+
+    def _attempt(self, serializer: Serializer, data: Any) -> None:
+        with contextlib.suppress(NotPreparedError):
+            serializer.serialize("orders", data, self._headers(serializer, ()))
+
     def _refusal(self, serializer: Serializer, data: Any) -> Exception:
         try:
-            made = serializer.serialize("orders", data, ())
+            made = self._looked_up(
+                serializer, data, (), lambda: serializer.serialize("orders", data, self._headers(serializer, ()))
+            )
         except (TypeError, ValueError) as error:
             return error
         except Exception as error:

@@ -239,10 +239,10 @@ class MockProducer(Producer):
         self._planned_errors.raise_next(method)
         return transactions
 
-    def _find_route(self, topic: str, *, to_send: bool = True) -> Route:
+    def _find_route(self, topic: str, *, to_send: bool = True, waited: float = 0.0) -> Route:
         if isinstance(topic, str):
             self._topics.add(topic, self._engine.metadata)
-        return super()._find_route(topic, to_send=to_send)
+        return super()._find_route(topic, to_send=to_send, waited=waited)
 
     @contextmanager
     def _sends(self, method: str) -> Iterator[None]:

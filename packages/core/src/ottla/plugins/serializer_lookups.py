@@ -1,0 +1,70 @@
+"""Lookups of serializers, such as of a schema's id: `serialize` says that it needs one, and `prepare` waits for it.
+
+`serialize` never waits, so a caller that must not be blocked can have `prepare` called on another thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import attrs
+
+from ottla.concurrency import io_threads
+from ottla.errors import SerializationError
+from ottla.errors.plugin_origin import FAULTS
+from ottla.interfaces import Header, SupportsPrepare
+from ottla.plugins.serializers.failures import serialization_failure
+
+MOST_LOOKUPS: Final = 5
+"""Lookups for one record or column: a serializer that needs more of them would need them for ever."""
+
+
+@attrs.frozen(kw_only=True)
+class Lookup:
+    """What `prepare` of a serializer gets. `what` describes the data for errors, such as "the value for topic 't'"."""
+
+    serializer: SupportsPrepare
+    what: str
+    topic: str
+    data: Any = attrs.field(repr=False)
+    headers: Sequence[Header] = attrs.field(repr=False)
+
+    def prepare(self, timeout: float) -> None:
+        """Wait at most *timeout* seconds, if the serializer keeps its promise. Raises SerializationError."""
+        try:
+            self.serializer.prepare(self.topic, self.data, self.headers, timeout=timeout)
+        except FAULTS as cause:
+            reason = serialization_failure(self.serializer, cause)
+            raise SerializationError(f"{self.what} could not be serialized: its lookup failed: {reason}") from cause
+
+
+class LookupWait:
+    """Waits for the lookups of one record or column on the thread of the caller, *max_block* seconds altogether."""
+
+    def __init__(self, *, max_block: float, clock: Callable[[], float]) -> None:
+        self.waited = 0.0
+        self._max_block = max_block
+        self._clock = clock
+        self._count = 0
+
+    def wait(self, lookup: Lookup) -> None:
+        """Have the serializer prepare. Raises SerializationError, also inside a callback, which cannot wait."""
+        if io_threads.on_io_thread():
+            raise SerializationError(
+                f"{lookup.what} needs a lookup of its serializer, which a callback cannot wait for; send it from "
+                "another thread"
+            )
+        if self.waited >= self._max_block:
+            raise SerializationError(
+                f"{lookup.what} needs a lookup of its serializer, which was not over within max.block.ms: "
+                f"{self._max_block} s"
+            )
+        if self._count == MOST_LOOKUPS:
+            raise SerializationError(f"{lookup.what} was not prepared by {MOST_LOOKUPS} lookups of its serializer")
+        self._count += 1
+        started_at = self._clock()
+        try:
+            lookup.prepare(self._max_block - self.waited)
+        finally:
+            self.waited += self._clock() - started_at
