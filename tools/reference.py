@@ -146,10 +146,10 @@ def metrics() -> str:
     lines = [METRICS_PAGE]
     for group, labels in LABELS.items():
         lines += [f"## {group}", "", f"Tags: {', '.join(f'`{label}`' for label in labels)}", ""]
-        lines += ["| name | meaning | |", "|---|---|---|"]
+        lines += ["| name | meaning | unit | |", "|---|---|---|---|"]
         for metric in METRICS:
             if metric.group == group:
-                lines.append(f"| `{metric.name}` | {metric.meaning} | {_kind(metric.kind)} |")
+                lines.append(f"| `{metric.name}` | {metric.meaning} | {metric.unit} | {_kind(metric.kind)} |")
         lines.append("")
     lines.append(MISSING_METRICS)
     lines += [f"- `{group}`, `{name}`: {reason}" for (group, name), reason in MISSING.items()]

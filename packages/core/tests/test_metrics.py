@@ -99,6 +99,7 @@ def test_descriptions_say_which_metrics_only_grow() -> None:
         name="byte-total",
         labels=("client-id", "topic"),
         cumulative=True,
+        unit="bytes",
         meaning="Bytes of batches on the wire.",
     )
     assert {name for (_group, name), each in described.items() if each.cumulative} == {

@@ -181,6 +181,28 @@ def test_plugins_of_every_kind_get_a_context() -> None:
     assert {context.clock() for context in contexts.values()} == {5.0}
 
 
+def test_the_metrics_of_a_plugin_are_tagged_with_the_key_that_names_it() -> None:
+    plugins = chosen()
+    for context in contexts.values():
+        context.metrics.add_counter("calls-total", unit="calls", meaning="Calls.")
+    tags = [dict(name.tags) for name, _value in plugins.objects.metrics.snapshot(("client-id", "shop"))]
+
+    assert [(each["config"], each["class"]) for each in tags] == [
+        ("config.providers", "Provider"),
+        ("security.protocol", "PlaintextTransport"),
+        ("record.encoder", "ObjectEncoder"),
+        ("value.serializer", "JsonSerializer"),
+        ("connection.via", "PlaintextTransport"),
+        ("sasl.mechanism", "Plain"),
+        ("partitioner.class", "RoundRobin"),
+        ("compression.type", "Codec"),
+        ("key.serializer", "JsonSerializer"),
+        ("interceptor.classes", "Interceptor"),
+        ("metric.reporters", "Reporter"),
+    ]
+    assert {each["plugin"] for each in tags} == {"mine", "plaintext"}
+
+
 def test_the_client_id_of_a_context_is_known_once_settings_are_read() -> None:
     chosen()
     provider = contexts.pop("config_provider")

@@ -53,6 +53,38 @@ PluginConfig: TypeAlias = Mapping[str, Any]
 """The `config` argument of a hook: the keys that its plugin declared, checked, defaults filled in."""
 
 
+class MetricCounter(Protocol):
+    """A number that only grows. For any thread."""
+
+    def add(self, amount: float = 1.0) -> None:
+        """Add an amount. ValueError if it is negative."""
+
+
+class PluginMetrics(Protocol):
+    """Metrics of a plugin's own (KIP-877), in `Producer.metrics()` and for reporters. For any thread.
+
+    Their group is "plugins", and their tags are the client id, the key that names the plugin (`config`), the class of
+    its object (`class`), the name of its entry point (`plugin`), and *tags*. They are removed when the producer has
+    closed its plugins. Metrics of one name have the same unit, meaning and labels.
+    """
+
+    def add_gauge(
+        self, name: str, read: Callable[[], float], *, unit: str, meaning: str, tags: Mapping[str, str] | None = None
+    ) -> None:
+        """Add a metric whose value *read* returns, on the thread that reads the metrics; it must not wait.
+
+        Raises ValueError for a name that exists, or is none; IllegalStateError once the producer is closed.
+        """
+
+    def add_counter(
+        self, name: str, *, unit: str, meaning: str, tags: Mapping[str, str] | None = None
+    ) -> MetricCounter:
+        """Add a metric that only grows, and return its counter. Raises like `add_gauge`."""
+
+    def remove(self, name: str, tags: Mapping[str, str] | None = None) -> None:
+        """Remove a metric; nothing happens if there is none."""
+
+
 @attrs.frozen(kw_only=True)
 class PluginContext:
     """The `context` argument of a hook: what the producer gives to each plugin, whatever its kind.
@@ -66,6 +98,7 @@ class PluginContext:
     client_id: str | None
     logger: logging.Logger
     clock: Callable[[], float]
+    metrics: PluginMetrics
 
 
 # A Callable, because mypy refuses a protocol for type[...].
@@ -546,12 +579,16 @@ class MetricName(NamedTuple):
 
 @attrs.frozen(kw_only=True)
 class MetricDescription:
-    """Meaning of a metric, and the labels of its tags. `cumulative`: it only grows, from 0 when the producer began."""
+    """Meaning of a metric, and the labels of its tags. `cumulative`: it only grows, from 0 when the producer began.
+
+    `unit` is such as "bytes", "records/s", "ms" or "1", which is a ratio.
+    """
 
     group: str
     name: str
     labels: tuple[str, ...]
     cumulative: bool
+    unit: str
     meaning: str
 
 

@@ -11,6 +11,8 @@ from typing import Final
 
 import attrs
 
+from ottla.metrics.units import AMOUNTS, EVENTS, GAUGES, RATIO
+
 PRODUCER: Final = "producer-metrics"
 NODE: Final = "producer-node-metrics"
 TOPIC: Final = "producer-topic-metrics"
@@ -55,6 +57,24 @@ class Metric:
     kind: ValueKind
     source: str
     meaning: str
+
+    @property
+    def unit(self) -> str:
+        """The unit of its values; "1" for a ratio."""
+        match self.kind:
+            case ValueKind.GAUGE:
+                return GAUGES[self.name]
+            case ValueKind.NANOSECONDS:
+                return "ns"
+            case ValueKind.TIMES:
+                return EVENTS[self.source]
+            case ValueKind.TIMES_PER_SECOND:
+                return f"{EVENTS[self.source]}/s"
+            case ValueKind.SUM_PER_SECOND:
+                amount = AMOUNTS[self.source]
+                return RATIO if amount == "s" else f"{amount}/s"  # seconds in a second
+            case _:
+                return AMOUNTS[self.source]
 
 
 def _counted(group: str, name: str, source: str, what: str, *, times: bool = False) -> list[Metric]:

@@ -14,6 +14,7 @@ import attrs
 from ottla.interfaces import MetricDescription, MetricName
 from ottla.metrics.catalogue import COUNT, LABELS, METRICS, NODE, PRODUCER, RECORD_SIZES, TOPIC, Metric, ValueKind
 from ottla.metrics.counter import CounterTotals
+from ottla.metrics.plugin_metrics import PluginMetricGroups
 from ottla.metrics.producer_counters import Counters
 
 NAN: Final = float("nan")
@@ -45,7 +46,9 @@ class MetricValues:
         client_id: str,
         gauges: Mapping[str, Callable[[], float]],
         clock: Callable[[], float],
+        plugins: PluginMetricGroups | None = None,
     ) -> None:
+        self._plugins = plugins or PluginMetricGroups()
         self._counters = counters
         self._client = ("client-id", client_id)
         self._gauges = {MetricName(PRODUCER, name, (self._client,)): read for name, read in gauges.items()}
@@ -61,6 +64,7 @@ class MetricValues:
             if turns == self._counters.rolls and not turns % 2:
                 break  # no window has ended meanwhile
         values.update((name, float(read())) for name, read in self._gauges.items())
+        values.update(self._plugins.snapshot(self._client))
         values[self._count] = len(values) + 1.0
         return values
 
@@ -72,10 +76,11 @@ class MetricValues:
                 name=metric.name,
                 labels=LABELS[metric.group],
                 cumulative=metric.kind.cumulative,
+                unit=metric.unit,
                 meaning=metric.meaning,
             )
             for metric in METRICS
-        ]
+        ] + list(self._plugins.describe())
 
     def _counted(self) -> dict[MetricName, float]:
         values: dict[MetricName, float] = {}

@@ -58,7 +58,7 @@ def read_draft(
     try:
         return ConfigDraft.read(settings, keywords, resolve=resolve)
     except BaseException:
-        made_by.closer.close(CLOSE_SECONDS)
+        made_by.close(CLOSE_SECONDS)
         raise
 
 

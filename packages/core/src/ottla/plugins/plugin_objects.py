@@ -8,10 +8,11 @@ from __future__ import annotations
 import itertools
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from ottla.interfaces import PluginConfig
+from ottla.metrics.plugin_metrics import PluginMetricGroups
 from ottla.plugins.calls import PluginCloser
 from ottla.plugins.registry import Plugin
 
@@ -30,7 +31,7 @@ name_producer: Final = numbered("ottla-producer")
 
 
 class PluginObjects:
-    """Makes the objects of one producer's plugins; `closer` closes them.
+    """Makes the objects of one producer's plugins; `close` closes them.
 
     *name_client* returns the client id as it is used, for the configured one, which may be None.
     """
@@ -46,10 +47,30 @@ class PluginObjects:
         self.client_id: str | None = None
         """The client id as it is used; None while the configuration is read."""
         self.closer = PluginCloser()
+        self.metrics = PluginMetricGroups(clock=clock)
 
     def create(self, plugin: Plugin, config: PluginConfig, **extra: object) -> Any:
         """The object that the plugin's hook makes; *extra* are the hook's other arguments. Raises PluginError."""
-        made = plugin.create(config, context=plugin.context(client_id=self.client_id, clock=self._clock), **extra)
+        metrics = self.metrics.add()
+        context = plugin.context(client_id=self.client_id, clock=self._clock, metrics=metrics)
+        made = plugin.create(config, context=context, **extra)
+        metrics.tags = (("config", _setting(plugin, extra)), ("class", type(made).__name__), ("plugin", plugin.name))
         if plugin.info.kind.name != "reporter":  # it begins nothing before it is started, and is added then
             self.closer.add(str(plugin), made, secret=plugin.info.kind.name in _WITH_SECRETS, first=True)
         return made
+
+    def close(self, timeout: float) -> None:
+        """Close all objects in about *timeout* seconds, then remove their metrics."""
+        self.closer.close(timeout)
+        self.metrics.close()
+
+
+def _setting(plugin: Plugin, extra: Mapping[str, object]) -> str:
+    """The key that names the plugin, by the arguments of its hook."""
+    match plugin.info.kind.name:
+        case "serializer":
+            return "key.serializer" if extra["is_key"] else "value.serializer"
+        case "transport":
+            return "security.protocol" if extra["inner"] is None else "connection.via"
+        case _:
+            return plugin.info.kind.setting

@@ -106,7 +106,7 @@ class Plugins:
 
         Takes about *timeout* seconds at most. Reporters are closed if they have started.
         """
-        self.objects.closer.close(timeout)
+        self.objects.close(timeout)
 
 
 def choose_plugins(
@@ -136,10 +136,10 @@ def choose(
     try:
         return _choose(draft, registry, objects)
     except ConfigError as error:
-        objects.closer.close(CLOSE_SECONDS)
+        objects.close(CLOSE_SECONDS)
         refused = error
     except BaseException:
-        objects.closer.close(CLOSE_SECONDS)
+        objects.close(CLOSE_SECONDS)
         raise
     raise without_frames(refused)
 

@@ -65,6 +65,7 @@ class Engine:
                 "metadata-age": lambda: metadata.age(clock()),
             },
             clock=clock,
+            plugins=plugins.objects.metrics,
         )
         transactions = None
         if manager is not None:

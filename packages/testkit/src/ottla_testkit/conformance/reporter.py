@@ -69,7 +69,12 @@ class CountingRegistry:
         """Return descriptions of some of the metrics."""
         return [
             MetricDescription(
-                group=group, name="record-send-total", labels=labels, cumulative=True, meaning="Records that left."
+                group=group,
+                name="record-send-total",
+                labels=labels,
+                cumulative=True,
+                unit="records",
+                meaning="Records that left.",
             )
             for group, labels in (
                 ("producer-metrics", ("client-id",)),

@@ -16,7 +16,8 @@ from ottla.config import PluginValues
 from ottla.errors import InvalidPluginError, OttlaError
 from ottla.errors.plugin_origin import note_origin
 from ottla.hookspecs import PROJECT
-from ottla.interfaces import ConfigKey, PluginConfig, PluginContext
+from ottla.interfaces import ConfigKey, PluginConfig, PluginContext, PluginMetrics
+from ottla.metrics.plugin_metrics import PluginMetricGroup
 from ottla.plugins.registry.installed import EntryInfo
 from ottla.plugins.registry.kinds import KINDS, missing_attributes, uncallable_methods
 from ottla.plugins.registry.slow_calls import logged_when_slow
@@ -64,10 +65,16 @@ class Plugin:
             self._keys = self._declared()
         return self._keys
 
-    def context(self, *, client_id: str | None = None, clock: Callable[[], float] = time.monotonic) -> PluginContext:
-        """The context for an object of this plugin, by default for one without a producer."""
+    def context(
+        self,
+        *,
+        client_id: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        metrics: PluginMetrics | None = None,
+    ) -> PluginContext:
+        """The context for an object of this plugin, by default for one that belongs to no producer."""
         logger = logging.getLogger(f"ottla.plugin.{self.info.kind.name}.{self.name.lower()}")
-        return PluginContext(client_id=client_id, logger=logger, clock=clock)
+        return PluginContext(client_id=client_id, logger=logger, clock=clock, metrics=metrics or PluginMetricGroup())
 
     def create(self, config: PluginConfig, *, context: PluginContext | None = None, **extra: object) -> Any:
         """The object that the plugin's hook makes; *extra* are the hook's other arguments.

@@ -1,0 +1,179 @@
+"""Metrics that plugins add: gauges and counters in the group "plugins", with the tags of KIP-877."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from ottla.errors import IllegalStateError
+from ottla.errors.log_throttle import ThrottledLog
+from ottla.interfaces import MetricDescription, MetricName
+
+logger = logging.getLogger(__name__)
+
+PLUGINS: Final = "plugins"
+LABELS: Final = ("client-id", "config", "class", "plugin")
+"""The labels of every plugin's metrics; labels of its own follow. KIP-877 has no `plugin`, the entry point's name."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class PluginCounter:
+    """A number that only grows. For any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # a signal handler may interrupt it, and count as well
+        self.total = 0.0
+
+    def add(self, amount: float = 1.0) -> None:
+        """Add an amount, which is not negative."""
+        if amount < 0:
+            raise ValueError(f"a counter only grows, and cannot take {amount!r}")
+        with self._lock:
+            self.total += amount
+
+
+@attrs.frozen(kw_only=True)
+class _Metric:
+    name: str
+    tags: tuple[tuple[str, str], ...]
+    read: Callable[[], float]
+    cumulative: bool
+    unit: str
+    meaning: str
+
+    @property
+    def form(self) -> tuple[bool, str, str, tuple[str, ...]]:
+        """What all metrics of one name have in common."""
+        return self.cumulative, self.unit, self.meaning, tuple(label for label, _of in self.tags)
+
+
+class PluginMetricGroup:
+    """The `PluginMetrics` of one plugin. For any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._metrics: dict[tuple[str, tuple[tuple[str, str], ...]], _Metric] = {}
+        self._closed = False
+        self.tags: tuple[tuple[str, str], ...] = ()
+        """The tags of `LABELS` after the first one; set when the plugin's object is made."""
+
+    def add_gauge(
+        self, name: str, read: Callable[[], float], *, unit: str, meaning: str, tags: Mapping[str, str] | None = None
+    ) -> None:
+        """Add a metric whose value *read* returns."""
+        self._add(name, read, cumulative=False, unit=unit, meaning=meaning, tags=tags)
+
+    def add_counter(
+        self, name: str, *, unit: str, meaning: str, tags: Mapping[str, str] | None = None
+    ) -> PluginCounter:
+        """Add a metric that only grows, and return its counter."""
+        counter = PluginCounter()
+        self._add(name, lambda: counter.total, cumulative=True, unit=unit, meaning=meaning, tags=tags)
+        return counter
+
+    def remove(self, name: str, tags: Mapping[str, str] | None = None) -> None:
+        """Remove a metric; nothing happens if there is none."""
+        with self._lock:
+            self._metrics.pop((name, _pairs(tags)), None)
+
+    def close(self) -> None:
+        """Remove all metrics, and take no more."""
+        with self._lock:
+            self._closed = True
+            self._metrics.clear()
+
+    def metrics(self) -> Sequence[_Metric]:
+        """The metrics at this moment."""
+        with self._lock:
+            return tuple(self._metrics.values())
+
+    def _add(
+        self,
+        name: str,
+        read: Callable[[], float],
+        *,
+        cumulative: bool,
+        unit: str,
+        meaning: str,
+        tags: Mapping[str, str] | None,
+    ) -> None:
+        own = _pairs(tags)
+        if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+            raise ValueError(f"the name of a metric is {name!r}; write one such as cache-hits-total")
+        if reserved := [label for label, _of in own if label in LABELS]:
+            raise ValueError(f"the metric {name!r} has a tag {reserved[0]!r}, which every plugin's metrics have")
+        metric = _Metric(name=name, tags=own, read=read, cumulative=cumulative, unit=unit, meaning=meaning)
+        with self._lock:
+            if self._closed:
+                raise IllegalStateError(f"the metric {name!r} cannot be added: the producer is closed")
+            if (name, own) in self._metrics:
+                raise ValueError(f"the plugin has a metric {name!r} with these tags already")
+            if any(other.form != metric.form for other in self._metrics.values() if other.name == name):
+                raise ValueError(f"metrics named {name!r} must have the same unit, meaning and labels")
+            self._metrics[name, own] = metric
+
+
+class PluginMetricGroups:
+    """The metrics of all plugins of one producer. For any thread."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._groups: list[PluginMetricGroup] = []
+        self._throttled_log = ThrottledLog(logger, clock=clock)
+
+    def add(self) -> PluginMetricGroup:
+        """A group for one more plugin."""
+        group = PluginMetricGroup()
+        self._groups.append(group)
+        return group
+
+    def snapshot(self, client: tuple[str, str]) -> Iterator[tuple[MetricName, float]]:
+        """The current values; *client* is the tag with the client id. A gauge that fails is logged, and NaN."""
+        for group, metric in self._all():
+            yield MetricName(PLUGINS, metric.name, (client, *group.tags, *metric.tags)), self._read(metric, group)
+
+    def describe(self) -> Sequence[MetricDescription]:
+        """Descriptions of the metrics that plugins have added so far."""
+        return list(
+            dict.fromkeys(
+                MetricDescription(
+                    group=PLUGINS,
+                    name=metric.name,
+                    labels=(*LABELS, *(label for label, _of in metric.tags)),
+                    cumulative=metric.cumulative,
+                    unit=metric.unit,
+                    meaning=metric.meaning,
+                )
+                for _group, metric in self._all()
+            )
+        )
+
+    def close(self) -> None:
+        """Remove the metrics of all plugins."""
+        for group in list(self._groups):
+            group.close()
+
+    def _all(self) -> Iterator[tuple[PluginMetricGroup, _Metric]]:
+        for group in list(self._groups):
+            for metric in group.metrics():
+                yield group, metric
+
+    def _read(self, metric: _Metric, group: PluginMetricGroup) -> float:
+        try:
+            return float(metric.read())
+        except (Exception, SystemExit) as error:
+            plugin = dict(group.tags).get("plugin", "")
+            self._throttled_log.error(
+                (plugin, metric.name), "the metric %s of the plugin %s cannot be read", metric.name, plugin, error=error
+            )
+            return float("nan")
+
+
+def _pairs(tags: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
+    return tuple((str(label), str(of)) for label, of in (tags or {}).items())

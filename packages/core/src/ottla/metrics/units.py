@@ -1,0 +1,49 @@
+"""The units of metrics, by what they count, measure or show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+RATIO: Final = "1"
+
+EVENTS: Final[Mapping[str, str]] = {
+    "splits": "batches",
+    "requests": "requests",
+    "responses": "responses",
+    "connected": "connections",
+    "closed": "connections",
+    "logins": "connections",
+    "refusals": "connections",
+    "renewals": "sessions",
+    "lost_renewals": "sessions",
+    "polls": "rounds",
+    "memory_refusals": "records",
+}
+"""What a counter counts, where its events are counted."""
+
+AMOUNTS: Final[Mapping[str, str]] = {
+    "records": "records",
+    "retries": "records",
+    "errors": "records",
+    "batches": "bytes",
+    "requests": "bytes",
+    "responses": "bytes",
+    "plain / records": "bytes",
+    "ratios": RATIO,
+    "waits": "ms",
+    "latencies": "ms",
+    "throttles": "ms",
+    "memory_waits": "s",
+}
+"""The unit of a counter's amounts."""
+
+GAUGES: Final[Mapping[str, str]] = {
+    "requests-in-flight": "requests",
+    "connection-count": "connections",
+    "buffer-total-bytes": "bytes",
+    "buffer-available-bytes": "bytes",
+    "waiting-threads": "threads",
+    "metadata-age": "s",
+    "count": "metrics",
+}
