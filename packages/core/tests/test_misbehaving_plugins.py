@@ -6,8 +6,12 @@ Each variant is one method of a right plugin, replaced; transports have a module
 from __future__ import annotations
 
 import gc
+import importlib
 import logging
+import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -22,6 +26,7 @@ from ottla.network.authentication import Compute
 from ottla.network.authentication.exchange import Exchange
 from ottla.recordbatch.codecs import compressed
 from ottla.recordbatch.objects import ObjectColumns
+from ottla_testkit.mock_producer import MockProducer
 from simulated_producer import simulated
 
 REMEDY: Final = "report it to the authors of acme, or set another one"
@@ -343,6 +348,54 @@ def test_an_object_is_named_by_its_plugin_for_as_long_as_it_exists() -> None:
 
     others = [Partitioner() for _ in range(1_000)]  # one of them may have the place of the first
     assert {origin_of("partitioner", each).name for each in others} == {f"partitioner {__name__}.Partitioner"}
+
+
+@pytest.mark.rule("producer.plugins.named")
+def test_a_plugin_that_is_installed_is_named_with_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "acme_wrong.py").write_text(textwrap.dedent(WRONG))
+    info = tmp_path / "ottla_acme-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ottla-acme\nVersion: 1.2\n")
+    groups = "".join(f"[ottla.{kind}s]\nacme = acme_wrong\n" for kind in ("partitioner", "serializer"))
+    (info / "entry_points.txt").write_text(groups)
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+
+    with MockProducer(partitioner_class="acme", value_serializer="acme") as producer:
+        with pytest.raises(InvalidPluginError) as wrong:
+            producer.send("t", b"value")
+        with pytest.raises(SerializationError) as refused:
+            producer.send("t", None)
+    sys.modules.pop("acme_wrong")
+
+    assert str(wrong.value) == (
+        "the partitioner 'acme' of ottla-acme 1.2 (acme_wrong) chose str for topic 't'; a partition is an int; "
+        "report it to the authors of ottla-acme, or set partitioner.class to another one"
+    )
+    assert "the serializer 'acme' of ottla-acme 1.2 (acme_wrong) failed: KeyError: 'boom'; " in str(refused.value)
+
+
+WRONG: Final = """
+    from ottla.hookspecs import hookimpl
+
+    class Partitioner:
+        def partition(self, topic, key, view):
+            return "0"
+
+    class Serializer:
+        def serialize(self, topic, data, headers):
+            if data is None:
+                raise KeyError("boom")
+            return data
+
+    @hookimpl
+    def ottla_partitioner():
+        return Partitioner()
+
+    @hookimpl
+    def ottla_serializer():
+        return Serializer()
+"""
 
 
 def test_an_object_without_weak_references_is_named_by_its_class() -> None:
