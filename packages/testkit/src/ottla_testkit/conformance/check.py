@@ -30,6 +30,7 @@ import pytest
 from ottla.errors import InvalidPluginError, OttlaError
 from ottla.interfaces import SupportsOpenOver, supports
 from ottla.plugins.registry import KindName, Plugin, Registry, make_alone
+from ottla_testkit.conformance.harness.context import plugin_context
 
 _OPTIONS: Final = ("-p", "no:cacheprovider", "-p", "no:randomly", "--import-mode=importlib", "--no-header", "-ra")
 _SOURCE: Final = """\
@@ -187,7 +188,7 @@ def _is_made_here(tested: type[Any], kind: KindName) -> bool:
 
 def _made(kind: KindName, name: str, settings: Mapping[str, Any]) -> object:
     registry = Registry()
-    return make_alone(registry.plugin(kind, name), settings, registry=registry)
+    return make_alone(registry.plugin(kind, name), settings, registry=registry, context=plugin_context())
 
 
 def _run(folder: Path, plugins: Sequence[Plugin], settings: Mapping[str, str], *, verbose: bool) -> int:
