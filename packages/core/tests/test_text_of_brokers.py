@@ -67,7 +67,7 @@ BACKOFFS: Final[Mapping[str, object]] = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 100,
 }
-QUICKLY: Final = 0.25
+QUICKLY: Final = 0.15
 """Seconds for a call. Enough for what fails at once; what is not shown in time is not shown wrongly either."""
 PATIENTLY: Final = 20.0
 """Seconds for a call that has to succeed."""
@@ -288,7 +288,7 @@ def test_no_text_of_a_broker_is_shown_unescaped(
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanism": "X-PLAIN",
             "x.plain.password": PASSWORD,
-            **timeouts(200),
+            **timeouts(120),
         }
         _run_all(READ_BY[message], settings, caught)
 
