@@ -224,7 +224,8 @@ def test_a_codec_error_is_reported_for_all_rows_of_its_batch(monkeypatch: pytest
     made = sealer().seal("t", pa.table({"value": [b"a", b"b"]}))
 
     assert not made.batches
-    assert {row: str(error.__cause__) for row, error in made.refused.items()} == {0: "no", 1: "no"}
+    assert list(made.refused) == [0, 1]
+    assert all("BrokenCodec failed in compress: RuntimeError: no" in str(e.__cause__) for e in made.refused.values())
     assert all(isinstance(error, DeliveryError) for error in made.refused.values())
 
 
