@@ -370,7 +370,7 @@ def test_a_disconnect_after_the_first_request_suggests_a_login(caplog: pytest.Lo
     machine.network.cut(1)
     machine.round()
 
-    assert "a listener that wants a login does that" in caplog.text
+    assert "a listener that requires a login does that" in caplog.text
 
 
 @pytest.mark.rule("network.lost.wordless")

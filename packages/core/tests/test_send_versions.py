@@ -88,5 +88,5 @@ def test_a_weak_send_does_not_keep_its_producer() -> None:
     gc.collect()
 
     assert reference() is None
-    with pytest.raises(ProducerClosedError, match="the producer is gone"):
+    with pytest.raises(ProducerClosedError, match="the producer was garbage-collected"):
         send("t")
