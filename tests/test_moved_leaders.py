@@ -24,7 +24,13 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 TIMES = 20 if LONG else 1
 VERSIONS = [KAFKA_VERSION, "3.9.1"] if LONG else ["3.9.1"]
 UNCOMMITTED = "read_uncommitted"
-HASTY = {"linger.ms": 0, "delivery.timeout.ms": 7_000, "request.timeout.ms": 6_500, "reconnect.backoff.max.ms": 300}
+GIVE_UP_MS = 15_000 if LONG else 7_000  # a long run may share its processors
+HASTY = {
+    "linger.ms": 0,
+    "delivery.timeout.ms": GIVE_UP_MS,
+    "request.timeout.ms": GIVE_UP_MS - 500,
+    "reconnect.backoff.max.ms": 300,
+}
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -71,7 +77,7 @@ def test_a_record_after_a_maybe_written_one_has_the_right_offset(brokers: Moving
             sent[value].exception(WAIT)
     [log] = read(brokers.near_servers, topic, isolation=UNCOMMITTED, settled=False)
 
-    assert acknowledged(sent) == [b"before", b"next", b"last"]
+    assert [value for value in log if value != b"doubtful"] == acknowledged(sent)
     assert log == [b"before", b"doubtful", b"next", b"last"]
     assert [log[delivery.result(0).offset] for delivery in sent.values()] == [b"before", b"next", b"last"]
     assert error.possibly_persisted
@@ -103,6 +109,6 @@ def test_a_transaction_after_a_maybe_written_one_keeps_its_records(brokers: Movi
                 committed.append(value)
     [log] = read(brokers.near_servers, topic)
 
-    assert committed == [b"before", b"next", b"last"]
     assert log == committed
+    assert committed == [b"before", b"next", b"last"]
     assert error.possibly_persisted
