@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import random
@@ -31,6 +32,7 @@ MOMENTS = 2_000 if SOAK else 60
 @pytest.fixture(autouse=True)
 def usual_handlers() -> Iterator[None]:
     """Whatever the tests were started from, and whatever they leave."""
+    gc.collect()  # a Ctrl-C would be lost in functions that the collector calls for threads of earlier tests
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
