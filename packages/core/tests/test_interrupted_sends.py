@@ -54,7 +54,7 @@ def test_an_interrupt_while_partitions_are_chosen_fails_the_records(monkeypatch:
         monkeypatch.undo()
         world.settle()
 
-        assert "no partition could be chosen: broken off by SystemExit(3)" in str(delivery.exception())
+        assert "no partition could be chosen: interrupted by SystemExit(3)" in str(delivery.exception())
         assert world.pool.free == world.pool.capacity
 
 

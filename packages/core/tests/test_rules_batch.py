@@ -71,7 +71,7 @@ def test_named_records_fail_with_the_broker_message_and_fail_the_others() -> Non
     errors = [delivery.exception() for delivery in deliveries]
     texts = [str(error) for error in errors]
     assert texts[1] == "the broker refused the record for topic 't', partition 0: no key"
-    assert texts[2] == "the broker refused the record for topic 't', partition 0: it gave no reason"
+    assert texts[2] == "the broker refused the record for topic 't', partition 0: no reason given"
     for error, text in ((errors[0], texts[0]), (errors[3], texts[3])):
         assert error is errors[0]
         assert "INVALID_RECORD (87): some records are not valid" in text

@@ -38,9 +38,9 @@ from ottla.recordbatch.sealed_records import SealedRecords
 from ottla.results import DeliveryReport
 
 GROWING_IN_A_REQUEST: Final = 128
-"""The most batches of a request that could still grow; those above it wait and collect more records.
+"""The maximum number of batches in one request that could still take records; further ones wait and collect more.
 
-Full and closed batches, those of a flush for instance, leave in any number.
+Full batches are not limited, and neither are closed ones, such as those of a flush.
 
 Without the limit, the batches of thousands of partitions would leave with a record each as soon as their linger time
 ends. Each would cost as much here and at the broker as a full one. Where the broker's files are slow to write, a
@@ -66,7 +66,7 @@ class Ready:
 
     The search ends once every broker has a batch that may leave.
 
-    `soon`: brokers with batches that may leave once they have a producer id, or their partition is in the transaction.
+    `soon`: brokers whose batches only wait for a producer id, or for their partition to be added to the transaction.
     """
 
     nodes: frozenset[int]
@@ -76,8 +76,9 @@ class Ready:
 
 
 class RecordAccumulator:
-    """The queues of a producer. For the I/O thread, except the appenders, and `close_open_batches` and `flush` onwards.
+    """The queued batches of a producer, and the choice of those that may leave.
 
+    The methods are for the I/O thread, except those of the appenders, `close_open_batches`, and all from `flush` on.
     *sequences* numbers batches, and decides which may leave; *admit* raises when no record may be queued.
     """
 
@@ -115,7 +116,7 @@ class RecordAccumulator:
             environment=environment,
         )
         self.unretrieved = self._completion.unretrieved
-        """Failed records whose error nothing can retrieve any more, to be logged."""
+        """Failed records whose error the program can no longer retrieve; they are to be logged."""
         parts = AppenderParts(
             batches=self._batches,
             completion=self._completion,
@@ -130,7 +131,7 @@ class RecordAccumulator:
         self.keyed_appender = KeyedAppender(
             parts, UnassignedMemory(sizes=sizes, pool=pool), partitioner=key_partitioner
         )
-        """Queues new records with keys for a *key_partitioner*. For any thread."""
+        """Queues records with keys until the *key_partitioner* chooses their partitions. For any thread."""
         self.appender = PartitionAppender(parts, BatchMemory(sizes=sizes, pool=pool), keyed=self.keyed_appender)
         """Queues new records for partitions. For any thread."""
         self._readiness = Readiness(linger=linger, sequences=sequences, pool=pool, admission=self._admission)
@@ -143,7 +144,7 @@ class RecordAccumulator:
         self._clock = clock
 
     def on_failure(self, let_go: Callable[[], object]) -> None:
-        """Call *let_go* when a batch has failed; only deliveries may hold a reference to such a batch."""
+        """Call *let_go* when a batch has failed: it drops references to the batch, which only deliveries may keep."""
         self._completion.on_failure = let_go
 
     @property
@@ -153,7 +154,7 @@ class RecordAccumulator:
 
     @property
     def has_unchecked(self) -> bool:
-        """Return whether batches may wait behind those that left, which `ready` has not checked."""
+        """Return whether batches may wait that `ready` has not checked."""
         return bool(self._batches.waiting) or self._batches.next_check_at == LONG_AGO
 
     def ready(self, cluster: Cluster, now: float) -> Ready:
@@ -170,8 +171,8 @@ class RecordAccumulator:
             all_wanted = False
             for queue in self._batches.waiting:  # often thousands, so without min and max
                 if nodes and len(nodes) == len(cluster.brokers) and not self._in_transaction:
-                    # Each broker is served, and batches behind those are checked after the drain (`has_unchecked`),
-                    # or it can take no more now.
+                    # Each broker has a batch that may leave. The other batches are checked after the drain
+                    # (`has_unchecked`).
                     oldest = min(oldest, self._batches.oldest)
                     all_wanted = True
                     break
@@ -201,7 +202,7 @@ class RecordAccumulator:
     def drain(
         self, cluster: Cluster, nodes: Collection[int], *, max_size: int, now: float
     ) -> dict[int, list[ProducerBatch]]:
-        """Take the ready batches of these brokers, sealed, at most *max_size* bytes each; one always fits.
+        """Take and seal the ready batches of these brokers: at most *max_size* bytes each, but at least one batch.
 
         A partition that was drained goes to the end of the line, so that none starves.
         """
@@ -227,7 +228,7 @@ class RecordAccumulator:
         return drained
 
     def requeue(self, batch: ProducerBatch, error: OttlaError, now: float) -> None:
-        """Queue a batch to send it again: as the first of its partition, and after a backoff that a new leader ends.
+        """Queue a batch again, as the first of its partition; it waits for a backoff, or for a new leader.
 
         *error* becomes the batch's last error.
         """
@@ -256,7 +257,7 @@ class RecordAccumulator:
         self._batches.queue_of(batch).muted_until = at
 
     def expire(self, now: float, *, obstacle: Callable[[ProducerBatch], OttlaError | None] = _none) -> bool:
-        """Fail queued batches whose `delivery.timeout.ms` has passed, from the head of each queue; True: some.
+        """Fail queued batches whose `delivery.timeout.ms` has passed, from the head of each queue; True: some failed.
 
         *obstacle* returns the error that keeps a batch from its broker, if there is one.
         """
@@ -296,19 +297,19 @@ class RecordAccumulator:
         self._wake()
 
     def complete(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> bool:
-        """Give a batch its outcome; False: it had one."""
+        """Set the outcome of a batch; False: it already had one."""
         return self._completion.complete(batch, outcome)
 
     def complete_all(self, outcomes: Iterable[tuple[ProducerBatch, Acknowledged | Failed]]) -> None:
-        """Give batches their outcomes, one after the other."""
+        """Set the outcomes of batches, one after the other."""
         self._completion.complete_all(outcomes)
 
     def _take_ready(
         self, cluster: Cluster, free_bytes: dict[int, int], now: float
     ) -> Iterator[tuple[PartitionQueue, ProducerBatch]]:
-        """Remove and yield the ready heads, one per partition, while their broker's *free_bytes* lasts.
+        """Remove and yield the first batch of each partition, if it is ready and *free_bytes* of its broker are left.
 
-        Then, if a broker has few of them and the linger time of one has ended, heads that still linger
+        If a broker then has few batches, and the linger time of one has ended, batches that still linger are added
         (`FILL_REQUEST_TO`).
         """
         if not free_bytes:
@@ -357,7 +358,7 @@ class RecordAccumulator:
     # A round that failed
 
     def recover(self) -> Sequence[ProducerBatch]:
-        """Repair queues and outcomes that a failed round left half done; returns batches without queue and outcome.
+        """Repair queues and outcomes that a failed round left half done; returns batches that have neither.
 
         They are closed, and in order of age, oldest first. For the I/O thread, when nothing is in flight.
         """
@@ -443,7 +444,7 @@ class RecordAccumulator:
 
 
 def _share_memory(batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
-    """Pass the memory that a batch holds on to its parts, in proportion to what they occupy."""
+    """Divide the memory of a batch among its parts, in proportion to what their records occupy."""
     occupied = [part.columns.memory() for part in parts]
     held, whole = batch.held_bytes, sum(occupied)
     batch.held_bytes = 0  # no step from here on can fail

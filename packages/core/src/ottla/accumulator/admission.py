@@ -13,7 +13,7 @@ class Admission:
     def __init__(self, admit: Callable[[], object] | None) -> None:
         self._admit = admit
         self.refusal: OttlaError | None = None
-        """The error that refuses new records, once there is one."""
+        """The error to raise for new records; None: the producer is not closed."""
 
     def check(self) -> None:
         """Raise if no record may be queued."""

@@ -17,7 +17,7 @@ from ottla.interfaces import Columns, Header
 from ottla.recordbatch.batch_sequence import BatchSequence
 
 UNASSIGNED: Final = -1
-"""The partition of records that have none yet."""
+"""The partition number of records whose partition is not chosen yet."""
 
 Append: TypeAlias = Callable[[bytes | None, bytes | None, Sequence[Header], int | None, OnDelivery | None], int | None]
 """Appends a record to a batch and returns its index; None: there is no room, or the batch takes no more."""
@@ -30,7 +30,7 @@ def size_of(record: NewRecord) -> int:
     """An upper bound of the bytes of a record's key, value and headers."""
     key, value, headers, _timestamp_ms, _on_delivery = record
     size = (len(value) if value is not None else 0) + (len(key) if key is not None else 0)
-    # surrogatepass: a name that UTF-8 cannot hold gets a size here, and the columns refuse it.
+    # surrogatepass: a name that UTF-8 cannot encode gets a size here, and the columns refuse it.
     return size + sum(len(name.encode(errors="surrogatepass")) + len(content or b"") + 10 for name, content in headers)
 
 
@@ -100,7 +100,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
 
     @property
     def columns(self) -> Columns:
-        """The records until they are encoded, and their sizes and timestamps for good."""
+        """The records, until they are encoded; afterwards only their sizes and timestamps."""
         return self._columns
 
     def has_reached_delivery_timeout(self, timeout: float, now: float) -> bool:
@@ -126,7 +126,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         self.last_node = node
 
     def mark_returned(self, now: float) -> None:
-        """Note that the batch's request is answered, or lost."""
+        """Note that the response to the batch's request has arrived, or will not arrive."""
         self._advance_timers(now)
         self.in_flight = False
 
@@ -142,7 +142,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         )
 
     def times(self, now: float) -> tuple[float, float]:
-        """The seconds that it has spent in the queue, and in flight, so far."""
+        """The seconds that the batch has spent in the queue, and in flight, so far."""
         passed = 0.0 if self.outcome is not None else max(now - self._since, 0.0)
         if self.in_flight:
             return self._queued_seconds, self._in_flight_seconds + passed
@@ -157,9 +157,9 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         self._since = now
 
     def take_from(self, source: ProducerBatch, indexes: Sequence[int], *, memory: int) -> tuple[int, int]:
-        """Take over the first of these records of a closed batch, as many as fit into *memory* bytes.
+        """Move the first of these records here from the closed batch *source*, as many as fit into *memory* bytes.
 
-        Returns the index that the first one has here, and how many there are. Other appends get no room by it.
+        Returns the index that the first one has here, and how many were moved. Other appends may not use this *memory*.
         """
         with self._lock:
             columns = self._columns

@@ -44,7 +44,7 @@ class BatchCompletion:
         self._pool = pool
         self._sequences = sequences
         self.unretrieved = UnretrievedErrors(wake=io_loop.wake)
-        """Failed records whose error nothing can retrieve any more."""
+        """Failed records whose error the program can no longer retrieve."""
         if sequences.transactional:
             self.unretrieved.ignore()
         self.on_failure: Callable[[], object] = lambda: None
@@ -55,7 +55,7 @@ class BatchCompletion:
         self._clock = clock
 
     def complete(self, batch: ProducerBatch, outcome: Acknowledged | Failed, *, aside: bool = False) -> bool:
-        """Give a batch its outcome, run its callbacks and count its records; False: it had an outcome.
+        """Set the outcome of a batch, run its callbacks and count its records; False: it already had an outcome.
 
         *aside*: callbacks run on a thread of their own.
         """
@@ -65,7 +65,7 @@ class BatchCompletion:
         if run_callbacks is no_callbacks_to_run:
             self._count([batch])
         elif aside:
-            # Now: the caller reports what was not retrieved before that thread runs.
+            # Not by that thread: the caller may report errors that were not retrieved before the thread runs.
             batch.retrieve_for_callbacks()
             self._make_thread(run_callbacks, "ottla-callbacks").start()
             self._count([batch])
@@ -76,14 +76,14 @@ class BatchCompletion:
     def resume(self, batch: ProducerBatch) -> None:
         """Finish the completion of a batch that a failed round left half done; no step is done twice."""
         outcome = batch.outcome
-        assert isinstance(outcome, Acknowledged | Failed), "of the others, other batches are settled"
+        assert isinstance(outcome, Acknowledged | Failed), "only other outcomes need a completion"
         self._note(batch, outcome)
         self._run_callbacks(batch, batch.run_callbacks)
 
     def complete_all(self, outcomes: Iterable[tuple[ProducerBatch, Acknowledged | Failed]]) -> None:
-        """Complete each batch as it comes; those without callbacks are counted together.
+        """Complete batches in the given order; those without callbacks are counted together.
 
-        A request may have brought thousands, and each count takes three locks.
+        One response may complete thousands of batches, and each count takes three locks.
         """
         quiet: list[ProducerBatch] = []
         try:

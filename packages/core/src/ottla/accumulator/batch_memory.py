@@ -32,15 +32,16 @@ class BatchMemory:
         return size + self.sizes.record_cost
 
     def first(self, charge: int, partitions: int) -> int:
-        """The memory to reserve for a new batch whose first record costs *charge*; *partitions* have queues.
+        """The memory to reserve for a new batch whose first record costs *charge*.
 
-        One batch of each partition fits into half of the memory: with less, batches would leave with a record or two.
+        *partitions*: the number of partitions with queues. One batch of each fits into half of the memory: with less,
+        batches would leave with a record or two.
         """
         share = self.pool.capacity // (2 * max(partitions, 1))
         return min(max(charge, min(share, self.sizes.target)), self.pool.capacity)
 
     def begin(self, batch: ProducerBatch, topic: TopicQueues, reserved: int) -> None:
-        """Let a batch that has its first record use the memory that was reserved for it."""
+        """Let a new batch use the memory that was reserved for its first record."""
         memory, target_memory = batch.columns.memory(), self.sizes.target_memory(batch.columns, topic)
         batch.held_bytes = reserved
         batch.full = target_memory <= memory

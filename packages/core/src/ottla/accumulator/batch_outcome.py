@@ -23,7 +23,7 @@ B = TypeVar("B", bound=Counted)
 
 @attrs.frozen(kw_only=True)
 class Acknowledged:
-    """The broker holds the batch from `base_offset` on; -1: it gave none. `log_append_time_ms` -1: CreateTime."""
+    """The broker holds the batch from `base_offset` on, -1: unknown. `log_append_time_ms` -1: CreateTime."""
 
     base_offset: int
     log_append_time_ms: int = -1
@@ -31,7 +31,7 @@ class Acknowledged:
 
 @attrs.frozen(kw_only=True)
 class Failed:
-    """The batch failed; `record_errors` has the records that the broker itself names."""
+    """The batch failed; `record_errors` has the errors of the records that the broker names, by index."""
 
     error: DeliveryError
     record_errors: Mapping[int, DeliveryError] = attrs.field(factory=dict)
@@ -43,7 +43,7 @@ class Failed:
 
 @attrs.frozen(kw_only=True)
 class ForwardedRecords(Generic[B]):
-    """Records that are in another batch now: those of `indexes`, in that batch from index `start` on."""
+    """Records that are in another batch now: those with `indexes` here are there from index `start` on."""
 
     batch: B
     start: int
@@ -54,7 +54,7 @@ class ForwardedRecords(Generic[B]):
 class Forwarded(Generic[B]):
     """The records are in other batches now, each of which has its own outcome.
 
-    Because the batch was too large for its topic and was split, or because its records had no partition yet.
+    Either the batch was too large for its topic and was split, or its records had no partition yet.
     """
 
     pieces: Sequence[ForwardedRecords[B]]
@@ -62,7 +62,7 @@ class Forwarded(Generic[B]):
 
     @classmethod
     def in_order(cls, parts: Sequence[B]) -> Self:
-        """All records, in their order: the first ones are in the first part."""
+        """Create the outcome of a batch whose records are all in *parts*, in the same order."""
         pieces: list[ForwardedRecords[B]] = []
         index = 0
         for part in parts:

@@ -40,7 +40,7 @@ _new_metadata: Final = tuple.__new__
 
 
 def no_callbacks_to_run() -> None:
-    """Stand for an empty list of callbacks."""
+    """Do nothing; stands for an empty list of callbacks."""
 
 
 class ForwardingBatch(DeliveryBatch, Protocol):
@@ -57,7 +57,7 @@ B = TypeVar("B", bound=ForwardingBatch)
 class BatchResult(Generic[B]):
     """The result of one batch, and the base of ProducerBatch. For any thread; `outcome` is None until there is one.
 
-    It is no object of its own, because one more for each batch costs 5 % of the time for batches of two records.
+    It is a base class, because a separate object for each batch costs 5 % of the time for batches of two records.
     *guarded* has the lock, and the callbacks of the records.
     """
 
@@ -84,7 +84,7 @@ class BatchResult(Generic[B]):
         self.partition = partition
         self.outcome: Outcome[B] | None = None
         self.run_while_waiting: Callable[[Any, float | None], object] | None = None
-        """Work of a thread that waits for the batch, for at most so many seconds, before it sleeps."""
+        """Called by a thread that waits for the batch, before it sleeps, with the maximum number of seconds to run."""
         self.sealed: SealedRecords | None = None  # released with the outcome
         self.counted = False  # it is part of a delivery report
         self._guarded = guarded
@@ -142,7 +142,7 @@ class BatchResult(Generic[B]):
         with self._lock:
             if self.outcome is not None:
                 return None
-            added = sorted(self._added, key=first) if self._added else []  # those of forwarded records may come late
+            added = sorted(self._added, key=first) if self._added else []  # forwarded ones come late
             callbacks = self._guarded.take_callbacks(added)
             # From here on no call can fail: the outcome is set together with its callbacks, or not at all.
             self._callbacks_to_run, self._added = callbacks, None
@@ -175,7 +175,7 @@ class BatchResult(Generic[B]):
         callbacks, outcome = self._callbacks_to_run, self.outcome
         if callbacks is None:
             return
-        assert isinstance(outcome, Acknowledged | Failed), "callbacks run when it is settled"
+        assert isinstance(outcome, Acknowledged | Failed), "callbacks run only once there is an outcome"
         if isinstance(outcome, Acknowledged) and is_callback_runner(type(self._columns)):
             self._callbacks_to_run = None
             runner: CallbackRunner = self._columns  # type: ignore[assignment]
@@ -192,7 +192,7 @@ class BatchResult(Generic[B]):
         self._callbacks_to_run = None
 
     def retrieve_for_callbacks(self) -> None:
-        """Count as retrieved the errors that callbacks are about to get."""
+        """Mark the errors that callbacks are about to get as retrieved."""
         for index, callback in self._callbacks_to_run or ():
             if _retrieves_error(callback):
                 self.mark_error_retrieved(index)
@@ -229,7 +229,7 @@ class BatchResult(Generic[B]):
             callbacks.popleft()
             try:
                 callback(delivery)
-            except BaseException:  # SystemExit too: in a callback it must not end the thread of all others
+            except BaseException:  # SystemExit, too, must not end the thread that runs the other callbacks
                 self._callback_raised()
 
     def _run_column(self, callbacks: CallbackColumn) -> None:
@@ -293,7 +293,7 @@ class BatchResult(Generic[B]):
         return self.count - len(self._retrieved or ())
 
     def watch(self, error: DeliveryError, dropped: Callable[[FailedRecords], object]) -> FailedRecords:
-        """Return what a report needs of this failed batch; *dropped* is called with it once the batch is dropped."""
+        """Return the data that a report needs of this failed batch; *dropped* gets them once the batch is dropped."""
         with self._lock:
             if self._retrieved is None:
                 self._retrieved = set()
@@ -320,9 +320,9 @@ class BatchResult(Generic[B]):
         )
 
     def all_metadata(self) -> Iterator[RecordMetadata]:
-        """The metadata of every record of an acknowledged batch, without a Python loop: half of the time."""
+        """The metadata of every record of an acknowledged batch. Without a loop in Python it takes half of the time."""
         outcome = self.outcome
-        assert isinstance(outcome, Acknowledged), "only these have metadata"
+        assert isinstance(outcome, Acknowledged), "only an acknowledged batch has metadata"
         facts, base_offset, log_append_time_ms = self._columns.facts(), outcome.base_offset, outcome.log_append_time_ms
         fields = zip(
             repeat(self.topic),
@@ -341,6 +341,6 @@ def _retrieves_error(callback: OnDelivery) -> bool:
 
 
 def _in_lists(facts: Facts) -> Facts:
-    """The same as lists, which are quick to read one by one."""
+    """Return the same facts as lists, whose elements are quick to read one by one."""
     timestamps_ms, key_sizes, value_sizes = facts
     return Facts(list(timestamps_ms), None if key_sizes is None else list(key_sizes), list(value_sizes))

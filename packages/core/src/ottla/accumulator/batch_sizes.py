@@ -18,7 +18,10 @@ from ottla.recordbatch.header_v2 import HEADER_SIZE
 from ottla.recordbatch.objects import OBJECT_COST
 
 RECORD_FRAME: Final = 20
-"""Bytes of a record on the wire besides its parts; more only if it is very large, or its time far from the others'."""
+"""Bytes of a record on the wire besides key, value and headers.
+
+A record takes more only if it is very large, or if its timestamp is far from those of the others.
+"""
 
 
 def _no_compression(_topic: str) -> float:
@@ -31,7 +34,7 @@ class BatchSizes:
 
     `target` is `batch.size`, `max_bytes` the size of one request; `ratio` estimates how far a topic compresses.
     `record_cost` is the encoder's: the memory that a record occupies besides its own bytes.
-    `growing`: a batch that has reached its target and still waits goes on taking records.
+    `growing`: a batch that has reached its target takes more records while it waits.
     """
 
     target: int
@@ -44,7 +47,7 @@ class BatchSizes:
         """The memory that the records may occupy until the batch has its target size, if all are of similar size.
 
         *charge* is the memory of the next record, which is taken if it fits on the wire. A batch that must not grow
-        keeps to its target whatever its records are like; that takes more calls.
+        never exceeds its target, even if the sizes of records vary; that takes more calls.
         """
         max_bytes = self._max_bytes(topic)
         target = min(int((self.target - HEADER_SIZE) / self.ratio(topic.name)), max_bytes)
@@ -65,5 +68,8 @@ class BatchSizes:
         return self.max_bytes - HEADER_SIZE if topic.max_bytes is None else topic.max_bytes
 
     def _memory_within(self, wire: int, charge: int) -> int:
-        """Memory that certainly takes at most *wire* bytes on the wire, where a byte is at least one in memory."""
+        """The memory that records may occupy so that they certainly take at most *wire* bytes on the wire.
+
+        A byte on the wire occupies at least one byte of memory; *charge* is the memory of the next record.
+        """
         return max(wire, charge) if charge - self.record_cost + RECORD_FRAME <= wire else wire

@@ -82,7 +82,7 @@ class BufferPool:
         return self._counters.memory_refusals.count
 
     def try_reserve(self, size: int) -> bool:
-        """Take *size* bytes if they are free and no thread waits; never blocks. In a deferred block."""
+        """Take *size* bytes if they are free and no thread waits; never blocks. Call it in a deferred block."""
         with self._lock:
             if self._waiters or size > self._free:
                 return False
@@ -90,9 +90,9 @@ class BufferPool:
             return True
 
     def reserve_some(self, *, min_bytes: int, max_bytes: int) -> int:
-        """Take the free bytes, from *min_bytes* to *max_bytes*; returns how many, 0 also if a thread waits.
+        """Take as many free bytes as possible, from *min_bytes* to *max_bytes*; returns how many.
 
-        In a deferred block.
+        0: fewer are free, or a thread waits. Call it in a deferred block.
         """
         with self._lock:
             if self._waiters or self._free < min_bytes:
@@ -150,7 +150,7 @@ class BufferPool:
             callback()
 
     def take(self, waiter: MemoryWaiter, claim: Claim, *, before: float = 0.0) -> None:
-        """Move a waiter's bytes to *claim*. Raises BufferExhaustedError if it has not all, or the `refusal`."""
+        """Move a waiter's bytes to *claim*. Raises BufferExhaustedError if bytes are missing, or the `refusal`."""
         try:
             self._end_wait(waiter, claim, waited=self._clock() - waiter.since, before=before)
         except BaseException:
@@ -171,7 +171,7 @@ class BufferPool:
             return False
 
     def release(self, size: int) -> None:
-        """Give *size* bytes back. In a deferred block."""
+        """Give *size* bytes back. Call it in a deferred block."""
         with self._lock:
             served = self._serve(size)
         for waiter in served:
@@ -224,7 +224,7 @@ class BufferPool:
         earlier = f" after {before:.3f} s of other waits of this call" if before > 0 else ""
         raise BufferExhaustedError(
             f"no memory for {waiter.size} bytes within max.block.ms: waited {waited:.3f} s{earlier}, {free} of "
-            f"buffer.memory={self.capacity} bytes free; the broker takes records slower than they are sent"
+            f"buffer.memory={self.capacity} bytes free; records are sent faster than the broker accepts them"
         )
 
     def leave(self, waiter: MemoryWaiter, claim: Claim | None = None) -> None:

@@ -28,7 +28,8 @@ from ottla.plugins.selection import Plugins
 SEALING_SECONDS: Final = 0.000_5
 """Seconds before the end of its linger at which a batch is sealed and put into a request, which takes about as long.
 
-So the request leaves within `linger.ms`, the most that a batch waits; of a short linger, a tenth is used for that.
+So the request leaves within `linger.ms`, which is the longest that a batch waits. For a short linger, it is a tenth of
+that.
 """
 
 
@@ -135,5 +136,5 @@ def _key_partitioner(partitioner: PartitionerAbilities, plugins: Plugins, sizes:
 
 
 def _hashes_quickly(partitioner: PartitionerAbilities, encoder: RecordEncoder) -> bool:
-    """Return whether the encoder finds the partition of each key at no cost, as its record is sent."""
+    """Return whether the encoder computes the partition of each key at no cost while it stores the record."""
     return partitioner.hashes == "murmur2" and supports(encoder, SupportsQuickSend)

@@ -28,7 +28,8 @@ Callbacks: TypeAlias = Collection[tuple[int, OnDelivery]]
 class GuardedColumns(Protocol):
     """Columns to which any thread appends, with a callback for each record.
 
-    `lock` is held meanwhile. Where signal handlers may run, it is an RLock, or code in C.
+    `put` takes `lock`, and callers of `take_callbacks` hold it. Where signal handlers may run, it is an RLock, or these
+    methods are code in C.
     """
 
     @property
@@ -110,15 +111,15 @@ def _refuse_inside(lock: Any) -> None:
     """Raise if a signal handler or __del__ interrupted an append on this thread: the columns may be half changed."""
     if lock._is_owned():
         raise IllegalStateError(
-            "the producer was called in the middle of a send of the same thread, by a signal handler or __del__: set a "
-            "flag there, and call it from the main program"
+            "a signal handler or __del__ called the producer in the middle of a send on the same thread: set a flag "
+            "there, and call the producer from the main program"
         )
 
 
 signals.allow_break_off(LockedColumns.put, lambda names: _refuse_inside(names["self"].lock))
 
 
-# Abilities are those of the class: an object may only pass every attribute on to another one.
+# The class is checked, not the object: an object may forward every attribute to another one.
 
 
 @cache

@@ -28,7 +28,7 @@ class DeliveryBatch(Protocol):
 
     @property
     def run_while_waiting(self) -> Callable[[Any, float | None], object] | None:
-        """Work of a thread that waits for the batch; None: there is an outcome."""
+        """Called by a thread that waits for the batch, before it sleeps; None: there is an outcome."""
 
     def wait(self, timeout: float | None) -> bool:
         """Wait until there is an outcome; False: time ran out."""
@@ -72,14 +72,14 @@ class Delivery:
 
     @property
     def metadata(self) -> RecordMetadata | None:
-        """The record's metadata once it was acknowledged; None: it is pending or was given up."""
+        """The record's metadata once it was acknowledged; None: it is pending or has failed."""
         batch, index = self._place()
         outcome = batch.outcome
         return batch.metadata(index, outcome) if isinstance(outcome, Acknowledged) else None
 
     @property
     def error(self) -> DeliveryError | None:
-        """The error with which the record was given up; None: it is pending or was acknowledged.
+        """The error with which the record failed; None: it is pending or was acknowledged.
 
         Like `exception`, this retrieves the error: `flush` and `close` do not raise because of this record.
         """
@@ -98,9 +98,10 @@ class Delivery:
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Wait at most *timeout* seconds for the record's metadata, and return it; None: as long as it takes.
 
-        Raises TimeoutError when the outcome is not known by then, and DeliveryError when the record was given up; its
-        subclasses are DeliveryTimeoutError and, in a transaction, TransactionAbortedError. A wait does not make the
-        record leave sooner: `flush` does. A thread that waits for one record after the other does their I/O itself.
+        Raises TimeoutError when the outcome is not known by then, and DeliveryError when the record has failed: this
+        may be its subclass DeliveryTimeoutError or, in a transaction, TransactionAbortedError. Waiting does not make
+        the record leave sooner: `flush` does. A thread that sends records one by one, and waits for each, does their
+        I/O itself.
         """
         batch, index, outcome = self._wait(timeout)
         if isinstance(outcome, Acknowledged):
@@ -109,7 +110,7 @@ class Delivery:
         raise outcome.error_of(index).with_traceback(None)
 
     def exception(self, timeout: float | None = None) -> DeliveryError | None:
-        """The error with which the record was given up, None when it was acknowledged; waits like `result`."""
+        """The error with which the record failed; None: it was acknowledged. Waits like `result`."""
         _batch, index, outcome = self._wait(timeout)
         return None if isinstance(outcome, Acknowledged) else outcome.error_of(index)
 
@@ -166,7 +167,7 @@ class Delivery:
 
 
 class AcknowledgedDelivery(Delivery):
-    """A delivery of an acknowledged record, for callbacks: what they read takes a tenth of the time."""
+    """A delivery of an acknowledged record, for callbacks: its attributes are read in a tenth of the time."""
 
     __slots__ = ("metadata",)
 
@@ -184,12 +185,12 @@ class AcknowledgedDelivery(Delivery):
 
 
 class LazyDelivery(AcknowledgedDelivery):
-    """The same with metadata that is computed when it is read, then for all records of the batch."""
+    """A delivery of an acknowledged record whose metadata is computed for the whole batch when it is first read."""
 
     __slots__ = ("_shared",)
 
     _shared: list[Sequence[RecordMetadata] | None]
-    """One entry, for all deliveries of the batch: the metadata of the records, while their callbacks run."""
+    """A list of one entry that all deliveries of the batch share: the metadata of all records, while callbacks run."""
 
     @property
     def metadata(self) -> RecordMetadata:  # type: ignore[override]  # none of its batch sets it
@@ -200,26 +201,26 @@ class LazyDelivery(AcknowledgedDelivery):
 
 
 class ObservingCallback:
-    """A callback of Ottla's own. The program may not get the error of the delivery by it: see `retrieves_error`."""
+    """A callback that Ottla adds itself; `retrieves_error` says whether the program gets the error by it."""
 
     __slots__ = ()
 
     @property
     def retrieves_error(self) -> bool:
-        """Return whether the program gets the error by this call."""
+        """Return whether this callback passes the error to the program."""
         return False
 
 
 OnDelivery: TypeAlias = Callable[[Delivery], object]
-"""A callback of `send`. Its delivery is done."""
+"""A callback of `send`. It gets a completed delivery."""
 
 
 def outcome_of(delivery: Delivery) -> tuple[RecordMetadata | None, DeliveryError | None]:
-    """The metadata or the error of a delivery that is done; this does not retrieve the error."""
+    """The metadata or the error of a completed delivery; this does not retrieve the error."""
     batch, index = delivery._place()
     match batch.outcome:
         case Acknowledged() as acknowledged:
             return batch.metadata(index, acknowledged), None
         case Failed() as failed:
             return None, failed.error_of(index)
-    raise AssertionError("the delivery of a callback is done")
+    raise AssertionError("the delivery of a callback is completed")

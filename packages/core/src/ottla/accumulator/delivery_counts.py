@@ -97,7 +97,7 @@ class DeliveryCounts:
                 if len(self._failures) > REMEMBERED_FAILURES:
                     self._forget(self._failures.popleft())
             case _:
-                raise AssertionError("only settled batches are entered, and of split ones the parts")
+                raise AssertionError("only completed batches are counted, and the parts of split ones")
 
     def _forget(self, failed: FailedRecords) -> None:
         unretrieved = failed.unretrieved

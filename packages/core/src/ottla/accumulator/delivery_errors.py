@@ -1,4 +1,4 @@
-"""Errors of records that are given up: the cause, the partition, the attempts, and whether the broker may hold them."""
+"""Errors of failed records: the cause, the partition, the attempts, and whether the broker may hold the records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.errors import (
 
 
 def delivery_failed(batch: ProducerBatch, cause: Exception, now: float, *, why: str | None = None) -> DeliveryError:
-    """The error of a batch that is given up for another reason than time; *why* replaces the text of its *cause*."""
+    """The error of a batch that fails for another reason than time; *why* replaces the text of its *cause*."""
     error = DeliveryError(
         f"{_records(batch)} not delivered: {why or cause}" + _history(batch, now),
         topic=batch.topic,
@@ -76,7 +76,7 @@ def refused_records(batch: ProducerBatch, messages: Mapping[int, str | None]) ->
     """Errors of the records that the broker names, by index; the others failed because of these (KIP-467)."""
     return {
         index: DeliveryError(
-            f"the broker refused the record for {batch}: " + (printable(message or "") or "it gave no reason"),
+            f"the broker refused the record for {batch}: " + (printable(message or "") or "no reason given"),
             topic=batch.topic,
             partition=batch.partition,
             attempts=batch.attempts,

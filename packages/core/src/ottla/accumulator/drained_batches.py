@@ -1,4 +1,4 @@
-"""Sealing and numbering of drained batches; those for which that fails get their outcome."""
+"""Sealing and numbering of drained batches; a batch for which one of these fails is completed as failed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DrainedBatches:
         self._completion = completion
 
     def seal_or_fail(self, batch: ProducerBatch, node: int) -> SealedRecords | None:
-        """Seal a batch for this broker, and free the memory that it needs no more; None: it has failed."""
+        """Seal a batch for this broker, and release the memory that it no longer needs; None: it has failed."""
         try:
             sealed = batch.sealed = self.seal(batch, node)
         except Exception as cause:  # a faulty codec or encoder must not stop other batches
@@ -49,7 +49,7 @@ class DrainedBatches:
         return sealed
 
     def assign_sequence_or_fail(self, batch: ProducerBatch, sealed: SealedRecords) -> bool:
-        """Give a batch its sequence; False: it has failed, because it needs one and its format has no place for it."""
+        """Assign a sequence to a batch; False: it has failed, because it needs one that its format cannot hold."""
         sequences = self._sequences
         if sealed.magic >= FIRST_WITH_SEQUENCE:
             sequences.assign(batch)

@@ -1,4 +1,4 @@
-"""The next epoch of a producer without transactions, which it takes by itself (KIP-360).
+"""The next epoch of a producer without transactions, which the producer chooses itself (KIP-360).
 
 A transactional producer requests its next epoch from the coordinator, see `ottla.transactions`.
 """
@@ -15,18 +15,18 @@ LAST_EPOCH = 32_767
 
 
 def bump_epoch(used: ProducerIdAndEpoch, partition: tuple[str, int], *, batch_lost: bool) -> ProducerIdAndEpoch | None:
-    """Return the id with its next epoch; None: the epochs of the id are used up, and a new id is needed.
+    """Return the producer id with its next epoch; None: its epochs are used up, and a new id is needed.
 
     It logs the reason: the leader of *partition* lacks a batch (*batch_lost*), or a failed batch of it may have been
     written.
     """
     if batch_lost:
         logger.info(
-            "%s-%d: the leader lacks a batch; numbering the partition from 0 in the next producer epoch", *partition
+            "%s-%d: the leader lacks a batch; sequence numbers restart at 0 in the next producer epoch", *partition
         )
     else:
         logger.info(
-            "%s-%d: a failed batch may have been written; numbering the partition from 0 in the next producer epoch",
+            "%s-%d: a failed batch may have been written; sequence numbers restart at 0 in the next producer epoch",
             *partition,
         )
     return None if used.epoch >= LAST_EPOCH else ProducerIdAndEpoch(id=used.id, epoch=used.epoch + 1)

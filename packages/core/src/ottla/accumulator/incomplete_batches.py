@@ -109,8 +109,8 @@ class IncompleteBatches:
     def recover(self, unassigned: Iterable[ProducerBatch]) -> list[ProducerBatch]:
         """Repair the queues after a failed round; returns the batches in no queue, in the order of creation.
 
-        No queue keeps an open batch that is not in it any more, and queues with batches are in line. Of the
-        *unassigned* batches, these are queued.
+        Afterwards, the open batch of each queue is its last one, and all queues with batches are in `waiting`. The
+        *unassigned* batches count as queued.
         """
         queued = set(unassigned)
         for topic in self._topics.values():

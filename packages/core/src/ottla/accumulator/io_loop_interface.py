@@ -18,11 +18,11 @@ class IoLoop(Protocol):
         """Note a new batch; *alone*: it is the only incomplete one. The caller holds the queues' lock."""
 
     def defer(self, work: Callable[[], object]) -> bool:
-        """Have the I/O thread do *work*, if the calling thread runs a round in its place; False: it does not."""
+        """Have the I/O thread do *work* if the calling thread runs a round in its place; else return False."""
         ...
 
     def run_while_waiting(self, batch: ProducerBatch, timeout: float | None) -> None:
-        """Run rounds on the calling thread until the batch has an outcome, if that is possible; may return before."""
+        """Run rounds on the calling thread, if possible, until the batch has an outcome; may return earlier."""
 
 
 class WokenLoop:

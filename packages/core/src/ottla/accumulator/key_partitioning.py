@@ -21,13 +21,19 @@ from ottla.interfaces import Columns, TopicView
 Begin: TypeAlias = Callable[[PartitionQueue, ProducerBatch], None]
 
 UNASSIGNED_MEMORY: Final = 256 * 1024
-"""Bytes that the records of any unassigned batch may occupy: about a thousand of 100 bytes. More hash no faster."""
+"""Bytes that the records of every unassigned batch may occupy, about a thousand records of 100 bytes.
+
+Hashing more keys in one call takes as much time for each key.
+"""
 
 UNASSIGNED_SHARE: Final = 8 * 1024
-"""Bytes for each partition, if that is more in total: a partition costs as much time as ten records do."""
+"""Bytes for each partition of the topic, if their total is more than `UNASSIGNED_MEMORY`.
+
+Each partition costs as much time as ten records.
+"""
 
 MAX_UNASSIGNED_MEMORY: Final = 2 * 1024 * 1024
-"""The limit of that total: while an unassigned batch is partitioned, no other thread can queue records."""
+"""The maximum of that total: while an unassigned batch is partitioned, no other thread can queue records."""
 
 
 def unassigned_memory(partitions: int, capacity: int) -> int:

@@ -22,7 +22,7 @@ class UnassignedMemory(BatchMemory):
     """Grants memory to unassigned batches."""
 
     def begin(self, batch: ProducerBatch, topic: TopicQueues, reserved: int) -> None:
-        """Let a batch that has its first record use the memory that was reserved for it."""
+        """Let a new batch use the memory that was reserved for its first record."""
         limit = self._limit(batch, topic)
         batch.held_bytes = reserved
         batch.full = limit <= batch.columns.memory()
@@ -91,7 +91,7 @@ class KeyedAppender(RecordAppender):
         return False
 
     def assign(self, topic: TopicQueues, *, in_round: bool = False) -> None:
-        """Partition the topic's unassigned batch, if there is one; a round (*in_round*) need not be woken for it."""
+        """Partition the topic's unassigned batch, if there is one; *in_round*: a round runs, so none is woken."""
         if topic.unassigned.open is not None:
             with signals.Deferred():  # half of the records must not be lost, or both written and reported as failed
                 self._assign(topic, in_round=in_round)
@@ -151,7 +151,7 @@ class KeyedAppender(RecordAppender):
                 topic, batch, self._begin_in_round if in_round else self._begin_assigned
             )
         except BaseException as cause:  # a faulty partitioner must not stop other topics
-            known = cause if isinstance(cause, Exception) else IllegalStateError(f"broken off by {cause!r}")
+            known = cause if isinstance(cause, Exception) else IllegalStateError(f"interrupted by {cause!r}")
             self._failed.append((batch, known))
             self._wake()
             if not isinstance(cause, Exception):
@@ -169,7 +169,7 @@ class KeyedAppender(RecordAppender):
             self._wake()
 
     def _take(self, topic: TopicQueues) -> ProducerBatch:
-        """Remove and close the unassigned batch of a topic; it stays `open` of its queue until it is partitioned."""
+        """Remove and close the unassigned batch of a topic; its queue keeps it as `open` until it is partitioned."""
         del self._lingering[topic]
         batch = topic.unassigned.batches.popleft()
         batch.close()

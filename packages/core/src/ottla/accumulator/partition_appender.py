@@ -21,7 +21,7 @@ from ottla.recordbatch.sealed_records import SealedRecords
 class PartitionAppender(RecordAppender):
     """Queues records for partitions. For any thread, except `close_open_batches`.
 
-    *keyed* has the records that came before and have no partition yet.
+    *keyed* holds earlier records, whose partitions are not chosen yet.
     """
 
     def __init__(self, parts: AppenderParts, memory: BatchMemory, *, keyed: KeyedAppender) -> None:

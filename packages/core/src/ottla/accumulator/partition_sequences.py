@@ -8,7 +8,7 @@ from ottla.accumulator.batch import ProducerBatch
 from ottla.recordbatch.batch_sequence import BatchSequence, ProducerIdAndEpoch
 
 BATCHES_REMEMBERED = 5
-"""The number of a producer's last batches that a broker recognizes as duplicates, for each partition."""
+"""The number of batches, the last ones of a producer in a partition, that a broker recognizes as duplicates."""
 NO_SEQUENCE = -1
 
 
@@ -23,7 +23,8 @@ class PartitionSequences:
     they take any first number, and two batches in flight at once could be written in the wrong order.
     `next_uncertain`: a batch failed that may have been written; so the broker's next number is not certain.
     `out_of_order`: a broker refused the first batch in flight, because it lacks the batches before it.
-    `split_in_doubt`: a batch that may have been written was split, and no broker recognizes it in its parts.
+    `split_in_doubt`: a batch that may have been written was split, and brokers do not recognize its parts as
+    duplicates.
     """
 
     producer_id_and_epoch: ProducerIdAndEpoch
@@ -39,7 +40,7 @@ class PartitionSequences:
 
     @property
     def idle(self) -> bool:
-        """Return whether no batch is in flight, and none is on the wire."""
+        """Return whether every numbered batch has its outcome, and no request with one waits for a response."""
         return not self.in_flight and not self.on_the_wire
 
     @property
@@ -62,7 +63,7 @@ class PartitionSequences:
         self.acknowledged_later.clear()
 
     def remove(self, batch: ProducerBatch, *, written: bool) -> bool:
-        """Take a batch out of flight; False: it was not there."""
+        """Remove a batch from `in_flight`; False: it was not there."""
         for place, other in enumerate(self.in_flight):
             if other is batch:
                 del self.in_flight[place]

@@ -34,9 +34,9 @@ from ottla.interfaces import (
 
 @attrs.frozen(kw_only=True)
 class PartitionerAbilities:
-    """A partitioner's methods and flags, as the protocols of `ottla.interfaces` document them; None: it lacks one.
+    """A partitioner's methods and flags, as the protocols of `ottla.interfaces` document them; None: it lacks this one.
 
-    With `partition_record` it has none of the abilities that spare calls.
+    `partition_record` is called for every record, so a partitioner with it has no ability that saves calls.
     """
 
     partition: Partition
@@ -79,6 +79,6 @@ class PartitionerAbilities:
 
 
 def record_view(topic: str, record: NewRecord) -> RecordView:
-    """What `partition_record` gets of a record."""
+    """The view of a record that `partition_record` gets."""
     key, value, headers, timestamp_ms, _on_delivery = record
     return RecordView(topic=topic, key=key, value=value, headers=headers, timestamp_ms=timestamp_ms)

@@ -15,19 +15,19 @@ from ottla.interfaces import RecordView, TopicView
 
 
 class Partition(Protocol):
-    """A partitioner's `partition`."""
+    """The method `partition` of a partitioner."""
 
     def __call__(self, topic: str, key: bytes | None, view: TopicView) -> int: ...
 
 
 class PartitionRecord(Protocol):
-    """A partitioner's `partition_record`."""
+    """The method `partition_record` of a partitioner."""
 
     def __call__(self, record: RecordView, view: TopicView) -> int: ...
 
 
 class PartitionColumn(Protocol):
-    """A partitioner's `partition_column`, for many keys in one call."""
+    """The method `partition_column` of a partitioner, for many keys in one call."""
 
     def __call__(self, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]: ...
 
@@ -58,7 +58,8 @@ def _checked(ask: object, topic: str, chosen: Any, view: TopicView) -> int:
         raise _no_partition(ask, topic, chosen) from None
     if 0 <= number < view.partitions:
         return number
-    raise _fault(ask, f"chose partition {number} of {view.partitions} for topic {topic!r}")
+    has = f"which has {view.partitions}, counted from 0"
+    raise _fault(ask, f"chose partition {number} for topic {topic!r}, {has}")
 
 
 def partitions_of(ask: PartitionColumn, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
@@ -70,9 +71,10 @@ def partitions_of(ask: PartitionColumn, topic: str, keys: Sequence[bytes], view:
     except TypeError:
         raise _no_partition(ask, topic, chosen) from None
     if count != len(keys):
-        raise _fault(ask, f"gave {count} partitions for {len(keys)} keys of topic {topic!r}")
+        raise _fault(ask, f"returned {count} partitions for {len(keys)} keys of topic {topic!r}")
     if lowest < 0 or highest >= view.partitions:
-        raise _fault(ask, f"chose partitions from {lowest} to {highest} of {view.partitions} for topic {topic!r}")
+        has = f"which has {view.partitions}, counted from 0"
+        raise _fault(ask, f"chose partitions from {lowest} to {highest} for topic {topic!r}, {has}")
     return chosen
 
 
@@ -95,7 +97,7 @@ def _no_partition(ask: object, topic: str, chosen: object) -> InvalidPluginError
     shown = type(chosen).__name__
     if isinstance(chosen, Sequence) and not isinstance(chosen, str):
         shown += " of " + " and ".join(dict.fromkeys(type(each).__name__ for each in chosen))
-    return _fault(ask, f"chose {shown} for topic {topic!r}; a partition is an int")
+    return _fault(ask, f"chose {shown} for topic {topic!r}, but a partition is an int")
 
 
 def _fault(ask: object, what: str) -> InvalidPluginError:

@@ -27,7 +27,7 @@ Placed: TypeAlias = tuple[ProducerBatch, int]
 
 @attrs.frozen(kw_only=True)
 class AppenderParts:
-    """What both appenders of a producer work with."""
+    """The parts of a producer that both of its appenders use."""
 
     batches: IncompleteBatches
     completion: BatchCompletion
@@ -192,7 +192,7 @@ class RecordAppender(ABC):
         if placed is not None:
             return placed
         needed = self._memory.first(charge, self._batches.partitions)
-        # Mostly there is memory, and the second search is saved: 10 us of a lone record's latency.
+        # Usually memory is free, and the record needs no second search for its queue: 10 us of a lone record's latency.
         if queue.open is None and self._pool.try_reserve(needed):
             return self._append_to_new(queue, record, needed)
         return MemoryNeeded(queue, needed)
@@ -274,7 +274,10 @@ class RecordAppender(ABC):
 
     @contextmanager
     def _claim(self) -> Iterator[Claim]:
-        """Return memory that is held at the end of the block, which a handler may interrupt anywhere, to the pool."""
+        """Yield a claim. If it still holds memory at the end of the block, return it to the pool.
+
+        A signal handler may interrupt the block anywhere.
+        """
         claim = Claim()
         try:
             try:

@@ -32,7 +32,7 @@ def _everything(_node: int) -> SupportedFormats:
 
 
 class Sealer:
-    """Seals batches with one codec, None: uncompressed, in the newest format that their broker takes.
+    """Seals batches in the newest format that their broker takes, with one codec; None: uncompressed.
 
     For the I/O thread, except `ratio` and `seal_columns`. *formats_of* returns the formats of a broker. *level* is the
     compression level; None: the codec's own default.
@@ -80,9 +80,9 @@ class Sealer:
         return self._ratios.ratio(topic, codec_id=self.codec_id) * CAUTION if self.codec_id else 1.0
 
     def records(self, batch: ProducerBatch) -> Sequence[Record]:
-        """The records of a sealed batch that was too large for the broker; its ratio is no longer trusted."""
+        """The records of a sealed batch that was too large; restarts the estimate of its topic's ratio."""
         section = batch.sealed
-        assert section is not None, "only what was sent can be too large"
+        assert section is not None, "only a sealed batch can be too large"
         self._ratios.start_over(batch.topic, codec_id=section.codec_id, ratio=section.ratio)
         whole = b"".join(section.wire_chunks())
         return [record for part in parse_batches(whole, compressors=self._compressors) for record in part.records]

@@ -28,12 +28,12 @@ class Splitter:
     records: Callable[[ProducerBatch], Iterable[Record]]
 
     def split(self, batch: ProducerBatch, now: float) -> tuple[Sequence[ProducerBatch], int]:
-        """Return closed parts, and their limit: each has at most so many bytes before compression, or one record.
+        """Return closed parts, and the maximum of their bytes before compression; only a single record may exceed it.
 
         They have the age and the attempts of the batch, without the last attempt, which found it too large.
         """
         sealed = batch.sealed
-        assert sealed is not None, "only what was sent can be too large"
+        assert sealed is not None, "only a sealed batch can be too large"
         max_bytes = min(self.target, sealed.plain_size // 2)
         parts: list[ProducerBatch] = []
         free_bytes = 0

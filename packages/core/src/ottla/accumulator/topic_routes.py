@@ -153,5 +153,5 @@ class Routes:
         return frozenset(p for p, leader in enumerate(topic.leaders) if leader in nodes) if nodes else frozenset()
 
     def _timeout(self) -> float:
-        """The time-out of a wait for metadata: 0 inside a callback, which runs on the thread that fetches it."""
+        """The time-out of a wait for metadata: 0 inside a callback, which runs on the thread that fetches metadata."""
         return 0.0 if io_threads.on_io_thread() else self._max_block

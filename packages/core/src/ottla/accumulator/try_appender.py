@@ -19,12 +19,15 @@ from ottla.accumulator.topic_routes import Route, Routes
 from ottla.network.nonblocking_metadata_wait import MetadataWait
 
 Wait: TypeAlias = MemoryWait | MetadataWait
-"""What a record waits for; `on_ready` notifies once it is worth to try again, `cancel` ends it."""
+"""The wait of a record; `on_ready` notifies when `append` should be called again, `cancel` ends the wait."""
 
 
 @attrs.frozen(kw_only=True)
 class TryAppender:
-    """Chooses partitions as `Producer.send` does, and never blocks. For any thread. *keyed*: see Queueing."""
+    """Chooses partitions as `Producer.send` does, and never blocks. For any thread.
+
+    *keyed*: see `Queueing.keyed_appender`.
+    """
 
     routes: Routes
     appender: PartitionAppender
@@ -89,7 +92,7 @@ class TryAppender:
     def _note_sticky(
         self, partition: int | None, record: NewRecord, route: Route, placed: Placed | MemoryWait
     ) -> Placed | MemoryWait:
-        """Make the batch of a record that was placed the sticky batch, if the record was for that one."""
+        """If the record was queued by the sticky partitioner, make its batch the sticky batch."""
         if not isinstance(placed, MemoryWait) and partition is None and self._is_sticky(record):
             batch, _index = placed
             if batch.partition != UNASSIGNED:

@@ -41,7 +41,7 @@ class FailedRecords:
 class DropNotice:
     """An object that only a failed batch holds, so that it is finalized with the batch.
 
-    Its finalizer runs on any thread, in the middle of anything: it takes no lock and writes no log line.
+    Its finalizer runs on any thread and may interrupt any code, so it takes no lock and writes no log line.
     """
 
     __slots__ = ("_dropped", "_failed")
@@ -78,7 +78,7 @@ class UnretrievedErrors:
         self._next_at = float("-inf")
 
     def drop(self, failed: FailedRecords) -> None:
-        """Take the records that a finalizer found, without a lock or a log line."""
+        """Note the records that a finalizer found, without a lock or a log line."""
         if failed.reports == self.reports:
             self._dropped.append(failed)
             self.active = True

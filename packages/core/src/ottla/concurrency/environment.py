@@ -74,16 +74,22 @@ def daemon_thread(run: Callable[[], object], name: str) -> Thread:
 
 @attrs.frozen(kw_only=True)
 class Environment:
-    """Functions of the system, by default those of Python. They are read when a part is made, never for a record."""
+    """Functions of the system, by default those of Python.
+
+    The parts of a producer read them when they are built, not for each record.
+    """
 
     clock: Callable[[], float] = time.monotonic
     """The time in seconds, which never goes backwards."""
     random: Random = attrs.field(factory=SystemRandom)
-    """All random numbers of a producer except its partitioner's. The system's generator uses no seed of the program."""
+    """The source of all random numbers of a producer, except its partitioner's.
+
+    The system's generator does not depend on the seed that the program sets.
+    """
     lock: Callable[[], Lock] = threading.Lock
     """Make a lock that any thread may release."""
     rlock: Callable[[], ReentrantLock] = threading.RLock
-    """Make a lock that its owner may take again, with the method `_is_owned` of Python's."""
+    """Make a lock that its owner may take again. Like Python's RLock, it has a method `_is_owned`."""
     condition: Callable[[], threading.Condition] = threading.Condition
     """Make a condition with a lock of its own, for threads on which no signal handler runs."""
     thread: Callable[[Callable[[], object], str], Thread] = daemon_thread

@@ -106,8 +106,8 @@ class SignalSafeLock:
             raw = self.raw
             if raw._is_owned():
                 raise IllegalStateError(
-                    "the producer was called in the middle of another call on the same thread, by __del__ or a signal "
-                    "handler: set a flag there, and call it from the main program"
+                    "a signal handler or __del__ called the producer in the middle of another call on the same thread: "
+                    "set a flag there, and call the producer from the main program"
                 )
             if not raw.acquire(False):
                 signals.break_off_interrupted()

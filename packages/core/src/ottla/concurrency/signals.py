@@ -1,9 +1,9 @@
 """Deferral of signal handlers while the main thread runs code that must not be interrupted.
 
-Python runs a signal's handler on the main thread between any two bytecode instructions. Such code is therefore in a
-*deferred* block: there the program's handlers are replaced by one that only notes the signal, and they run at its end.
-This protects from handlers that raise, as that of Ctrl-C does, and from handlers that call the producer: these would
-wait for a lock that the interrupted code holds.
+Python runs a signal's handler on the main thread between any two bytecode instructions. Code that must not be
+interrupted is therefore in a *deferred* block: there the program's handlers are replaced by one that only notes the
+signal, and they run at the end of the block. This protects from handlers that raise, as that of Ctrl-C does, and from
+handlers that call the producer: these would wait for a lock that the interrupted code holds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DEFERRED: Final = tuple(
 )
 
 HANG_SECONDS: Final = 1.0
-"""A block that still runs so many seconds after a signal hangs: the next signal then runs its handler immediately."""
+"""Seconds. A block that still runs so long after a signal hangs: the next signal runs its handler immediately."""
 
 _main: int | None = threading.main_thread().ident
 _depth = 0  # of nested blocks on the main thread
@@ -46,7 +46,7 @@ def on_main_thread() -> bool:
 
 
 def is_ctrl_c(error: BaseException) -> bool:
-    """Return whether an exception may be that of Ctrl-C; on another thread it is only a fault of what raised it."""
+    """Return whether an exception may come from Ctrl-C; on other threads, KeyboardInterrupt is a fault of the code."""
     return isinstance(error, KeyboardInterrupt) and on_main_thread()
 
 
@@ -148,7 +148,7 @@ class Deferred:
 
     @property
     def noted(self) -> bool:
-        """Return whether a handler is to run at the end, which is so on the main thread only."""
+        """Return whether a handler will run at the end of the block; False on all threads except the main thread."""
         return bool(_noted) and on_main_thread()
 
     def __enter__(self) -> Self:
@@ -173,12 +173,12 @@ _BREAKABLE: Final[dict[CodeType, Callable[[Mapping[str, Any]], object]]] = {}
 
 
 def allow_break_off(function: Callable[..., Any], break_off: Callable[[Mapping[str, Any]], object]) -> None:
-    """Have *break_off* called with the local names of *function* when a handler that interrupted it has to wait."""
+    """Have *break_off* called with the local variables of *function* when a handler that interrupted it has to wait."""
     _BREAKABLE[function.__code__] = break_off  # every Python function has a code object
 
 
 def break_off_interrupted() -> None:
-    """Release, before this thread waits, what another thread may wait for: call `break_off` of interrupted functions.
+    """Call `break_off` of interrupted functions before this thread waits, so that they release what other threads need.
 
     Only a signal handler or a finalizer can have interrupted such a function further out on this thread.
     """

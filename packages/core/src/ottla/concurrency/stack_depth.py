@@ -8,7 +8,8 @@ import sys
 def is_deep() -> bool:
     """Return whether the calls on this thread use a quarter of the recursion limit or more.
 
-    The rest is no exact count: before Python 3.12 calls in C count towards the limit, too, and have no frames.
+    The check counts frames. Before Python 3.12, calls in C count towards the limit, too, and have no frames; so it
+    leaves them three quarters of the limit.
     """
     try:
         sys._getframe(sys.getrecursionlimit() // 4)
