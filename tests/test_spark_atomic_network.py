@@ -106,7 +106,7 @@ def test_an_expired_marker_needs_a_flag_before_anything_is_written() -> None:
         query = query_to(kafka)
         query.course().write(0, query.batch(0))
         await_true(lambda: group_offsets(kafka.bootstrap_servers, "query", "rows") == [-1])
-        with pytest.raises(BatchRefusedError, match=r"there is no marker .* it expired .* continue with begins_with=1"):
+        with pytest.raises(BatchRefusedError, match=r"there is no marker .* the marker expired .* set begins_with=1"):
             query.course().write(1, query.batch(1))
         assert committed(kafka) == Counter(query.values(1))
         query.course(begins_with=1).write(1, query.batch(1))

@@ -78,7 +78,9 @@ def test_tasks_of_different_partitions_write_into_one_transaction(world: World) 
 def test_a_repeated_stage_detects_that_its_records_were_duplicates(world: World) -> None:
     world.write(0, [0, 2])
     producer_cache._shelf().empty()  # the second run is in another worker
-    with pytest.raises(TaskRefusedError, match=r"ended at 1 before this task wrote, and .* acknowledged at 0"):
+    with pytest.raises(
+        TaskRefusedError, match=r"ended at offset 1 before this task wrote, but .* acknowledged at offset 0"
+    ):
         world.write(0, [0, 2])
     world.end(commit=False)
 
@@ -96,13 +98,13 @@ def test_a_repeated_stage_with_other_rows_is_refused_by_the_broker(world: World)
 
 
 def test_an_attempt_after_the_first_does_not_write(world: World) -> None:
-    with pytest.raises(TaskRefusedError, match="attempt 1 of task 0, and the first may have written"):
+    with pytest.raises(TaskRefusedError, match="attempt 1 of task 0, and an earlier attempt may have written"):
         world.write(0, [0], attempt=1)
 
 
 @pytest.mark.parametrize("slots", [[0, 1], [1], [1, 3]])
 def test_rows_of_another_owner_are_refused_before_any_is_sent(world: World, slots: list[int]) -> None:
-    with pytest.raises(TaskRefusedError, match="task 0 was given rows of partitions that belong to another"):
+    with pytest.raises(TaskRefusedError, match="task 0 got rows of partitions that another task owns"):
         world.write(0, slots)
 
     ends = transactions.end_offsets(world.config, {world.topic: range(PARTITIONS)})

@@ -132,7 +132,7 @@ def test_of_two_drivers_on_one_checkpoint_the_older_cannot_commit(stream: Stream
         code, log = zombie.end()
 
     assert code == 1
-    assert "another driver has taken its ledger over" in log, log[-6000:]
+    assert "another driver has taken the ledger over" in log, log[-6000:]
     stream.check()
 
 
@@ -157,7 +157,7 @@ def test_alternating_drivers_on_one_checkpoint_duplicate_nothing(stream: Stream)
             ends = [driver.end() for driver in (first, second)]
 
     assert [code for code, _log in ends] == [0, 0], "\n".join(log[-6000:] for _code, log in ends)
-    assert sum(log.count("another driver has taken its ledger over") for _code, log in ends) >= len(zombies) // 4
+    assert sum(log.count("another driver has taken the ledger over") for _code, log in ends) >= len(zombies) // 4
     stream.check()
 
 

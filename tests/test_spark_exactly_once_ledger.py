@@ -165,7 +165,7 @@ def test_a_transaction_with_little_remaining_time_is_not_recorded(
     given = plan(cluster, name)
     late, in_time = prepare(broker, topic, name, 0, timeout_ms=2_000), prepare(broker, topic, name, 1)
     await_true(lambda: cluster.statuses([late])[0].remaining < 0.5)
-    with pytest.raises(BatchNotCommittedError, match="None of its rows are visible"):
+    with pytest.raises(BatchNotCommittedError, match="None of its rows is visible"):
         commit(cluster, attempts(given, late, in_time), batch=0)
 
     assert cluster.ledger(name).last is None
@@ -236,7 +236,7 @@ def test_a_ledger_topic_that_cannot_be_created_is_reported_with_why(driver: Driv
 
 
 def test_brokers_that_cannot_describe_transactions_are_refused(driver: Drivers, name: str) -> None:
-    with pytest.raises(UnsupportedVersionError, match=r"needs brokers of 3\.0 or later"):
+    with pytest.raises(UnsupportedVersionError, match=r"needs Kafka 3\.0 or later"):
         plan(driver(), name)
 
 

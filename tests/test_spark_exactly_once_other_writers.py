@@ -124,7 +124,7 @@ def test_an_entry_outside_of_a_transaction_does_not_count(
     last = planned_last(settings(kafka, name, ledger_topic=shared))
 
     assert last is None
-    assert "has the key of this name and is in no transaction" in caplog.text
+    assert "has the key of this name but belongs to no transaction" in caplog.text
 
 
 def test_an_entry_in_a_foreign_transaction_does_not_replace_ours(
@@ -140,7 +140,7 @@ def test_an_entry_in_a_foreign_transaction_does_not_replace_ours(
 def test_an_entry_of_unknown_origin_is_refused_until_forgotten(kafka: KafkaCluster, shared: str, name: str) -> None:
     given = settings(kafka, name, ledger_topic=shared)
     put(kafka, shared, name, entry(status=Status.DONE).to_bytes(), transactional_id=new_id())
-    with pytest.raises(LedgerMismatchError, match=r"brokers do not know any more .*\.adopt\. If not, .*\.forget"):
+    with pytest.raises(LedgerMismatchError, match=r"brokers no longer know .*\.adopt\. If not, .*\.forget"):
         planned_last(given)
     seen = str(ledger_status(options(kafka, name, ledger_topic=shared)))
     forget(options(kafka, name, ledger_topic=shared))
@@ -184,7 +184,7 @@ def test_a_foreign_transaction_is_never_ended_for_an_entry(kafka: KafkaCluster, 
         foreign = payments.prepare_transaction()
     with driver(given) as cluster:
         cluster.append(plan(cluster, name).lease, entry(foreign))
-        with pytest.raises(LedgerMismatchError, match=r"is no transactional id of"):
+        with pytest.raises(LedgerMismatchError, match=r"is not a transactional id of"):
             plan(cluster, name)
         outcome = cluster.statuses([foreign])[0].outcome
         cluster.end(foreign, commit=False)

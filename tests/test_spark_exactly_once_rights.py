@@ -223,7 +223,7 @@ def test_other_users_that_may_write_to_the_ledger_topic_are_named(
         query.write()
     [named] = [line for line in caplog.messages if "may write to the ledger topic" in line]
 
-    assert named.startswith(f"User:mallory may write to the ledger topic {query.ledger!r} and not under the prefix")
+    assert named.startswith(f"User:mallory may write to the ledger topic {query.ledger!r}, but not with the prefix")
 
 
 def test_a_job_without_the_right_to_see_access_lists_continues(query: Query, caplog: pytest.LogCaptureFixture) -> None:
@@ -231,7 +231,7 @@ def test_a_job_without_the_right_to_see_access_lists_continues(query: Query, cap
     query.grant(*query.rights().values())
 
     assert query.write() is Status.DONE
-    assert any("the access list of the ledger topic" in line and "cannot be read" in line for line in caplog.messages)
+    assert any("the ACLs of the ledger topic" in line and "cannot be read" in line for line in caplog.messages)
 
 
 def test_another_user_may_not_write_to_the_ledger_topic_of_a_prefix(query: Query) -> None:
@@ -262,7 +262,7 @@ def test_an_entry_can_be_taken_over_with_read_rights_at_its_old_place(
     assert first is not None
     assert first == second
     assert first.status is Status.DONE
-    assert "A driver of an earlier version would not know: " in caplog.text
+    assert "a driver of an earlier version would continue with its old entry: " in caplog.text
     assert f"right Write for topic '{EARLIER_TOPIC}'" in caplog.text
 
 

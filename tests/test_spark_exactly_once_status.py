@@ -68,13 +68,14 @@ def test_each_state_says_how_the_next_driver_continues(world: World, capsys: pyt
     assert "nothing was ever written" in said()
 
     listed, other = world.prepare(0), world.prepare(1)
-    assert said().count("not in the ledger: unless its driver still writes it there, the next one aborts it") == 2
+    assert said().count("not in the ledger: the next driver aborts it, unless the current one records it") == 2
 
     world.record(Status.RECORDED, listed)
     states = said()
     assert "batch 7 of query q is decided" in states
     assert (
-        f"{listed.transactional_id}: open; its batch is in the ledger: the next driver commits what is open" in states
+        f"{listed.transactional_id}: open; its batch is in the ledger: the next driver commits the open transactions"
+        in states
     )
     assert f"{other.transactional_id}: open; not in the ledger" in states
 
@@ -83,7 +84,9 @@ def test_each_state_says_how_the_next_driver_continues(world: World, capsys: pyt
 
     world.record(Status.RECORDED, listed, other)
     world.abort(other)
-    assert said().count("a part of its batch is visible and a part is lost: DataLossError at the next start") == 2
+    assert (
+        said().count("a part of its batch is visible and the rest is lost: the next driver raises DataLossError") == 2
+    )
 
     world.record(Status.DONE, listed)
     assert "batch 7 of query q is in Kafka\n  no transaction is open" in said()
@@ -99,9 +102,9 @@ def test_an_invisible_batch_is_aborted_and_an_unknown_one_is_undecided() -> None
     unknown = str(predicted("n", entry(*listed), [], [TransactionOutcome.OPEN, TransactionOutcome.UNKNOWN]))
     void = str(predicted("n", entry(*listed, status=Status.VOID), [], []))
 
-    assert taken_back.count("no row of its batch is visible: the next driver takes the batch back") == 2
+    assert taken_back.count("no row of its batch is visible: the next driver aborts the batch") == 2
     assert "the brokers do not say how it ended" in unknown
-    assert "batch 7 of query q was not committed, and is to be written again" in void
+    assert "batch 7 of query q was aborted, and is still to be written again" in void
 
 
 def test_without_a_broker_the_status_says_so(capsys: pytest.CaptureFixture[str]) -> None:

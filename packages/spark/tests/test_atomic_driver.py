@@ -366,7 +366,9 @@ def test_a_batch_that_always_fails_is_an_error_and_leaves_nothing_open() -> None
     first_row = steps_without_faults(2).index("row")
     faults = Faults(planned={first_row: "task died", first_row + 2: "task died"})
     spark = Spark(brokers, faults)
-    with pytest.raises(BatchFailedError, match="batch 0 was tried 2 times, and nothing of it is visible") as caught:
+    with pytest.raises(
+        BatchFailedError, match="all 2 attempts to write batch 0 failed, and none of its records is visible"
+    ) as caught:
         spark.batch(BatchDriver(OwnerWithFaults(brokers, faults), query=QUERY, attempts=2))
 
     assert isinstance(caught.value.__cause__, TaskDied)

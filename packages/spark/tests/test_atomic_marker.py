@@ -59,10 +59,10 @@ def test_a_batch_is_due_if_its_predecessor_is_the_last(
 @pytest.mark.parametrize(
     ("found", "asked", "begins_with", "says"),
     [
-        (None, 1, None, "there is no marker in here: it expired .* continue with begins_with=1"),
+        (None, 1, None, "there is no marker in here: the marker expired .* set begins_with=1"),
         (None, 8, 7, "there is no marker in here"),
         (3, 7, None, "the marker is of batch 3 in here"),
-        (7, 6, None, "by here Kafka has batch 7 already: the checkpoint is older"),
+        (7, 6, None, "Kafka already has batch 7 according to here: the checkpoint is older"),
         (7, 0, 0, "the checkpoint is older"),
     ],
 )

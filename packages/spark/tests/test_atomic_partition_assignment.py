@@ -33,5 +33,5 @@ def test_a_slot_and_its_owner_belong_to_the_same_partition(counts: dict[str, int
 
 
 def test_there_is_no_slot_after_the_last_partition() -> None:
-    with pytest.raises(IndexError, match="there are 3 slots, and slot 3 is none of them"):
+    with pytest.raises(IndexError, match="slot 3 is not between 0 and 2"):
         list(PartitionAssignment.of({"a": 1, "b": 2}, tasks=1).places([0, 3]))

@@ -34,7 +34,7 @@ def test_spark_connect_is_refused_since_it_hides_the_query() -> None:
 
 
 def test_a_frame_outside_of_a_query_is_refused() -> None:
-    with pytest.raises(BatchRefusedError, match=r"give the sink to writeStream\.foreachBatch"):
+    with pytest.raises(BatchRefusedError, match=r"pass it to writeStream\.foreachBatch"):
         atomically(NOWHERE, transactional_id="x")(frame(query=None), 0)
 
 

@@ -169,7 +169,7 @@ def test_a_task_whose_batches_lack_some_of_its_rows_fails(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(sealed_rows, "TableSealer", Losing)
     packs = packing(["value"], {"topic": "a", "kafka.client.id": "with a sealer that loses"}, owners=1, most=100)
-    with pytest.raises(WriteError, match=r"^t: of 30 rows \d+ are in batches"):
+    with pytest.raises(WriteError, match=r"^t: 30 rows were read, but the sealed batches have \d+ records"):
         seal_rows(packs, [pa.RecordBatch.from_pydict({"value": [bytes(20)] * 30})])
 
 

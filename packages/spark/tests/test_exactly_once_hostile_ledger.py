@@ -146,7 +146,7 @@ def test_an_entry_without_a_transaction_never_counts(codec: int) -> None:
     scans = [scanned(plain, marker(), lease_ids=ids) for ids in (None, [LEASE])]
 
     assert [(scan.last, scan.answered, scan.foreign_entry) for scan in scans] == [(None, False, None)] * 2
-    assert "is in no transaction" in scans[0].skipped.take()[1]
+    assert "belongs to no transaction" in scans[0].skipped.take()[1]
 
 
 def test_an_entry_of_another_producer_id_counts_only_in_an_own_topic() -> None:
@@ -183,7 +183,7 @@ def test_an_unreadable_entry_of_the_lease_is_a_problem_until_the_next_one() -> N
     too_many = scanned(written(entry(0).to_bytes(), entry(1).to_bytes()), marker())
     recompressed = scanned(written(entry().to_bytes(), codec=3), marker())
 
-    assert "no entry of an exactly-once ledger" in broken.problem
+    assert "not an entry of an exactly-once ledger" in broken.problem
     assert (mended.last, mended.problem) == (entry(), "")
     assert "2 records" in too_many.problem
     assert "codec 3" in recompressed.problem
@@ -207,7 +207,7 @@ def test_an_unreadable_entry_of_the_lease_is_a_problem_until_the_next_one() -> N
     ],
 )
 def test_an_entry_may_list_only_transactions_of_its_own_name(foreign: str) -> None:
-    with pytest.raises(InvalidRecordError, match="is no transactional id of 'orders'"):
+    with pytest.raises(InvalidRecordError, match="is not a transactional id of a task of 'orders'"):
         Entry.from_bytes(entry(transactional_id=foreign).to_bytes(), name=NAME)
 
 

@@ -111,8 +111,8 @@ def test_a_task_skips_a_batch_in_the_ledger_and_writes_others(last: Entry | None
     ("last", "batch", "why"),
     [
         (entry(3, Status.DONE, query="another"), 3, "belongs to the query another"),
-        (entry(3, Status.DONE), 2, "its checkpoint is older"),
-        (entry(3, Status.VOID), 4, "continues with batch 4 as if it were written"),
+        (entry(3, Status.DONE), 2, "the checkpoint is older"),
+        (entry(3, Status.VOID), 4, "requests batch 4, as if batch 3 had been written"),
     ],
 )
 def test_a_task_refuses_a_ledger_that_disagrees_with_spark(last: Entry, batch: int, why: str) -> None:
@@ -129,7 +129,7 @@ def test_an_entry_survives_a_round_trip() -> None:
     "data", [b"", b"{}", b"[]", b'{"form":2}', entry(1, Status.DONE).to_bytes().replace(b"7", b'"7"')]
 )
 def test_an_invalid_entry_is_refused(data: bytes) -> None:
-    with pytest.raises(InvalidRecordError, match="no entry of an exactly-once ledger"):
+    with pytest.raises(InvalidRecordError, match="not an entry of an exactly-once ledger"):
         Entry.from_bytes(data, name=NAME)
 
 
@@ -139,10 +139,10 @@ def test_an_invalid_entry_is_refused(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"query": "another"}, "planned apart"),
-        ({"lease": attrs.evolve(LEASE, epoch=99)}, "planned apart"),
-        ({"step": Step.SKIP}, "planned apart"),
-        ({"batch": 7}, "they are of batch 0, 7"),
+        ({"query": "another"}, "different plans"),
+        ({"lease": attrs.evolve(LEASE, epoch=99)}, "different plans"),
+        ({"step": Step.SKIP}, "different plans"),
+        ({"batch": 7}, "their batch numbers are 0, 7"),
         ({"partition": 0}, r"partitions are \[0, 0\]"),
         ({"partition": 2}, r"partitions are \[0, 2\]"),
     ],
@@ -161,7 +161,7 @@ def test_a_batch_after_half_of_its_time_is_aborted_as_a_whole(spark: Spark, clus
     attempts = written(spark, cluster)
     spark.world.pass_time(0.6 * TIMEOUT)
 
-    with pytest.raises(BatchNotCommittedError, match="time is running out"):
+    with pytest.raises(BatchNotCommittedError, match="close to its time-out"):
         commit(cluster, attempts, batch=0)
     assert spark.world.ledger == []
     assert cluster.open_transactions(NAME) == []

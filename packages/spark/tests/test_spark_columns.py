@@ -74,7 +74,7 @@ def test_the_topic_option_makes_the_topic_column_meaningless() -> None:
 def test_without_a_topic_both_ways_to_name_one_are_reported() -> None:
     _, problems = found(None, value=TEXT)
 
-    assert problems == ["there is no topic: set option 'topic', or have a column 'topic' of type string"]
+    assert problems == ["there is no topic: set option 'topic', or add a column 'topic' of type string"]
 
 
 def test_a_missing_value_is_reported_with_the_columns_found() -> None:
@@ -124,7 +124,7 @@ def test_a_duplicate_column_is_refused() -> None:
     problems: list[str] = []
     find_columns(schema(value=TEXT).add("value", BYTES), topic="t", problems=problems)
 
-    assert problems == ["column 'value' is there 2 times; keep one"]
+    assert problems == ["column 'value' occurs 2 times; keep one"]
 
 
 # Values made of other columns
@@ -149,7 +149,7 @@ def test_with_a_format_and_no_value_all_other_columns_are_the_value() -> None:
 def test_with_a_format_at_least_one_column_is_required() -> None:
     _, [problem] = found_for_json(schema(key=TEXT))
 
-    assert problem.startswith("there is nothing to make values of")
+    assert problem.startswith("the value would have no fields")
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_type_that_json_cannot_represent_is_refused_with_its_column(type_: Dat
 def test_duplicate_field_names_are_refused() -> None:
     _, problems = found_for_json(schema(a=INT).add("a", TEXT).add("a", TEXT))
 
-    assert problems == ["column 'a' is there more than once, and would be one field of the value; rename it"]
+    assert problems == ["column 'a' occurs more than once, but a value has each field once; rename one of them"]
 
 
 def test_all_problems_are_reported_at_once() -> None:

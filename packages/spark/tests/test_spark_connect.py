@@ -135,7 +135,7 @@ def test_a_repeated_job_is_written_once(ended: Ended) -> None:
 
 def test_functions_that_need_the_driver_context_say_so(ended: Ended) -> None:
     assert "Spark Connect does not provide" in ended.told["all_or_nothing"]
-    assert "it is Spark Connect" in ended.told["report"]
+    assert "or Spark Connect is used" in ended.told["report"]
 
 
 def test_no_secret_is_shown_to_the_client_or_printed(ended: Ended) -> None:

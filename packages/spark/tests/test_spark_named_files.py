@@ -172,7 +172,7 @@ def test_a_tls_file_of_the_identity_server_in_a_jaas_config_is_refused(
 @pytest.mark.parametrize("key", ["config.providers", "config.providers.file.class", "config.providers.env.param.x"])
 def test_config_providers_are_refused(key: str) -> None:
     assert (
-        "cannot be set: it would read files and the environment of the cluster's machines"
+        "cannot be set: it would show files and environment variables of the cluster's machines"
         in problems(**{f"kafka.{key}": "file"})[0]
     )
 

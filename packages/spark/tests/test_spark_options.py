@@ -48,7 +48,7 @@ def test_the_topic_is_trimmed() -> None:
 def test_an_empty_topic_is_refused() -> None:
     _, problems = read(topic=" ")
 
-    assert problems == ["option topic is empty; name a topic, or leave it out and have a column 'topic'"]
+    assert problems == ["option topic is empty; name a topic, or leave it out and add a column 'topic'"]
 
 
 @pytest.mark.parametrize("name", ["a b", "..", "x" * 250, "orders,returns"])
@@ -176,7 +176,7 @@ def test_a_stream_is_checked_like_a_batch() -> None:
 def test_an_unknown_guarantee_is_refused_with_the_known_ones() -> None:
     _, problems = read(guarantee="twice")
 
-    assert problems == ["option guarantee='twice' is not known; it is at-least-once or exactly-once"]
+    assert problems == ["option guarantee='twice' is not known; it must be at-least-once or exactly-once"]
 
 
 def test_a_guarantee_of_streams_is_refused_for_a_batch() -> None:
@@ -240,7 +240,8 @@ def test_a_report_is_made_on_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "said"), [("avro", "encode with to_avro"), ("arrow-ipc", "a record is a row"), ("xml", "it is json")]
+    ("written", "said"),
+    [("avro", "encode with to_avro"), ("arrow-ipc", "a record is one row"), ("xml", "the only format is json")],
 )
 def test_other_formats_of_values_are_refused_with_the_reason(written: str, said: str) -> None:
     assert read(value_format="JSON")[0].value_format is ValueFormat.JSON

@@ -76,5 +76,5 @@ def test_without_a_driver_the_error_says_where_the_report_is(monkeypatch: pytest
     monkeypatch.setattr(SparkFiles, "_root_directory", None)
     monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
 
-    with pytest.raises(OttlaError, match="the output of the driver has the table"):
+    with pytest.raises(OttlaError, match="read the table in the driver's output"):
         last_report()

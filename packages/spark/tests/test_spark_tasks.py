@@ -252,7 +252,7 @@ def test_an_unknown_topic_is_reported_with_its_row() -> None:
     with cluster(max_block_ms=0) as world, pytest.raises(WriteError) as failed:
         sent(world, [numbered(0, 3, topic=["t", "nowhere", "t"])])
 
-    assert "row 2 of Spark partition 7, and what follows it for topic 'nowhere', cannot be sent: " in str(failed.value)
+    assert "row 2 of Spark partition 7 and the later rows for topic 'nowhere' cannot be sent: " in str(failed.value)
     assert isinstance(failed.value.__cause__, TopicUnavailableError)
 
 

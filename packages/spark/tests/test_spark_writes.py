@@ -241,7 +241,7 @@ def test_a_missing_partition_fails_the_job(spark: SparkSession, write: Write, ma
 
 def test_a_missing_topic_fails_the_job(spark: SparkSession, write: Write) -> None:
     frame = spark.range(0, 1, 1, 1).selectExpr("'v' as value")
-    with pytest.raises(PySparkException, match="row 1 of Spark partition 0, and what follows") as failed:
+    with pytest.raises(PySparkException, match="row 1 of Spark partition 0 and the later rows") as failed:
         write(frame, topic="no-such-topic", kafka_max_block_ms="300")
 
     assert "no-such-topic" in str(failed.value)

@@ -28,7 +28,7 @@ def register(spark: SparkSession) -> None:
     in the thread's active session.
     """
     spark.dataSource.register(OttlaDataSource)
-    spark.createDataFrame([], "nothing int")  # PySpark's way to make a session the thread's active one
+    spark.createDataFrame([], "nothing int")  # in PySpark only this makes a session the thread's active one
 
 
 class OttlaDataSource(DataSource):
@@ -46,12 +46,12 @@ class OttlaDataSource(DataSource):
         """
         problems: list[str] = []
         if overwrite:
-            problems.append('a topic cannot be overwritten, only added to; use .mode("append")')
+            problems.append('records can only be appended to a topic; use .mode("append") instead of "overwrite"')
         options, columns = self._checked(schema, problems)
         if options.guarantee is not Guarantee.AT_LEAST_ONCE:
             problems.append(
-                f"option guarantee={options.guarantee.value} is for streams, whose micro-batches have numbers; "
-                "a batch is written at-least-once here, and once with ottla_spark.write_once"
+                f"option guarantee={options.guarantee.value} is for streams, whose micro-batches have numbers; leave "
+                "it out to write a batch at least once, or write it exactly once with ottla_spark.write_once"
             )
         if problems:
             raise InvalidWriteError(problems)
@@ -67,7 +67,7 @@ class OttlaDataSource(DataSource):
         if problems:
             raise InvalidWriteError(problems)
         if options.guarantee is Guarantee.EXACTLY_ONCE:
-            from ottla_spark.exactly_once import stream_writer  # only where it is asked for: it brings much along
+            from ottla_spark.exactly_once import stream_writer  # imports many modules, so only when it is needed
 
             return stream_writer(options, columns)
         return OttlaStreamWriter(options, columns)

@@ -28,17 +28,17 @@ TXN_V2 = 2
 
 
 class Owner(Protocol):
-    """The brokers, as the owner of the transactions uses them.
+    """The requests that the driver sends to brokers: the query's transactions and its marker.
 
     Every method may raise ProducerFencedError and TransactionTimeoutError.
     """
 
     @property
     def where(self) -> str:
-        """The place of the marker, for messages."""
+        """The place of the marker, for error messages."""
 
     def open(self, after: SharedTransaction | None) -> SharedTransaction:
-        """Begin a transaction with a new epoch; without *after*, take the id over."""
+        """Begin a transaction with a new epoch. If *after* is None, fence the id's previous owner first."""
 
     def marker(self) -> Marker | None:
         """Return the last committed marker."""
@@ -81,7 +81,7 @@ class BatchDriver:
         self._attempts = attempts
         self._begins_with = begins_with
         self._open: SharedTransaction | None = None  # not passed to any task yet
-        self._before: SharedTransaction | None = None  # ended, and the id is still this driver's
+        self._before: SharedTransaction | None = None  # the last one, if its EndTxn did not return the next epoch
         self._last: Marker | None = None  # as read when the epoch was assigned
         self._fenced: ProducerFencedError | None = None
 
@@ -137,7 +137,8 @@ class BatchDriver:
         if written is not None and self._is_in_kafka(asked):
             return BatchWritten(batch=batch, records=written, attempts=len(failures))
         raise BatchFailedError(
-            f"batch {batch} was tried {self._attempts} times, and nothing of it is visible: {failures[-1]}"
+            f"all {self._attempts} attempts to write batch {batch} failed, and none of its records is visible: "
+            f"{failures[-1]}"
         ) from failures[-1]
 
     def _ready(self) -> SharedTransaction:
@@ -148,7 +149,8 @@ class BatchDriver:
             self._open, self._before = self._owner.open(self._before), None
         else:
             shared = self._owner.open(None)
-            self._last = self._owner.marker()  # read before the transaction is kept as open
+            # If this raises, `_open` stays None, and the next call takes the transactional id over again.
+            self._last = self._owner.marker()
             self._open = shared
         return self._open
 
@@ -176,7 +178,7 @@ class BatchDriver:
         self._open = None
         try:
             if shared.level < TXN_V2:
-                self._ready()  # EndTxn would keep the epoch: late records could reopen it
+                self._ready()  # not by EndTxn, which keeps the epoch: a late record could reopen the transaction
             else:
                 self._open = self._owner.end(shared, commit=False).following
         except TransactionTimeoutError as unclear:
@@ -194,7 +196,7 @@ class BatchDriver:
         self._forget()
         if shared is None:
             return
-        with contextlib.suppress(OttlaError):  # it ends with its time-out, or with the next driver
+        with contextlib.suppress(OttlaError):  # its time-out or the next driver aborts it
             if shared.level < TXN_V2:
                 self._owner.open(None)
             else:

@@ -10,7 +10,7 @@ class BatchRefusedError(OttlaError):
 
 
 class BatchFailedError(OttlaError):
-    """Every attempt at the batch failed. Nothing of it is visible; a restart of the query tries again."""
+    """Every attempt at the batch failed. None of its records is visible; a restart of the query tries again."""
 
 
 class TaskRefusedError(OttlaError):

@@ -25,24 +25,28 @@ class Marker:
     batch: int
 
     def to_offset(self) -> OffsetAndMetadata:
-        """Return the marker as a group's offset with metadata."""
+        """Return the marker as a consumer group's committed offset with metadata."""
         return OffsetAndMetadata(self.batch + 1, json.dumps({"query": self.query, "batch": self.batch}))
 
     @classmethod
     def from_offset(cls, found: OffsetAndMetadata) -> Self:
-        """Parse the result of `to_offset`. Raises InvalidRecordError for others, such as a real consumer's offset."""
+        """Parse the result of `to_offset`. Raises InvalidRecordError for any other offset, such as a consumer's."""
         try:
             fields = json.loads(found.metadata)
             marker = cls(query=fields["query"], batch=fields["batch"])
         except (ValueError, TypeError, KeyError) as cause:
-            raise InvalidRecordError(f"offset {found.offset} with the note {found.metadata!r} is no marker") from cause
+            raise InvalidRecordError(
+                f"the offset {found.offset} with metadata {found.metadata!r} is not a marker"
+            ) from cause
         if type(marker.query) is not str or type(marker.batch) is not int or marker.batch + 1 != found.offset:
-            raise InvalidRecordError(f"offset {found.offset} and its note {found.metadata!r} are not of one batch")
+            raise InvalidRecordError(
+                f"the offset {found.offset} and its metadata {found.metadata!r} are not those of one batch"
+            )
         return marker
 
 
 class BatchAction(enum.Enum):
-    """The action for a batch."""
+    """What the driver does with a batch."""
 
     WRITE = "it is not in Kafka"
     SKIP = "it is in Kafka already"
@@ -57,7 +61,7 @@ def batch_action(found: Marker | None, asked: Marker, *, begins_with: int | None
     if found is not None and found.query != asked.query:
         raise BatchRefusedError(
             f"{where} holds the marker of query {found.query} (batch {found.batch}), and this is query {asked.query}: "
-            "two queries, or a new checkpoint, under one transactional id; give each query an id of its own"
+            "two queries, or a query with a new checkpoint, use one transactional id; give each query its own id"
         )
     last = -1 if found is None else found.batch
     if last == asked.batch:
@@ -66,12 +70,13 @@ def batch_action(found: Marker | None, asked: Marker, *, begins_with: int | None
         return BatchAction.WRITE
     if last > asked.batch:
         raise BatchRefusedError(
-            f"Spark asks for batch {asked.batch}, and by {where} Kafka has batch {last} already: the checkpoint is "
-            "older than what was written, restored from a copy perhaps; use the newest, or a new checkpoint and id"
+            f"Spark requests batch {asked.batch}, but Kafka already has batch {last} according to {where}: the "
+            "checkpoint is older than the last commit to Kafka, perhaps because it was restored from a backup; use the "
+            "newest checkpoint, or a new checkpoint with a new transactional id"
         )
     missing = "there is no marker" if found is None else f"the marker is of batch {last}"
     raise BatchRefusedError(
-        f"Spark asks for batch {asked.batch}, but {missing} in {where}: it expired (offsets.retention.minutes), its "
-        "topic or group was deleted, or other batches were written without it; find out whether the batch is in "
-        f"Kafka, and if it is not, continue with begins_with={asked.batch}"
+        f"Spark requests batch {asked.batch}, but {missing} in {where}: the marker expired "
+        "(offsets.retention.minutes), its topic or group was deleted, or another sink wrote the batches before this "
+        f"one; find out whether batch {asked.batch} is in Kafka, and set begins_with={asked.batch} if it is not"
     )

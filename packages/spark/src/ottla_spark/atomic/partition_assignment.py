@@ -41,7 +41,7 @@ class PartitionAssignment:
         end = sum(count for _name, count in self.topics)
         for slot in slots:
             if not 0 <= slot < end:
-                raise IndexError(f"there are {end} slots, and slot {slot} is none of them")
+                raise IndexError(f"slot {slot} is not between 0 and {end - 1}")
             at = bisect_right(firsts, slot) - 1
             yield names[at], slot - firsts[at]
 

@@ -1,9 +1,9 @@
-"""Sealed batches of rows, made in the first stage, on their way to the owners of their partitions.
+"""Sealed batches of rows: the first stage makes them, and Spark's shuffle moves them to the owners of their partitions.
 
 A shuffle of plain rows would convert each row twice between Java and Arrow, and its receiver would have to encode and
 compress them. So the first stage encodes the batches that a producer would send, and Spark shuffles those: a *sealed
-row* holds one batch. Owners only number and send them. The first stage also finds invalid rows, while their position
-in the frame is still known.
+row* holds one batch. Owners only assign sequence numbers and send the batches. The first stage also finds invalid rows,
+while their position in the frame is still known.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ Settings = frozenset[tuple[str, Any]]
 
 @attrs.frozen(kw_only=True)
 class RowSealing:
-    """Seal the rows of a task. Spark pickles it to the executors; `columns` are positions in its rows.
+    """Seal the rows of a task. Spark sends it to the executors by pickle; `columns` are positions in the rows.
 
-    `settings` are those of the producer that sends. `max_bytes` limits the bytes of a batch before compression.
+    `settings` are those of the producer that sends the batches. `max_bytes` limits a batch before compression.
     """
 
     settings: Settings = attrs.field(repr=False)
@@ -98,11 +98,11 @@ class RowSealing:
         row_buffer.send_all()
         yield from sealer.take(self.ownership)
         if sealer.records != rows:
-            raise WriteError(f"{task}: of {rows} rows {sealer.records} are in batches")
+            raise WriteError(f"{task}: {rows} rows were read, but the sealed batches have {sealer.records} records")
 
 
 def sealed_batches(batch: pa.RecordBatch, ownership: PartitionAssignment) -> Iterator[SealedBatch]:
-    """Yield the batches of sealed rows, each with its own bytes: a waiting batch keeps no others in memory."""
+    """Yield the batches of sealed rows. Each has a copy of its bytes, so a queued batch keeps no other in memory."""
     slots = batch.column(SCHEMA.get_field_index("slot")).to_pylist()
     for number, (topic, partition) in enumerate(ownership.places(slots)):
         [sealed] = batch.slice(number, 1).to_pylist()
@@ -130,7 +130,7 @@ class _Sealer:
     def seal(self, table: TopicTable) -> Mapping[int, DeliveryError]:
         sealed = self._sealer.seal(table.topic, table.table, **table.parts)
         for row, error in sealed.refused.items():
-            if not isinstance(error.__cause__, InvalidRecordError):  # an error of the codec
+            if not isinstance(error.__cause__, InvalidRecordError):  # not the row's fault, but the codec's
                 raise WriteError(f"{table.names(row)}: {error}") from error
         self._batches += sealed.batches
         self.records += sum(batch.section.count for batch in sealed.batches)

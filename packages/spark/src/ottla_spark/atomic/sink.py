@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 QUERY_ID: Final = "sql.streaming.queryId"
 BATCH_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 ARROW_BYTES: Final = 8 * 1024 * 1024
-"""Maximum bytes of sealed rows that Spark hands to a task at once."""
+"""Maximum bytes of sealed rows in one Arrow batch of a task's input."""
 TIMEOUT: Final = "transaction.timeout.ms"
 BROKERS_MOST: Final = 900_000
 """Brokers' default of transaction.max.timeout.ms, 15 minutes."""
@@ -51,10 +51,10 @@ def atomically(
     """Return a function for `foreachBatch` that writes each micro-batch to Kafka once, visible as a whole.
 
     *options* are those of `format("ottla")`. *transactional_id* belongs to this query alone, over all restarts; it is
-    also the consumer group that holds the marker. *topics* are those that rows name in a column "topic", where the
-    option topic is not set. A batch whose tasks failed is aborted and run again in place, up to *attempts* times.
-    *begins_with* is a batch to write although its predecessor's marker is missing: for a query that used another sink
-    before, or whose marker has expired. *on_batch* is called after each batch that is in Kafka.
+    also the consumer group that holds the marker. If the option topic is not set, *topics* lists all topics that rows
+    name in the column "topic". A batch whose tasks failed is aborted and run again in place, up to *attempts* times.
+    *begins_with* is a batch to write although the previous batch's marker is missing: for a query that used another
+    sink before, or whose marker has expired. *on_batch* is called after each batch that is in Kafka.
 
     Raises InvalidWriteError with all problems. Only readers with `isolation.level=read_committed` see all or nothing of
     a batch.
@@ -65,15 +65,15 @@ def atomically(
     if not transactional_id:
         problems.append("transactional_id is empty; give this query an id of its own, and keep it over restarts")
     if read.topic is None and not topics:
-        problems.append("no topic is known before the rows are: set option 'topic', or name all of them in topics=")
+        problems.append("no topic is known: set option 'topic', or name all topics of the rows in topics=")
     if read.topic is not None and topics:
         problems.append("option 'topic' and topics= are both set; leave one out")
     if read.guarantee is not Guarantee.AT_LEAST_ONCE:
-        problems.append("option guarantee is for format('ottla'); here every batch is all or nothing, leave it out")
+        problems.append("option guarantee is for format('ottla'); here a batch is always all or nothing, leave it out")
     if read.report:
-        problems.append("option report is for format('ottla'); here on_batch= is called for each batch, leave it out")
+        problems.append("option report is for format('ottla'); leave it out, on_batch= gets each batch's result")
     if attempts < 1:
-        problems.append(f"attempts={attempts}: at least one is needed")
+        problems.append(f"attempts={attempts} is less than 1")
     if problems:
         raise InvalidWriteError(problems)
     return AtomicSink(
@@ -139,7 +139,7 @@ class AtomicSink:
 
 
 class SparkRows:
-    """The rows of one micro-batch, on their way through a shuffle to the owners of their partitions."""
+    """The rows of one micro-batch; a shuffle moves them to the owners of their partitions."""
 
     def __init__(
         self, *, frame: DataFrame, options: WriteOptions, transactional_id: str, counts: Mapping[str, int]
@@ -190,7 +190,7 @@ _STOPPED: Final = ("InterruptedException", "SPARK_JOB_CANCELLED", "InterruptedIO
 
 
 class OneStageAttempt:
-    """Check that Spark ran no stage of the jobs inside a `with` twice. Raises TaskRefusedError at the end.
+    """Check that Spark runs no stage of the `with` block's jobs twice. Raises TaskRefusedError when the block ends.
 
     A stage that Spark runs again starts with attempt 0, while tasks of its first run may still be running.
     """
@@ -211,7 +211,7 @@ class OneStageAttempt:
     def stages(self) -> Sequence[SparkStageInfo]:
         """Return Spark's information about the stages of the jobs so far."""
         java: Any = self._context._jsc.sc()
-        java.listenerBus().waitUntilEmpty()  # else the stages may be out of date
+        java.listenerBus().waitUntilEmpty()  # otherwise the stages may be out of date
         tracker = self._context.statusTracker()
         jobs = [tracker.getJobInfo(int(job)) for job in java.statusTracker().getJobIdsForTag(self._tag)]
         stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
@@ -222,7 +222,7 @@ class OneStageAttempt:
             if stage.currentAttemptId:
                 raise TaskRefusedError(
                     f"Spark ran stage {stage.stageId} {stage.currentAttemptId + 1} times: two attempts of a task may "
-                    "have written side by side; the whole batch is aborted and run again"
+                    "have written at the same time; the whole batch is aborted and run again"
                 )
 
 
@@ -264,5 +264,5 @@ def _checked_query(session: SparkSession) -> str:
         )
     query = context.getLocalProperty(QUERY_ID)
     if not query:
-        raise BatchRefusedError("there is no streaming query here: give the sink to writeStream.foreachBatch(...)")
+        raise BatchRefusedError("the sink was called outside a streaming query: pass it to writeStream.foreachBatch")
     return str(query)

@@ -37,7 +37,7 @@ RESULT: Final = "owner int, records bigint"
 
 @attrs.frozen(kw_only=True)
 class TaskWrite:
-    """Writes the rows of one task. Pickled to the executors."""
+    """Writes the rows of one task. Spark sends it to the executors by pickle."""
 
     shared: SharedTransaction
     ownership: PartitionAssignment
@@ -47,18 +47,18 @@ class TaskWrite:
         """Write sealed_rows, for `mapInArrow`. Raises WriteError or TaskRefusedError."""
         settle_in()
         context = TaskContext.get()
-        assert context is not None, "Spark runs this"
+        assert context is not None, "only Spark's tasks call this"
         records = self.write(with_tcp_quickack(batches), owner=context.partitionId(), attempt=context.attemptNumber())
         yield pa.RecordBatch.from_arrays(
             [pa.array([context.partitionId()], pa.int32()), pa.array([records], pa.int64())], ["owner", "records"]
         )
 
     def write(self, sealed_rows: Iterator[pa.RecordBatch], *, owner: int, attempt: int) -> int:
-        """Write what `RowSealing` made and return the number of records."""
+        """Send the batches that `RowSealing` sealed, and return the number of their records."""
         if attempt:
             raise TaskRefusedError(
-                f"this is attempt {attempt} of task {owner}, and the first may have written: the whole batch is "
-                "aborted and run again"
+                f"this is attempt {attempt} of task {owner}, and an earlier attempt may have written records: the "
+                "whole batch is aborted and run again"
             )
         settings = as_written({**self.options.producer, TRANSACTIONAL_ID: self.shared.transactional_id})
         with producer_cache.Borrowed(settings, idle=self.options.idle) as borrowed:
@@ -93,18 +93,18 @@ class TaskWrite:
     def _check_owner(self, sealed_rows: pa.RecordBatch, owner: int) -> None:
         if any(slot % self.ownership.owners != owner for slot in sealed_rows.column("slot").to_pylist()):
             raise TaskRefusedError(
-                f"task {owner} was given rows of partitions that belong to another: Spark did not keep "
-                "repartitionById as it was asked; look for a plan rule or option that changes shuffles"
+                f"task {owner} got rows of partitions that another task owns: Spark changed the shuffle of "
+                "repartitionById; look for an optimizer rule or an option that changes shuffles"
             )
 
     def _prove(self, in_flight: InFlightTables, ends: Mapping[tuple[str, int], int], *, task: str) -> None:
-        """Raise TaskRefusedError where a broker took this task's records for duplicates of another task's."""
+        """Raise TaskRefusedError if a broker treated this task's records as duplicates of another task's."""
         for (topic, partition), first in in_flight.first_offsets.items():
             if first < ends[topic, partition]:
                 raise TaskRefusedError(
-                    f"{task}: {topic}-{partition} ended at {ends[topic, partition]} before this task wrote, and a "
-                    f"record of its was acknowledged at {first}: another attempt of it has written; the whole batch "
-                    "is aborted and run again"
+                    f"{task}: {topic}-{partition} ended at offset {ends[topic, partition]} before this task wrote, but "
+                    f"a record of this task was acknowledged at offset {first}: another attempt of the task wrote it; "
+                    "the whole batch is aborted and run again"
                 )
 
 
@@ -123,7 +123,7 @@ def _sent(producer: Producer, batch: SealedBatch, *, task: str) -> TableDelivery
         return producer.send_sealed(batch)
     except OttlaError as error:
         raise WriteError(
-            f"{task}: a batch of {batch.section.count} records, and what follows it for topic {batch.topic!r}, cannot "
+            f"{task}: a batch of {batch.section.count} records and the later batches for topic {batch.topic!r} cannot "
             f"be sent: {error}"
         ) from error
 

@@ -27,7 +27,7 @@ class TransactionOwner:
 
     @property
     def where(self) -> str:
-        """The marker's place, for messages."""
+        """The marker's place, for error messages."""
         return f"group {self.transactional_id!r} (topic {self.marker_topic!r}, partition 0)"
 
     def partitions(self, topics: Sequence[str]) -> Mapping[str, int]:
@@ -36,7 +36,7 @@ class TransactionOwner:
         return {topic: counts[topic] for topic in topics}
 
     def open(self, after: SharedTransaction | None) -> SharedTransaction:
-        """Begin a transaction with a new epoch; without *after*, take the id over."""
+        """Begin a transaction with a new epoch. If *after* is None, fence the id's previous owner first."""
         with sharing(self.settings, timeout=self.timeout) as owner:
             return owner.open(self.transactional_id, after=after, transaction_timeout_ms=self.transaction_timeout_ms)
 

@@ -17,20 +17,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the ledger status; return 1 when the cluster cannot be reached."""
     parser = argparse.ArgumentParser(prog="python -m ottla_spark.exactly_once", description=__doc__)
     parser.add_argument("prefix", help="the option transactional.id.prefix of the query or job")
-    parser.add_argument("--job-id", help="of a job")
-    parser.add_argument("--bootstrap-servers", metavar="HOST:PORT[,...]", default="", help="as for a producer")
-    parser.add_argument("--command-config", metavar="FILE", type=Path, help="the producer's settings, as properties")
-    parser.add_argument("--ledger-topic", metavar="NAME", help="the option ledger.topic, where it is set")
-    parser.add_argument("--ledger-shared", metavar="true|false", help="the option ledger.shared, where it is set")
+    parser.add_argument("--job-id", help="the id of a job of write_once")
     parser.add_argument(
-        "--ledger-earlier-topic", metavar="NAME", help="the option ledger.earlier.topic, where it is set"
+        "--bootstrap-servers", metavar="HOST:PORT[,...]", default="", help="the brokers, as in a producer's settings"
     )
+    parser.add_argument(
+        "--command-config", metavar="FILE", type=Path, help="a properties file with the producer's settings"
+    )
+    parser.add_argument("--ledger-topic", metavar="NAME", help="the option ledger.topic, if it is set")
+    parser.add_argument("--ledger-shared", metavar="true|false", help="the option ledger.shared, if it is set")
+    parser.add_argument("--ledger-earlier-topic", metavar="NAME", help="the option ledger.earlier.topic, if it is set")
     parser.add_argument(
         "--timeout",
         metavar="SECONDS",
         type=float,
         default=DEFAULT_TIMEOUT,
-        help="the longest wait (default: %(default)s)",
+        help="the maximum time to wait (default: %(default)s)",
     )
     given = parser.parse_args(arguments)
     settings = dict(read_properties(given.command_config.read_bytes())) if given.command_config else {}

@@ -83,7 +83,7 @@ class JobWriter(PlannedWriter, DataSourceArrowWriter):
     """The writer of a job, which is one batch; Spark pickles it for the commit, too."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskPrepared:
-        """Write a task's rows and leave them prepared. Raises WriteError."""
+        """Write a task's rows in a prepared transaction. Raises WriteError."""
         return self.prepare(iterator, BatchName(query=self._settings.name, batch=_BATCH))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -91,7 +91,7 @@ class JobWriter(PlannedWriter, DataSourceArrowWriter):
         self.make_visible(messages, batch=_BATCH, what=f"job {self._settings.name}")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Abort what is prepared, unless the commit was tried."""
+        """Abort the prepared transactions, unless `commit` was called."""
         self.take_back(messages)
 
 

@@ -58,13 +58,11 @@ def take_over(cluster: ClusterClient, name: str) -> Entry:
 
 
 def take_as_done(cluster: ClusterClient, name: str) -> Entry:
-    """Record the last recorded batch as done, as it is. Raises LedgerMismatchError when there is none."""
+    """Mark the last batch as done without its missing rows. Raises LedgerMismatchError if no batch is unfinished."""
     lease = cluster.take_lease(name)
     last = cluster.ledger(name).certain()
     if last is None or last.status is not Status.RECORDED:
-        raise LedgerMismatchError(
-            f"there is nothing to accept: the ledger of {name!r} has no batch that is not settled"
-        )
+        raise LedgerMismatchError(f"there is nothing to accept: the ledger of {name!r} has no unfinished batch")
     accepted = last.with_status(Status.DONE)
     cluster.append(lease, accepted)
     return accepted

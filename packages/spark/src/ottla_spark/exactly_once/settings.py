@@ -29,7 +29,7 @@ SHARED_PARTITIONS: Final = 8
 _CORES_TWO_PHASE: Final = "transaction.two.phase.commit.enable"
 
 _QUICK: Final = {"retry.backoff.ms": "10", "retry.backoff.max.ms": "1000"}
-"""Defaults for requests other than records: coordinators are often busy when transactions end one after another."""
+"""Defaults for requests without records: coordinators are often busy when transactions end one after another."""
 
 
 @attrs.frozen(kw_only=True)
@@ -68,8 +68,8 @@ def read_settings(options: WriteOptions, *, job: str | None = None) -> Settings:
     prefix = given.get(PREFIX, "")
     if not prefix:
         problems.append(
-            f"guarantee=exactly-once needs the option {PREFIX}: a word that no other query or job writes with, and "
-            "that stays the same over restarts"
+            f"guarantee=exactly-once needs the option {PREFIX}: a word that no other query or job uses, and that "
+            "stays the same over restarts"
         )
     two_phase = truth(given, TWO_PHASE, problems)
     if two_phase and TIMEOUT in options.producer:
@@ -78,7 +78,7 @@ def read_settings(options: WriteOptions, *, job: str | None = None) -> Settings:
     topic = given.get(TOPIC)
     shared = truth(given, SHARED, problems) if SHARED in given else bool(topic)
     if shared and not topic:
-        problems.append(f"{SHARED}=true needs the option {TOPIC}: which topic is shared")
+        problems.append(f"{SHARED}=true needs the option {TOPIC}, the name of the shared topic")
     earlier = given.get(EARLIER, "" if topic else EARLIER_TOPIC)
     settings = Settings(
         name=name,
@@ -109,5 +109,5 @@ def _number(given: Mapping[str, object], key: str, problems: list[str], *, usual
     except ValueError:
         number = 0
     if number < 1:
-        problems.append(f"option {key}={given[key]!r} is no number above 0")
+        problems.append(f"option {key}={given[key]!r} is not a positive integer")
     return number

@@ -43,7 +43,7 @@ class LedgerStatus:
     def __str__(self) -> str:
         lines = [f"ledger of {self.name!r}: {_said(self.entry)}"]
         lines += [f"  the next driver refuses it: {self.doubt}"] if self.doubt else []
-        lines += [f"  {each} may write to the ledger topic, and not under this prefix" for each in self.other_writers]
+        lines += [f"  {each} may write to the ledger topic, but not with this prefix" for each in self.other_writers]
         lines += [f"  {transactional_id}: {becomes}" for transactional_id, becomes in self.transactions.items()]
         return "\n".join(lines if self.transactions else [*lines, "  no transaction is open"])
 
@@ -77,9 +77,9 @@ def predicted(
     for each, outcome in zip(of_entry, outcomes, strict=False):
         found[each.prepared.transactional_id] = f"{outcome.value}; {_prediction(outcomes)}"
     for transactional_id in open_ids:
-        # These include a batch that is being written at the moment.
+        # These include the transactions of a batch that is being written.
         found.setdefault(
-            transactional_id, "open; not in the ledger: unless its driver still writes it there, the next one aborts it"
+            transactional_id, "open; not in the ledger: the next driver aborts it, unless the current one records it"
         )
     return LedgerStatus(name=name, entry=entry, transactions=found)
 
@@ -87,14 +87,14 @@ def predicted(
 def _prediction(outcomes: Sequence[TransactionOutcome]) -> str:
     """Describe the decision of `driver.recovery`."""
     if TransactionOutcome.UNKNOWN in outcomes:
-        return "the brokers do not say how it ended: the next driver asks for it, then commits or raises DataLossError"
+        return "the brokers do not say how it ended: the next driver asks again, then commits or raises DataLossError"
     if TransactionOutcome.ABORTED in outcomes:
         return (
-            "a part of its batch is visible and a part is lost: DataLossError at the next start"
+            "a part of its batch is visible and the rest is lost: the next driver raises DataLossError"
             if TransactionOutcome.COMMITTED in outcomes
-            else "no row of its batch is visible: the next driver takes the batch back and writes it again"
+            else "no row of its batch is visible: the next driver aborts the batch and writes it again"
         )
-    return "its batch is in the ledger: the next driver commits what is open"
+    return "its batch is in the ledger: the next driver commits the open transactions"
 
 
 def _said(entry: Entry | None) -> str:
@@ -103,11 +103,11 @@ def _said(entry: Entry | None) -> str:
     what = f"batch {entry.batch} of query {printable(entry.query)}"
     match entry.status:
         case Status.RECORDED:
-            return f"{what} is decided, and its transactions are to be committed"
+            return f"{what} is recorded, and its transactions are still to be committed"
         case Status.DONE:
             return f"{what} is in Kafka"
         case Status.VOID:
-            return f"{what} was not committed, and is to be written again"
+            return f"{what} was aborted, and is still to be written again"
 
 
 def _inspected(client: BlockingClient, settings: Settings) -> LedgerStatus:
@@ -136,7 +136,7 @@ def _outcome(client: BlockingClient, prepared: PreparedTransaction) -> Transacti
         return TransactionOutcome.UNKNOWN
     if state.transaction_state == ONGOING and state.producer_epoch == prepared.epoch:
         return TransactionOutcome.OPEN
-    if state.producer_epoch not in (prepared.epoch, prepared.epoch + 1):  # an EndTxn raises it by one
+    if state.producer_epoch not in (prepared.epoch, prepared.epoch + 1):  # an EndTxn may increase it by one
         return TransactionOutcome.UNKNOWN
     return _OUTCOMES.get(state.transaction_state, TransactionOutcome.UNKNOWN)
 

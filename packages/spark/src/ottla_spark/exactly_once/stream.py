@@ -59,21 +59,21 @@ class PlannedWriter:
         return connected(self._settings)
 
     def prepare(self, rows: Iterator[pa.RecordBatch], of: BatchName) -> TaskPrepared:
-        """Write a task's rows and leave them prepared."""
-        assert self._orders is not None, "tasks get what the planner has pickled"
+        """Write a task's rows in a prepared transaction."""
+        assert self._orders is not None, "tasks get a writer that the planner has pickled, with its plan"
         attempt, written = write_task(
             rows, self._orders, of=of, settings=self._settings, options=self._options, columns=self._columns
         )
         return TaskPrepared(attempt=attempt, written=written)
 
     def make_visible(self, messages: Sequence[WriterCommitMessage | None], *, batch: int, what: str) -> None:
-        """Commit what the tasks have prepared, and report it. Blocks until all of it is visible, or raises."""
+        """Commit the tasks' transactions, and report the result. Blocks until all rows are visible, or raises."""
         with self.cluster() as cluster:
             commit(cluster, [each for each in attempts(messages) if each is not None], batch=batch)
         publish_report(what, task_results(messages), wanted=self._options.report)
 
     def take_back(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Abort what the successful tasks have prepared, unless the commit was tried."""
+        """Abort the transactions of the successful tasks, unless `commit` was called."""
         with self.cluster() as cluster:
             abort_prepared(cluster, attempts(messages))
 
@@ -82,7 +82,7 @@ class ExactlyOnceWriter(PlannedWriter, DataSourceStreamArrowWriter):
     """The writer of one micro-batch."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskPrepared:
-        """Write a task's rows and leave them prepared. Raises WriteError or LedgerMismatchError."""
+        """Write a task's rows in a prepared transaction. Raises WriteError or LedgerMismatchError."""
         return self.prepare(iterator, batch_of_stream())
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
@@ -90,12 +90,12 @@ class ExactlyOnceWriter(PlannedWriter, DataSourceStreamArrowWriter):
         self.make_visible(messages, batch=batchId, what=f"micro-batch {batchId}")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Abort what is prepared, unless the commit was tried."""
+        """Abort the prepared transactions, unless `commit` was called."""
         self.take_back(messages)
 
 
 def planned(cluster: KafkaClusterClient, settings: Settings) -> TaskPlan:
-    """Take the lease, settle the last batch, and return the orders for the tasks."""
+    """Take the lease, finish or void the recorded batch, and return the plan for the tasks."""
     timeout_ms = cluster.timeout_ms()
     return TaskPlan(plan=plan(cluster, settings.name), timeout_ms=timeout_ms)
 
@@ -106,5 +106,5 @@ def attempts(messages: Sequence[WriterCommitMessage | None]) -> list[Attempt | N
 
 
 def task_results(messages: Sequence[WriterCommitMessage | None]) -> list[TaskWritten]:
-    """Return the results of the tasks for a report; empty ones where a batch was in the ledger already."""
+    """Return the results of the tasks for a report; they count no records if the batch was in the ledger already."""
     return [message.written for message in messages if isinstance(message, TaskPrepared)]

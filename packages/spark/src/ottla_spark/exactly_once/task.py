@@ -61,7 +61,7 @@ def batch_of_stream() -> BatchName:
     if query is None or batch is None:
         raise LedgerMismatchError(
             f"Spark does not say which micro-batch this task belongs to ({_QUERY}={query}, {_BATCH}={batch}); "
-            "guarantee=exactly-once is for writeStream, and for batches there is ottla_spark.write_once"
+            "guarantee=exactly-once is for writeStream; for a batch, use ottla_spark.write_once"
         )
     return BatchName(query=query, batch=int(batch))
 
@@ -113,7 +113,7 @@ class _OwnTransaction:
         before = mine.left.pop(name, None)
         if before is not None:
             with contextlib.suppress(OttlaError, _OutcomeUnknownError), Borrowed(settings, idle=self._idle) as last:
-                before.go_on(last.producer(), plan)  # closed if this fails
+                before.go_on(last.producer(), plan)  # an error closes the producer
         producer = self._stack.enter_context(Borrowed(settings, idle=self._idle)).producer()
         if before is None or producer is not before.producer():
             producer.init_transactions()
@@ -132,7 +132,7 @@ class _OwnTransaction:
         return prepared
 
     def abort(self) -> None:
-        """Abort, so that no reader waits. If that fails, the next batch's plan finds and aborts the transaction."""
+        """Abort the transaction, which blocks readers. If that fails, the next batch's plan finds it and aborts it."""
         if self._producer is not None:
             try:
                 self._producer.abort_transaction(timeout=_ABORT_WITHIN)
@@ -158,7 +158,7 @@ class _PreparedTransaction:
             or all(each.prepared != self.prepared for each in last.listed)
         ):
             raise _OutcomeUnknownError
-        producer.commit_transaction()  # repeated: its response has the next epoch
+        producer.commit_transaction()  # already committed by the driver, but the response has the next epoch
 
 
 class _OutcomeUnknownError(Exception):
@@ -175,7 +175,7 @@ _workers: dict[tuple[int, str], _Worker] = {}
 
 
 def _worker(name: str) -> _Worker:
-    """Return this process's data for a name; a fork begins without any."""
+    """Return this process's data for a name; a forked process begins with empty data."""
     key = os.getpid(), name
     if key not in _workers:
         _workers[key] = _Worker(pool=IdPool(name=name, process=uuid.uuid4().hex))

@@ -22,7 +22,7 @@ _FILE: Final = re.compile(r"(.*[._])?(location|keytab|files?|paths?|dir|director
 
 _URL: Final = re.compile(r"(.*[._])?ur[il]s?")
 _TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
-"""Checked by its plugin, which knows all its forms."""
+"""The authenticator plugin checks this setting's URL: it may also be a `file:` URL."""
 
 
 def names_a_file(key: str) -> bool:

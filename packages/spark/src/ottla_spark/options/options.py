@@ -45,14 +45,14 @@ SPARKS: Final = (
     "asyncProgressTrackingCheckpointIntervalMs",
     "includeHeaders",
 )
-"""Options that Spark itself reads, or that its own sink ignores, as includeHeaders."""
+"""Options that Spark itself reads, or that its own sink ignores, such as includeHeaders."""
 
 OWN: Final = {name.lower(): name for name in (TOPIC, GUARANTEE, VALUE_FORMAT, IDLE_MS, REPORT, *EXACTLY_ONCE, *SPARKS)}
-"""Keys in lower case, as Spark passes them, and as users write them."""
+"""The keys of options as users write them, by the keys in lower case that Spark passes."""
 
 DEFAULT_IDLE_MS: Final = 300_000
 MOST_IDLE_MS: Final = 2**31 - 1
-"""25 days; a thread cannot wait for longer."""
+"""25 days, which every platform accepts as a thread's time-out."""
 
 _TRUTH: Final = {"true": True, "false": False}
 
@@ -129,7 +129,7 @@ def read_hidden(options: Mapping[str, Any], *, problems: list[str]) -> WriteOpti
 def _topic(own: Mapping[str, str], problems: list[str]) -> str | None:
     topic = own.get(TOPIC)
     if topic == "":
-        problems.append("option topic is empty; name a topic, or leave it out and have a column 'topic'")
+        problems.append("option topic is empty; name a topic, or leave it out and add a column 'topic'")
     elif topic is not None and not TOPIC_NAME.fullmatch(topic):
         problems.append(f"option topic={topic!r} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or ..")
     return topic
@@ -141,7 +141,7 @@ def _guarantee(own: Mapping[str, str], problems: list[str]) -> Guarantee:
         return Guarantee(written)
     except ValueError:
         allowed = " or ".join(each.value for each in Guarantee)
-        problems.append(f"option guarantee={written!r} is not known; it is {allowed}")
+        problems.append(f"option guarantee={written!r} is not known; it must be {allowed}")
         return Guarantee.AT_LEAST_ONCE
 
 
@@ -160,13 +160,13 @@ def _value_format(own: Mapping[str, str], problems: list[str]) -> ValueFormat | 
         case "json":
             return ValueFormat.JSON
         case "avro":
-            reason = "needs a schema, and readers that know it; encode with to_avro of Spark's avro package"
+            reason = "needs a schema that readers know; encode with to_avro of Spark's avro package"
         case "arrow-ipc":
             reason = (
                 "would repeat the schema in each record, because a record is one row; write Arrow files, or set json"
             )
         case _:
-            reason = "is not known; it is json"
+            reason = "is not known; the only format is json"
     problems.append(f"option value.format={written!r} {reason}")
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 _READING: Final = (
-    'it is for reading from Kafka, and this only writes; read with Spark\'s own format("kafka") and leave it out here'
+    'it is for reading from Kafka, but format("ottla") only writes; leave it out, and read with Spark\'s "kafka" format'
 )
 _SOURCE: Final = frozenset(
     {
@@ -55,13 +55,13 @@ _SERIALIZED: Final = (
     "the bytes of column {!r} are sent as they are; serialize with DataFrame functions and leave the option out"
 )
 _TRANSACTIONAL_ID: Final = (
-    "tasks run at the same time and again, and one id belongs to one producer; leave it out, and for a stream set "
-    "guarantee=exactly-once and transactional.id.prefix"
+    "Spark runs tasks in parallel and repeats them, but one id belongs to one producer; leave it out, and for a stream "
+    "set guarantee=exactly-once and transactional.id.prefix"
 )
 
 _PROVIDERS: Final = (
-    "it would read files and the environment of the cluster's machines for the author of the options; give the value "
-    "itself, which no plan, log or error of Spark's shows"
+    "it would show files and environment variables of the cluster's machines to the author of the options; give the "
+    "value itself, which no plan, log or error of Spark's shows"
 )
 
 
@@ -77,5 +77,5 @@ def reason_against(name: str) -> str | None:
         case setting if setting == "config.providers" or setting.startswith("config.providers."):
             return _PROVIDERS
         case setting if setting in _CONSUMER:
-            return "it is a setting of consumers, and this only writes; leave it out"
+            return "it is a setting of consumers, but format('ottla') only writes; leave it out"
     return None

@@ -22,17 +22,17 @@ LOCATIONS: Final = (
     "https.key.location",
     "sasl.kerberos.keytab",
 )
-"""Settings that may use a bare name. Settings whose file leaves the process must be allowed by their full path."""
+"""Settings that may use a bare name. A file whose content leaves the process must be allowed by its full path."""
 
 
 def with_shipped_files(settings: Mapping[str, Any]) -> PluginValues:
-    """Return the settings; a file that is not found at its path is replaced by one of that name from Spark, if any."""
+    """Return the settings. Replace a file that does not exist by one of that name that Spark distributed, if any."""
     found = {name: _shipped(settings[name]) for name in LOCATIONS if isinstance(settings.get(name), str)}
     return as_written({**settings, **{name: path for name, path in found.items() if path is not None}})
 
 
 def is_bare_name(value: str) -> bool:
-    """Return whether this is a bare name: a file where a task runs, or one from Spark, and no other on the machine."""
+    """Return whether *value* has no folder: it can only name a file that Spark distributed or in a task's folder."""
     return value not in ("", ".", "..") and os.path.basename(value) == value and "\0" not in value
 
 

@@ -142,6 +142,6 @@ def _close_all(waiting: list[_Waiting]) -> None:
 
 
 def _close_now(producer: Producer) -> None:
-    """Close without waiting. Queued records are dropped; an idle producer has none."""
+    """Close a producer without waiting. Queued records are dropped; an idle producer has none."""
     with contextlib.suppress(OttlaError):
         producer.close(timeout=0)

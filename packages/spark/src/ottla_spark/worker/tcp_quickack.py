@@ -1,9 +1,9 @@
 """Immediate TCP acknowledgements for Spark's rows, which otherwise wait 40 ms.
 
-Spark sends the end of a task's rows separately. Over TCP its system holds a small segment back until the one before it
-is acknowledged (Nagle's algorithm), and Linux delays that acknowledgement by 40 ms. A micro-batch of ten rows takes as
-long as that. A reader can request an immediate acknowledgement. Where it cannot, or where Spark's workers use Unix
-domain sockets, rows are read as usual.
+Spark sends the end of a task's rows in a segment of its own. Over TCP, the sender's kernel holds a small segment back
+until the one before it is acknowledged (Nagle's algorithm), and Linux delays that acknowledgement by 40 ms: as long as
+a micro-batch of ten rows takes. With TCP_QUICKACK, the reader acknowledges immediately. Where this option is missing,
+or where Spark's workers use Unix domain sockets, rows are read as usual.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def with_tcp_quickack(batches: Iterator[T]) -> Iterator[T]:
     if TaskContext.get() is None:
         return batches
     sockets = _of_worker.get(os.getpid())
-    if sockets is None:  # found before the first producer connects, and Spark keeps one for a worker's life
+    if sockets is None:  # before the first producer connects; Spark keeps a worker's connection
         sockets = _of_worker.setdefault(os.getpid(), local_connections())
     return acknowledged(batches, sockets) if sockets else batches
 
 
 def acknowledged(batches: Iterator[T], sockets: Sequence[socket.socket]) -> Iterator[T]:
-    """Yield the same batches; acknowledge what the sockets have received before each."""
+    """Yield the same batches. Before each, acknowledge the bytes that the sockets have received."""
     _acknowledge(sockets)
     for batch in batches:
         yield batch
@@ -47,9 +47,9 @@ def local_connections() -> Sequence[socket.socket]:
     """Return this process's TCP connections within this machine; none where TCP_QUICKACK is missing."""
     if not hasattr(socket, "TCP_QUICKACK") or not DESCRIPTORS.is_dir():
         return ()
-    sockets: dict[int, int] = {}  # PySpark has several descriptors for the one that counts
+    sockets: dict[int, int] = {}  # by inode: PySpark has several descriptors for one socket
     for name in os.listdir(DESCRIPTORS):
-        with contextlib.suppress(OSError):  # closed meanwhile, as the one that listed them is
+        with contextlib.suppress(OSError):  # closed meanwhile, such as the descriptor of the listed folder
             status = os.fstat(int(name))
             if stat.S_ISSOCK(status.st_mode):
                 sockets.setdefault(status.st_ino, int(name))

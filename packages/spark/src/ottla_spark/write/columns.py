@@ -22,7 +22,7 @@ from ottla_spark.write import json_columns
 ColumnPositions: TypeAlias = Mapping[str, int]
 """Positions of our columns in the DataFrame, without those that it lacks.
 
-Without a position of the value, all columns with other names make it up.
+Without a position of the column "value", all columns with other names are the fields of the value.
 """
 
 
@@ -39,9 +39,9 @@ def find_columns(
 ) -> ColumnPositions:
     """Find the columns to send, and add all problems to *problems*.
 
-    Names are case-sensitive and other columns are ignored, as in Spark's sink. With a *topic* that all rows go to, the
-    column of that name is ignored too. With a *value_format* the column 'value' may be missing: all columns with other
-    names make it up.
+    Names are case-sensitive and other columns are ignored, as in Spark's sink. With a *topic* for all rows, the column
+    'topic' is ignored too. With a *value_format*, the column 'value' may be missing: then all columns with other names
+    are the fields of the value.
     """
     names = schema.fieldNames()
     known = COLUMNS if value_format is None else {**COLUMNS, "value": VALUE_IN_A_FORMAT}
@@ -54,10 +54,10 @@ def find_columns(
             f"case-sensitive (found: {', '.join(names) or 'none'})"
         )
     if topic is None and "topic" not in wanted:
-        problems.append("there is no topic: set option 'topic', or have a column 'topic' of type string")
+        problems.append("there is no topic: set option 'topic', or add a column 'topic' of type string")
     for name, column in wanted.items():
         if names.count(name) > 1:
-            problems.append(f"column {name!r} is there {names.count(name)} times; keep one")
+            problems.append(f"column {name!r} occurs {names.count(name)} times; keep one")
         elif not column.fits(schema[name].dataType):
             found = schema[name].dataType.simpleString()
             problems.append(f"column {name!r} has the unsupported type {found}; it must be {column.allowed}")
@@ -73,11 +73,11 @@ def _check_the_rest(schema: StructType, problems: list[str]) -> None:
     fields = [schema.fields[position] for position in other_columns(schema.fieldNames())]
     if not fields:
         problems.append(
-            "there is nothing to make values of: with value.format the value is the column 'value', or else all "
-            f"columns but {', '.join(name for name in COLUMNS if name != 'value')}"
+            "the value would have no fields: with value.format, the value is the column 'value', or all columns except "
+            f"{', '.join(name for name in COLUMNS if name != 'value')}"
         )
     for name in {field.name for field in fields if [each.name for each in fields].count(field.name) > 1}:
-        problems.append(f"column {name!r} is there more than once, and would be one field of the value; rename it")
+        problems.append(f"column {name!r} occurs more than once, but a value has each field once; rename one of them")
     for field in fields:
         if not json_columns.fits(field.dataType):
             found, allowed = field.dataType.simpleString(), VALUE_IN_A_FORMAT.allowed

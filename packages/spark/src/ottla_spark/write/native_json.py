@@ -13,7 +13,10 @@ from ottla.plugins.serializers.json_columns import JsonRows
 
 @cache
 def json_rows(encoder: str | None) -> JsonRows | None:
-    """Return the `json_rows` of this encoder, or for None of one that a producer uses unasked; None: it has none."""
+    """Return the method `json_rows` of the encoder with this name, or None if it has no such method.
+
+    Without a name, return that of the first installed encoder that has one.
+    """
     registry = Registry()
     for plugin in _plugins(encoder, registry):
         try:

@@ -115,7 +115,7 @@ def _before_1970(column: Any) -> Any | None:
 
 
 def _nameless(column: Any) -> Any | None:
-    names = pc.struct_field(column.flatten(), 0)  # null also where the whole header is
+    names = pc.struct_field(column.flatten(), 0)  # a header that is null counts, too
     if not names.null_count:
         return None
     rows = pc.unique(pc.list_parent_indices(column).filter(pc.is_null(names)))
@@ -132,6 +132,6 @@ _WRONG: Final = {
 _PROBLEMS: Final = {
     TOPIC: "is null; give it a topic, or set option 'topic'",
     "partition": "is negative; null leaves the choice to the partitioner",
-    "timestamp": "is before 1970, which Kafka cannot hold",
+    "timestamp": "is before 1970, but a timestamp of Kafka must not be negative",
     "headers": "has a null key; only its value may be null",
 }

@@ -104,14 +104,14 @@ class WriteReport:
 def last_report() -> WriteReport | None:
     """Return the report of this application's last write with `report=true`, micro-batches included, or None.
 
-    Raises OttlaError where the driver is elsewhere: under Spark Connect, the driver's output has the table.
+    Raises OttlaError outside the driver's process. Under Spark Connect, read the table in the driver's output.
     """
     try:
         folder = Path(SparkFiles.getRootDirectory())
     except Exception as cause:
         raise OttlaError(
-            "the report of a write is kept in Spark's driver, and this program has no access to one: there is no "
-            "SparkContext here, or it is Spark Connect; the output of the driver has the table"
+            "last_report needs Spark's driver in this process, but there is no SparkContext, or Spark Connect is used; "
+            "read the table in the driver's output"
         ) from cause
     try:
         found = json.loads((folder / FILE).read_text())

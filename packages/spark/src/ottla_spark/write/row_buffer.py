@@ -92,7 +92,7 @@ class RowBuffer:
             raise
         except OttlaError as error:
             raise WriteError(
-                f"{table.names(0)}, and what follows it for topic {topic!r}, cannot be sent: {error}"
+                f"{table.names(0)} and the later rows for topic {topic!r} cannot be sent: {error}"
             ) from error
         for row, failed in refused.items():
             cause = failed.__cause__

@@ -28,14 +28,14 @@ class TransactionOutcome(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class TransactionStatus:
-    """A transaction's outcome, and for an open one the share of its time that remains, from 1 down to 0."""
+    """A transaction's outcome. `remaining` is the unused share of an open transaction's time-out, from 1 down to 0."""
 
     outcome: TransactionOutcome
     remaining: float = 0.0
 
     @property
     def is_open(self) -> bool:
-        """Return whether it has not ended."""
+        """Return whether the transaction has not ended."""
         return self.outcome is TransactionOutcome.OPEN
 
 

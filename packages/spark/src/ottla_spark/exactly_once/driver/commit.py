@@ -1,6 +1,6 @@
 """The commit of a batch: check it, record it, make it visible. The ledger's entry is the commit point.
 
-Before the entry, everything can be aborted; after it, nothing may be.
+Until the entry is written, every transaction of the batch can be aborted; afterwards none may be.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ottla_spark.exactly_once.ledger.lease import Lease
 _log = logging.getLogger(__name__)
 
 ENOUGH_TIME: Final = 0.5
-"""Share of each transaction's time that must remain when its batch is recorded."""
+"""Share of each transaction's time-out that must remain when its batch is recorded."""
 
 
 @attrs.frozen(kw_only=True)
 class Attempt:
-    """The result of one attempt of a task; `prepared` is None when it had no rows, or skipped them."""
+    """The result of one attempt of a task; `prepared` is None if the task had no rows, or skipped them."""
 
     lease: Lease
     query: str
@@ -41,17 +41,17 @@ class Attempt:
 def commit(cluster: ClusterClient, attempts: Sequence[Attempt], *, batch: int) -> None:
     """Make a batch visible as a whole and once.
 
-    Raises BatchNotCommittedError when nothing of it will become visible. After any other error the batch may be in the
-    ledger or not; a restart finds out.
+    Raises BatchNotCommittedError if none of its rows will become visible. After any other error the batch may be in the
+    ledger or not; the next driver reads it there.
     """
     if not attempts:
         return
     step = _agreed(attempts, batch=batch)
     if step is Step.SKIP:
-        return  # settled by the plan
+        return  # `plan` has finished or voided the recorded batch
     first, listed = attempts[0], _listed(attempts)
     name = first.lease.name
-    # List them before writing the ledger: a successful write shows that no newer lease existed until then.
+    # List them before the ledger is written: if the write succeeds, no newer lease existed when they were listed.
     orphans = cluster.open_transactions(name, but={each.prepared.transactional_id for each in listed})
     _check_open(cluster, listed, what=f"batch {batch} of {name!r}")
     entry = Entry(query=first.query, batch=batch, status=Status.RECORDED, listed=listed)
@@ -63,9 +63,9 @@ def commit(cluster: ClusterClient, attempts: Sequence[Attempt], *, batch: int) -
 
 
 def abort_prepared(cluster: ClusterClient, attempts: Sequence[Attempt | None]) -> None:
-    """Abort what the tasks of a failed batch prepared, if at least one task failed and the batch cannot be recorded.
+    """Abort the prepared transactions of a failed batch if at least one task failed.
 
-    If every attempt succeeded, `commit` was tried, and the batch may be in the ledger.
+    If every attempt succeeded, `commit` was called, and the batch may be in the ledger.
     """
     if None not in attempts:
         return
@@ -75,15 +75,15 @@ def abort_prepared(cluster: ClusterClient, attempts: Sequence[Attempt | None]) -
 
 
 def _agreed(attempts: Sequence[Attempt], *, batch: int) -> Step:
-    """Return the step of all attempts. Raises BatchNotCommittedError unless they form one batch, whole and once."""
+    """Return the step of the attempts. Raises BatchNotCommittedError unless they are one of each task of one plan."""
     partitions = sorted(attempt.partition for attempt in attempts)
     problem = None
     if len({(attempt.query, attempt.lease, attempt.step) for attempt in attempts}) > 1:
-        problem = "they were planned apart: an earlier attempt of this batch is among them"
+        problem = "they have different plans, so some are of an earlier attempt of this batch"
     elif any(attempt.batch != batch for attempt in attempts):
-        problem = f"they are of batch {', '.join(sorted({str(attempt.batch) for attempt in attempts}))}"
+        problem = f"their batch numbers are {', '.join(sorted({str(attempt.batch) for attempt in attempts}))}"
     elif partitions != list(range(len(attempts))):
-        problem = f"Spark's partitions are {partitions}"
+        problem = f"their Spark partitions are {partitions}"
     if problem is not None:
         raise BatchNotCommittedError(
             f"the {len(attempts)} tasks of batch {batch} do not belong together: {problem}. Nothing was recorded; "
@@ -104,7 +104,7 @@ def _check_open(cluster: ClusterClient, listed: Sequence[TaskTransaction], *, wh
     """Check that each transaction is open with enough time left. Else abort all and raise BatchNotCommittedError."""
     statuses = cluster.statuses([each.prepared for each in listed])
     late = [
-        f"{each} is {status.outcome.value}" + (", and its time is running out" if status.is_open else "")
+        f"{each} is {status.outcome.value}" + (", but close to its time-out" if status.is_open else "")
         for each, status in zip(listed, statuses, strict=True)
         if not status.is_open or status.remaining < ENOUGH_TIME
     ]
@@ -113,16 +113,16 @@ def _check_open(cluster: ClusterClient, listed: Sequence[TaskTransaction], *, wh
     for each in listed:
         cluster.end(each.prepared, commit=False)
     raise BatchNotCommittedError(
-        f"{what} is not committed: {'; '.join(late)}. None of its rows are visible; the next attempt writes it again. "
-        "If batches take this long, make them smaller, or raise kafka.transaction.timeout.ms, up to the brokers' "
+        f"{what} is not committed: {'; '.join(late)}. None of its rows is visible; Spark's next attempt writes it. If "
+        "batches take this long, make them smaller, or raise kafka.transaction.timeout.ms, up to the brokers' "
         "transaction.max.timeout.ms"
     )
 
 
 def _note_done(cluster: ClusterClient, lease: Lease, entry: Entry) -> None:
-    """Record the batch as done, so that later starts do not ask for transactions that brokers may have forgotten.
+    """Record the batch as done, so that later drivers need not request the status of transactions that may be expired.
 
-    An error is only logged: a later start then finds the outcome.
+    An error is only logged: the next driver then requests the status.
     """
     try:
         cluster.append(lease, entry.with_status(Status.DONE))

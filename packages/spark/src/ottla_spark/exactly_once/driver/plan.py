@@ -25,9 +25,9 @@ class Plan:
 def plan(cluster: ClusterClient, name: str) -> Plan:
     """Take the lease and settle the recorded batch.
 
-    Raises LedgerMismatchError for a ledger in doubt, and the errors of `settle`; it changes nothing else then.
+    Raises LedgerMismatchError for a ledger in doubt, and the errors of `settle`. Open transactions then stay open.
     """
-    # Listed before the lease is taken: each was begun under an earlier lease and cannot be recorded any more.
+    # Listed before the lease is taken, so each was begun under an earlier lease and can no longer be recorded.
     before = cluster.open_transactions(name)
     lease = cluster.take_lease(name)
     ledger = cluster.ledger(name)

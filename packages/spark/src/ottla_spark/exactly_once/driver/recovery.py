@@ -1,7 +1,7 @@
 """Recovery of a recorded batch whose driver was lost before the batch was done: finished, void, or lost in part.
 
-It reads the status of all transactions first, because some may have timed out. While none is committed, the batch can
-be taken back as a whole; once one is, the others can only be committed.
+It reads the status of all transactions first, because some may have timed out. While none is committed, the whole batch
+can be aborted; once one is, the others can only be committed.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ottla_spark.exactly_once.ledger.lease import Lease
 def settle(cluster: ClusterClient, lease: Lease, entry: Entry) -> tuple[Lease, Entry]:
     """Finish or void a recorded batch; return the next lease and the new entry.
 
-    Raises DataLossError when a part of it is visible and the rest was aborted, or when a transaction's outcome is
-    unknown. Raises BatchIncompleteError.
+    Raises DataLossError if a part of it is visible and the rest was aborted, or if a transaction's outcome is unknown.
+    Raises BatchIncompleteError if a transaction could not be committed.
     """
     outcomes = [status.outcome for status in cluster.statuses([each.prepared for each in entry.listed])]
     if TransactionOutcome.UNKNOWN in outcomes or (
@@ -47,12 +47,12 @@ def finish(cluster: ClusterClient, listed: Sequence[TaskTransaction], *, what: s
     if failed:
         raise BatchIncompleteError(
             f"{what} is in the ledger, but {len(failed)} of {len(listed)} transactions could not be committed: "
-            f"{'; '.join(failed)}. Start the query again: it finds out what can be done"
+            f"{'; '.join(failed)}. Start the query again: it commits them, or reports which rows are lost"
         )
 
 
 def _take_back(cluster: ClusterClient, name: str, entry: Entry) -> Status:
-    """Abort a batch of which nothing was visible. Another driver may be committing it at the same time."""
+    """Abort a batch of which no row was visible. Another driver may be committing it at the same time."""
     ended = [cluster.end(each.prepared, commit=False) for each in entry.listed]
     if any(outcome.committed for outcome in ended):
         outcomes = [
@@ -66,8 +66,8 @@ def _lost(name: str, entry: Entry, outcomes: Sequence[TransactionOutcome]) -> Da
     response = zip(entry.listed, outcomes, strict=True)
     by_outcome = "; ".join(f"{each} is {outcome.value}" for each, outcome in response)
     return DataLossError(
-        f"batch {entry.batch} of {name!r} is in the ledger, but not all of its transactions came to the same end, "
-        f"because no driver was there to end them in time ({by_outcome}). The rows of the aborted ones are missing. "
+        f"batch {entry.batch} of {name!r} is in the ledger, but its transactions do not all have the same outcome, "
+        f"because no driver was running to end them in time ({by_outcome}). The rows of the aborted ones are missing. "
         "Write them by hand if you need them, then call ottla_spark.exactly_once.accept_loss to let the query continue "
-        "after it"
+        "after this batch"
     )

@@ -1,6 +1,6 @@
-"""Cluster clients that outlive a batch: Spark keeps its planner and its commit worker, which use them again.
+"""Cluster clients that outlive a batch: Spark's planner and commit worker stay, and reuse them for the next batch.
 
-A job has settings of its own, which are not used again when it is done; so the cache keeps only a few clients.
+The settings of a job are not used again once it is done, so the cache keeps only a few clients.
 """
 
 from __future__ import annotations

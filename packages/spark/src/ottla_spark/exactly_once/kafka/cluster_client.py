@@ -47,23 +47,23 @@ PATIENCE: Final = 120.0
 """Seconds to wait for each response of the cluster, for example while a broker restarts."""
 
 ONE_AFTER_ANOTHER: Final = 30.0
-"""Seconds for which requests share one deadline; the rest of `PATIENCE` is enough for the last of them."""
+"""Seconds for which requests share one deadline of `PATIENCE`; the last of them still has the rest of it."""
 
 BRIEFLY: Final = 3.0
-"""Seconds for a broker's response. An open transaction that is missed is found the next time, or times out."""
+"""Seconds for a broker's response. An open transaction that this misses is found at the next batch, or times out."""
 
 LEDGER_TIMEOUT_MS: Final = 30_000
 """Limits how long a driver that dies while it writes an entry blocks readers of that partition."""
 
 FIRST_WITH_TWO_PHASE: Final = 6
-"""Version of InitProducerId."""
+"""The first version of InitProducerId that can enable two-phase commit."""
 
 USUAL_MAXIMUM_MS: Final = 900_000
 """Brokers' default of transaction.max.timeout.ms, used when brokers do not return it."""
 
 
 class KafkaClusterClient:
-    """`ClusterClient` for real brokers. For one thread."""
+    """`ClusterClient` for real brokers. Not thread-safe."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -147,7 +147,8 @@ class KafkaClusterClient:
             after = write_entry(client, place, attrs.evolve(lease, sequence=0), MOVED)
         except OttlaError as error:
             _log.warning(
-                "the ledger of %r is in the topic %r from now on. A driver of an earlier version would not know: %s",
+                "the ledger of %r was moved to the topic %r, but the topic of earlier versions could not be marked, so "
+                "a driver of an earlier version would continue with its old entry: %s",
                 lease.name,
                 self._settings.topic.name,
                 error,
@@ -179,12 +180,15 @@ class KafkaClusterClient:
         aborted(self._blocking_client(), transaction)
 
     def _listed(self, node: int, name: str) -> Sequence[str]:
-        """Return one broker's ids; none if it is down, because other brokers then coordinate its transactions."""
+        """Return the transactional ids with open transactions that one broker coordinates.
+
+        None if the broker is down, because other brokers then coordinate its transactions.
+        """
         try:
             return listed(self._briefly(), node, f"{name}/", only_open=True)
         except UnsupportedVersionError as error:
             raise UnsupportedVersionError(
-                "exactly-once needs brokers of 3.0 or later, which describe their transactions"
+                "exactly-once needs Kafka 3.0 or later on every broker, for DescribeTransactions and ListTransactions"
             ) from error
         except TransactionTimeoutError as error:
             _log.warning("the open transactions of broker %d cannot be listed: %s", node, error)
@@ -201,17 +205,17 @@ class KafkaClusterClient:
     def _check_two_phase(self) -> None:
         """Raise LedgerMismatchError for a broker that cannot keep prepared transactions without a time-out."""
         for node in self._blocking_client().brokers():
-            with contextlib.suppress(TransactionTimeoutError):  # it is down
+            with contextlib.suppress(TransactionTimeoutError):  # the broker is down
                 self._briefly().supports(node, INIT_PRODUCER_ID)
             versions = self._connections.client.supported_versions(node, INIT_PRODUCER_ID)
             if versions is not None and versions[1] < FIRST_WITH_TWO_PHASE:
                 raise LedgerMismatchError(
-                    f"{TWO_PHASE}=true needs brokers that offer InitProducerId {FIRST_WITH_TWO_PHASE} (KIP-939), and "
-                    f"broker {node} offers {versions[1]} at most; leave the option out"
+                    f"{TWO_PHASE}=true needs brokers that support InitProducerId version {FIRST_WITH_TWO_PHASE} "
+                    f"(KIP-939), but broker {node} supports at most version {versions[1]}; leave the option out"
                 )
 
     def _briefly(self) -> BlockingClient:
-        """Requests with a short timeout, for answers that are not essential and that every broker must give."""
+        """Return a client with a short timeout: for requests to every broker whose responses are not essential."""
         return BlockingClient(self._connections, timeout=BRIEFLY)
 
     def _where(self, client: BlockingClient, name: str) -> LedgerPartition:
@@ -221,7 +225,7 @@ class KafkaClusterClient:
         return self._place
 
     def _blocking_client(self) -> BlockingClient:
-        """Requests that share a deadline and the coordinators that they found, for some seconds."""
+        """Return a client whose requests share a deadline and the coordinators that it found, for some seconds."""
         now = self._connections.clock()
         if now - self._client_since > ONE_AFTER_ANOTHER:
             self._client, self._client_since = BlockingClient(self._connections, timeout=PATIENCE), now
@@ -269,8 +273,8 @@ _OUTCOMES: Final = {
     Outcome.ALREADY_COMMITTED: TransactionOutcome.COMMITTED,
     Outcome.ABORTED: TransactionOutcome.ABORTED,
     Outcome.ALREADY_ABORTED: TransactionOutcome.ABORTED,
-    # The new owner of the id found the transaction open and aborted it: ids of a committed batch are used again only
-    # after the ledger has its entry.
+    # Another producer initialized the transactional id, which aborted the open transaction. It cannot have been
+    # committed before: ids of a committed batch are used again only after the ledger has the batch's entry.
     Outcome.FENCED: TransactionOutcome.ABORTED,
     Outcome.UNKNOWN: TransactionOutcome.UNKNOWN,
 }

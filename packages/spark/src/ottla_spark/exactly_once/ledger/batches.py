@@ -82,7 +82,7 @@ class LedgerBatch:
         """
         if self.count != 1:
             raise CorruptBatchError(
-                f"the batch at offset {self.first_offset} has {self.count} records, and an entry is one"
+                f"the batch at offset {self.first_offset} has {self.count} records, but that of an entry has one"
             )
         return self._read()[0]
 
@@ -101,12 +101,12 @@ class LedgerBatch:
             return section[:maximum]
         if self.codec_id != GZIP:
             raise CorruptBatchError(
-                f"the batch at offset {self.first_offset} has codec {self.codec_id}, which no entry has"
+                f"the batch at offset {self.first_offset} has codec {self.codec_id}, which entries never use"
             )
         try:
             return memoryview(zlib.decompressobj(_GZIP_FRAMING).decompress(section[:_PACKED], maximum))
         except zlib.error as error:
-            raise CorruptBatchError(f"the batch at offset {self.first_offset} is no gzip: {error}") from error
+            raise CorruptBatchError(f"the batch at offset {self.first_offset} is not valid gzip: {error}") from error
 
 
 def split(data: Buffer) -> Iterator[LedgerBatch]:

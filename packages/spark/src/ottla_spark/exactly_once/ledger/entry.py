@@ -104,10 +104,10 @@ class Entry:
 
 
 FORGOTTEN: Final = json.dumps({"form": _FORM, "status": _FORGOTTEN}, separators=(",", ":")).encode()
-"""Replaces an entry that was forgotten, where another topic may hold one of an earlier version."""
+"""Written instead of a deletion by `forget` if the topic of an earlier version may still have an entry."""
 
 MOVED: Final = json.dumps({"form": _FORM + 1, "status": "moved"}, separators=(",", ":")).encode()
-"""Marks an earlier version's topic after an entry was taken over from it: that version must not continue with it."""
+"""Written to an earlier version's topic after its entry was taken over: that version must not continue with it."""
 
 
 def read_value(value: bytes | None, *, name: str) -> Entry | None:
@@ -121,8 +121,8 @@ def read_value(value: bytes | None, *, name: str) -> Entry | None:
 class Ledger:
     """One name's last ledger entry, and where the topic ended when it was read.
 
-    `doubt` says why *last* may not be what the name's drivers wrote last. `restate`: the entry has to be written again
-    before anything else, or later drivers could not verify its writer. `unsettled`: an entry's transaction is still
+    `doubt` says why *last* may not be the entry that the name's drivers wrote last. `restate`: the driver must write
+    the entry again first, or later drivers could not verify its writer. `unsettled`: an entry's transaction is still
     open.
     """
 
@@ -145,19 +145,19 @@ def next_step(last: Entry | None, *, name: str, query: str, batch: int) -> Step:
         return Step.WRITE
     if last.query != query:
         raise LedgerMismatchError(
-            f"the ledger of {name!r} belongs to the query {printable(last.query)}, and this is {query}: a new "
-            "checkpoint, or two queries with one prefix. Give this query a transactional.id.prefix of its own; or, if "
-            "its rows may come again from the beginning, forget the old ledger with ottla_spark.exactly_once.forget"
+            f"the ledger of {name!r} belongs to the query {printable(last.query)}, but this is {query}: the query has "
+            "a new checkpoint, or two queries use one prefix. Give this query its own transactional.id.prefix; or, if "
+            "its rows may be written again from the beginning, call ottla_spark.exactly_once.forget"
         )
     if batch < last.batch:
         raise LedgerMismatchError(
-            f"the ledger of {name!r} has batch {last.batch}, and Spark wants to write batch {batch}: its checkpoint is "
-            "older than what is in Kafka. Use the newest checkpoint; what was written would come again"
+            f"the ledger of {name!r} has batch {last.batch}, but Spark requests batch {batch}: the checkpoint is older "
+            "than the ledger. Use the newest checkpoint; with this one, rows would be written twice"
         )
     if last.status is Status.VOID and batch > last.batch:
         raise LedgerMismatchError(
-            f"batch {last.batch} of {name!r} ended with none of its transactions, and Spark continues with batch "
-            f"{batch} as if it were written: start again with a checkpoint in which it is not committed"
+            f"all transactions of batch {last.batch} of {name!r} were aborted, but Spark requests batch {batch}, as if "
+            f"batch {last.batch} had been written: start with a checkpoint in which batch {last.batch} is not committed"
         )
     if batch == last.batch and last.status is not Status.VOID:
         return Step.SKIP
@@ -178,7 +178,7 @@ def _fields(data: bytes) -> dict[str, Any]:
 
 def _no_entry(cause: Exception) -> InvalidRecordError:
     return InvalidRecordError(
-        f"this is no entry of an exactly-once ledger: {type(cause).__name__}: {printable(str(cause))}"
+        f"this is not an entry of an exactly-once ledger: {type(cause).__name__}: {printable(str(cause))}"
     )
 
 
@@ -186,7 +186,7 @@ def _listed(
     name: str, transactional_id: Any, producer_id: Any, epoch: Any, level: Any, partition: Any, records: Any
 ) -> TaskTransaction:
     if not is_task_id(name, _as(str, transactional_id)):
-        raise ValueError(f"{transactional_id!r} is no transactional id of {name!r}")
+        raise ValueError(f"{transactional_id!r} is not a transactional id of a task of {name!r}")
     prepared = PreparedTransaction(
         transactional_id=transactional_id,
         producer_id=_number(producer_id, _INT64),
@@ -205,5 +205,5 @@ def _number(value: Any, maximum: int) -> int:
 
 def _as(kind: type[Any], value: Any) -> Any:
     if type(value) is not kind:
-        raise TypeError(f"{value!r} is not {kind.__name__}")
+        raise TypeError(f"{value!r} is not of type {kind.__name__}")
     return value

@@ -29,8 +29,8 @@ _PATIENCE: Final = 5.0
 """Seconds to wait for an entry's marker when no lease was taken that would have ended its transaction."""
 
 _HELP: Final = (
-    "If this query or job wrote it, take it over with ottla_spark.exactly_once.adopt. If not, "
-    "ottla_spark.exactly_once.forget begins without it, and a batch that it stands for would come again"
+    "If this query or job wrote the entry, take it over with ottla_spark.exactly_once.adopt. If not, remove it with "
+    "ottla_spark.exactly_once.forget; if it recorded a batch of this query, that batch is then written again"
 )
 
 
@@ -93,8 +93,8 @@ class LedgerLookup:
         if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             _log.warning(
                 "the topic %r, in which earlier versions kept the ledger of every query, cannot be read for %r (%s). "
-                "If this query wrote there, its user needs the right Read for that topic once; else set "
-                "ledger.earlier.topic to nothing",
+                "If this query wrote there, its user needs the right Read for that topic once; otherwise set "
+                "the option ledger.earlier.topic to an empty string",
                 topic,
                 self.settings.name,
                 BrokerError(code),
@@ -114,16 +114,16 @@ class LedgerLookup:
             doubt = (
                 f"{where} has an entry of {self.settings.name!r} that cannot be read: {scan.problem}. Brokers may "
                 "compress batches again (set compression.type of the topic to producer), or a newer version of Ottla "
-                "wrote it. ottla_spark.exactly_once.forget begins without it, and its batch would be written again"
+                "wrote it. ottla_spark.exactly_once.forget removes the entry, and its batch is then written again"
             )
         elif not scan.answered and foreign is not None:
             doubt = (
                 f"{where} has an entry under {self.settings.name!r} at offset {foreign.offset}, of producer id "
-                f"{foreign.producer_id}, and brokers do not know any more whether that was this name's lease: it was "
-                f"not used for a while (transactional.id.expiration.ms), or another user wrote it. {_HELP}"
+                f"{foreign.producer_id}, which brokers no longer know as this name's lease: the lease expired "
+                f"(transactional.id.expiration.ms), or another user wrote the entry. {_HELP}"
             )
             if place.topic == self.settings.topic.name:
                 doubt += f". If no other user may write to the topic, set {SHARED}=false"
             else:
-                doubt += f". If no query of this prefix ever used that topic, set {EARLIER} to nothing"
+                doubt += f". If no query of this prefix ever used that topic, set {EARLIER} to an empty string"
         return Ledger(last=scan.last, end=end, doubt=doubt, restate=restate, unsettled=scan.unsettled)

@@ -17,7 +17,7 @@ _FIRST_WITHOUT_CREATION: Final = 4
 
 @attrs.define(kw_only=True)
 class LedgerPartition:
-    """One partition. It looks its leader up at first, and again after every missing response or error."""
+    """One partition. It requests its leader at first, and again after each missing response or error."""
 
     topic: str
     partition: int

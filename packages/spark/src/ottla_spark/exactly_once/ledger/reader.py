@@ -116,7 +116,7 @@ def _offset(client: BlockingClient, place: LedgerPartition, which: int) -> int:
         floor=_FIRST_WITH_ONE_OFFSET,
     )
     if code is not ErrorCode.NONE:
-        raise place.refused(code, "its ends cannot be found out", right="Read")
+        raise place.refused(code, "its first and last offsets cannot be read", right="Read")
     offset: int = found.offset
     return offset
 
@@ -146,7 +146,7 @@ def _fetch(client: BlockingClient, place: LedgerPartition, position: int) -> Par
 
 
 def _of(answer: FetchResponse) -> PartitionData:
-    """Return the one requested partition, or the error of the whole request in its place."""
+    """Return the requested partition's data; if the whole request failed, data with only that error code."""
     if error_code(answer.error_code) is not ErrorCode.NONE:
         return PartitionData(error_code=answer.error_code)
     return answer.responses[0].partitions[0]

@@ -90,7 +90,7 @@ class LedgerScan:
             self._end(batch)
         elif not batch.transactional:
             if self._is_ours(batch):
-                self.skipped.note(batch, "has the key of this name and is in no transaction")
+                self.skipped.note(batch, "has the key of this name but belongs to no transaction")
         elif self._of_lease(batch.producer_id):
             self._take_written(batch)
         elif self._is_ours(batch):
@@ -146,7 +146,8 @@ class LedgerScan:
             # (KIP-890); its first batch has sequence 0. Another sequence means that compaction removed our entry:
             # another client wrote a batch with our key into our open transaction, and that batch replaced it.
             if marker.epoch != candidate.epoch and candidate.sequence != _FIRST:
-                self.last, self.problem = None, f"another client's at offset {candidate.offset} has replaced it"
+                self.last = None
+                self.problem = f"another client's batch at offset {candidate.offset} has replaced it"
 
 
 _FIRST: Final = 0

@@ -53,7 +53,7 @@ def partition_of(name: str, count: int) -> int:
 def own_topic(prefix: str) -> str:
     """Return the name of a prefix's ledger topic, with a digest if a topic name cannot contain the prefix.
 
-    Periods count as not allowed: brokers refuse two topics whose names differ only by a period for an underscore.
+    A period is replaced, too: brokers refuse two topics whose names are equal once periods are underscores.
     """
     if _PLAIN.fullmatch(prefix) and len(OWN) + len(prefix) <= _LONGEST:
         return OWN + prefix
@@ -86,7 +86,7 @@ class LedgerTopic:
         if found is not None and found != "compact":
             raise LedgerMismatchError(
                 f"the ledger topic {self.name!r} has cleanup.policy={printable(found)}: entries would be deleted, "
-                "and batches come again. Set it to compact, or name another topic in the option ledger.topic"
+                "and their batches written again. Set it to compact, or set the option ledger.topic to another topic"
             )
 
     def _create(self, client: BlockingClient, *, controller: int) -> None:
@@ -117,7 +117,7 @@ class LedgerTopic:
             response = f" ({printable(result.error_message)})" if result.error_message else ""
             right = lacking(code, f"Create for topic {self.name!r}")
             raise TransactionError(
-                f"the ledger topic {self.name!r} could not be made: {error}{response}{right}. Or make it yourself with "
-                f"cleanup.policy=compact, or set the options ledger.topic and ledger.replication.factor"
+                f"the ledger topic {self.name!r} could not be created: {error}{response}{right}. Create it yourself "
+                "with cleanup.policy=compact, or set the options ledger.topic and ledger.replication.factor"
             ) from error
         _log.info("created the ledger topic %r", self.name)

@@ -1,7 +1,7 @@
 """Users that may write to a ledger topic but not under its prefix, as far as brokers show ACLs.
 
-The writers of entries decide which batches count as written, so the topic's ACLs should not allow users that the ACLs
-of the transactional ids do not allow. Super users are in neither.
+A user that can write entries decides which batches count as written. So the topic's ACLs should allow no user that the
+ACLs of the transactional ids do not allow. ACLs do not list super users.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _ANYBODY: Final = "User:*"
 
 
 def check_writers(client: BlockingClient, settings: Settings) -> Sequence[str]:
-    """Log which others may write to the ledger topic of a name, and return them; none if the ACLs cannot be read."""
+    """Log which other users may write to a name's ledger topic, and return them; none if ACLs cannot be read."""
     topic = settings.topic.name
     if settings.shared:
         _log.warning(
             "the ledger topic %r of %r is shared: any other client that may write to it can stop this query, or make "
-            "it write rows twice. Leave ledger.topic out: then the query has a topic of its own, to which only its "
-            "users may write",
+            "it write rows twice. Leave ledger.topic out: then the query has its own topic, which can have its own "
+            "ACLs",
             topic,
             settings.name,
         )
@@ -46,8 +46,8 @@ def check_writers(client: BlockingClient, settings: Settings) -> Sequence[str]:
     found = other_writers(client, topic, transactional_id=lease_id(settings.name))
     if found:
         _log.warning(
-            "%s may write to the ledger topic %r and not under the prefix of %r: entries from there can make this "
-            "query skip rows or write them twice. Take the right Write for the topic away",
+            "%s may write to the ledger topic %r, but not with the prefix of %r: their entries could make this query "
+            "skip rows or write them twice. Remove their right Write for the topic",
             ", ".join(found),
             topic,
             settings.name,
@@ -61,7 +61,7 @@ def other_writers(client: BlockingClient, topic: str, *, transactional_id: str) 
         mine = _writers(client, TRANSACTIONAL_ID, transactional_id)
         writers = _writers(client, TOPIC, topic)
     except OttlaError as error:
-        _log.info("the access list of the ledger topic %r cannot be read: %s", topic, error)
+        _log.info("the ACLs of the ledger topic %r cannot be read: %s", topic, error)
         return ()
     if _ANYBODY in mine:
         return ()

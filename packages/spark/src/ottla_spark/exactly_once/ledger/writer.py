@@ -1,7 +1,7 @@
-"""Writer of ledger entries. It writes each in a transaction of the lease, in any process that has the lease.
+"""Writer of ledger entries. It writes each entry in a transaction of the lease, in any process that has the lease.
 
-Brokers refuse an entry once another driver has the lease. Each request may be repeated: sequence numbers make records
-idempotent, epochs EndTxn.
+Brokers refuse an entry once another driver has the lease. Each request may be repeated: its sequence number makes the
+record idempotent, and its epoch makes EndTxn idempotent.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ def write_entry(client: BlockingClient, place: LedgerPartition, lease: Lease, va
     """Write an entry, committed; return the lease to use next. After LeaseLostError the entry may be written or not."""
     if value is not None and len(value) > LARGEST_ENTRY - _ROOM_FOR_A_KEY:
         raise LedgerMismatchError(
-            f"an entry of {lease.name!r} has {len(value)} bytes, and {LARGEST_ENTRY - _ROOM_FOR_A_KEY} are read back: "
-            "the batch has too many tasks. Use fewer of them, with coalesce for instance; nothing was recorded"
+            f"an entry of {lease.name!r} has {len(value)} bytes, more than the {LARGEST_ENTRY - _ROOM_FOR_A_KEY} that "
+            "drivers read: the batch has too many tasks. Use fewer tasks, for example with coalesce; nothing was "
+            "recorded"
         )
     producer_id_and_epoch = ProducerIdAndEpoch(id=lease.producer_id, epoch=lease.epoch)
     txn_v2 = lease.level >= TXN_V2
@@ -83,7 +84,7 @@ def write_entry(client: BlockingClient, place: LedgerPartition, lease: Lease, va
         floor=_LAST_WITH_NAMES if txn_v2 else _FIRST_WITH_TRANSACTIONS,
         ceiling=_LAST_WITH_NAMES if txn_v2 else _LAST_PRODUCE_OF_V1,
     )
-    if code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # written by an attempt whose answer was lost
+    if code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # written by an attempt whose response was lost
         _check(lease, code, "be written", right=f"Write for topic {place.topic!r}")
     end = EndTxn(
         transactional_id=lease.transactional_id, producer_id_and_epoch=producer_id_and_epoch, commit=True, txn_v2=txn_v2
@@ -110,9 +111,8 @@ def _joined(client: BlockingClient, request: CoordinatorRequest, transactional_i
 def _check(lease: Lease, code: ErrorCode, what: str, *, right: str) -> None:
     if code in _LOST:
         raise LeaseLostError(
-            f"an entry of {lease.name!r} could not {what} ({code.name}): another driver has taken its ledger over, or "
-            "this one was away for too long. The driver that "
-            "continues finds out what was written; if two drivers run, stop this one"
+            f"an entry of {lease.name!r} could not {what} ({code.name}): another driver has taken the ledger over, or "
+            "this driver paused for too long. The next driver reads what was written; if two drivers run, stop this one"
         )
     if code is not ErrorCode.NONE:
         error = BrokerError(code)
