@@ -133,7 +133,7 @@ def test_an_encrypted_key_is_opened_with_its_passphrase(server: TokenServer, fol
     verified(log_in(server, settings | {f"{ASSERTION}private.key.passphrase": "s3cret"})["client_assertion"])
     for passphrase in ({}, {f"{ASSERTION}private.key.passphrase": "wr0ng"}):
         said = problem("OAUTHBEARER", settings | passphrase | {URL: server.url()})
-        assert "cannot be opened" in said
+        assert "cannot be read" in said
         assert "wr0ng" not in said
 
 
@@ -201,7 +201,7 @@ def test_a_file_must_be_allowed(key: str, tmp_path: Path) -> None:
     [
         (BEARER, "JwtBearerJwtRetriever needs an assertion; set sasl.oauthbearer.assertion.file"),
         (CLAIMS, "need a private key; set sasl.oauthbearer.assertion.private.key.file"),
-        ({f"{ASSERTION}private.key.pem": "s3cret"}, "cannot be opened"),
+        ({f"{ASSERTION}private.key.pem": "s3cret"}, "cannot be read"),
         ({f"{ASSERTION}private.key.pem": pem(EC)}, "cannot be signed by RS256: "),
         ({f"{ASSERTION}private.key.pem": pem(RSA), f"{ASSERTION}algorithm": "none"}, "it must be RS256 or ES256"),
         ({f"{ASSERTION}private.key.pem": pem(RSA), f"{ASSERTION}algorithm": "HS256"}, "it must be RS256 or ES256"),

@@ -42,22 +42,22 @@ def test_missing_fields_are_taken_from_the_claims() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (None, "the test gave a NoneType; it must give a string"),
-        (b"secret", "gave a bytes"),
-        ((), "gave a tuple"),
-        (("secret", 1, "a", "b", {}, 6), "gave a tuple"),
-        ("", "gave what cannot be sent as a token"),
-        ("secret\x01auth=", "gave what cannot be sent as a token"),
-        ("secret\n", "gave what cannot be sent as a token"),
-        ("secret ü", "gave what cannot be sent as a token"),
-        ("s" * (MAX_TOKEN + 1), "of at most 262144 characters"),
-        ((b"secret",), "gave what cannot be sent as a token"),
-        (("secret", "soon"), "no number of milliseconds since the epoch"),
-        (("secret", True), "no number of milliseconds"),
-        (("secret", float("nan")), "no number of milliseconds"),
-        (("secret", -1), "no number of milliseconds"),
-        (("secret", None, None, None, ["a"]), "extensions that are no mapping"),
-        (("secret", None, None, None, {"a1": "b"}), "an extension with an invalid name: only letters are allowed"),
+        (None, "the test returned a NoneType; it must return a string"),
+        (b"secret", "returned a bytes"),
+        ((), "returned a tuple"),
+        (("secret", 1, "a", "b", {}, 6), "returned a tuple"),
+        ("", "returned an invalid token"),
+        ("secret\x01auth=", "returned an invalid token"),
+        ("secret\n", "returned an invalid token"),
+        ("secret ü", "returned an invalid token"),
+        ("s" * (MAX_TOKEN + 1), "and at most 262144 characters"),
+        ((b"secret",), "returned an invalid token"),
+        (("secret", "soon"), "not a number of milliseconds since the epoch"),
+        (("secret", True), "not a number of milliseconds"),
+        (("secret", float("nan")), "not a number of milliseconds"),
+        (("secret", -1), "not a number of milliseconds"),
+        (("secret", None, None, None, ["a"]), "extensions that are not a mapping"),
+        (("secret", None, None, None, {"a1": "b"}), "a SASL extension with an invalid name: only letters are allowed"),
         (("secret", None, None, None, {"auth": "b"}), "only letters are allowed, and 'auth' is reserved"),
         (("secret", None, None, None, {"a": "b\x01c"}), "whose value is not printable ASCII"),
         (("secret", None, None, None, {"a": 7}), "whose value is not printable ASCII"),
@@ -79,8 +79,8 @@ def test_an_expired_token_is_reported_with_its_time_and_likely_cause() -> None:
     error = expired(taken(("secret", 1_795_259_658)), now=1_795_259_000, source="the test")
 
     assert str(error) == (
-        "the token that the test gave has expired, at 1970-01-21 18:40:59 UTC; is this machine's clock right? "
-        "(an expiry is in milliseconds since the epoch)"
+        "the token from the test expired at 1970-01-21 18:40:59 UTC; check this machine's clock, and that the "
+        "expiry is in milliseconds since the epoch"
     )
     assert expired(taken(("secret", 1_795_259_658_000)), now=1_795_259_000, source="the test") is None
     assert expired(taken("secret"), now=1e10, source="the test") is None

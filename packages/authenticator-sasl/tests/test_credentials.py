@@ -209,9 +209,9 @@ def test_an_error_of_a_function_is_reported_by_type_and_location(
     [
         (lambda: None, "is of the type NoneType; it must be a string"),
         (lambda: SECRET.encode(), "is of the type bytes; it must be a string"),
-        (lambda: "", "neither of them empty"),
+        (lambda: "", "neither may be empty"),
         (lambda: SECRET + "\0", "a NUL character cannot be part of a name or a password"),
-        (lambda: SECRET + "\ud800", "a lone surrogate has no UTF-8"),
+        (lambda: SECRET + "\ud800", "a lone surrogate cannot be encoded as UTF-8"),
     ],
 )
 def test_a_result_that_is_not_a_password_is_refused(given: Callable[[], Any], told: str) -> None:
@@ -226,7 +226,7 @@ def test_a_result_that_is_not_a_password_is_refused(given: Callable[[], Any], to
 def test_a_result_that_is_not_a_pair_is_refused(given: object) -> None:
     raised = refusal(mechanism("PLAIN", {"sasl.credentials.provider": lambda: given}))
 
-    assert "returned no pair, but a" in str(raised)
+    assert "instead of a pair" in str(raised)
     assert SECRET not in str(raised)
 
 
@@ -280,7 +280,7 @@ def test_a_function_that_hangs_is_abandoned_with_a_clear_error() -> None:
     with hanging(patience=0.05) as (asked, _release, _calls), pytest.raises(ConnectionFailedError) as caught:
         asked.current()
 
-    assert "sasl.password: no result within 0.05 s" in str(caught.value)
+    assert "sasl.password: the function returned no result within 0.05 s" in str(caught.value)
     assert credentials.PATIENCE < 10.0  # socket.connection.setup.timeout.ms
 
 
@@ -301,7 +301,7 @@ def test_a_function_that_always_hangs_takes_few_threads() -> None:
                 asked.current()
 
         assert len(calls) <= 4
-        assert "sasl.password has not answered an earlier request for a login yet" in str(caught.value)
+        assert "sasl.password has not returned a login in time" in str(caught.value)
 
 
 def test_close_releases_a_waiting_login() -> None:
@@ -322,7 +322,7 @@ def test_close_releases_a_waiting_login() -> None:
         thread.join(10)
 
         assert not thread.is_alive()
-        assert [str(error) for error in told] == ["the producer was closed while sasl.password was asked for a login"]
+        assert [str(error) for error in told] == ["the producer was closed before sasl.password returned a login"]
 
 
 # Secrets

@@ -68,9 +68,9 @@ def test_the_plugin_has_all_attributes_of_the_contract() -> None:
     ("offer", "said"),
     [
         (b"wrapped:\x06\x00\xff\xff", "requires a Kerberos security layer (sasl.qop), which Ottla does not support"),
-        (b"wrapped:", "offers security layers in 0 bytes, not 4"),
-        (b"wrapped:\x01\x00\x00\x00\x00", "offers security layers in 5 bytes, not 4"),
-        (b"\x01\x00\x00\x00", "could not prove by Kerberos who it is: 'Major (393216)"),
+        (b"wrapped:", "offers security layers in 0 bytes instead of 4"),
+        (b"wrapped:\x01\x00\x00\x00\x00", "offers security layers in 5 bytes instead of 4"),
+        (b"\x01\x00\x00\x00", "Kerberos could not verify the identity of kafka@broker-1: 'Major (393216)"),
     ],
 )
 def test_an_invalid_security_layer_offer_is_refused(offer: bytes, said: str) -> None:
@@ -85,7 +85,7 @@ def test_a_broker_that_cannot_prove_its_identity_is_refused() -> None:
     exchange = mechanism("GSSAPI", SERVICE).authenticator("broker-1", 9092)
     exchange.start()
 
-    assert "kafka@broker-1 could not prove by Kerberos who it is: 'Major (655360)" in refusal(exchange, b"?")
+    assert "Kerberos could not verify the identity of kafka@broker-1: 'Major (655360)" in refusal(exchange, b"?")
 
 
 def test_a_missing_ticket_is_reported_with_how_to_get_one(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_a_principal_and_its_keytab_may_be_given(settings: dict[str, str]) -> No
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({}, "sasl.mechanism=GSSAPI needs sasl.kerberos.service.name; most brokers are called kafka"),
+        ({}, "sasl.mechanism=GSSAPI needs sasl.kerberos.service.name; it is kafka for most brokers"),
         (SERVICE | {"sasl.jaas.config": f"{MODULE} serviceName=other;"}, "serviceName in sasl.jaas.config differ"),
         (SERVICE | {"sasl.kerberos.keytab": "/a", "sasl.jaas.config": f"{MODULE};"}, "are both given; leave one out"),
         (SERVICE | {"sasl.jaas.config": "a.PlainLoginModule required;"}, "needs a Krb5LoginModule"),

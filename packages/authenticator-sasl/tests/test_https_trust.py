@@ -172,8 +172,11 @@ def test_a_renewed_authority_is_used_by_the_next_connection(server: TokenServer,
         ({"https.key.location": "a"}, "https.key.location or https.key.pem is set without its certificate"),
         ({"https.certificate.pem": "a"}, "https.certificate.pem needs https.key.pem"),
         ({"https.certificate.location": "/nowhere"}, "https.certificate.* and https.key.* cannot be used"),
-        ({"sasl.jaas.config": f'{MODULE} ssl.truststore.type="JKS";'}, "for the identity server only PEM is read"),
-        ({"sasl.jaas.config": f'{MODULE} ssl.provider="x";'}, "ssl.provider in sasl.jaas.config is not known here"),
+        (
+            {"sasl.jaas.config": f'{MODULE} ssl.truststore.type="JKS";'},
+            "must be PEM, the only type for the identity server",
+        ),
+        ({"sasl.jaas.config": f'{MODULE} ssl.provider="x";'}, "ssl.provider in sasl.jaas.config is not supported"),
         (
             {"sasl.jaas.config": f'{MODULE} ssl.truststore.location="a";', "https.ca.location": "b"},
             "https.ca.location and ssl.truststore.location in sasl.jaas.config are both given",

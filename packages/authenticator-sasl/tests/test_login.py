@@ -39,16 +39,16 @@ def test_the_jaas_config_means_the_same_as_the_plain_keys(name: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({}, "needs sasl.username and sasl.password, neither of them empty"),
+        ({}, "needs sasl.username and sasl.password, and neither may be empty"),
         ({"sasl.username": "alice"}, "needs sasl.username and sasl.password"),
         ({"sasl.username": "", "sasl.password": SECRET}, "needs sasl.username and sasl.password"),
         ({"sasl.username": "a\0b", "sasl.password": SECRET}, "a NUL character cannot be part of a name or a password"),
         ({"sasl.username": "a", "sasl.password": f"{SECRET}\0"}, "a NUL character"),
-        ({"sasl.username": "a", "sasl.password": f"{SECRET}\udc80"}, "a lone surrogate has no UTF-8"),
+        ({"sasl.username": "a", "sasl.password": f"{SECRET}\udc80"}, "a lone surrogate cannot be encoded as UTF-8"),
         ({"sasl.username": 7, "sasl.password": SECRET}, "sasl.username=7: it must be a string"),
         ({"sasl.username": "a", "sasl.password": [SECRET]}, "sasl.password=[hidden]: not accepted"),
         (ALICE | {"sasl.login.class": "com.example.Login"}, "Java's classes cannot be loaded here; leave it out"),
-        (ALICE | {"sasl.login.callback.handler.class": "x.Y"}, "write the login into sasl.username"),
+        (ALICE | {"sasl.login.callback.handler.class": "x.Y"}, "set sasl.username and sasl.password"),
         (ALICE | {"sasl.client.callback.handler.class": "x.Y"}, "a plugin of the group ottla.authenticators"),
     ],
 )

@@ -242,7 +242,7 @@ def test_the_principal_of_the_token_is_printable_and_short(oauth: Make, caplog: 
     ("raised", "kind", "said"),
     [
         (ValueError(SECRET), AuthenticationError, f"{PROVIDER} raised ValueError ({__file__}:"),
-        (TimeoutError(SECRET), ConnectionFailedError, f"{PROVIDER} could not fetch a token: TimeoutError ({__file__}:"),
+        (TimeoutError(SECRET), ConnectionFailedError, f"{PROVIDER} failed to fetch a token: TimeoutError ({__file__}:"),
     ],
 )
 @pytest.mark.parametrize("kind_of_function", ["plain", "async"])
@@ -298,10 +298,10 @@ def test_a_file_is_read_for_each_login(oauth: Make, tmp_path: Path) -> None:
     ("content", "said"),
     [
         (None, "cannot be read: No such file or directory"),
-        (b"", "cannot be sent as a token"),
-        (b"secret\xff", "cannot be sent as a token"),
+        (b"", "returned an invalid token"),
+        (b"secret\xff", "returned an invalid token"),
         (b"s" * 300_000, "has more than 262144 bytes"),
-        (jwt(exp=1_000_000_000, sub="secret").encode(), "has expired, at 2001-09-09 01:46:40 UTC"),
+        (jwt(exp=1_000_000_000, sub="secret").encode(), "expired at 2001-09-09 01:46:40 UTC"),
     ],
 )
 def test_a_file_without_a_valid_token_is_reported(
@@ -379,8 +379,11 @@ def test_extensions_may_be_given_in_the_jaas_config(oauth: Make) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({}, f"the source of tokens is missing; set one of {PROVIDER} and {URL}"),
-        ({PROVIDER: lambda: "a", URL: "file:///a"}, f"is not one: leave out one of {PROVIDER} and {URL}"),
+        ({}, f"has no source of tokens; set one of {PROVIDER} and {URL}"),
+        (
+            {PROVIDER: lambda: "a", URL: "file:///a"},
+            f"has two sources of tokens; leave out one of {PROVIDER} and {URL}",
+        ),
         ({PROVIDER: "abc"}, "a function without arguments"),
         ({URL: "https://idp/"}, f"needs {next(iter(CLIENT))}"),
         (CLIENT | {URL: f"https://user:{SECRET}@idp/"}, f"{URL}: it must have neither a user nor a fragment"),
@@ -389,8 +392,8 @@ def test_extensions_may_be_given_in_the_jaas_config(oauth: Make) -> None:
         (CLIENT | {URL: "http://127.0.0.1/t"}, "by OTTLA_ALLOWED_URLS=http://127.0.0.1/t in the environment"),
         ({URL: "FILE:///etc/%70asswd"}, "OTTLA_ALLOWED_FILES=/etc/passwd"),
         ({URL: "file:///etc/pass%00wd"}, "is not an absolute path"),
-        ({URL: "file://token"}, "a file is written file:///path"),
-        ({URL: "file:token"}, "a file is written file:///path"),
+        ({URL: "file://token"}, "write the URL of a file as file:///path"),
+        ({URL: "file:token"}, "write the URL of a file as file:///path"),
         (CLIENT | {URL: "https://idp/", "sasl.jaas.config": f'{MODULE} clientId="a";'}, "are both given"),
         (CLIENT | {URL: "https://idp/", "sasl.jaas.config": f'{MODULE} clientSecret="{SECRET}";'}, "are both given"),
         (
@@ -409,19 +412,19 @@ def test_extensions_may_be_given_in_the_jaas_config(oauth: Make) -> None:
         ({PROVIDER: lambda: "a", "sasl.jaas.config": f'{MODULE} extension_a1="b";'}, "only letters are allowed"),
         (
             {PROVIDER: lambda: "a", "sasl.jaas.config": f'{MODULE} unsecuredLoginStringClaim_sub="a";'},
-            "unsecured tokens are not made here; fetch the token in a function of yours",
+            "unsecured tokens are not supported; set sasl.oauthbearer.token.provider",
         ),
         (
             {PROVIDER: lambda: "a", "sasl.oauthbearer.jwt.retriever.class": "com.example.OwnRetriever"},
-            f"Java's classes cannot be loaded here; fetch the token in a function of yours, and give it as {PROVIDER}",
+            f"Java's classes cannot be loaded here; set {PROVIDER} to a function that returns a token",
         ),
         (
             {PROVIDER: lambda: "a", "sasl.oauthbearer.jwt.retriever.class": "org.apache.kafka.FileJwtRetriever"},
-            f"names the FileJwtRetriever, and the token comes from {PROVIDER}",
+            f"names the FileJwtRetriever, but the token comes from {PROVIDER}",
         ),
         (
             CLIENT | {URL: "https://idp/", "sasl.oauthbearer.jwt.retriever.class": "org.apache.kafka.FileJwtRetriever"},
-            "names the FileJwtRetriever, and the token comes from an identity server",
+            "names the FileJwtRetriever, but the token comes from an identity server",
         ),
         (
             {PROVIDER: lambda: "a", "sasl.login.callback.handler.class": "com.example.Handler"},

@@ -40,4 +40,4 @@ def test_an_empty_response_is_the_consent_of_the_broker() -> None:
 
 
 def test_a_broker_that_continues_the_exchange_is_refused() -> None:
-    assert "answered PLAIN with 3 bytes, where none are expected" in refusal(plain(), b"who")
+    assert "response to PLAIN has 3 bytes, but must be empty" in refusal(plain(), b"who")

@@ -164,7 +164,7 @@ def test_a_token_without_an_expiry_is_fetched_each_time(kept: Maker) -> None:
 
 
 def test_a_token_that_is_already_expired_is_refused(kept: Maker) -> None:
-    with pytest.raises(AuthenticationError, match="the token that the test gave has expired"):
+    with pytest.raises(AuthenticationError, match="the token from the test expired"):
         kept(0.0).value()
 
 
@@ -203,9 +203,9 @@ def test_a_failed_renewal_is_retried_and_logged_once(kept: Maker, caplog: pytest
     one.source.lifetime = 1000.0
     one.clock.now += 1
 
-    wait_until(lambda: any("is renewed, after" in line for line in caplog.messages))
+    wait_until(lambda: any("was renewed after" in line for line in caplog.messages))
     assert [line for line in caplog.messages if "could not be renewed" in line] == [
-        "the token of the test could not be renewed, which is tried again: no more"
+        "the token of the test could not be renewed, the producer will try again: no more"
     ]
     assert "token-" not in caplog.text
 
@@ -235,7 +235,7 @@ def test_a_login_fails_in_time_while_the_source_is_silent(kept: Maker) -> None:
     one = kept(patience=0.01)
     one.source.open.clear()
     for _ in range(3):
-        with pytest.raises(ConnectionFailedError, match="the test has not answered an earlier request for a token yet"):
+        with pytest.raises(ConnectionFailedError, match="the test has not returned a token in time"):
             one.value()
     one.source.open.set()
 
@@ -291,7 +291,7 @@ def test_a_source_that_never_responds_gets_few_threads(kept: Maker) -> None:
     one = kept(patience=0.02, limit=0.01)
     one.source.open.clear()
     for _ in range(20):
-        with pytest.raises(ConnectionFailedError, match="has not answered"):
+        with pytest.raises(ConnectionFailedError, match="has not returned"):
             one.value()
 
     assert one.source.asked == MOST
@@ -304,7 +304,7 @@ def test_a_source_that_ends_its_thread_fails_the_login(kept: Maker) -> None:
     one = kept()
     one.source.error = SystemExit()
 
-    with pytest.raises(ConnectionFailedError, match="the test ended its thread by a SystemExit"):
+    with pytest.raises(ConnectionFailedError, match="the test raised SystemExit"):
         one.value()
 
 
@@ -357,7 +357,7 @@ def test_a_renewal_that_timed_out_is_started_again(kept: Maker, caplog: pytest.L
         return one.source.asked > 2
 
     wait_until(asked_again)
-    assert "could not be renewed, which is tried again: the test has not answered" in caplog.text
+    assert "could not be renewed, the producer will try again: the test has not returned" in caplog.text
 
 
 def test_nothing_is_renewed_after_close(kept: Maker) -> None:
@@ -386,7 +386,7 @@ def test_lifetimes_of_milliseconds_do_not_set_the_rate_of_fetches(kept: Maker) -
 def test_expired_tokens_of_the_source_do_not_set_the_rate_of_fetches(kept: Maker) -> None:
     one = kept(0.0, pauses=Pauses())
     for _ in range(3000):  # 30 s with a login in each 10 ms
-        with pytest.raises(AuthenticationError, match="the token that the test gave has expired"):
+        with pytest.raises(AuthenticationError, match="the token from the test expired"):
             one.value()
         one.clock.now += 0.01
     assert one.source.gaps() == [1, 2, 4, 8, 10]
@@ -425,9 +425,9 @@ def test_a_login_between_short_tokens_is_refused_with_lifetime_and_time(kept: Ma
     with pytest.raises(ConnectionFailedError) as caught:
         one.value()
     assert str(caught.value) == (
-        "there is no token to log in with: the test is asked for the next one in 0.8 s, for its last token was good "
-        "for 0.020 s only; have it issue tokens of a minute or more that the brokers take, and check this machine's "
-        "clock"
+        "there is no valid token: the next one is fetched from the test in 0.8 s, because the lifetime of its last "
+        "token was only 0.020 s; use tokens that brokers accept and that last a minute or longer, and check this "
+        "machine's clock"
     )
     assert one.source.asked == 1
 
@@ -451,11 +451,11 @@ def test_short_tokens_are_warned_about_once_an_hour(kept: Maker, caplog: pytest.
         with contextlib.suppress(ConnectionFailedError):
             one.value()
         one.clock.now += 10
-    lines = [line for line in caplog.messages if "gave a token" in line]
+    lines = [line for line in caplog.messages if "returned a token" in line]
 
     assert len(lines) == 2
     assert lines[0].startswith(
-        "the test gave a token that is good for 0.020 s only; the next one is asked for after 1.0 s"
+        "the test returned a token with a lifetime of only 0.020 s; the next one is fetched after 1.0 s"
     )
 
 

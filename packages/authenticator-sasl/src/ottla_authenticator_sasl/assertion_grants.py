@@ -1,4 +1,4 @@
-"""Grants with an assertion: as a grant of its own, or to authenticate a client.
+"""Grants with an assertion, which is exchanged for a token, or authenticates the client.
 
 Java's JwtBearerJwtRetriever (KIP-1139) and the assertions of its ClientCredentialsJwtRetriever (KIP-1258).
 """

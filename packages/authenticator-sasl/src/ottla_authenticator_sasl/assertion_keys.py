@@ -39,15 +39,15 @@ def _text(name: str, meaning: str, *, secret: bool = False) -> ConfigKey:
 
 
 ASSERTION_KEYS: Final = (
-    _text(FILE, "a file with a finished assertion, read for each request; it must be allowed"),
+    _text(FILE, "a file with a signed assertion, read for each request; it must be allowed"),
     _text(KEY_FILE, "the private key that signs assertions, as a PEM file; it must be allowed"),
     _text(KEY_PEM, "the private key as PEM text, instead of a file", secret=True),
     _text(PASSPHRASE, "the private key's passphrase", secret=True),
     ConfigKey(name=ALGORITHM, type=_algorithm, default="RS256", meaning="how assertions are signed: RS256 or ES256"),
-    _text(TEMPLATE, "a JSON file with the header and payload that an assertion begins with; it must be allowed"),
-    _text(ISSUER, "the claim iss of an assertion, mostly the client's id"),
+    _text(TEMPLATE, "a JSON file with the default header and payload of an assertion; it must be allowed"),
+    _text(ISSUER, "the claim iss of an assertion, usually the client's id"),
     _text(SUBJECT, "the claim sub of an assertion"),
-    _text(AUDIENCE, "the claim aud of an assertion, mostly the token endpoint"),
+    _text(AUDIENCE, "the claim aud of an assertion, usually the token endpoint"),
     ConfigKey(
         name=EXPIRY, type=number(minimum=0, maximum=86400), default=300.0, meaning="seconds until an assertion expires"
     ),
@@ -55,7 +55,7 @@ ASSERTION_KEYS: Final = (
         name=NOT_BEFORE,
         type=number(minimum=0, maximum=3600),
         default=60.0,
-        meaning="seconds before its making from which an assertion is good",
+        meaning="how many seconds before its creation an assertion becomes valid",
     ),
-    ConfigKey(name=JTI, type=boolean, default=False, meaning="whether an assertion has an id of its own (jti)"),
+    ConfigKey(name=JTI, type=boolean, default=False, meaning="whether each assertion gets a unique id (the claim jti)"),
 )

@@ -2,7 +2,7 @@
 
 An assertion comes from a file that another program keeps current, or is created for each request and signed by a
 private key. The keys are Java's (KIP-1139, KIP-1258), and one of librdkafka's for a private key as text. Files must be
-allowed: an assertion goes to the server that an option names, and a key signs for it.
+allowed, because an option names the server that gets the assertion or its signature.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MAX_FILE: Final = 256 * 1024
 
 
 class Assertion(Protocol):
-    """Source of assertions, called for each request."""
+    """A source of assertions; called for each request."""
 
     def __call__(self) -> str:
         """Return the assertion. Raises AuthenticationError."""
@@ -56,7 +56,7 @@ class AssertionFile:
         """Return the file's contents without surrounding whitespace."""
         assertion = _content(FILE, self.path).decode("ascii", "replace").strip()
         if not is_sendable(assertion):
-            raise AuthenticationError(f"the file of {FILE} holds no JWT")
+            raise AuthenticationError(f"the content of the file in {FILE} is not a JWT")
         return assertion
 
 
@@ -100,8 +100,8 @@ class SignedAssertion:
             return serialization.load_pem_private_key(content.reveal(), self._passphrase())
         except (TypeError, ValueError) as error:
             raise AuthenticationError(
-                f"the private key of {KEY_FILE} (or {KEY_PEM}) cannot be opened ({type(error).__name__}): it must be "
-                f"PEM, with {PASSPHRASE} exactly if it is encrypted"
+                f"the private key of {KEY_FILE} (or {KEY_PEM}) cannot be read ({type(error).__name__}): it must be "
+                f"PEM, and {PASSPHRASE} must be set if and only if the key is encrypted"
             ) from None
 
     def _passphrase(self) -> bytes | None:
@@ -120,7 +120,7 @@ def assertion(config: PluginConfig) -> Assertion | None:
         made_here = [key for key in (KEY_FILE, KEY_PEM, TEMPLATE, ISSUER, SUBJECT, AUDIENCE) if config[key] is not None]
         if made_here:
             raise ConfigError(
-                [f"{FILE} holds a finished assertion, and {', '.join(made_here)} make one; leave one out"]
+                [f"{FILE} names a signed assertion, but {', '.join(made_here)} create one; leave one out"]
             )
         return AssertionFile(config[FILE])
     if config[KEY_FILE] is None and config[KEY_PEM] is None:
@@ -164,7 +164,7 @@ def _library() -> Any:
         return importlib.import_module("jwt")
     except ImportError as error:
         raise PluginNotFoundError(
-            f"{KEY_FILE} signs assertions by PyJWT; try: pip install 'ottla-authenticator-sasl[jwt]' "
+            f"{KEY_FILE} signs assertions with the library PyJWT; try: pip install 'ottla-authenticator-sasl[jwt]' "
             f"({printable(str(error))})"
         ) from None
 
@@ -190,4 +190,4 @@ def _content(key: str, path: str) -> bytes:
             f"the file {quoted(path)} of {key} cannot be read: {printable(str(error.strerror))}"
         ) from error
     except ValueError as error:  # not allowed, or too large
-        raise AuthenticationError(f"the file of {key} is not read: {error}") from error
+        raise AuthenticationError(f"the file of {key} cannot be used: {error}") from error

@@ -1,4 +1,4 @@
-"""A bearer token: the results that a provider may return, and the characters that may be sent."""
+"""A bearer token: what a token function may return, and which characters may be sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.errors import AuthenticationError
 from ottla_authenticator_sasl.jwt import claims
 
 MAX_TOKEN: Final = 256 * 1024
-"""Maximum characters. Brokers take half a megabyte at most, and that only since 3.4."""
+"""Maximum characters of a token. Brokers accept half a megabyte by default (`sasl.server.max.receive.size`)."""
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _EXTENSION: Final = re.compile(r"[A-Za-z]+")
@@ -22,9 +22,10 @@ _EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+")
 
 @attrs.frozen
 class Token:
-    """A token with the facts that its source knows. A token without `expires_at_ms` is fetched again for each login.
+    """A token and its properties, as far as its source knows them.
 
-    `extensions` are sent to the broker with it; `principal` and `scope` are for logs.
+    Without `expires_at_ms`, a token is fetched for each login. `extensions` are sent to the broker with the token;
+    `principal` and `scope` are only logged.
     """
 
     value: str = attrs.field(repr=False)
@@ -51,8 +52,8 @@ def token_of(given: Any, *, names: ClaimNames, source: str) -> Token:
     token = _token(given, source)
     if not is_sendable(token.value):
         raise AuthenticationError(
-            f"{source} gave what cannot be sent as a token: it must be a string of letters, digits and -._~+/ "
-            f"(and = at its end), of at most {MAX_TOKEN} characters"
+            f"{source} returned an invalid token: a token has only letters, digits and -._~+/ (and = at its end), and "
+            f"at most {MAX_TOKEN} characters"
         )
     check_extensions(token.extensions, source=source)
     said = claims(token.value, subject=names.subject, scope=names.scope)
@@ -73,14 +74,15 @@ def is_sendable(value: Any) -> bool:
 def check_extensions(extensions: Any, *, source: str) -> None:
     """Check extensions by the rules of RFC 7628; `auth` is the token's own key."""
     if not isinstance(extensions, Mapping):
-        raise AuthenticationError(f"{source} gave extensions that are no mapping of names to values")
+        raise AuthenticationError(f"{source} returned SASL extensions that are not a mapping of names to values")
     for name, value in extensions.items():
         if not (isinstance(name, str) and _EXTENSION.fullmatch(name)) or name == "auth":
             raise AuthenticationError(
-                f"{source} gave an extension with an invalid name: only letters are allowed, and 'auth' is reserved"
+                f"{source} returned a SASL extension with an invalid name: only letters are allowed, and 'auth' is "
+                "reserved"
             )
         if not (isinstance(value, str) and _EXTENSION_VALUE.fullmatch(value)):
-            raise AuthenticationError(f"{source} gave an extension whose value is not printable ASCII")
+            raise AuthenticationError(f"{source} returned a SASL extension whose value is not printable ASCII")
 
 
 def expired(token: Token, *, now: float, source: str) -> AuthenticationError | None:
@@ -89,8 +91,8 @@ def expired(token: Token, *, now: float, source: str) -> AuthenticationError | N
         return None
     when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(token.expires_at_ms / 1000))
     return AuthenticationError(
-        f"the token that {source} gave has expired, at {when}; is this machine's clock right? "
-        "(an expiry is in milliseconds since the epoch)"
+        f"the token from {source} expired at {when}; check this machine's clock, and that the expiry is in "
+        "milliseconds since the epoch"
     )
 
 
@@ -104,8 +106,9 @@ def _token(given: Any, source: str) -> Token:
             return Token(*given)
         case _:
             raise AuthenticationError(
-                f"{source} gave a {type(given).__name__}; it must give a string, an ottla_authenticator_sasl.Token, "
-                "or a tuple of token, expiry in milliseconds since the epoch, principal, scope and extensions"
+                f"{source} returned a {type(given).__name__}; it must return a string, an "
+                "ottla_authenticator_sasl.Token, or a tuple of token, expiry in milliseconds since the epoch, "
+                "principal, scope and extensions"
             )
 
 
@@ -113,7 +116,7 @@ def _milliseconds(value: Any, source: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e14:
-        raise AuthenticationError(f"{source} gave an expiry that is no number of milliseconds since the epoch")
+        raise AuthenticationError(f"{source} returned an expiry that is not a number of milliseconds since the epoch")
     return float(value)
 
 

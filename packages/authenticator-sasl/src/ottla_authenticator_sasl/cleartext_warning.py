@@ -41,7 +41,7 @@ def warn_of_cleartext(config: PluginConfig, *, mechanism: str, sent: str) -> Non
         return
     _warned.add(mechanism)
     _log.warning(
-        "sasl.mechanism=%s over security.protocol=SASL_PLAINTEXT: %s can be read by everything between this program "
+        "sasl.mechanism=%s over security.protocol=SASL_PLAINTEXT: %s can be read by every machine between this program "
         "and the brokers; use SASL_SSL, or set sasl.allow.cleartext.credentials=true if the network is trusted",
         mechanism,
         sent,

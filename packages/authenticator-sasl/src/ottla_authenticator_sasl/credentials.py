@@ -29,8 +29,8 @@ def _hidden(password: str | Secret[str]) -> Secret[str]:
 class UserPassword:
     """A name and a password as UTF-8 bytes: like Java, without SASLprep.
 
-    `options` are the other options of a `sasl.jaas.config`. While the object exists, broker messages show the password
-    as asterisks.
+    `options` are the other options of a `sasl.jaas.config`. While the object exists, asterisks replace the password in
+    messages from brokers.
     """
 
     name: str
@@ -43,9 +43,9 @@ class UserPassword:
 
 
 class Credentials(Protocol):
-    """The source of each login's name and password. `keys` are the configured ones, for errors.
+    """The source of each login's name and password. `keys` names the configuration keys, for error messages.
 
-    `blocking`: `current` may wait. `identity` is the name, if it is known before the login.
+    `blocking`: `current` may block. `identity` is the name, if it is known before the login.
     """
 
     keys: str
@@ -88,7 +88,7 @@ class CallbackCredentials:
         self.keys = keys
         self.identity = identity
         self._timeout = timeout
-        self._latest: UserPassword | None = None  # a broker may echo its password until the next login
+        self._latest: UserPassword | None = None  # kept, because a broker may echo the password until the next login
         self._flight = SingleFlight[UserPassword](
             make, name="ottla-credentials", source=keys, limit=timeout, wanted="a login"
         )
@@ -96,11 +96,11 @@ class CallbackCredentials:
     def current(self) -> UserPassword:
         """Return the result of a call that starts now, or of one that is already running."""
         joined = self._flight.join(needless=lambda: False)
-        assert joined is not None, "it is never needless"
+        assert joined is not None, "a call is never needless"
         flight, _new = joined
         if not flight.wait(self._timeout):
             raise ConnectionFailedError(
-                f"{self.keys}: no result within {self._timeout:g} s; see that the function returns, or raises, in time"
+                f"{self.keys}: the function returned no result within {self._timeout:g} s; give it a shorter time-out"
             )
         self._latest = flight.result()
         return self._latest
@@ -111,7 +111,7 @@ class CallbackCredentials:
 
 
 def answer(value: Secret[Any] | Function, *, key: str, wanted: str) -> Secret[Any]:
-    """Return a value of the configuration, or the current result of its function."""
+    """Return the configured value; if it is a function, call it and return its result."""
     return value if isinstance(value, Secret) else ask(value, key=key, wanted=wanted)
 
 
@@ -125,7 +125,7 @@ def made(name: Secret[Any], password: Secret[Any], *, keys: str, options: Mappin
         if "\0" in part.reveal():
             return f"{keys}: a NUL character cannot be part of a name or a password"
         if not _is_utf8(part):
-            return f"{keys}: a lone surrogate has no UTF-8; was the value read with another encoding?"
+            return f"{keys}: a lone surrogate cannot be encoded as UTF-8; was the value read with another encoding?"
     return UserPassword(name=name.reveal(), password=password, options=options)
 
 

@@ -1,7 +1,7 @@
-"""One POST over HTTP or HTTPS within one deadline: name, connection, proxy, TLS, request, headers, body, trailers.
+"""One POST over HTTP or HTTPS within one deadline, from the look-up of the host name to the response's last byte.
 
 A socket's own time-out starts again with each byte, so a peer that sends slowly could block forever. Here every
-operation gets the time that remains until the deadline. The response is bounded in size, redirects are not followed,
+operation gets the time that remains until the deadline. The response has a maximum size, redirects are not followed,
 and errors contain no part of the response.
 """
 
@@ -56,7 +56,7 @@ class Answer:
 
 @attrs.frozen(kw_only=True)
 class Limits:
-    """Seconds: until the connection is open, TLS included, and for the request with its whole response."""
+    """Maximum seconds: to open the connection, TLS included; and to send the request and read the whole response."""
 
     connect: float
     answer: float
@@ -99,7 +99,7 @@ def post(
 
 
 class _Response(http.client.HTTPResponse):
-    """The first final answer. Interim ones (RFC 9110 section 15.2), such as 103 Early Hints, may come before it.
+    """The final response. Interim responses (RFC 9110 section 15.2), such as 103 Early Hints, are skipped.
 
     http.client skips only 100, without a limit, and treats any other 1xx as final.
     """
@@ -132,7 +132,7 @@ class Proxy:
     login: str | None = attrs.field(default=None, repr=False)
 
     def headers(self) -> dict[str, str]:
-        """Return the headers for the proxy."""
+        """Return the headers for the proxy: its authorization, if it needs one."""
         return {} if self.login is None else {"Proxy-Authorization": f"Basic {self.login}"}
 
     def __str__(self) -> str:
@@ -142,7 +142,7 @@ class Proxy:
 def proxy_for(address: Address) -> Proxy | None:
     """Return the environment's proxy for this address: HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, except for NO_PROXY.
 
-    On Windows and macOS the system's settings, too, as for every program in Python. Raises HttpProxyError.
+    On Windows and macOS, the system's settings apply, too, as in urllib. Raises HttpProxyError.
     """
     proxies = urllib.request.getproxies()
     written = proxies.get("https" if address.secure else "http") or proxies.get("all")
@@ -198,7 +198,7 @@ def _connected(
         if address.secure:
             if proxy is not None:
                 _open_tunnel(sock, proxy, address, deadline)
-            sock.settimeout(deadline.remaining())  # of the whole handshake, in Python's ssl
+            sock.settimeout(deadline.remaining())  # Python's ssl applies it to the whole handshake
             sock = context().wrap_socket(sock, server_hostname=address.host)
         yield sock
     finally:
@@ -206,8 +206,8 @@ def _connected(
 
 
 def _first_that_answers(found: Sequence[SocketAddress], deadline: Deadline) -> socket.socket:
-    """Connect to one of the addresses; each gets its share of the time, so that a dead one leaves time for others."""
-    error: OSError = OSError("its name has no address")
+    """Connect to the first address that accepts. Each gets an equal share of the time that remains."""
+    error: OSError = OSError("the host name has no address")
     for number, (family, kind, protocol, _, sockaddr) in enumerate(found):
         sock = socket.socket(family, kind, protocol)
         try:

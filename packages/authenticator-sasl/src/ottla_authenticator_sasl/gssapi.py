@@ -1,4 +1,4 @@
-"""GSSAPI (RFC 4752): Kerberos, through the library `gssapi`; without a security layer of its own, because TLS has that.
+"""GSSAPI (RFC 4752): Kerberos, through the library `gssapi`. It uses no Kerberos security layer: use TLS to encrypt.
 
 The Kerberos library manages tickets: they come from the ticket cache that `kinit` fills, or from a keytab, and are
 renewed there.
@@ -38,7 +38,7 @@ _NO_LAYER: Final = 1
 
 @attrs.frozen(kw_only=True)
 class KerberosLogin:
-    """The client's principal, None for that of `kinit`, and the service name of the brokers."""
+    """The client's principal (None: that of the ticket cache), and the service name of the brokers."""
 
     service: str
     principal: str | None
@@ -55,15 +55,15 @@ class GssapiMechanism:
         self._library = library
         self._login = login
         self.identity = login.principal
-        self.remedy = f"check {SERVICE} and the broker's name, to which its principal must belong"
+        self.remedy = f"check {SERVICE} and the broker's host name; the broker's principal consists of both"
 
     def authenticator(self, host: str, port: int) -> Authenticator:
-        """Return a new context for the service on this host."""
+        """Return a new exchange with the service on this host."""
         return GssapiExchange(self._library, self._login, host=host)
 
 
 class GssapiExchange:
-    """Exchange Kerberos' own tokens first; then answer the broker's offer of security layers with none."""
+    """Exchange Kerberos tokens; then choose no security layer when the broker offers its layers."""
 
     def __init__(self, library: Any, login: KerberosLogin, *, host: str) -> None:
         self._library = library
@@ -72,23 +72,23 @@ class GssapiExchange:
         self._context: Any = None
 
     def start(self) -> bytes:
-        """Return Kerberos' first token. Blocks if the ticket is missing, because it is then requested from the KDC."""
+        """Return the first Kerberos token. Blocks if the ticket is missing, because the library then asks the KDC."""
         with _translated_errors(self._library, f"there is no Kerberos ticket for {self._service}"):
             self._context = self._new_context()
             token: bytes = self._context.step() or b""
             return token
 
     def challenge(self, data: bytes) -> Step:
-        """Return Kerberos' next token, or the final message, which answers the offer."""
-        with _translated_errors(self._library, f"{self._service} could not prove by Kerberos who it is"):
+        """Return the next Kerberos token, or the final message, which chooses a security layer."""
+        with _translated_errors(self._library, f"Kerberos could not verify the identity of {self._service}"):
             if not self._context.complete:
                 return Step(reply=self._context.step(data) or b"", done=False)
             return Step(reply=self._choose(self._context.unwrap(data).message), done=True)
 
     def _choose(self, offer: bytes) -> bytes:
-        """Return the answer to an offer (a byte of layers, three of a size): no layer, no size, no authorization id."""
+        """Return the choice of no layer (RFC 4752). *offer* has a byte of layers, and a maximum size in three bytes."""
         if len(offer) != 4:
-            raise AuthenticationError(f"{self._service} offers security layers in {len(offer)} bytes, not 4")
+            raise AuthenticationError(f"{self._service} offers security layers in {len(offer)} bytes instead of 4")
         if not offer[0] & _NO_LAYER:
             raise AuthenticationError(
                 f"{self._service} requires a Kerberos security layer (sasl.qop), which Ottla does not support; use "
@@ -127,18 +127,29 @@ def _translated_errors(library: Any, what: str) -> Iterator[None]:
         yield
     except library.exceptions.GSSError as error:
         raise AuthenticationError(
-            f"{what}: {quoted(str(error))}; is there a ticket (klist, kinit) or {KEYTAB}, and is the broker's "
-            "principal right?"
+            f"{what}: {quoted(str(error))}; check the ticket (klist, kinit) or {KEYTAB}, and the broker's principal"
         ) from error
 
 
 @hookimpl
 def ottla_config_keys() -> Sequence[ConfigKey]:
-    """The brokers' service, and the client's principal and keytab."""
+    """Keys for the brokers' service, and for the client's principal and keytab."""
     return (
-        ConfigKey(name=SERVICE, type=a_string, default=None, meaning="the first part of the brokers' principals"),
-        ConfigKey(name=PRINCIPAL, type=a_string, default=None, meaning="who we are; left out: as kinit says"),
-        ConfigKey(name=KEYTAB, type=a_string, default=None, meaning="a file with our key; left out: the ticket cache"),
+        ConfigKey(
+            name=SERVICE, type=a_string, default=None, meaning="the service name: the first part of brokers' principals"
+        ),
+        ConfigKey(
+            name=PRINCIPAL,
+            type=a_string,
+            default=None,
+            meaning="the client's principal; without it, that of the ticket cache",
+        ),
+        ConfigKey(
+            name=KEYTAB,
+            type=a_string,
+            default=None,
+            meaning="the client's keytab file; without it, the ticket cache is used",
+        ),
         JAAS_KEY,
         LOGIN_CALLBACK_KEY,
         *JAVA_CLASS_KEYS,
@@ -150,8 +161,8 @@ def ottla_authenticator(config: PluginConfig) -> Mechanism:
     """The mechanism named `GSSAPI`."""
     login = _login(config)
     try:
-        # Also with a keytab: Kerberos' library uses a ticket of the process's cache if there is one.
-        check_login("kerberos", what="Kerberos' tickets")
+        # Checked also with a keytab, because the Kerberos library prefers a ticket in the process's cache.
+        check_login("kerberos", what="Kerberos tickets")
     except NotAllowedError as error:
         raise ConfigError([f"sasl.mechanism={NAME}: {error}"]) from None
     try:
@@ -184,5 +195,5 @@ def _service(config: PluginConfig, options: Mapping[str, str]) -> str:
         raise ConfigError([f"{SERVICE} and serviceName in {JAAS} differ; leave one out"])
     service: str | None = plain or of_java
     if not service:
-        raise ConfigError([f"sasl.mechanism={NAME} needs {SERVICE}; most brokers are called kafka"])
+        raise ConfigError([f"sasl.mechanism={NAME} needs {SERVICE}; it is kafka for most brokers"])
     return service

@@ -1,7 +1,7 @@
 """Addresses of host names, resolved within a deadline.
 
-`getaddrinfo` takes as long as the name servers let it, mostly 5 s for each of them, and cannot be ended. So it runs on
-a thread of its own, which keeps running after the deadline. Each name has at most `single_flight.MOST` such threads,
+`getaddrinfo` waits for each name server, usually 5 s, and cannot be interrupted. So it runs on a thread of its own,
+which may keep running after the deadline. Each name has at most `single_flight.MOST` such threads,
 and a name that hangs delays no other name.
 """
 
@@ -25,7 +25,7 @@ _MOST_NAMES: Final = 8
 
 
 class HostNames:
-    """The look-ups of one token endpoint. For any thread. After *limit* seconds of a look-up, another may begin."""
+    """Look-ups for one token endpoint; thread-safe. After *limit* seconds of a look-up, another one may start."""
 
     def __init__(self, *, limit: float) -> None:
         self._limit = limit
@@ -34,13 +34,13 @@ class HostNames:
 
     def look_up(self, host: str, port: int, deadline: Deadline) -> Sequence[SocketAddress]:
         """Return the addresses. Raises OSError, or ConnectionFailedError while earlier look-ups hang."""
-        with contextlib.suppress(socket.gaierror):  # an address needs no thread
+        with contextlib.suppress(socket.gaierror):  # an IP address needs no look-up
             return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         joined = self._flight_of(host, port).join(needless=lambda: False)
         assert joined is not None, "a look-up is never needless"
         flight, _ = joined
         if not flight.wait(deadline.remaining()):
-            raise TimeoutError(f"the name {host} was not resolved in time")
+            raise TimeoutError(f"the host name {host} could not be resolved in time")
         return flight.result()
 
     def _flight_of(self, host: str, port: int) -> SingleFlight[Sequence[SocketAddress]]:

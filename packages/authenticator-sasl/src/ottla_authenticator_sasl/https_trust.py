@@ -1,8 +1,8 @@
 """TLS settings for the identity server: trusted authorities, and the client's certificate if the server requests one.
 
-The server is no broker and mostly has another authority, so the keys of brokers (`ssl.*`) do not apply. Authorities
-have librdkafka's keys, `https.ca.location` and `https.ca.pem`; Java reads `ssl.*` options of the login module for both.
-Everything is PEM. Files are read for each connection, so that renewed ones take effect.
+The server is not a broker and usually has another authority, so `ssl.*`, the keys for brokers, do not apply. The keys
+for authorities are librdkafka's, `https.ca.location` and `https.ca.pem`. Java's `ssl.*` options in `sasl.jaas.config`
+are accepted instead, as in Java. Everything is PEM. Files are read for each connection, so that renewed ones apply.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ KEY_PEM: Final = "https.key.pem"
 KEY_PASSWORD: Final = "https.key.password"
 
 HTTPS_KEYS: Final = (
-    ConfigKey(name=CA_FILE, type=a_string, default=None, meaning="PEM file of the identity server's authorities"),
+    ConfigKey(name=CA_FILE, type=a_string, default=None, meaning="a PEM file with the identity server's authorities"),
     ConfigKey(name=CA_PEM, type=a_string, default=None, meaning="the same as text, instead of a file"),
     ConfigKey(
         name=CERTIFICATE_FILE,
         type=a_string,
         default=None,
-        meaning="PEM file of our certificate for the identity server, with its chain",
+        meaning="a PEM file with the client's certificate for the identity server, and its chain",
     ),
     ConfigKey(name=CERTIFICATE_PEM, type=a_string, default=None, meaning="the same as text, instead of a file"),
     ConfigKey(
         name=KEY_FILE,
         type=a_string,
         default=None,
-        meaning="PEM file of this certificate's private key, if it is not in the same file",
+        meaning="a PEM file with this certificate's private key, if it is not in the same file",
     ),
     ConfigKey(name=KEY_PEM, type=a_secret, default=None, meaning="the same as text, instead of a file", secret=True),
     ConfigKey(name=KEY_PASSWORD, type=a_secret, default=None, meaning="the private key's password", secret=True),
@@ -63,7 +63,7 @@ _TYPES: Final = ("ssl.truststore.type", "ssl.keystore.type")
 
 @attrs.frozen(kw_only=True)
 class HttpsTrust:
-    """Files and texts, as configured. `keys` names them for errors."""
+    """The configured PEM files and texts. `keys` names their configuration keys, for error messages."""
 
     ca_file: str | None = None
     ca_pem: str | None = attrs.field(default=None, repr=False)
@@ -108,7 +108,7 @@ class HttpsTrust:
 
     @contextlib.contextmanager
     def _own_files(self) -> Iterator[tuple[str, str | None]]:
-        """Yield the files of certificate and key: OpenSSL reads only files, so texts get temporary ones."""
+        """Yield the files of certificate and key. OpenSSL reads only files, so texts are written to temporary ones."""
         with tempfile.TemporaryDirectory(prefix="ottla-") as folder:  # only this user can read it
             certificate = self.certificate_file or _written(folder, "certificate", Secret(self.certificate_pem or ""))
             key = self.key_file or (_written(folder, "key", self.key_pem) if self.key_pem else None)
@@ -118,18 +118,18 @@ class HttpsTrust:
         reason = error.reason if isinstance(error, ssl.SSLError) else getattr(error, "strerror", None)
         return TlsHandshakeError(
             f"{keys} cannot be used for the identity server: {reason or type(error).__name__}; it must be readable "
-            "PEM, and a private key must fit its certificate and its password"
+            "PEM, and a private key must match its certificate and its password"
         )
 
 
 def https_trust(config: PluginConfig, options: Mapping[str, str]) -> HttpsTrust:
-    """Return the settings of the keys, or in their place the options of Java's login module. Raises ConfigError."""
+    """Return the settings of `HTTPS_KEYS`, or of the `ssl.*` options in `sasl.jaas.config`. Raises ConfigError."""
     values = {key.name: config[key.name] for key in HTTPS_KEYS}
     for name in options:
         if name in _TYPES and options[name].upper() != "PEM":
-            raise ConfigError([f"{name} in {JAAS}: for the identity server only PEM is read"])
+            raise ConfigError([f"{name} in {JAAS} must be PEM, the only type for the identity server"])
         if name.startswith("ssl.") and name not in _OF_JAVA and name not in _TYPES:
-            raise ConfigError([f"{name} in {JAAS} is not known here; {', '.join(_OF_JAVA)} are"])
+            raise ConfigError([f"{name} in {JAAS} is not supported; supported are {', '.join(_OF_JAVA)}"])
         if (key := _OF_JAVA.get(name)) is None:
             continue
         if values[key] is not None:

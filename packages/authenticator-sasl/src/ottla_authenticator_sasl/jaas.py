@@ -1,6 +1,6 @@
 """Java's `sasl.jaas.config`, read as Java reads it: one login module, its flag, and options as key=value.
 
-It is independent of mechanisms. Errors name the position, never the content, which is mostly secret.
+It is the same for all mechanisms. Errors name the position, never the content, most of which is secret.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class HiddenOptions(Mapping[str, Any]):
         return len(self._options)
 
     def items(self) -> ItemsView[str, Any]:
-        """Return the pairs as they may be shown."""
+        """Return the pairs with asterisks instead of the values."""
         return {name: Secret(value) for name, value in self._options.items()}.items()
 
     def values(self) -> ValuesView[Any]:
@@ -65,7 +65,7 @@ class _Token(NamedTuple):
 
 
 def login_module(written: str) -> LoginModule:
-    """Parse the one login module of a `sasl.jaas.config`. ValueError gives the error and its position."""
+    """Parse the one login module of a `sasl.jaas.config`. Raises ValueError with the position of the fault."""
     tokens = _tokens(written)
     name = _word(tokens, "the class of a login module")
     flag = _word(tokens, "the word 'required' after the login module")
@@ -82,7 +82,7 @@ def _options(tokens: Iterator[_Token]) -> Iterator[tuple[str, str]]:
     """Yield pairs up to the semicolon."""
     while not (key := next(tokens)).is_sign(";"):
         if key.is_sign(""):
-            raise ValueError(f"expected a semicolon at {key.at}, the end")
+            raise ValueError(f"expected a semicolon at the end, {key.at}")
         if key.is_sign("="):
             raise ValueError(f"expected the name of an option at {key.at}")
         equals = next(tokens)
@@ -99,7 +99,7 @@ def _word(tokens: Iterator[_Token], wanted: str) -> _Token:
 
 
 def _tokens(written: str) -> Iterator[_Token]:
-    """Yield words, quoted strings and signs; at the end, an empty sign, repeatedly."""
+    """Yield words, quoted strings and signs, and after the end an empty sign for each further call."""
     at = 0
     while True:
         at = _after(_BLANK, written, at)

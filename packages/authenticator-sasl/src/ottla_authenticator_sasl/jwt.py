@@ -14,7 +14,7 @@ from typing import Any, Final
 import attrs
 
 MAX_PAYLOAD: Final = 64 * 1024
-"""Maximum characters of the encoded claims; no broker accepts as much in a header."""
+"""Maximum characters of the encoded claims; longer ones are ignored."""
 
 _LATEST: Final = 1e11
 """Seconds since the epoch, some 3,000 years; later times are invalid."""
@@ -31,7 +31,7 @@ class Claims:
 
 
 def claims(token: str, *, subject: str = "sub", scope: str = "scope") -> Claims:
-    """Return the claims of a JWT, with the given names for two of them; all None for anything else."""
+    """Return the claims of a JWT; *subject* and *scope* name two of them. All are None for anything but a JWT."""
     payload = _payload(token)
     return Claims(
         expires_at=_time(payload.get("exp")),

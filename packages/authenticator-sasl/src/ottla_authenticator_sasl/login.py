@@ -56,7 +56,7 @@ def a_secret_or_function(raw: Any) -> Secret[str] | Function:
 
 
 def refuse_java_class(remedy: str, *, harmless: Sequence[str] = ()) -> Callable[[Any], str]:
-    """Return a type for keys with a Java class: only classes that Ottla's default behaviour matches are accepted."""
+    """Return a type for keys that name a Java class: it accepts only *harmless* ones, whose work Ottla does anyway."""
 
     def parse(raw: Any) -> str:
         name = str(raw).strip()
@@ -71,7 +71,7 @@ JAAS_KEY: Final = ConfigKey(
     name=JAAS,
     type=a_secret,
     default=None,
-    meaning="Java's string of login module and options, such as: org...PlainLoginModule required username=...;",
+    meaning="a login module and its options, as in Java: org...PlainLoginModule required username=...;",
     secret=True,
 )
 
@@ -92,7 +92,7 @@ JAVA_CLASS_KEYS: Final = (
 
 LOGIN_CALLBACK_KEY: Final = ConfigKey(
     name="sasl.login.callback.handler.class",
-    type=refuse_java_class("leave it out, and write the login into sasl.username and sasl.password"),
+    type=refuse_java_class("leave it out, and set sasl.username and sasl.password"),
     default=None,
     meaning="not to be had",
 )
@@ -102,7 +102,7 @@ LOGIN_KEYS: Final = (
         name=USERNAME,
         type=a_secret_or_function,
         default=None,
-        meaning="who logs in: a string, or a function without arguments that returns one for each login",
+        meaning="the user name: a string, or a function without arguments that returns it for each login",
         rotates=True,
     ),
     ConfigKey(
@@ -166,7 +166,7 @@ def module_options(
 def _credentials(
     make: Callable[[], UserPassword | str], config: PluginConfig, sources: Sequence[str], *, keys: str
 ) -> Credentials:
-    """Return credentials that are created now, or for each login if a source is a function."""
+    """Return fixed credentials, or credentials that are created for each login if a source is a function."""
     if any(callable(config[key]) for key in sources):
         known = config[USERNAME]
         identity = known.reveal() if isinstance(known, Secret) else None
@@ -194,7 +194,7 @@ def _by_keys(config: PluginConfig, mechanism: str, keys: str) -> UserPassword | 
 def _by_function(config: PluginConfig) -> UserPassword | str:
     pair = answer(config[PROVIDER], key=PROVIDER, wanted="name and password")
     if not isinstance(pair.reveal(), tuple | list) or len(pair.reveal()) != 2:
-        return f"{PROVIDER} returned no pair, but a {type(pair.reveal()).__name__}; return (name, password)"
+        return f"{PROVIDER} returned a {type(pair.reveal()).__name__} instead of a pair; return (name, password)"
     return made(Secret(pair.reveal()[0]), Secret(pair.reveal()[1]), keys=PROVIDER, options={})
 
 
@@ -209,11 +209,11 @@ def _by_java(config: PluginConfig, *, mechanism: str, module: str) -> UserPasswo
 
 
 def _missing(mechanism: str, where: str) -> str:
-    return f"sasl.mechanism={mechanism} needs {where}, neither of them empty"
+    return f"sasl.mechanism={mechanism} needs {where}, and neither may be empty"
 
 
 def _options(written: Secret[Any], *, mechanism: str, module: str) -> Mapping[str, str] | str:
-    """Return the options of Java's string, or an error message."""
+    """Return the options of a `sasl.jaas.config`, or an error message."""
     if not isinstance(written.reveal(), str):
         return f"{JAAS} is of the type {type(written.reveal()).__name__}; it must be a string"
     try:
@@ -221,5 +221,5 @@ def _options(written: Secret[Any], *, mechanism: str, module: str) -> Mapping[st
     except ValueError as error:
         return f'{JAAS}: {error}; write: org.apache.kafka...LoginModule required option="value" ... ;'
     if found.name != module:
-        return f"{JAAS}: sasl.mechanism={mechanism} needs a {module}, and another login module is named"
+        return f"{JAAS}: sasl.mechanism={mechanism} needs a {module}, but another login module is named"
     return HiddenOptions(found.options)

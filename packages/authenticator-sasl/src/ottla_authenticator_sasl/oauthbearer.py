@@ -1,4 +1,4 @@
-"""OAUTHBEARER (RFC 7628): a token without proof of its sender, so only inside TLS."""
+"""OAUTHBEARER (RFC 7628): any holder of the token can log in with it, so it should be sent only inside TLS."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class OAuthBearerMechanism:
         self._choice = choice
         self.identity = choice.identity
         self.remedy = choice.remedy
-        self.echoes: Secrets | None = None  # for the last token: any later response may contain it, too
+        self.echoes: Secrets | None = None  # hides the last token, which any later response may contain
 
     def authenticator(self, host: str, port: int) -> Authenticator:
         """Return a new exchange, which takes its token when it starts."""
         return OAuthBearerExchange(self)
 
     def close(self) -> None:
-        """End the renewal in the background."""
+        """Stop the renewal of tokens in the background."""
         self._choice.tokens.close()
 
     @property
@@ -45,7 +45,7 @@ class OAuthBearerMechanism:
 
     def first_message(self, token: Token) -> bytes:
         """Return the token with its extensions, which override those of the configuration."""
-        # The token's issuer writes its claims.
+        # `printable`, because the claims come from the token's issuer.
         self.identity = printable(token.principal) if token.principal else self._choice.identity
         extensions: Mapping[str, str] = {**self._choice.extensions, **token.extensions}
         pairs = [f"auth=Bearer {token.value}", *(f"{name}={value}" for name, value in extensions.items())]
@@ -53,7 +53,7 @@ class OAuthBearerMechanism:
 
 
 class OAuthBearerExchange:
-    """Send one message. A refusal is JSON, which the client must answer before the broker sends the error."""
+    """Send one message. A refusal is JSON; the client must acknowledge it before the broker sends the error."""
 
     def __init__(self, mechanism: OAuthBearerMechanism) -> None:
         self._mechanism = mechanism
@@ -62,16 +62,16 @@ class OAuthBearerExchange:
         self._refusal: str | None = None
 
     def start(self) -> bytes:
-        """Return the message with the token, and wait for a token.
+        """Return the message with the token. Blocks until there is a token.
 
-        AuthenticationError and ConnectionFailedError give the cause of a failure.
+        Raises AuthenticationError or ConnectionFailedError with the cause if there is none.
         """
         self._token = self._mechanism.tokens.token()
         self._echoes = self._mechanism.echoes = Secrets(self._token.value)
         return self._mechanism.first_message(self._token)
 
     def challenge(self, data: bytes) -> Step:
-        """Return the final step, or the answer to a refusal."""
+        """Return the final step, or the acknowledgement of a refusal."""
         if self._refusal is not None:
             raise AuthenticationError(f"the broker refused the token: {self._refusal}; {self._mechanism.remedy}")
         if not data:

@@ -1,4 +1,4 @@
-"""PLAIN (RFC 4616): name and password in the clear, so only inside TLS."""
+"""PLAIN (RFC 4616): name and password in clear text, so it should be used only inside TLS."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PlainMechanism:
         self.remedy = f"check {credentials.keys}"
 
     def authenticator(self, host: str, port: int) -> Authenticator:
-        """Return a new exchange, of one message."""
+        """Return a new exchange, which has one message."""
         return PlainExchange(self)
 
     def login(self) -> UserPassword:
@@ -50,14 +50,14 @@ class PlainExchange:
         self._mechanism = mechanism
 
     def start(self) -> bytes:
-        """Return the message: no authorization id, the name, the password."""
+        """Return the message: an empty authorization id, the name, the password."""
         login = self._mechanism.login()
         return b"\0".join((b"", login.name.encode(), login.password.reveal().encode()))
 
     def challenge(self, data: bytes) -> Step:
-        """Return the final step: a refused client gets an error instead."""
+        """Return the final step. A broker that refuses the client sends an error instead of this response."""
         if data:
-            raise AuthenticationError(f"the broker answered PLAIN with {len(data)} bytes, where none are expected")
+            raise AuthenticationError(f"the broker's response to PLAIN has {len(data)} bytes, but must be empty")
         return Step(reply=None, done=True)
 
 

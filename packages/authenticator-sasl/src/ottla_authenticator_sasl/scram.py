@@ -1,6 +1,6 @@
 """SCRAM (RFC 5802, 7677) as in Kafka: both sides prove that they know the password, and neither sends it.
 
-No channel binding and no SASLprep, as in Java: passwords are their UTF-8 bytes.
+As in Java, there is no channel binding and no SASLprep: a password is encoded as UTF-8 without changes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_ITERATIONS: Final = 500_000
 
 SHA-512 took 0.27 s on a machine of 2024, SHA-256 0.12 s.
 
-Kafka's own brokers take at most 16,384 (`ScramMechanism`). librdkafka's clients accept a million, Java's any number.
+Kafka's brokers allow at most 16,384 (`ScramMechanism`). librdkafka accepts a million, Java's client any number.
 """
 
 MAX_MESSAGE: Final = 4096
@@ -118,7 +118,7 @@ class ScramMechanism:
 
 
 class ScramExchange:
-    """Messages: name and nonce of the client; salt of the broker; the client's proof; the broker's signature."""
+    """One login. Its messages: the client's name and nonce, the broker's salt, the client's proof, the signature."""
 
     def __init__(self, mechanism: ScramMechanism, *, nonce: str) -> None:
         self._mechanism = mechanism
@@ -134,7 +134,7 @@ class ScramExchange:
         return (_NO_BINDING + self._first).encode()
 
     def challenge(self, data: bytes) -> Step:
-        """Return the client-final-message for the broker's first message; verify its final one."""
+        """Return the client-final-message after the broker's first message; verify the broker's final message."""
         message = self._message(data)
         if self._signature is None:
             return Step(reply=self._prove(message), done=False)
@@ -143,7 +143,7 @@ class ScramExchange:
 
     def _message(self, data: bytes) -> str:
         if len(data) > MAX_MESSAGE:
-            raise self._malformed(f"{len(data)} bytes are too many")
+            raise self._malformed(f"it has {len(data)} bytes, more than {MAX_MESSAGE}")
         try:
             message = data.decode()
         except UnicodeDecodeError:
@@ -157,7 +157,7 @@ class ScramExchange:
 
     def _prove(self, server_first: str) -> bytes:
         nonce, salt, iterations = self._parameters(server_first)
-        assert self._login is not None, "it has started"
+        assert self._login is not None, "start was called"
         keys = self._mechanism.keys(self._login, salt=salt, iterations=iterations)
         final = f"c={_BINDING_REPEATED},r={nonce}"
         said = f"{self._first},{server_first},{final}".encode()
@@ -167,10 +167,10 @@ class ScramExchange:
         return f"{final},p={base64.b64encode(proof).decode()}".encode()
 
     def _parameters(self, server_first: str) -> tuple[str, bytes, int]:
-        """Return nonce, salt and iterations; further attributes are extensions, and ignored."""
+        """Return nonce, salt and iterations. Further attributes are extensions and are ignored."""
         parts = server_first.split(",")
         if parts[0].startswith("m="):
-            raise self._malformed("it demands an extension that we do not know")
+            raise self._malformed("it requires an extension that Ottla does not support")
         if len(parts) < 3:
             raise self._malformed("nonce, salt or iterations are missing")
         nonce = self._attribute(parts[0], "r")
@@ -179,15 +179,15 @@ class ScramExchange:
 
     def _ours(self, nonce: str) -> str:
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
-            raise self._malformed("its nonce does not extend ours, so it may answer another client")
+            raise self._malformed("its nonce does not extend the client's, so it may respond to another client")
         return nonce
 
     def _bounded(self, written: str) -> int:
         iterations = int(written) if written.isascii() and written.isdecimal() and len(written) < 10 else 0
         if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
             raise self._malformed(
-                f"{quoted(written)} iterations are not between {MIN_ITERATIONS} and {MAX_ITERATIONS}; "
-                "fewer would give the password away, more would keep us busy"
+                f"{quoted(written)} iterations are not between {MIN_ITERATIONS} and {MAX_ITERATIONS}; fewer would "
+                "make the password easy to guess, more would take too much processor time"
             )
         return iterations
 
@@ -195,26 +195,26 @@ class ScramExchange:
         signature = self._base64(self._attribute(server_final.split(",")[0], "v"))
         if not hmac.compare_digest(signature, expected):
             raise AuthenticationError(
-                f"the broker could not prove by {self._mechanism.name} that it knows the password of "
-                f"{self._mechanism.identity!r}: its signature is wrong; is something between us and it?"
+                f"the broker could not prove with {self._mechanism.name} that it knows the password of "
+                f"{self._mechanism.identity!r}: its signature is wrong; the server may be an impostor"
             )
 
     def _attribute(self, part: str, name: str) -> str:
         if not part.startswith(f"{name}="):
-            raise self._malformed(f"the attribute {name}= is not where it belongs")
+            raise self._malformed(f"the attribute {name}= is missing or not in its place")
         return part[2:]
 
     def _base64(self, written: str) -> bytes:
         try:
             decoded = base64.b64decode(written, validate=True)
         except (binascii.Error, ValueError):
-            raise self._malformed("what should be base64 is not") from None
+            raise self._malformed("an attribute is not valid base64") from None
         if not decoded:
-            raise self._malformed("what should be base64 is empty")
+            raise self._malformed("an attribute is empty")
         return decoded
 
     def _malformed(self, what: str) -> AuthenticationError:
-        return AuthenticationError(f"the broker's answer is not what {self._mechanism.name} says: {what}")
+        return AuthenticationError(f"the broker's message violates {self._mechanism.name}: {what}")
 
 
 def scram_keys() -> Sequence[ConfigKey]:
@@ -223,7 +223,7 @@ def scram_keys() -> Sequence[ConfigKey]:
         name=TOKEN_AUTH,
         type=_boolean,
         default=None,
-        meaning="true if name and password are a delegation token's, else false",
+        meaning="true if name and password are those of a delegation token",
     )
     return (*LOGIN_KEYS, token_auth)
 

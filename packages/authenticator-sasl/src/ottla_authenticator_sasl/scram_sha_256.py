@@ -13,7 +13,7 @@ ottla_conformance = "ottla_authenticator_sasl.conformance:ScramSha256Conformance
 
 @hookimpl
 def ottla_config_keys() -> Sequence[ConfigKey]:
-    """Keys for name and password, and for the kind of the password."""
+    """Keys for name and password, and for a delegation token in their place."""
     return scram_keys()
 
 

@@ -34,7 +34,7 @@ class Flight(Generic[T]):
         return time.monotonic() >= self._until
 
     def wait(self, timeout: float) -> bool:
-        """Wait until the fetch is complete, at most until its limit; return whether it is."""
+        """Wait until the fetch is complete, at most until its limit; return whether it is complete."""
         return self._settled.wait(max(0.0, min(timeout, self._until - time.monotonic())))
 
     def settle(self, *, result: T | None = None, error: Exception | None = None) -> None:
@@ -48,7 +48,7 @@ class Flight(Generic[T]):
         """Return the result of a completed fetch. Raises its error."""
         if self._error is not None:
             raise self._error
-        assert self._result is not None, "asked for after it is settled"
+        assert self._result is not None, "called after `settle`"
         return self._result
 
 
@@ -93,7 +93,7 @@ class SingleFlight(Generic[T]):
             except RuntimeError as cause:  # the system has no more threads
                 self._current = None
                 raise ConnectionFailedError(
-                    f"there is no thread to ask {self._source} for {self._wanted}: {printable(str(cause))}"
+                    f"no thread could be started to get {self._wanted} from {self._source}: {printable(str(cause))}"
                 ) from cause
             self._running += 1
             return flight, True
@@ -101,8 +101,8 @@ class SingleFlight(Generic[T]):
     def unanswered(self) -> ConnectionFailedError:
         """Return the error of a caller that times out before the fetch ends."""
         return ConnectionFailedError(
-            f"{self._source} has not answered an earlier request for {self._wanted} yet, and is asked for one at a "
-            "time; see that it answers or gives up before socket.connection.setup.timeout.ms is over"
+            f"{self._source} has not returned {self._wanted} in time; make it return or fail within "
+            "socket.connection.setup.timeout.ms"
         )
 
     def close(self) -> None:
@@ -119,9 +119,9 @@ class SingleFlight(Generic[T]):
         except Exception as error:
             self._leave(flight)
             flight.settle(error=error)
-        except BaseException as error:  # such as SystemExit, which would end the thread without a word
+        except BaseException as error:  # such as SystemExit, which would end the thread silently
             self._leave(flight)
-            flight.settle(error=ConnectionFailedError(f"{self._source} ended its thread by a {type(error).__name__}"))
+            flight.settle(error=ConnectionFailedError(f"{self._source} raised {type(error).__name__}"))
         else:
             self._leave(flight)
             flight.settle(result=result)
@@ -134,4 +134,4 @@ class SingleFlight(Generic[T]):
                 self._current = None
 
     def _ended(self) -> ConnectionFailedError:
-        return ConnectionFailedError(f"the producer was closed while {self._source} was asked for {self._wanted}")
+        return ConnectionFailedError(f"the producer was closed before {self._source} returned {self._wanted}")

@@ -1,8 +1,8 @@
 """One token for all connections of a producer, renewed in the background before it expires.
 
-It is independent of the source and of the users of tokens. While a token is valid, no login waits for the next one. No
-login waits longer than its own limit, nor for a fetch beyond its limit (see `single_flight`). `fetch_pace` limits how
-soon the source is asked again, independent of the lifetimes in its tokens.
+While a token is valid, no login waits for the next one. No login waits longer than its own limit, nor for a fetch that
+exceeds the limit of a fetch (see `single_flight`). `token_fetch_limit` limits how soon the source is called again,
+whatever the lifetimes of its tokens.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ PATIENCE: Final = 7.0
 """Seconds that a login waits: it should fail with its cause before the connection times out (10 s)."""
 
 LIMIT: Final = 10.0
-"""Seconds that a fetch has; a login that needs a token later starts another one."""
+"""Maximum seconds of a fetch. A login that needs a token later starts another fetch."""
 
 _LONGEST_WAIT: Final = 30.0
-"""Seconds between checks of the wall clock: it may be set, and machines sleep."""
+"""Maximum seconds between checks of the wall clock, because it may be set, and machines sleep."""
 
 
 @attrs.frozen(kw_only=True)
@@ -81,17 +81,17 @@ class TokenKeeper:
         self._begun = 0
         self._kept = 0
         self._token: Token | None = None
-        self._refused = False  # the newest token, by a broker
+        self._refused = False  # whether a broker refused the newest token
         self._warned_of_refused = False
         self._due: float | None = None
-        self._useless = ""  # why the newest token was never usable
+        self._useless = ""  # the error of the newest fetch, if its token had expired already
         self._lifetime = 0.0  # of the newest token, in seconds
         self._thread: threading.Thread | None = None
 
     def token(self) -> Token:
         """Return a valid token. Waits for the source if there is none, and raises its errors.
 
-        ConnectionFailedError: the source does not respond in time, or is not allowed again yet.
+        ConnectionFailedError: the source does not return in time, or must not be called again yet.
         """
         try:
             return self._valid()
@@ -103,12 +103,12 @@ class TokenKeeper:
             return refused
 
     def forget(self, token: Token, *, certain: bool = True) -> None:
-        """Report a refused token: the next login gets another, as soon as the source may be asked.
+        """Report a refused token: a login gets another one as soon as the source may be called again.
 
-        Not *certain*: the broker only closed the connection, which casts doubt on an old token, but not on a new one.
+        Not *certain*: the broker only closed the connection. Then an old token counts as refused, but not a new one.
         """
         if token.expires_at_ms is None:
-            return  # each login fetches its own token, so the next login asks the source in any case
+            return  # it was for one login only, so the next login fetches another one anyway
         with self._state:
             if self._token is not token or self._refused or not (certain or self._pace.suspect()):
                 return
@@ -121,7 +121,7 @@ class TokenKeeper:
         self._flights.close()
 
     def _valid(self) -> Token:
-        """Return a token that no broker refused, or a refused one while the source is not allowed yet.
+        """Return a token that no broker refused, or a refused one while the source must not be called yet.
 
         Blocks while a token is fetched, at most for the time-out.
         """
@@ -142,11 +142,11 @@ class TokenKeeper:
         return good
 
     def _good(self) -> Token | None:
-        # What one broker refused another one may take, and until the source may be asked there is nothing better.
+        # Another broker may accept a refused token, and until the source may be called there is no better one.
         return None if self._refused and self._pace.wait() <= 0 else self._unexpired()
 
     def _unexpired(self) -> Token | None:
-        """The newest token, refused or not, unless it has expired or does not say when it does."""
+        """Return the newest token, refused or not, or None if it has expired or has no expiry."""
         with self._state:
             token = self._token
         if token is None or token.expires_at_ms is None or token.expires_at_ms <= self._clock() * 1000:
@@ -169,14 +169,14 @@ class TokenKeeper:
         if (wait := self._pace.wait()) <= 0:
             return None
         if self._useless:
-            return AuthenticationError(f"{self._useless}; it is asked for the next one in {wait:.1f} s")
+            return AuthenticationError(f"{self._useless}; the next token is fetched in {wait:.1f} s")
         if self._refused:
             why = "brokers refused its last tokens, and the newest one has expired"
         else:
-            why = f"its last token was good for {self._lifetime:.3f} s only"
+            why = f"the lifetime of its last token was only {self._lifetime:.3f} s"
         return ConnectionFailedError(
-            f"there is no token to log in with: {self._source} is asked for the next one in {wait:.1f} s, for {why}; "
-            "have it issue tokens of a minute or more that the brokers take, and check this machine's clock"
+            f"there is no valid token: the next one is fetched from {self._source} in {wait:.1f} s, because {why}; "
+            "use tokens that brokers accept and that last a minute or longer, and check this machine's clock"
         )
 
     def _fetched(self) -> Token:
@@ -226,9 +226,9 @@ class TokenKeeper:
     def _warn_of_short(self, pause: float) -> None:
         if self._pace.warns():
             _log.warning(
-                "%s gave a token that is good for %.3f s only; the next one is asked for after %.1f s, then less and "
-                "less often, and logins in between fail; have it issue tokens of a minute or more, and check this "
-                "machine's clock",
+                "%s returned a token with a lifetime of only %.3f s; the next one is fetched after %.1f s, later ones "
+                "after longer waits, and logins in between fail; use tokens that last a minute or longer, and check "
+                "this machine's clock",
                 self._source,
                 self._lifetime,
                 pause,
@@ -240,7 +240,7 @@ class TokenKeeper:
             self._thread.start()
 
     def _renew(self) -> None:
-        """Wait and renew, on the thread of its own, until `close` or a token without an expiry."""
+        """Renew the token when it is due, on the background thread, until `close` or a token without an expiry."""
         failures = 0
         while self._wait_until_due():
             failures = 0 if self._renewed_in_time(failures) else failures + 1
@@ -276,8 +276,8 @@ class TokenKeeper:
             with self._state:
                 self._due = self._clock() + max(self._retry.wait(failures + 1), self._pace.wait())
             log = _log.debug if failures else _log.warning
-            log("the token of %s could not be renewed, which is tried again: %s", self._source, error)
+            log("the token of %s could not be renewed, the producer will try again: %s", self._source, error)
             return False
         if failures:
-            _log.info("the token of %s is renewed, after %s", self._source, counted(failures, "failed attempt"))
+            _log.info("the token of %s was renewed after %s", self._source, counted(failures, "failed attempt"))
         return True

@@ -1,7 +1,7 @@
 """Tokens from an identity server: a grant of OAuth (RFC 6749) over HTTP.
 
-One request per fetch and attempt, without redirects; all attempts of a fetch share one deadline. An error has only the
-status and the code of RFC 6749 section 5.2 of a response: a URL in an option may lead to a server whose responses the
+Each attempt of a fetch is one request, without redirects; all attempts share one deadline. Of a response, an error
+shows only the status and the error code (RFC 6749 section 5.2): an option's URL may name a server whose responses the
 option's author must not see.
 """
 
@@ -47,7 +47,7 @@ PATIENCE: Final = 5.0
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 _ERROR_CODE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,64}")
-"""The characters of RFC 6749 section 5.2 except the space; every registered code fits."""
+"""The characters of an error code (RFC 6749 section 5.2) except the space; every registered code matches."""
 
 _WORTH_RETRYING: Final = frozenset({408, 425, 429})
 
@@ -58,7 +58,7 @@ def _hidden(secret: str | Secret[str]) -> Secret[str]:
 
 @attrs.frozen(kw_only=True)
 class ClientCredentials:
-    """The client's credentials. `urlencoded`: encode names before base64, as RFC 6749 says and most servers do not."""
+    """The client's credentials. `urlencoded`: URL-encode id and secret, as RFC 6749 says; most servers do not."""
 
     client_id: str
     secret: Secret[str] = attrs.field(converter=_hidden)
@@ -79,7 +79,7 @@ class ClientCredentials:
         return urllib.parse.urlencode({"grant_type": "client_credentials"} | scope)
 
     def secrets(self) -> Collection[str]:
-        """Return the secret, unchanged and as it is sent."""
+        """Return the secret, as configured and as sent."""
         return (self.secret.reveal(), self.headers()["Authorization"].partition(" ")[2])
 
     def _pair(self) -> str:
@@ -95,16 +95,16 @@ class Grant(Protocol):
         """Return the request's headers."""
 
     def body(self) -> str:
-        """Return the form. Raises AuthenticationError."""
+        """Return the request body, form-encoded. Raises AuthenticationError."""
 
     def secrets(self) -> Collection[str]:
-        """Return the secrets that an error must not repeat."""
+        """Return the secrets that an error message must not contain."""
 
 
 class TokenEndpoint:
-    """Fetch tokens. Transient errors are retried with growing waits, for as long in total as the longest wait may be.
+    """Fetch tokens. Transient errors are retried with growing waits, in total for no longer than the maximum wait.
 
-    AuthenticationError: the server refused, or its response is no token. ConnectionFailedError: it could not be
+    AuthenticationError: the server refused, or its response has no token. ConnectionFailedError: it could not be
     reached.
     """
 
@@ -154,9 +154,9 @@ class TokenEndpoint:
                 wait = self._retry.wait(failures)
                 if time.monotonic() + wait > last_try:
                     raise
-                _log.debug("tried again in %.1f s: %s", wait, error)
+                _log.debug("the request for a token is tried again in %.1f s: %s", wait, error)
             if self._closing.wait(wait):
-                raise ConnectionFailedError(f"the producer was closed while {self.source} was asked for a token")
+                raise ConnectionFailedError(f"the producer was closed before {self.source} returned a token")
 
     def _attempt(self, deadline: Deadline) -> Token:
         asked_at = self._clock()
@@ -169,28 +169,30 @@ class TokenEndpoint:
             HttpResponseTooLargeError,
             TooManyInterimResponsesError,
         ) as error:
-            refusal = self._refusal(without_frames(error))  # those of the request hold the secret
+            refusal = self._refusal(without_frames(error))  # the frames of the request hold the secret
         else:
             return self._judged(answer, asked_at)
-        raise refusal  # outside the except block it has no context
+        raise refusal  # outside the except block, so it has no context
 
     def _refusal(self, error: Exception) -> ConnectionFailedError:
         refusal: ConnectionFailedError
         match error:
             case ssl.SSLEOFError() | ssl.SSLZeroReturnError() | ssl.SSLSyscallError():
-                refusal = self._not_asked("the connection ended within TLS")
+                refusal = self._not_asked("the server closed the connection without ending TLS")
             case ssl.SSLError():
                 refusal = TlsHandshakeError(
-                    f"{self.source} cannot be trusted: {printable(str(error))}; it must speak TLS, with a certificate "
-                    "that https.ca.location (or without it the system's trust store, or the file of SSL_CERT_FILE) "
-                    "vouches for"
+                    f"the TLS handshake with {self.source} failed: {printable(str(error))}; it must use TLS, and the "
+                    "authority of its certificate must be in https.ca.location, or without that in SSL_CERT_FILE or "
+                    "the system's trust store"
                 )
             case HttpResponseTooLargeError():
-                return AuthenticationError(f"{self.source} answers with more than {MAX_ANSWER} bytes; is it one?")
+                return AuthenticationError(
+                    f"the response of {self.source} has more than {MAX_ANSWER} bytes; is it a token endpoint?"
+                )
             case TooManyInterimResponsesError():
-                return self._not_asked(f"it sent more than {MOST_INTERIM} interim responses (1xx), and no final one")
+                return self._not_asked(f"it sent more than {MOST_INTERIM} interim responses (1xx) before a final one")
             case http.client.RemoteDisconnected():
-                refusal = self._not_asked("it ended the connection without a response")
+                refusal = self._not_asked("it closed the connection without a response")
             case http.client.HTTPException():  # its message quotes the response
                 return self._not_asked(f"its response is not HTTP ({type(error).__name__})")
             case _:
@@ -210,28 +212,28 @@ class TokenEndpoint:
         )
 
     def _not_asked(self, why: str) -> ConnectionFailedError:
-        return ConnectionFailedError(f"{self.source} cannot be asked for a token: {why}")
+        return ConnectionFailedError(f"no token could be fetched from {self.source}: {why}")
 
     def _judged(self, answer: Answer, asked_at: float) -> Token:
         if 300 <= answer.status < 400:
             raise AuthenticationError(
-                f"{self.source} redirects us ({answer.status}), and secrets are not sent after it; write the right "
-                "address into sasl.oauthbearer.token.endpoint.url"
+                f"{self.source} responded with a redirect ({answer.status}), which is not followed, because the "
+                "request has secrets; set sasl.oauthbearer.token.endpoint.url to the final address"
             )
         fields = _parsed(answer.body)
         if answer.status != 200:
-            words = f"{self.source} answered {answer.status}{self._error_code(fields)}"
+            words = f"{self.source} responded with status {answer.status}{self._error_code(fields)}"
             if answer.status >= 500 or answer.status in _WORTH_RETRYING:
                 raise ConnectionFailedError(words)
             raise AuthenticationError(
-                f"{words}; check the client's id, secret and scope (sasl.oauthbearer.*); its log says more"
+                f"{words}; check the client's id, secret and scope (sasl.oauthbearer.*), and the server's log"
             )
         return self._token(fields, asked_at)
 
     def _token(self, answer: Mapping[str, Any], asked_at: float) -> Token:
         given = answer.get("access_token") or answer.get("id_token")
         if not isinstance(given, str):
-            raise AuthenticationError(f"{self.source} answered without an access_token; is it a token endpoint?")
+            raise AuthenticationError(f"the response of {self.source} has no access_token; is it a token endpoint?")
         token = token_of(given, names=self._names, source=self.source)
         lifetime = _seconds(answer.get("expires_in"))
         if lifetime is None:
@@ -248,7 +250,7 @@ class TokenEndpoint:
 
 
 def _parsed(body: bytes) -> Mapping[str, Any]:
-    """Return the response as an object; an empty one if it is none."""
+    """Return the JSON object in the response; an empty one if it is not a JSON object."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
@@ -257,7 +259,7 @@ def _parsed(body: bytes) -> Mapping[str, Any]:
 
 
 def _seconds(value: object) -> float | None:
-    """Return a lifetime; some servers write it as a string."""
+    """Return a lifetime in seconds, or None if it is invalid; some servers send it as a string."""
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 12:
         return float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):

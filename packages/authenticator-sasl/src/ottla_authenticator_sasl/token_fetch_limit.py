@@ -14,36 +14,36 @@ from typing import Final
 import attrs
 
 FLOOR: Final = 1.0
-"""Seconds. A token whose renewal is due earlier counts as too short."""
+"""Seconds. A token whose renewal is due earlier counts as too short-lived."""
 
 LONGEST: Final = 10.0
 """Seconds of the longest pause, as in Java's ExpiringCredentialRefreshingLogin after a failed login."""
 
 UNSAID: Final = 60.0
-"""Seconds in which a token is not suspected when a broker closes the connection: brokers also do so when they stop."""
+"""Seconds in which a token is not suspected when a broker closes the connection, as a stopping broker does, too."""
 
 _WARNED_AGAIN: Final = 3600.0
 
 
 def doubled(first: float, longest: float, times: int) -> float:
-    """Return *first*, doubled with each further one of *times*, at most *longest*."""
+    """Return *first* for one time, twice as much for each further one, and at most *longest*."""
     return float(min(first * 2 ** min(times - 1, 30), longest))
 
 
 @attrs.frozen(kw_only=True)
 class Pauses:
-    """Seconds between fetches: `floor`, doubled up to `longest` while tokens stay too short or are refused."""
+    """Seconds between fetches: `floor`, doubled up to `longest` while tokens are too short-lived or refused."""
 
     floor: float = FLOOR
     longest: float = LONGEST
 
     def after(self, times: int) -> float:
-        """Return the pause after this number of consecutive tokens that were too short or refused again."""
+        """Return the pause after this number of consecutive tokens that were too short-lived or refused."""
         return doubled(self.floor, self.longest, times) if times > 0 else 0.0
 
 
 class FetchPace:
-    """Outcomes of the tokens so far. Its methods may be called from any thread, and never wait."""
+    """The time of the next fetch, by what became of the last tokens. Thread-safe; no method blocks."""
 
     def __init__(self, pauses: Pauses, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._pauses = pauses
@@ -56,7 +56,7 @@ class FetchPace:
         self._warn_at = float("-inf")
 
     def fetched(self, *, due_in: float | None) -> float | None:
-        """Record a new token, whose renewal is due after *due_in* seconds; return the pause if that is too soon."""
+        """Record a new token, whose renewal is due in *due_in* seconds; return the pause if it is too short-lived."""
         with self._lock:
             self._fetched_at = self._clock()
             if due_in is None or due_in >= self._pauses.floor:
@@ -74,22 +74,22 @@ class FetchPace:
         """
         with self._lock:
             if self._age() > self._pauses.longest:
-                self._refused = 0  # it was accepted for a while
+                self._refused = 0  # so brokers accepted it for a while
             self._pause = max(self._pause, self._pauses.after(self._refused))
             self._refused += 1
 
     def wait(self) -> float:
-        """Return the seconds until the next fetch may begin; 0: now."""
+        """Return the seconds until the next fetch may begin; 0 if it may begin now."""
         with self._lock:
             return max(0.0, self._pause - self._age())
 
     def suspect(self) -> bool:
-        """Return whether the newest token is old enough to be why a broker closed the connection without an error."""
+        """Return whether the newest token is old enough to be the reason why a broker closed a connection."""
         with self._lock:
             return self._age() > UNSAID
 
     def warns(self) -> bool:
-        """Return whether to warn of a short token: once an hour."""
+        """Return whether to warn of a short-lived token: True at most once an hour."""
         with self._lock:
             if self._clock() < self._warn_at:
                 return False

@@ -1,4 +1,4 @@
-"""The keys of OAUTHBEARER: Java's, and some of Ottla's for what Java's classes do."""
+"""The keys of OAUTHBEARER: Java's, and some of Ottla's own that replace Java's classes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ANY_RETRIEVER: Final = "DefaultJwtRetriever"
 FILE_RETRIEVER: Final = "FileJwtRetriever"
 ENDPOINT_RETRIEVER: Final = "ClientCredentialsJwtRetriever"
 BEARER_RETRIEVER: Final = "JwtBearerJwtRetriever"
-OWN_FUNCTION: Final = f"fetch the token in a function of yours, and give it as {PROVIDER}"
+OWN_FUNCTION: Final = f"set {PROVIDER} to a function that returns a token"
 
 
 def _callable(raw: Any) -> Callable[[], Any]:
@@ -51,15 +51,21 @@ OAUTH_KEYS: Final = (
         default=None,
         meaning="a function without arguments, plain or async, that returns a token",
     ),
-    ConfigKey(name=URL, type=a_string, default=None, meaning="the identity server, or file:///path of a token"),
-    ConfigKey(name=CLIENT_ID, type=a_string, default=None, meaning="who asks the identity server, as a string"),
-    ConfigKey(name=CLIENT_SECRET, type=a_secret, default=None, meaning="the client's secret, as a string", secret=True),
-    ConfigKey(name=SCOPE, type=a_string, default=None, meaning="what the token is to be good for"),
+    ConfigKey(name=URL, type=a_string, default=None, meaning="the token endpoint's URL, or file:///path of a token"),
+    ConfigKey(name=CLIENT_ID, type=a_string, default=None, meaning="the client's id at the identity server"),
+    ConfigKey(
+        name=CLIENT_SECRET,
+        type=a_secret,
+        default=None,
+        meaning="the client's secret at the identity server",
+        secret=True,
+    ),
+    ConfigKey(name=SCOPE, type=a_string, default=None, meaning="the scope to request for a token"),
     ConfigKey(
         name=EXTENSIONS,
         type=_extensions,
         default=None,
-        meaning="sent to the broker with the token; write name=value,name=value or give a mapping",
+        meaning="SASL extensions to send with the token; write name=value,name=value or give a mapping",
         secret=True,  # may contain a secret, depending on the broker
     ),
     ConfigKey(
@@ -68,8 +74,12 @@ OAUTH_KEYS: Final = (
         default=False,
         meaning="whether id and secret are URL-encoded before base64",
     ),
-    ConfigKey(name="sasl.oauthbearer.sub.claim.name", type=a_string, default="sub", meaning="the principal's claim"),
-    ConfigKey(name="sasl.oauthbearer.scope.claim.name", type=a_string, default="scope", meaning="the scope's claim"),
+    ConfigKey(
+        name="sasl.oauthbearer.sub.claim.name", type=a_string, default="sub", meaning="the claim with the principal"
+    ),
+    ConfigKey(
+        name="sasl.oauthbearer.scope.claim.name", type=a_string, default="scope", meaning="the claim with the scope"
+    ),
     ConfigKey(
         name="sasl.login.connect.timeout.ms",
         type=milliseconds,
@@ -86,37 +96,37 @@ OAUTH_KEYS: Final = (
         name="sasl.login.retry.backoff.ms",
         type=milliseconds,
         default=0.1,
-        meaning="the first wait before the identity server is asked again; waits double",
+        meaning="milliseconds before a request to the identity server is retried; waits double",
     ),
     ConfigKey(
         name="sasl.login.retry.backoff.max.ms",
         type=milliseconds,
         default=10.0,
-        meaning="the longest of these waits; in a login they end after 5 s",
+        meaning="the longest of these waits, in milliseconds; during a login, retries end after 5 s",
     ),
     ConfigKey(
         name="sasl.login.refresh.window.factor",
         type=number(minimum=0.5, maximum=1.0),
         default=0.8,
-        meaning="after which part of its lifetime a token is renewed",
+        meaning="the fraction of its lifetime after which a token is renewed",
     ),
     ConfigKey(
         name="sasl.login.refresh.window.jitter",
         type=number(minimum=0.0, maximum=0.25),
         default=0.05,
-        meaning="a random part of the lifetime that is added",
+        meaning="the largest random fraction of the lifetime that is added to this",
     ),
     ConfigKey(
         name="sasl.login.refresh.min.period.seconds",
         type=number(minimum=0, maximum=900),
         default=60.0,
-        meaning="the least time between two renewals",
+        meaning="the minimum seconds between two renewals",
     ),
     ConfigKey(
         name="sasl.login.refresh.buffer.seconds",
         type=number(minimum=0, maximum=3600),
         default=300.0,
-        meaning="how long before its expiry a token is renewed at the latest",
+        meaning="a token is renewed at least this many seconds before its expiry",
     ),
     ConfigKey(
         name=RETRIEVER,
@@ -124,13 +134,13 @@ OAUTH_KEYS: Final = (
             OWN_FUNCTION, harmless=(ANY_RETRIEVER, ENDPOINT_RETRIEVER, BEARER_RETRIEVER, FILE_RETRIEVER)
         ),
         default=None,
-        meaning="Java's own retrievers are known by name; JwtBearerJwtRetriever exchanges an assertion for a token",
+        meaning="one of Java's retrievers; JwtBearerJwtRetriever exchanges an assertion for a token",
     ),
     ConfigKey(
         name="sasl.login.callback.handler.class",
         type=refuse_java_class(OWN_FUNCTION, harmless=("OAuthBearerLoginCallbackHandler",)),
         default=None,
-        meaning="Java's own handler is known by name",
+        meaning="not needed; only the name of Java's own handler is accepted",
     ),
     *ASSERTION_KEYS,
     *HTTPS_KEYS,

@@ -7,9 +7,10 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class RefreshWindow:
-    """Renew after `factor` of the lifetime, plus a random part of `jitter`; never within `min_period` of the last time.
+    """Renew a token after `factor` of its lifetime, plus a random part of `jitter`.
 
-    `buffer` seconds at the end stay free. A lifetime that is too short for both ignores them.
+    The renewal is at least `min_period` seconds after the last one, and at least `buffer` seconds before the expiry; if
+    the lifetime is too short for both, neither applies.
     """
 
     factor: float = 0.8

@@ -42,7 +42,7 @@ _EXTENSION: Final = "extension_"
 
 
 class Tokens(Protocol):
-    """The source of an exchange's token."""
+    """A source of tokens."""
 
     def token(self) -> Token:
         """Return a token that is valid now. Blocks while one is fetched."""
@@ -65,17 +65,17 @@ class TokenChoice:
 
 
 def token_choice(config: PluginConfig) -> TokenChoice:
-    """Return the source of tokens that the settings choose: a function, a file or a server. It requests none yet.
+    """Return the source of tokens that the settings choose: a function, a file or a server. Fetches no token yet.
 
-    Raises ConfigError if they choose none or several, or the source's own settings are wrong.
+    Raises ConfigError if the settings choose no source or several, or if the source's own settings are wrong.
     """
     options = module_options(config, mechanism=NAME, module="OAuthBearerLoginModule", plain=()) or {}
     if any(name.startswith("unsecuredLogin") for name in options):
-        raise ConfigError([f"{JAAS}: unsecured tokens are not made here; {OWN_FUNCTION}"])
+        raise ConfigError([f"{JAAS}: unsecured tokens are not supported; {OWN_FUNCTION}"])
     provider, url = config[PROVIDER], config[URL]
     if (provider is None) == (url is None):
-        which = "is missing; set one of" if url is None else "is not one: leave out one of"
-        raise ConfigError([f"sasl.mechanism={NAME}: the source of tokens {which} {PROVIDER} and {URL}"])
+        which = "has no source of tokens; set" if url is None else "has two sources of tokens; leave out"
+        raise ConfigError([f"sasl.mechanism={NAME} {which} one of {PROVIDER} and {URL}"])
     if provider is not None:
         return _by_function(config, options)
     return _by_file(config, options) if url.lower().startswith("file:") else _by_server(config, options)
@@ -116,7 +116,7 @@ def _by_server(config: PluginConfig, options: Mapping[str, str]) -> TokenChoice:
         tokens=_kept(endpoint.fetch, source=endpoint.source, config=config, closing=closing, limit=endpoint.limit),
         extensions=_extensions(config, options),
         identity=_either(config, CLIENT_ID, options, "clientId") or config[ISSUER],
-        remedy=f"check what {endpoint.source} issues: audience, issuer and scope must be what the broker expects",
+        remedy=f"check the tokens of {endpoint.source}: the broker must accept their audience, issuer and scope",
     )
 
 
@@ -130,7 +130,7 @@ def _endpoint(config: PluginConfig, grant: Grant, *, trust: HttpsTrust, closing:
     try:
         check_url(config[URL])
         address = Address.read(config[URL])
-    except NotAllowedError as error:  # not cut: its remedy comes last
+    except NotAllowedError as error:  # the whole message, because its remedy comes last
         raise ConfigError([f"{URL}: {error}"]) from None
     except ValueError as error:
         raise ConfigError([f"{URL}: {printable(str(error))}"]) from None
@@ -165,7 +165,7 @@ def _retry(config: PluginConfig) -> Retry:
 def _bearer(config: PluginConfig, options: Mapping[str, str]) -> JwtBearer:
     made = assertion(config)
     if made is None:
-        raise ConfigError([f"{BEARER_RETRIEVER} needs an assertion; set {FILE}, or {KEY_FILE} to have them made"])
+        raise ConfigError([f"{BEARER_RETRIEVER} needs an assertion; set {FILE}, or {KEY_FILE} to create assertions"])
     _no_secret(config, options)
     return JwtBearer(assertion=made, scope=_either(config, SCOPE, options, "scope"))
 
@@ -182,7 +182,7 @@ def _credentials(config: PluginConfig, options: Mapping[str, str]) -> Grant:
         raise ConfigError(
             [
                 f"sasl.mechanism={NAME} with an identity server needs {CLIENT_ID} and {CLIENT_SECRET} "
-                f"(or clientId and clientSecret in {JAAS}), neither of them empty; or an assertion, by {KEY_FILE}"
+                f"(or clientId and clientSecret in {JAAS}), neither of them empty; or an assertion (set {KEY_FILE})"
             ]
         )
     urlencoded = config["sasl.oauthbearer.header.urlencode"]
@@ -206,7 +206,7 @@ def _secret(config: PluginConfig, options: Mapping[str, str]) -> Secret[str] | N
 
 
 def _either(config: PluginConfig, key: str, options: Mapping[str, str], option: str) -> str | None:
-    """Return a value that may be in a plain key or in an option of Java's string, but not in both."""
+    """Return a value that may be in a plain key or in an option of `sasl.jaas.config`, but not in both."""
     plain: str | None = config[key]
     if plain is not None and option in options:
         raise ConfigError([f"{key} and {option} in {JAAS} are both given; leave one out"])
@@ -229,12 +229,12 @@ def _refuse_retriever(config: PluginConfig, *, wanted: Collection[str], source: 
     """Return the configured retriever's name. Raises ConfigError unless it is one of *wanted*, or Java's default."""
     named: str = (config[RETRIEVER] or ANY_RETRIEVER).rpartition(".")[2]
     if named not in (ANY_RETRIEVER, *wanted):
-        raise ConfigError([f"{RETRIEVER} names the {named}, and the token comes from {source}; leave it out"])
+        raise ConfigError([f"{RETRIEVER} names the {named}, but the token comes from {source}; leave it out"])
     return named
 
 
 def _path(url: str) -> str:
     parts = urllib.parse.urlsplit(url)
     if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
-        raise ConfigError([f"{URL}: a file is written file:///path, with three slashes"])
+        raise ConfigError([f"{URL}: write the URL of a file as file:///path, with three slashes"])
     return urllib.parse.unquote(parts.path)

@@ -20,7 +20,7 @@ PROVIDER = "sasl.oauthbearer.token.provider"
 
 
 def provided(provider: Callable[[], Any], *, names: ClaimNames) -> Callable[[], Token]:
-    """Return a token function that calls the user's function; an awaitable result gets an event loop of its own."""
+    """Return a function that calls the user's function and returns a Token; awaits a result in a loop of its own."""
 
     def fetch() -> Token:
         try:
@@ -30,7 +30,7 @@ def provided(provider: Callable[[], Any], *, names: ClaimNames) -> Callable[[], 
         except OttlaError:
             raise
         except (OSError, EOFError) as error:  # HTTP clients raise these, too
-            raise ConnectionFailedError(f"{PROVIDER} could not fetch a token: {_type_and_place(error)}") from None
+            raise ConnectionFailedError(f"{PROVIDER} failed to fetch a token: {_type_and_place(error)}") from None
         except Exception as error:
             raise AuthenticationError(f"{PROVIDER} raised {_type_and_place(error)}") from None
         return token_of(given, names=names, source=PROVIDER)
@@ -39,7 +39,7 @@ def provided(provider: Callable[[], Any], *, names: ClaimNames) -> Callable[[], 
 
 
 class FileTokens:
-    """The current token in a file, read for each login. The file must be allowed each time."""
+    """The current token in a file, read for each login. Each time, the file must be allowed."""
 
     def __init__(self, path: str, *, names: ClaimNames, clock: Callable[[], float] = time.time) -> None:
         self._path = path
@@ -47,7 +47,7 @@ class FileTokens:
         self._clock = clock
 
     def token(self) -> Token:
-        """Read the file, and return its contents as a token. Raises AuthenticationError if it has expired, too."""
+        """Read the file, and return its contents as a token. Raises AuthenticationError, also for an expired one."""
         source = f"the file {quoted(self._path)}"
         try:
             content = read_file(self._path, max_bytes=MAX_TOKEN)
@@ -56,7 +56,7 @@ class FileTokens:
                 f"the token in {source} cannot be read: {printable(str(error.strerror))}"
             ) from error
         except ValueError as error:  # not allowed, or too large
-            raise AuthenticationError(f"the token in {source} is not read: {error}") from error
+            raise AuthenticationError(f"the token in {source} cannot be used: {error}") from error
         token = token_of(content.decode("ascii", "replace").strip(), names=self._names, source=source)
         error_with_it = expired(token, now=self._clock(), source=source)
         if error_with_it is not None:

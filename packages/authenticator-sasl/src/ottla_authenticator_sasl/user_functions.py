@@ -16,11 +16,11 @@ from ottla.interfaces import Secret
 
 
 def ask(function: Callable[[], Any], *, key: str, wanted: str) -> Secret[Any]:
-    """Call a user's function, which may block, and return its result, hidden.
+    """Call a user's function, which may block, and return its result as a Secret.
 
     An awaitable result is awaited in an event loop of its own.
 
-    Raises ConnectionFailedError, which allows another attempt, for network errors, and AuthenticationError for others.
+    Raises ConnectionFailedError, which is retried, for network errors, and AuthenticationError for all others.
     """
     error: NetworkError
     try:
@@ -33,7 +33,7 @@ def ask(function: Callable[[], Any], *, key: str, wanted: str) -> Secret[Any]:
         error = ConnectionFailedError(f"{key} could not fetch {wanted}: {_type_and_place(raised)}")
     except Exception as raised:
         error = AuthenticationError(f"{key} raised {_type_and_place(raised)}")
-    raise error  # outside the except block it has no context, whose frames may hold the secret
+    raise error  # outside the except block, so it has no context, whose frames may hold the secret
 
 
 def _returned(function: Callable[[], Any]) -> Any:

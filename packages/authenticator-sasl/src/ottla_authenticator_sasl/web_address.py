@@ -1,4 +1,4 @@
-"""The address of an identity server, parsed once: the checked address is the one that is used."""
+"""The address of an identity server, parsed once, so that the address that was checked is the one that is used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Address:
 
     @classmethod
     def read(cls, url: str) -> Address:
-        """Parse an http or https URL. ValueError does not quote it: some URLs contain secrets."""
+        """Parse an http or https URL. The ValueError for an invalid one does not quote it: it may contain a secret."""
         parts = urllib.parse.urlsplit(normal_url(url))
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         return cls(secure=parts.scheme == "https", host=parts.hostname or "", port=parts.port, target=target)

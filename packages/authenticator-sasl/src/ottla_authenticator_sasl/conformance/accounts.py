@@ -1,4 +1,4 @@
-"""Users of the suites' brokers: the one in the check's settings, else a default one."""
+"""The user whose login the suites' brokers accept: the one in the settings under test, or a default one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def with_a_login(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def account(settings: Mapping[str, Any]) -> Account:
-    """Return the user of these settings, which must be valid."""
+    """Return the user of these settings. The settings must be valid."""
     if JAAS in settings:
         options = login_module(settings[JAAS]).options
         return Account(options["username"], options["password"])

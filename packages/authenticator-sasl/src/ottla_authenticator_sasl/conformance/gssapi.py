@@ -1,4 +1,4 @@
-"""A broker that takes GSSAPI, and a replacement of the real library, which needs a KDC."""
+"""A broker that accepts GSSAPI, and a replacement for the real library, which needs a KDC."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla_testkit.conformance import AuthenticatorConformance, SaslBroker
 
 
 class KerberosBroker:
-    """The service of that library: it takes a ticket, offers no security layer, and takes that choice."""
+    """A broker that uses that library: it accepts a ticket, and offers only "no security layer"."""
 
     def __init__(self) -> None:
         self.satisfied = False
@@ -27,15 +27,15 @@ class KerberosBroker:
         }
 
     def answer(self, data: bytes) -> bytes:
-        """Take each message once, in order."""
+        """Return the response to a client's message; each message is accepted once, in order."""
         self.satisfied = data.startswith(b"wrapped:")
         if data not in self._answers:
-            raise ValueError("that is out of place")
+            raise ValueError("this message is not the next one of the exchange")
         return self._answers.pop(data)
 
 
 class GssapiConformance(AuthenticatorConformance):
-    """All requirements for a mechanism, except those that the library itself meets, such as mutual authentication."""
+    """All requirements for a mechanism, except those that the Kerberos library meets, such as mutual authentication."""
 
     settings: ClassVar[Mapping[str, Any]] = {SERVICE: "kafka"}
 

@@ -1,4 +1,4 @@
-"""The parts of the library `gssapi` that are used; the real one needs Kerberos' headers, and a KDC."""
+"""A replacement for the parts of the library `gssapi` that Ottla uses; the real one needs Kerberos and a KDC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker that takes OAUTHBEARER, and knows the valid token."""
+"""A broker that accepts OAUTHBEARER with one valid token."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ TOKEN: Final = ".".join((_part({"alg": "none"}), _part({"sub": "alice"}), "c2lnb
 
 
 def a_token() -> str:
-    """Return a token, like a user's function."""
+    """Return the valid token, as a user's token function does."""
     return TOKEN
 
 
 class TokenBroker:
-    """Take one token."""
+    """Accept the valid token."""
 
     satisfied = False
 
     def answer(self, data: bytes) -> bytes:
         """Return an empty message, which means success."""
         if f"auth=Bearer {TOKEN}\x01".encode() not in data:
-            raise ValueError("the token is another one")
+            raise ValueError("this is not the valid token")
         self.satisfied = True
         return b""
 
@@ -54,5 +54,5 @@ class OAuthBearerConformance(AuthenticatorConformance):
 
     @pytest.fixture
     def broker(self) -> Callable[[], SaslBroker] | None:
-        """None for other tokens: only a real broker knows which of them are valid."""
+        """Return a broker, or None if the settings have another token: only a real broker can verify that one."""
         return TokenBroker if self.settings.get(PROVIDER) is a_token else None

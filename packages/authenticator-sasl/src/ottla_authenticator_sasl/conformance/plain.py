@@ -1,4 +1,4 @@
-"""A broker that takes PLAIN."""
+"""A broker that accepts PLAIN."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla_testkit.conformance import AuthenticatorConformance, SaslBroker
 
 
 class PlainBroker:
-    """Take one name and password; send nothing."""
+    """Accept one name and password; the response is empty."""
 
     satisfied = False
 
@@ -22,7 +22,7 @@ class PlainBroker:
     def answer(self, data: bytes) -> bytes:
         """Return an empty message, which means success."""
         if data != f"\0{self._known.name}\0{self._known.password}".encode():
-            raise ValueError("name or password are wrong")
+            raise ValueError("the name or the password is wrong")
         self.satisfied = True
         return b""
 

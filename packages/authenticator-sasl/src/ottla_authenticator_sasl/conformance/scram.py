@@ -1,4 +1,4 @@
-"""A broker that takes SCRAM: the server of RFC 5802, with the keys of one user."""
+"""A broker that accepts SCRAM: the server of RFC 5802, with the keys of one user."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ScramBroker:
         self._server = self._mac(salted, b"Server Key")
 
     def answer(self, data: bytes) -> bytes:
-        """Return the salt, then the proof that the broker knows the password, too."""
+        """Return the salt, then the server's signature, which proves that the broker knows the password, too."""
         said = data.decode()
         return (self._second(*self._first, said) if self._first else self._begin(said)).encode()
 
@@ -39,7 +39,7 @@ class ScramBroker:
         bare = said.removeprefix("n,,")
         name, _, rest = bare.partition(",r=")
         if name != f"n={self._name}":
-            raise ValueError("no user has this name")
+            raise ValueError("there is no user of this name")
         nonce = f"{rest.partition(',')[0]}{secrets.token_hex(8)}"  # an extension such as tokenauth may follow it
         first = f"r={nonce},s={base64.b64encode(SALT).decode()},i={ITERATIONS}"
         self._first = bare, first, nonce
@@ -48,7 +48,7 @@ class ScramBroker:
     def _second(self, bare: str, first: str, nonce: str, said: str) -> str:
         without_proof, _, proof = said.rpartition(",p=")
         if without_proof != f"c=biws,r={nonce}":
-            raise ValueError("the nonce is another one")
+            raise ValueError("the nonce is not the one of this exchange")
         whole = f"{bare},{first},{without_proof}".encode()
         mask = self._mac(self._stored, whole)
         key = bytes(ours ^ theirs for ours, theirs in zip(mask, base64.b64decode(proof), strict=True))
