@@ -146,7 +146,7 @@ def test_no_option_logs_in_as_the_user_of_the_cluster(keytab: str | None, monkey
 
     [said] = problems(**options)
     assert said == (
-        "in the kafka.* options, sasl.mechanism=GSSAPI: a login with Kerberos' tickets uses the identity of the "
+        "in the kafka.* options, sasl.mechanism=GSSAPI: a login with Kerberos tickets uses the identity of the "
         "process, and the options may come from another user; who runs the process can allow it with "
         "OTTLA_ALLOWED_LOGINS=kerberos in the environment of Spark's driver, and for executors as "
         "spark.executorEnv.OTTLA_ALLOWED_LOGINS"
