@@ -19,6 +19,7 @@ from ottla.concurrency import io_threads
 from ottla.concurrency.environment import Environment
 from ottla.config import ProducerConfig
 from ottla.errors.plugin_origin import origin_of
+from ottla.plugins.former_interceptors import AdaptedInterceptor
 from ottla.plugins.partitioners import murmur2
 from ottla.plugins.partitioners.sticky import StickyChoice
 from ottla.plugins.plugin_objects import PluginObjects
@@ -262,7 +263,14 @@ def choosing(plugins: Mapping[str, Any]) -> Any:
 
 
 def replaced(chosen: Plugins, plugins: Mapping[str, Any]) -> Plugins:
-    """The chosen plugins with these in place of some; they are closed together."""
+    """The chosen plugins with these in place of some; they are closed together.
+
+    Interceptors are of generation 1, unless they state `ottla_spec`.
+    """
+    if "interceptors" in plugins:
+        given = plugins["interceptors"].items()
+        adapted = {name: each if hasattr(each, "ottla_spec") else AdaptedInterceptor(each) for name, each in given}
+        plugins = {**plugins, "interceptors": adapted}
     for role, given in sorted(plugins.items(), key=lambda each: ROLES.index(each[0]) if each[0] in ROLES else -1):
         if role in ROLES and role != "reporters":  # they are added when they are started
             named = given if isinstance(given, Mapping) else {origin_of(role, given).name: given}

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import attrs
 import pyarrow
 import pytest
 
@@ -23,7 +24,8 @@ from ottla import (
 )
 from ottla.errors import IllegalStateError
 from ottla.errors.log_throttle import SILENCE_SECONDS
-from ottla.interfaces import Header
+from ottla.interfaces import Header, Interceptor, ProducerRecord
+from ottla.plugins.registry import KINDS
 from ottla_testkit.mock_producer import MockProducer, build
 from simulated_producer import Simulated, choosing, simulated
 
@@ -352,3 +354,115 @@ def test_many_threads_send_through_interceptors() -> None:
     producer.close()
 
     assert len(onlooker.seen) == len(onlooker.told) == 1_200
+
+
+# Whole records
+
+
+class Whole:
+    """Changes partition and timestamp, and gets back what it set as the context."""
+
+    ottla_spec = 2
+
+    def __init__(self, name: str, **changes: Any) -> None:
+        self.name = name
+        self.changes = changes
+        self.seen: list[ProducerRecord] = []
+        self.told: list[tuple[int, Exception | None, Any]] = []
+
+    def on_send(self, record: ProducerRecord) -> Any:
+        self.seen.append(record)
+        return attrs.evolve(record, context=(self.name, record.value), **self.changes)
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None, context: Any) -> None:
+        self.told.append((metadata.partition, error, context))
+
+
+@pytest.mark.rule("producer.send.interceptors")
+def test_an_interceptor_may_choose_partition_and_timestamp() -> None:
+    first, second = Whole("1", partition=1, timestamp_ms=7), Whole("2", key=b"k")
+    with world_with(first, second) as world:
+        world.producer.send("t", "value", headers={"trace": b"x"})
+        world.settle()
+
+        [record] = world.cluster.topics["t"].log[1]
+        assert (record.key, record.value, record.timestamp_ms, record.headers) == (
+            b"k",
+            b"value",
+            7,
+            (("trace", b"x"),),
+        )
+    parts: dict[str, Any] = {"topic": "t", "key": None, "value": "value", "headers": (("trace", b"x"),)}
+    assert first.seen == [ProducerRecord(**parts, partition=None, timestamp_ms=None)]
+    assert second.seen == [ProducerRecord(**parts, partition=1, timestamp_ms=7)]
+
+
+@pytest.mark.rule("producer.send.interceptors.outcomes")
+def test_each_interceptor_gets_its_own_context_with_the_outcome() -> None:
+    first, former, second = Whole("1"), Onlooker(""), Whole("2", partition=1)
+    with world_with(first, former, second) as world:
+        for value in ("a", "b"):
+            world.producer.send("t", value)
+        world.settle()
+
+    assert first.told == [(1, None, ("1", "a")), (1, None, ("1", "b"))]
+    assert second.told == [(1, None, ("2", "a")), (1, None, ("2", "b"))]
+    assert [metadata.partition for metadata, _error in former.told] == [1, 1]
+    assert [record.context for record in (*first.seen, *second.seen)] == [None] * 4
+
+
+@pytest.mark.rule("producer.send.interceptors.outcomes")
+def test_a_refused_record_is_reported_with_its_context() -> None:
+    whole = Whole("1", partition=0)
+    with world_with(whole) as world, pytest.raises(RecordTooLargeError) as refused:
+        world.producer.send("t", "x" * 2_000_000)
+
+    assert whole.told == [(0, refused.value, ("1", "x" * 2_000_000))]
+
+
+@pytest.mark.rule("producer.send.interceptors")
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"topic": "other"}, "another topic, which cannot be changed"),
+        ({"partition": -1}, "on_send returned partition -1"),
+        ({"partition": "0"}, "on_send returned partition '0'"),
+        ({"timestamp_ms": 1.5}, "on_send returned timestamp_ms 1.5"),
+        ({"headers": [("name", "text")]}, "a header's name is str and its value bytes or None"),
+        ({"headers": None}, "TypeError"),
+    ],
+)
+def test_a_wrong_change_is_the_fault_of_the_interceptor(
+    changes: dict[str, Any], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong, last = Whole("1", **changes), Whole("2")
+    with world_with(wrong, last) as world:
+        world.producer.send("t", "value", partition=0)
+
+        assert settle(world) == [b"value"]
+    [line] = caplog.messages
+    assert line.startswith("the interceptor 0 failed in on_send; the record is sent without its change: ")
+    assert said in caplog.text
+    assert wrong.told == [(0, None, None)]
+    assert last.told == [(0, None, ("2", "value"))]
+
+
+def test_a_result_that_is_no_record_is_the_fault_of_the_interceptor(caplog: pytest.LogCaptureFixture) -> None:
+    wrong = Whole("1")
+    wrong.on_send = lambda record: (record.key, record.value, ())  # type: ignore[method-assign]
+    with world_with(wrong) as world:
+        world.producer.send("t", "value", partition=0)
+
+        assert settle(world) == [b"value"]
+    assert "on_send returned tuple, not a ProducerRecord" in caplog.text
+
+
+def test_an_interceptor_of_generation_1_is_adapted_by_the_registry() -> None:
+    kind = KINDS["interceptor"]
+
+    adapted = kind.former[1].adapt(Onlooker("!"))
+
+    assert kind.generations == (1, 2)
+    assert isinstance(adapted, Interceptor)
+    given = ProducerRecord(topic="t", key=1, value="v", headers=(), partition=2, timestamp_ms=3)
+    assert adapted.on_send(given) == attrs.evolve(given, value="v!", headers=(("by", b"!"),))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ottla import Producer, ProducerClosedError, RecordMetadata
+from ottla.plugins.former_interceptors import AdaptedInterceptor
 from ottla.producer.interceptors import Interceptors
 from ottla.producer.send_signature import Send, weak_send
 from ottla_testkit.mock_producer import MockProducer
@@ -41,7 +42,7 @@ class Owner:
 def test_all_versions_of_send_have_the_same_signature() -> None:
     owner = Owner()
     expected = without_self(Send.__call__)
-    interceptors = Interceptors({"passive": Passive()}, clock=lambda: 0.0)
+    interceptors = Interceptors({"passive": AdaptedInterceptor(Passive())}, clock=lambda: 0.0)
 
     assert without_self(Producer.send) == expected
     assert without_self(MockProducer.send) == expected

@@ -12,9 +12,14 @@ WRONG = [
     ("HasAnotherName", "contract", "lacks a method of ottla.interfaces.Interceptor"),
     ("CannotBeClosed", "contract", "close is 'soon', which cannot be called"),
     ("CrashesOnATombstone", "every_record_can", "the value None and 0 headers raised TypeError"),
-    ("ReturnsNothing", "every_record_can", "returned None; it must be a tuple of key, value and headers"),
-    ("ForgetsTheHeaders", "every_record_can", r"returned \(.*\); it must be a tuple of key, value and headers"),
+    ("ReturnsNothing", "every_record_can", "returned None; it must be a ProducerRecord"),
+    ("ForgetsTheHeaders", "every_record_can", r"returned \(.*\); it must be a ProducerRecord"),
     ("GivesADictOfHeaders", "every_record_can", "returned headers of the type dict; they must be a sequence of pairs"),
+    ("SendsItElsewhere", "every_record_can", "returned the topic 'audit'; it cannot be changed"),
+    ("CountsPartitionsFromTheEnd", "every_record_can", "returned partition -1; it must be an int of at least 0, or"),
+    ("TimesInSeconds", "every_record_can", r"returned timestamp_ms [\d.]+; it must be an int of at least 0, or None"),
+    ("NeedsItsContext", "every_outcome", "raised TypeError"),
+    ("ForgetsItsContext", "context", r"on_acknowledgement\(\) .* raised AssertionError"),
     (
         "WritesATextHeader",
         "every_record_can",
@@ -59,7 +64,7 @@ def test_an_interceptor_that_keeps_all_promises_passes(pytester: pytest.Pytester
     result = run_suite(pytester, "InterceptorConformance", "interceptor", "wrong_interceptors.Right()", more=RECORDS)
 
     assert_passed(result)
-    result.assert_outcomes(passed=8)
+    result.assert_outcomes(passed=9)
 
 
 def test_an_interceptor_that_changes_types_may_declare_it(pytester: pytest.Pytester) -> None:

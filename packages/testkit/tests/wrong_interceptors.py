@@ -7,17 +7,26 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
+
 from ottla import RecordMetadata
-from ottla.interfaces import Header
+from ottla.interfaces import Header, ProducerRecord
 
 
 class Right:
-    """Adds a header."""
+    """Adds a header, and gets back when it saw the record. Others change what is made of the record's parts."""
 
-    def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+    def on_send(self, record: ProducerRecord) -> Any:
+        made = self.made_of(record.topic, record.key, record.value, record.headers)
+        if not isinstance(made, tuple) or len(made) != 3:
+            return made
+        key, value, headers = made
+        return attrs.evolve(record, key=key, value=value, headers=headers, context=0.0)
+
+    def made_of(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
         return key, value, (*headers, ("seen", b"1"))
 
-    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None: ...
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None, context: Any) -> None: ...
 
 
 class HasAnotherName:
@@ -30,62 +39,87 @@ class CannotBeClosed(Right):
 
 
 class CrashesOnATombstone(Right):
-    def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+    def made_of(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
         return key, value + b"!", headers
 
 
 class ReturnsNothing(Right):
-    def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+    def made_of(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
         return None
 
 
 class ForgetsTheHeaders(Right):
-    def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+    def made_of(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
         return key, value
 
 
 class GivesADictOfHeaders(Right):
-    def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+    def made_of(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
         return key, value, dict(headers)
 
 
 class WritesATextHeader(Right):
-    def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+    def made_of(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
         return key, value, [*headers, ("seen", "yes")]
 
 
 class MakesTextOfValues(Right):
-    def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+    def made_of(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
         return key, None if value is None else value.decode(), headers
 
 
+class SendsItElsewhere(Right):
+    def on_send(self, record: ProducerRecord) -> Any:
+        return attrs.evolve(record, topic="audit")
+
+
+class CountsPartitionsFromTheEnd(Right):
+    def on_send(self, record: ProducerRecord) -> Any:
+        return attrs.evolve(record, partition=-1)
+
+
+class TimesInSeconds(Right):
+    def on_send(self, record: ProducerRecord) -> Any:
+        return attrs.evolve(record, timestamp_ms=time.time())  # type: ignore[arg-type]  # the fault
+
+
+class NeedsItsContext(Right):
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None, context: Any) -> None:
+        assert context < 1.0
+
+
+class ForgetsItsContext(Right):
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None, context: Any) -> None:
+        assert context is None
+
+
 class AppendsToTheTuple(Right):
-    def on_send(self, topic: str, key: Any, value: Any, headers: Any) -> Any:
+    def made_of(self, topic: str, key: Any, value: Any, headers: Any) -> Any:
         headers.append(("seen", b"1"))
         return key, value, headers
 
 
 class RefusesItsOwnHeader(Right):
-    def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+    def made_of(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
         assert "seen" not in dict(headers)
-        return super().on_send(topic, key, value, headers)
+        return super().made_of(topic, key, value, headers)
 
 
 class StampsWhatItIsGiven(Right):
-    def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+    def made_of(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
         if isinstance(value, dict):
             value["seen"] = True
         return key, value, headers
 
 
 class AsksSomebodyFirst(Right):
-    def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+    def made_of(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
         time.sleep(1.5)  # what is caught is just this
         return key, value, headers
 
 
 class TellsSomebodySlowly(Right):
-    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None, context: Any) -> None:
         time.sleep(1.5)
 
 
@@ -93,12 +127,12 @@ class ExpectsWhatItHasSent(Right):
     def __init__(self) -> None:
         self._open = {"orders": 3}
 
-    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None, context: Any) -> None:
         self._open.pop(metadata.topic)
 
 
 class ExpectsWordsInErrors(Right):
-    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None, context: Any) -> None:
         if error is not None:
             assert str(error).split()[0]
 
@@ -106,7 +140,7 @@ class ExpectsWordsInErrors(Right):
 class TornByThreads(Right):
     """Puts the value aside where other threads put theirs."""
 
-    def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+    def made_of(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
         self.value = value
         time.sleep(0.001)  # what a longer computation does now and then
         return key, self.value, headers
@@ -121,10 +155,10 @@ class LeavesItsThread(Right):
     def __init__(self) -> None:
         self._over = threading.Event()
 
-    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None, context: Any) -> None:
         threading.Thread(target=self._over.wait, name="audit", daemon=True).start()
 
 
 class KeepsTheProgram(LeavesItsThread):
-    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None, context: Any) -> None:
         threading.Thread(target=self._over.wait, args=(5,), name="audit", daemon=False).start()

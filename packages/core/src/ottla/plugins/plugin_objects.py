@@ -14,6 +14,7 @@ from typing import Any, Final
 from ottla.interfaces import PluginConfig
 from ottla.metrics.plugin_metrics import PluginMetricGroups
 from ottla.plugins.calls import PluginCloser
+from ottla.plugins.former_interceptors import AdaptedInterceptor
 from ottla.plugins.registry import Plugin
 
 _WITH_SECRETS: Final = frozenset({"authenticator", "config_provider"})
@@ -54,7 +55,8 @@ class PluginObjects:
         metrics = self.metrics.add()
         context = plugin.context(client_id=self.client_id, clock=self._clock, metrics=metrics)
         made = plugin.create(config, context=context, **extra)
-        metrics.tags = (("config", _setting(plugin, extra)), ("class", type(made).__name__), ("plugin", plugin.name))
+        own = made.former if isinstance(made, AdaptedInterceptor) else made
+        metrics.tags = (("config", _setting(plugin, extra)), ("class", type(own).__name__), ("plugin", plugin.name))
         if plugin.info.kind.name != "reporter":  # it begins nothing before it is started, and is added then
             self.closer.add(str(plugin), made, secret=plugin.info.kind.name in _WITH_SECRETS, first=True)
         return made

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from itertools import repeat
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -16,13 +17,18 @@ from ottla.accumulator.delivery import Delivery, ObservingCallback, OnDelivery, 
 from ottla.errors import DeliveryError
 from ottla.errors.log_throttle import ThrottledLog
 from ottla.errors.plugin_origin import FAULTS
-from ottla.interfaces import Header, Headers, Interceptor
+from ottla.interfaces import Header, Headers, Interceptor, ProducerRecord
+from ottla.plugins.former_interceptors import AdaptedInterceptor, FormerInterceptor, three_parts
 from ottla.producer.callbacks import check_callback
 from ottla.producer.headers import checked_headers
 from ottla.producer.send_signature import Send
+from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.results import RecordMetadata
 
 logger = logging.getLogger(__name__)
+
+Parts: TypeAlias = tuple[Any, Any, Sequence[Header], int | None, int | None]
+"""What interceptors may change of a record: key, value, headers, partition and timestamp."""
 
 
 class Interceptors:
@@ -30,6 +36,8 @@ class Interceptors:
 
     def __init__(self, interceptors: Mapping[str, Interceptor], *, clock: Callable[[], float]) -> None:
         self._interceptors = interceptors
+        self._former = _former(interceptors)
+        self._pass = self._on_send if self._former is None else self._on_send_in_parts
         self._throttled_log = ThrottledLog(logger, clock=clock)
 
     def __str__(self) -> str:
@@ -53,8 +61,10 @@ class Interceptors:
                 if on_delivery is not None:
                     check_callback(on_delivery)
                 # First: headers may be readable only once.
-                given = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
-                key, value, given = self._on_send(topic, key, value, given)
+                given: Sequence[Header] = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
+                key, value, given, partition, timestamp_ms = self._pass(
+                    outcome, topic, (key, value, given, partition, timestamp_ms)
+                )
                 return send(
                     topic,
                     value,
@@ -65,36 +75,70 @@ class Interceptors:
                     on_delivery=outcome,
                 )
             except Exception as error:
-                self.acknowledge(outcome.unwritten(error), error)
+                self.acknowledge(outcome.unwritten(error), error, outcome.contexts)
                 raise
 
         return intercepted
 
-    def acknowledge(self, metadata: RecordMetadata, error: Exception | None) -> None:
-        """Call every interceptor with the outcome of a record."""
-        for name, interceptor in self._interceptors.items():
-            try:
-                interceptor.on_acknowledgement(metadata, error)
-            except FAULTS as cause:
-                self._throttled_log.error(
-                    (name, "on_acknowledgement"), "the %s failed in on_acknowledgement", name, error=cause
-                )
+    def acknowledge(self, metadata: RecordMetadata, error: Exception | None, contexts: Sequence[Any]) -> None:
+        """Call every interceptor with the outcome of a record, and its context; *contexts* are empty if all are None.
 
-    def _on_send(
-        self, topic: str, key: Any, value: Any, headers: Sequence[Header]
-    ) -> tuple[Any, Any, tuple[Header, ...]]:
-        record = key, value, tuple(headers)
-        for name, interceptor in self._interceptors.items():
+        Not in this form for `FormerInterceptor`s, which have no contexts.
+        """
+        if self._former is not None:
+            for name, former in self._former.items():
+                try:
+                    former.on_acknowledgement(metadata, error)
+                except FAULTS as cause:
+                    self._log_failed_acknowledgement(name, cause)
+            return
+        for (name, interceptor), context in zip(self._interceptors.items(), contexts or repeat(None), strict=False):
             try:
-                record = _record(interceptor.on_send(topic, *record), record)
+                interceptor.on_acknowledgement(metadata, error, context)
             except FAULTS as cause:
-                self._throttled_log.error(
-                    (name, "on_send"),
-                    "the %s failed in on_send; the record is sent without its change",
-                    name,
-                    error=cause,
-                )
-        return record
+                self._log_failed_acknowledgement(name, cause)
+
+    def _on_send(self, outcome: _Outcome, topic: str, parts: Parts) -> Parts:
+        key, value, headers, partition, timestamp_ms = parts
+        record = ProducerRecord(
+            topic=topic, key=key, value=value, headers=headers, partition=partition, timestamp_ms=timestamp_ms
+        )
+        contexts: list[Any] = []
+        for name, interceptor in self._interceptors.items():
+            context = None
+            try:
+                made = _checked(interceptor.on_send(record), record)
+                context = made.context
+                record = made if context is None else attrs.evolve(made, context=None)
+            except FAULTS as cause:
+                self._log_failed_send(name, cause)
+            contexts.append(context)
+        outcome.contexts = contexts
+        outcome.partition = record.partition
+        return record.key, record.value, record.headers, record.partition, record.timestamp_ms
+
+    def _on_send_in_parts(self, outcome: _Outcome, topic: str, parts: Parts) -> Parts:
+        """The same where all interceptors are former ones, which do without the objects of the newest generation."""
+        key, value, headers, partition, timestamp_ms = parts
+        assert self._former is not None, "otherwise it is not chosen"
+        for name, former in self._former.items():
+            try:
+                made_key, made_value, made_headers = three_parts(former.on_send(topic, key, value, headers))
+                headers = _checked_headers(made_headers, headers)
+                key, value = made_key, made_value
+            except FAULTS as cause:
+                self._log_failed_send(name, cause)
+        return key, value, headers, partition, timestamp_ms
+
+    def _log_failed_send(self, name: str, cause: BaseException) -> None:
+        self._throttled_log.error(
+            (name, "on_send"), "the %s failed in on_send; the record is sent without its change", name, error=cause
+        )
+
+    def _log_failed_acknowledgement(self, name: str, cause: BaseException) -> None:
+        self._throttled_log.error(
+            (name, "on_acknowledgement"), "the %s failed in on_acknowledgement", name, error=cause
+        )
 
 
 @attrs.define(eq=False)
@@ -103,8 +147,10 @@ class _Outcome(ObservingCallback):
 
     _interceptors: Interceptors
     _topic: str
-    _partition: int | None
+    partition: int | None
     _on_delivery: OnDelivery | None
+    contexts: Sequence[Any] = ()
+    """What each interceptor gets back; empty: all get None."""
 
     @property
     def retrieves_error(self) -> bool:
@@ -113,7 +159,7 @@ class _Outcome(ObservingCallback):
 
     def unwritten(self, error: Exception) -> RecordMetadata:
         """Metadata of a record that was not written."""
-        partition = error.partition if isinstance(error, DeliveryError) else self._partition
+        partition = error.partition if isinstance(error, DeliveryError) else self.partition
         return RecordMetadata(self._topic, partition if isinstance(partition, int) else -1, -1, -1, -1, -1)
 
     def __call__(self, delivery: Delivery) -> None:
@@ -122,16 +168,45 @@ class _Outcome(ObservingCallback):
             if metadata is None:
                 assert error is not None, "a record has one or the other"
                 metadata = self.unwritten(error)
-            self._interceptors.acknowledge(metadata, error)
+            self._interceptors.acknowledge(metadata, error, self.contexts)
         finally:
             if self._on_delivery is not None:
                 self._on_delivery(delivery)
 
 
-def _record(made: Any, given: tuple[Any, Any, tuple[Header, ...]]) -> tuple[Any, Any, tuple[Header, ...]]:
-    """The record that an interceptor has made of the *given* one. Raises for a fault of the interceptor."""
-    if not isinstance(made, tuple) or len(made) != 3:
-        raise TypeError(f"on_send returned {type(made).__name__}, not a tuple of key, value and headers")
-    key, value, headers = made
-    # Headers that the caller gave are checked by `send`, which then refuses the record.
-    return key, value, headers if headers is given[2] else checked_headers(headers)
+def _former(interceptors: Mapping[str, Interceptor]) -> Mapping[str, FormerInterceptor] | None:
+    """The former interceptors that these are made of; None: one of them is of the newest generation."""
+    former = {name: each.former for name, each in interceptors.items() if isinstance(each, AdaptedInterceptor)}
+    return former if len(former) == len(interceptors) else None
+
+
+def _checked(made: object, given: ProducerRecord) -> ProducerRecord:
+    """The record that an interceptor has made of the *given* one. Raises for a fault of the interceptor.
+
+    What the caller gave is checked by `send`, which then refuses the record.
+    """
+    if made is given:
+        return given
+    if not isinstance(made, ProducerRecord):
+        raise TypeError(f"on_send returned {type(made).__name__}, not a ProducerRecord")
+    if made.topic != given.topic:
+        raise ValueError("on_send returned another topic, which cannot be changed")
+    partition, timestamp_ms = made.partition, made.timestamp_ms
+    if partition is not given.partition and not _is_partition(partition):
+        raise ValueError(f"on_send returned partition {partition!r}; it is an int of at least 0, or None")
+    if timestamp_ms is not given.timestamp_ms and not _is_timestamp(timestamp_ms):
+        raise ValueError(f"on_send returned timestamp_ms {timestamp_ms!r}; it is an int from 0 to {TIMESTAMP_MAX}")
+    headers = _checked_headers(made.headers, given.headers)
+    return made if headers is made.headers else attrs.evolve(made, headers=headers)
+
+
+def _is_partition(made: object) -> bool:
+    return made is None or (type(made) is int and made >= 0)
+
+
+def _is_timestamp(made: object) -> bool:
+    return made is None or (type(made) is int and 0 <= made <= TIMESTAMP_MAX)
+
+
+def _checked_headers(made: Any, given: Sequence[Header]) -> Sequence[Header]:
+    return given if made is given else checked_headers(made)

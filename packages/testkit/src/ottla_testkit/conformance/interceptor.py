@@ -1,4 +1,4 @@
-"""All requirements for an `Interceptor`.
+"""All requirements for an `Interceptor`, of generation 2.
 
 ```python
 class TestMine(InterceptorConformance):
@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 import pytest
 
 from ottla import BrokerError, DeliveryError, ErrorCode, InvalidRecordError, RecordMetadata
-from ottla.interfaces import Header, Interceptor, SupportsClose
+from ottla.interfaces import Header, Interceptor, ProducerRecord, SupportsClose
 from ottla_testkit.conformance.harness.checked_layer import check, fail, has_ability
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads, no_thread_errors
@@ -103,6 +103,13 @@ class InterceptorConformance:
         for metadata, error in (*_OUTCOMES, *_OUTCOMES):  # also of records that it did not get
             self._report(interceptor, metadata, error)
 
+    def test_its_context_comes_back_with_any_outcome(self, interceptor: Interceptor) -> None:
+        for key, value in self.records:
+            for metadata, error in _OUTCOMES:
+                self._send(interceptor, key, value)
+                context = interceptor.on_send(_record(key, value)).context
+                self._report(interceptor, metadata, error, context)
+
     def test_outcomes_may_come_while_other_records_are_sent(self, interceptor: Interceptor) -> None:
         records = [(key, value, self._alike(interceptor, key, value)) for key, value in self.records]
 
@@ -149,14 +156,20 @@ class InterceptorConformance:
     ) -> Made:
         what = f"on_send() of the key {_shown(key)}, the value {_shown(value)} and {len(headers)} headers"
         try:
-            made: Any = interceptor.on_send(topic, key, value, headers)
+            made: Any = interceptor.on_send(_record(key, value, topic=topic, headers=headers))
         except Exception as error:
             fail(f"{what} raised {error!r}; the record would go on without what it adds", error)
         check(
-            isinstance(made, tuple) and len(made) == 3,
-            f"{what} returned {_shown(made)}; it must be a tuple of key, value and headers",
+            isinstance(made, ProducerRecord),
+            f"{what} returned {_shown(made)}; it must be a ProducerRecord",
         )
-        new_key, new_value, new_headers = made
+        check(made.topic == topic, f"{what} returned the topic {made.topic!r}; it cannot be changed")
+        for name, number in (("partition", made.partition), ("timestamp_ms", made.timestamp_ms)):
+            check(
+                number is None or (type(number) is int and number >= 0),
+                f"{what} returned {name} {number!r}; it must be an int of at least 0, or None",
+            )
+        new_key, new_value, new_headers = made.key, made.value, made.headers
         _check_headers(what, new_headers)
         for part, before, after in (("key", key, new_key), ("value", value, new_value)):
             kept = not isinstance(before, bytes) or isinstance(after, bytes | None)
@@ -172,11 +185,17 @@ class InterceptorConformance:
         once, again = self._send(interceptor, key, value), self._send(interceptor, key, value)
         return once if once == again else None
 
-    def _report(self, interceptor: Interceptor, metadata: RecordMetadata, error: Exception | None) -> None:
+    def _report(
+        self, interceptor: Interceptor, metadata: RecordMetadata, error: Exception | None, context: Any = None
+    ) -> None:
         try:
-            interceptor.on_acknowledgement(metadata, error)
+            interceptor.on_acknowledgement(metadata, error, context)
         except Exception as raised:
             fail(f"on_acknowledgement() of {metadata} and {error!r} raised {raised!r}", raised)
+
+
+def _record(key: Any, value: Any, *, topic: str = "orders", headers: tuple[Header, ...] = ()) -> ProducerRecord:
+    return ProducerRecord(topic=topic, key=key, value=value, headers=headers, partition=None, timestamp_ms=None)
 
 
 def _check_headers(what: str, headers: Any) -> None:

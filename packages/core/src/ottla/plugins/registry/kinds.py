@@ -39,6 +39,7 @@ from ottla.interfaces import (
     SupportsUseEncoder,
     Transport,
 )
+from ottla.plugins.former_interceptors import AdaptedInterceptor, FormerInterceptor
 
 KindName: TypeAlias = Literal[
     "transport",
@@ -197,6 +198,8 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             hook="ottla_interceptor",
             protocol=Interceptor,
             setting="interceptor.classes",
+            generation=2,
+            former={1: FormerGeneration(protocol=FormerInterceptor, adapt=AdaptedInterceptor)},
         ),
         Kind(
             name="config_provider",
