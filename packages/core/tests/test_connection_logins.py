@@ -226,7 +226,7 @@ def test_a_wrong_password_error_has_broker_message_and_user_only() -> None:
 
 
 def test_a_listener_without_sasl_is_reported_as_such() -> None:
-    assert "takes no login on this listener; set security.protocol" in str(
+    assert "does not use SASL on this listener; set security.protocol" in str(
         refusal(secured(login={"handshake_code": ErrorCode.ILLEGAL_SASL_STATE}))
     )
 
@@ -267,8 +267,8 @@ def test_any_other_error_code_is_a_refusal_too() -> None:
     [
         (Scripted(first=raising(ValueError(SECRET))), "failed: ValueError"),
         (Scripted(first=raising(SystemExit(SECRET))), "failed: SystemExit"),
-        (Scripted(first=lambda: "text"), "gave no bytes"),  # type: ignore[arg-type,return-value]
-        (Scripted(first=lambda: bytes(600_000)), "is too long: 600000 bytes of ours"),
+        (Scripted(first=lambda: "text"), "returned no bytes"),  # type: ignore[arg-type,return-value]
+        (Scripted(first=lambda: bytes(600_000)), "is too long: 600000 bytes from the client"),
     ],
 )
 def test_an_error_of_a_mechanism_is_reported_without_its_text(mechanism: Scripted, said: str) -> None:
@@ -283,7 +283,7 @@ def test_an_error_of_a_mechanism_is_reported_without_its_text(mechanism: Scripte
     ("step", "said"),
     [
         (lambda _data: Step(reply=None, done=False), "sent no message to the broker"),
-        (lambda _data: None, "gave no bytes"),
+        (lambda _data: None, "returned no bytes"),
         (lambda _data: 1 // 0, "failed: ZeroDivisionError"),
     ],
 )
@@ -311,7 +311,7 @@ def test_the_size_of_a_login_message_is_bounded(wrapped: bool) -> None:
     if not wrapped:
         del machine.cluster.brokers[1].versions[SASL_AUTHENTICATE.key]
 
-    assert "is too long: 600000 bytes of bootstrap server at seed:9092" in str(refusal(machine))
+    assert "is too long: 600000 bytes from bootstrap server at seed:9092" in str(refusal(machine))
 
 
 def test_an_unreadable_response_is_an_outage_and_not_a_refusal() -> None:
@@ -468,7 +468,7 @@ def test_an_error_of_a_mechanism_in_its_notification_stops_nothing(caplog: pytes
     error = refusal(secured(Keeping(ValueError(SECRET)), login={"verify": lambda _session, _token: answer}))
 
     assert "refused our X-PLAIN credentials" in str(error)
-    assert "the mechanism X-PLAIN failed to take a refusal: ValueError" in caplog.text
+    assert "refused() of the mechanism X-PLAIN raised ValueError" in caplog.text
     assert SECRET not in caplog.text
 
 

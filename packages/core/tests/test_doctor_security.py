@@ -99,7 +99,7 @@ def test_an_unsupported_mechanism_is_reported_with_those_of_the_broker() -> None
 def test_a_listener_without_sasl_is_reported_as_such() -> None:
     examination = examined(SimulatedLogin(users=ANN, handshake_code=ErrorCode.ILLEGAL_SASL_STATE))
 
-    assert "takes no login on this listener" in the(examination, Step.SASL).said
+    assert "does not use SASL on this listener" in the(examination, Step.SASL).said
 
 
 def of_old(broker: SocketBroker) -> None:

@@ -189,7 +189,7 @@ def test_wrong_targets_are_an_error_that_names_the_transport(targets: Any, said:
     with contextlib.closing(Shutdown(selector)), pytest.raises(NameResolutionError) as caught:
         selector.resolve("kafka-1", 9092)
 
-    where = f"the {re.escape(ORIGIN.name)} failed to say where 'kafka-1' is: {said}; {ORIGIN.remedy}"
+    where = f"the {re.escape(ORIGIN.name)} failed to resolve 'kafka-1': {said}; {ORIGIN.remedy}"
     assert re.fullmatch(where, str(caught.value))
 
 
@@ -331,7 +331,7 @@ def test_a_flush_that_never_says_true_meets_the_request_timeout(acks: str, caplo
         finally:
             producer.close(0)
 
-    assert "did not take a whole request within request.timeout.ms (0.3 s)" in caplog.text
+    assert "did not read a whole request within request.timeout.ms (0.3 s)" in caplog.text
 
 
 @pytest.mark.rule("selector.transport.checked")

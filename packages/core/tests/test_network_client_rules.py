@@ -406,7 +406,7 @@ def test_an_unsolicited_response_closes_the_connection() -> None:
     machine.network.link(1).answer(b"\0\0\0\1")
     until(machine, lambda: stage(machine, 1) is Stage.DISCONNECTED)
 
-    assert "nothing asked for" in str(machine.client._connections[1].last_failure)
+    assert "a response without a request" in str(machine.client._connections[1].last_failure)
 
 
 @pytest.mark.rule("network.lost.order", "network.flight.once")
@@ -626,7 +626,7 @@ def test_a_response_with_wrong_partition_numbers_is_a_failure(numbers: Sequence[
         ],
     )
 
-    with pytest.raises(OttlaError, match="does not count the partitions of 't' from 0"):
+    with pytest.raises(OttlaError, match="does not number the partitions of 't' from 0"):
         read_response(answer, ["t"])
 
 

@@ -43,7 +43,7 @@ OURS: Final = {"NotAllowedError"}
 
 LOCAL: Final = (
     # The system has no thread, no socket, no memory: no other process is asked.
-    "there is no thread for the login: ",
+    "could not start a thread for the login: ",
     "the producer has no socket to be woken by: ",
     "the producer cannot watch its sockets: ",
     "could not connect to : no socket: ",

@@ -20,15 +20,15 @@ class Features:
     epoch: int = -1
 
     def newer(self, other: Features) -> Features:
-        """The one of the two with the later epoch."""
+        """Return the features with the later epoch."""
         return other if other.epoch > self.epoch else self
 
 
 @attrs.frozen(kw_only=True)
 class NodeApiVersions:
-    """The versions that a broker offers, or the version of ApiVersions for a repeated request.
+    """The content of an ApiVersions response: the request versions that a broker supports.
 
-    `version` is that of the response.
+    `version` is the version of the response. `ask_again_with`: the version with which to repeat the request, or None.
     """
 
     version: int
@@ -54,13 +54,14 @@ def api_versions_request() -> Request:
 def read_api_versions(version: int, body: memoryview) -> NodeApiVersions:
     """Parse an ApiVersions response to a request of *version*.
 
-    Raises ProtocolError for a response that cannot be parsed, or with an error that a repeated request cannot fix.
+    Raises ProtocolError if the response cannot be parsed, or has an error that another version of the request cannot
+    fix.
     """
     code = error_code(peek_error_code(body))
     if code is ErrorCode.UNSUPPORTED_VERSION and version > 0:
         return NodeApiVersions(version=version, versions={}, ask_again_with=_highest_offered(version, body))
     if code is not ErrorCode.NONE:
-        raise ProtocolError(f"the broker does not give its API versions: {BrokerError(code)}")
+        raise ProtocolError(f"the broker refused the ApiVersions request: {BrokerError(code)}")
     try:
         response = API_VERSIONS.response(version).decode(body)
     except ProtocolError:
@@ -82,8 +83,8 @@ def read_api_versions(version: int, body: memoryview) -> NodeApiVersions:
 def _highest_offered(version: int, body: memoryview) -> int:
     """The version of ApiVersions to try after *version*: the broker's highest if the response has it, else 0."""
     try:
-        # KIP-511: such a response has the form of version 0. From Kafka 2.4 on it has the supported range of
-        # ApiVersions. Older brokers give no range, and some do not even write the whole form.
+        # KIP-511: the response to an unsupported version has the format of version 0. From Kafka 2.4 on it has the
+        # supported range of ApiVersions. Older brokers send no range, and some send only a part of the format.
         response = API_VERSIONS.response(0).decode(body, exact=False)
     except ProtocolError:
         return 0

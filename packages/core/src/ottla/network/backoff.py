@@ -1,4 +1,4 @@
-"""The time between attempts: exponential, with jitter, bounded; and the pace of attempts that follow one another."""
+"""Backoff between attempts: exponential, with jitter, up to a maximum; and the time of the next attempt."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Backoff:
 
 @attrs.define(eq=False)
 class RetrySchedule:
-    """The time of the next attempt. Each cause that is counted lengthens the wait; the largest count decides."""
+    """The time of the next attempt. Each counted cause lengthens the wait; the largest count decides."""
 
     backoff: Backoff
     next_at: float = float("-inf")
@@ -48,12 +48,12 @@ class RetrySchedule:
         return self._counts.get(cause, 0)
 
     def reset(self, *causes: str) -> None:
-        """Forget these causes; without arguments the one of `count()`."""
+        """Set the counts of these causes to 0; without arguments that of `count()`."""
         for cause in causes or ("",):
             self._counts.pop(cause, None)
 
     def wait(self, now: float, *causes: str) -> None:
-        """Set the time of the next attempt, by the counts of these causes; without arguments by all."""
+        """Set the time of the next attempt from the counts of these causes; without arguments from all."""
         counts = [self.counted(cause) for cause in causes or self._counts]
         self.next_at = now + self.backoff.delay(max(counts, default=0))
 

@@ -1,4 +1,4 @@
-"""Requests to brokers: which connection takes one, and the rounds of I/O that move and complete them.
+"""Requests to brokers: the connection for each request, and the rounds of I/O that send and complete requests.
 
 Passes the events of each poll to its parts, and calls each request's `on_complete` once. A `Selectable` moves the
 bytes. Time is an argument, except the time at which a wait ended.
@@ -34,7 +34,7 @@ from ottla.protocol import Message
 
 
 class NetworkClient:
-    """The connections of one producer. For the I/O thread, except `wakeup`."""
+    """Sends requests over the connections of one producer. For the I/O thread, except `wakeup`."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class NetworkClient:
     def supported_versions(self, node: int, message: Message[Any, Any]) -> tuple[int, int] | None:
         """The lowest and highest version of a request that a connected broker supports.
 
-        None if it supports none, or is not connected.
+        None if the broker does not support the request, or is not connected.
         """
         connection = self._connections.get(node)
         return None if connection is None else connection.versions.get(message.key)
@@ -205,7 +205,7 @@ class NetworkClient:
             asked = self._ask_for_metadata(now)  # sends that waited for this request follow before its response
             seconds = 0.0 if self._writer.written or asked else min(timeout, self._due_at(now) - now)
             if seconds > 0.0:
-                seconds -= self._clock() - now  # minus the round so far, by which a linger would be longer
+                seconds -= self._clock() - now  # minus the time of this round so far: else a linger would last longer
             self._selector.poll(max(0.0, seconds))
             now = self._clock()
             self._counters.end_window_if_due(now)
@@ -220,7 +220,7 @@ class NetworkClient:
         return now
 
     def flush_unacknowledged(self, now: float) -> bool:
-        """Send a request with a response to each broker with unconfirmed requests; True: some have not answered yet.
+        """Send a request that expects a response to each broker with unconfirmed requests; False: there are none.
 
         Called before a connection with `acks=0` is closed. The kernel discards unsent bytes when a response arrives at
         a closed socket. The response to a later request confirms that the broker has taken everything before it.
@@ -245,9 +245,9 @@ class NetworkClient:
     def reset(self, error: NetworkError, now: float) -> None:
         """Forget every connection; requests in flight complete with *error*.
 
-        Called after a round that raised: data that it read or wrote without noting it must not be matched with the next
-        response. If this method raises, the next call repeats the rest. `close_forgotten` closes the sockets before the
-        next request.
+        Called after a round that raised: the round may have read or written data without noting it, which must not be
+        matched with the next response. If this method raises, the next call repeats the rest. `close_forgotten` closes
+        the sockets before the next request.
         """
         self._writer.written.clear()
         self._metadata_updater.forget_request()
@@ -273,7 +273,7 @@ class NetworkClient:
         return True
 
     def _handle_events(self, now: float) -> None:
-        """Handle what the selector reports; what has arrived is read before a time-out is judged."""
+        """Handle the events of the selector. Responses that have arrived are read before time-outs are checked."""
         selector, connections = self._selector, self._connections
         if self._writer.written or selector.sent:
             self._reader.note_written(now)

@@ -15,7 +15,7 @@ from ottla.network.throttling import ThrottledBrokers
 
 @attrs.frozen(kw_only=True)
 class ClientContext:
-    """What a client shares with the parts that open, read, time out and close its connections."""
+    """The objects and settings for the parts of a client that open, read, time out and close its connections."""
 
     selector: Selectable
     metadata: Metadata

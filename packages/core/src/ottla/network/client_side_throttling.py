@@ -1,7 +1,7 @@
 """Responses after which the client itself has to pause before its next request (KIP-219), and the pause.
 
-Before the versions below, a throttling broker delays its response for that time. A client that then also pauses waits
-twice.
+In versions before those below, a throttling broker delays its response for that time, so a client that also paused
+would wait twice.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ A quota that asks for more is misconfigured; a broker that enforces it stops rea
 
 
 def pause(message: Message[Any, Any], version: int, throttle_ms: int) -> float:
-    """The seconds for which the client sends nothing more to the broker that answered."""
+    """The seconds for which the client sends no further request to the broker of a response."""
     first = FIRST_VERSIONS.get(message.name)
     obeyed = first is not None and version >= first and throttle_ms > 0
     return min(throttle_ms / 1000, LONGEST) if obeyed else 0.0

@@ -17,7 +17,7 @@ NO_LEADER: Final = -1
 class Broker:
     """The address of one broker, and its rack, None for none. Bootstrap servers have negative ids.
 
-    Brokers are equal that have the same id and address.
+    Brokers with the same id and address are equal.
     """
 
     id: int
@@ -77,7 +77,7 @@ class Cluster:
         return known.leaders[partition] if known is not None and partition < len(known.leaders) else None
 
     def leader_epoch(self, topic: str, partition: int) -> int:
-        """The leader epoch of a partition; -1: a broker before 2.1 did not give it, or the partition is not known."""
+        """The leader epoch of a partition; -1: unknown, also if the broker is older than 2.1."""
         known = self.topics.get(topic)
         return known.epochs[partition] if known is not None and partition < len(known.epochs) else -1
 

@@ -1,4 +1,4 @@
-"""Requests that are complete, until their `on_complete` is called outside of all other work of a round."""
+"""Completed requests that wait for the call of their `on_complete`, which comes after all other work of a round."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CompletedRequests(deque[tuple[Request, Completion]]):
         self.append((request, completion))
 
     def written(self, request: Request, connection: Connection, now: float) -> None:
-        """Add a request that expects no response and is written."""
+        """Add a written request that expects no response."""
         self.append((request, Completion(node=connection.broker.id, response=None, error=None, now=now)))
 
     def failed(
@@ -47,7 +47,7 @@ class CompletedRequests(deque[tuple[Request, Completion]]):
             self.failed(connection.in_flight.popleft().request, connection, error, now)
 
     def run(self) -> None:
-        """Complete the requests. After an exception the others are completed; then the exception fails the round."""
+        """Complete the requests. If one raises an exception, the others are completed before it is raised."""
         fault: Exception | None = None
         while self:
             request, completion = self.popleft()

@@ -16,7 +16,7 @@ from ottla.network.in_flight_requests import InFlight, InFlightRequests, postpon
 from ottla.network.selector_interface import Address
 
 SHORT_LIFE: Final = 5.0
-"""Seconds. A connection that its broker ends sooner after it became ready lengthens the backoff, from the second on.
+"""Seconds. If a broker ends connections sooner after they became ready, the second and later ones lengthen the backoff.
 
 Otherwise a broker that closes each connection after a response could make us log in ten times a second. An idle
 connection lives longer, and so does one that a restart of its broker ends.
@@ -25,7 +25,7 @@ connection lives longer, and so does one that a restart of its broker ends.
 
 @attrs.define(eq=False, kw_only=True)
 class Connection:
-    """The connection to one broker, over all its attempts."""
+    """The state of the connection to one broker, over all attempts to connect."""
 
     broker: Broker
     max_in_flight: int = 5
@@ -49,7 +49,7 @@ class Connection:
     short_lives: int = 0  # connections in a row that the broker ended soon after they were ready
     throttled_until: float = float("-inf")
     closing: bool = False
-    reason: OttlaError | None = None  # our own for closing it; takes precedence over the socket's error
+    reason: OttlaError | None = None  # why this client closes it; takes precedence over the socket's error
     refusal: OttlaError | None = None  # a reason that a retry cannot fix
     heard: bool = True  # whether anything has arrived since it became ready
     versions: dict[int, tuple[int, int]] = attrs.field(factory=dict)
@@ -67,7 +67,7 @@ class Connection:
 
     @property
     def setting_up(self) -> bool:
-        """Return whether it is becoming ready, for the first time or again."""
+        """Return whether the connection is being set up, or its session renewed."""
         return self.stage not in (Stage.DISCONNECTED, Stage.READY)
 
     @property
@@ -77,12 +77,12 @@ class Connection:
 
     @property
     def obstacle(self) -> OttlaError | None:
-        """The error of the last failure, while it has not become ready again."""
+        """The error of the last failure; None once the connection is ready again."""
         return self.last_failure if self.failures and self.stage not in (Stage.READY, Stage.RENEWING) else None
 
     @property
     def doing(self) -> str:
-        """A description of the event that it waits for, for error messages."""
+        """A description of the event that the connection waits for, for error messages."""
         computing = self.setup is not None and self.setup.computing
         return f"{self.stage.value}: our own mechanism takes so long" if computing else self.stage.value
 
@@ -104,15 +104,16 @@ class Connection:
             return self.in_flight.write_deadline if self.in_flight.writing else self.idle_at
         if self.stage is Stage.DISCONNECTED:
             return float("inf")
-        oldest = self.in_flight[0].deadline if self.in_flight else float("inf")  # all have the same timeout
+        # All requests have the same timeout, so the oldest one expires first.
+        oldest = self.in_flight[0].deadline if self.in_flight else float("inf")
         return min(oldest, self.setup_deadline)
 
     def use(self, now: float) -> None:
-        """Note a use, from which the idle time is counted."""
+        """Note that the connection is used: its idle time starts again."""
         self.used_at, self.idle_at = now, now + self.max_idle
 
     def throttle(self, seconds: float, now: float) -> None:
-        """Pause, as the broker asks. It reads no requests in this time, so all timeouts are extended."""
+        """Pause, as the broker asks. The broker reads no requests in this time, so all timeouts are extended."""
         self.throttled_until = max(self.throttled_until, now + seconds)
         self.setup_deadline = postponed(self.setup_deadline, seconds, now)
         self.in_flight.postpone(seconds, now)

@@ -1,7 +1,7 @@
 """The end of connections: its reason, the backoff after it, the requests that were in flight, and the log line.
 
-Decides which error an end means, when the next attempt is allowed, and whether a fatal error has to be raised because
-all servers refuse us.
+Decides which error describes the end, when the next attempt is allowed, and whether to raise a fatal error because all
+servers refuse us.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class ConnectionCloser:
-    """Closes connections, and handles the end of those that the peer closed."""
+    """Closes connections, and handles connections that the peer closed."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class ConnectionCloser:
                 self._log.gone(connection, now)
 
     def disconnected(self, connection: Connection, error: OttlaError, now: float) -> None:
-        """Handle an end that the selector reports; our own reason takes precedence."""
+        """Handle a connection that has ended; the reason that `close` got takes precedence over *error*."""
         self.failed(connection, connection.reason or _meaning(connection, error, now), now)
 
     def failed(self, connection: Connection, error: OttlaError, now: float) -> None:
@@ -188,7 +188,7 @@ class ConnectionCloser:
     def _warn_of_unconfirmed(self, connection: Connection, error: OttlaError, now: float) -> None:
         """Warn that records with `acks=0` may be lost.
 
-        After their deadline the peer has had its time to serve or refuse them: then the end has another reason.
+        If their deadline has passed, the peer had enough time to serve or refuse them: the end has another reason.
         """
         unconfirmed = connection.in_flight.unconfirmed
         if unconfirmed is not None and now < unconfirmed.deadline:

@@ -16,11 +16,11 @@ SILENCE: Final[Mapping[Stage, str]] = {
     ),
     Stage.NEGOTIATING: "; it took the connection and has sent nothing: it may be frozen, or not be a Kafka broker",
 }
-"""The possible cause when a peer is silent until socket.connection.setup.timeout.ms, by stage."""
+"""The possible cause when a peer sends nothing until socket.connection.setup.timeout.ms has passed, by stage."""
 
 
 def describe(connection: Connection, error: OttlaError) -> str:
-    """An error message with the broker's name, once."""
+    """An error's message, preceded by the broker's name unless it has that already."""
     broker, text = str(connection.broker), str(error)
     return text if text.startswith(broker) else f"{broker}: {text}"
 
@@ -53,7 +53,7 @@ def closed_before_api_versions(error: ConnectionFailedError) -> ConnectionFailed
 def never_reached(connection: Connection, error: OttlaError) -> BrokersUnreachableError:
     """The error, with a remedy, for a broker that was never reached at the address that it advertises.
 
-    It may be starting, so attempts continue.
+    The broker may be starting, so attempts continue.
     """
     remedy = BrokersUnreachableError(
         f"{connection.broker} was never reached at this address, which it advertises; check the broker's "
@@ -76,7 +76,7 @@ def closed_after_api_versions(error: ConnectionFailedError) -> ConnectionFailedE
 def forget_frames(error: BaseException) -> None:
     """Drop the tracebacks of an error that is kept, and of its causes.
 
-    Their frames refer to the round in which the connection ended, and would keep its batches in memory until another
+    The frames refer to the round in which the connection ended, and would keep its batches in memory until another
     connection fails.
     """
     cause: BaseException | None = error

@@ -14,7 +14,7 @@ from ottla.network.connection_errors import describe
 logger = logging.getLogger(__name__)
 
 RECENTLY: Final = 5.0
-"""Seconds. A connection used more recently was not ended for being idle: its broker may be shutting down."""
+"""Seconds. A connection used more recently was not ended because it was idle: its broker may be shutting down."""
 
 _Reason: TypeAlias = tuple[Broker, type[OttlaError] | None]
 
@@ -22,7 +22,7 @@ _Reason: TypeAlias = tuple[Broker, type[OttlaError] | None]
 class ConnectionLog:
     """The brokers that one client cannot reach now. For the I/O thread, without a lock.
 
-    A refused login or certificate counts as another cause, so it is logged even during an outage.
+    A refused login or certificate is logged even during an outage that has another cause.
     """
 
     def __init__(self, *, client_id: str) -> None:
@@ -62,7 +62,7 @@ class ConnectionLog:
             logger.info("%s: %s is connected again, after %.1f s", self._client_id, connection.broker, now - ended_at)
 
     def short_session(self, connection: Connection, now: float) -> None:
-        """Warn once of sessions so short that each needs its own connection."""
+        """Warn once that sessions are so short that each needs its own connection."""
         if self._short_sessions_logged:
             return
         self._short_sessions_logged = True

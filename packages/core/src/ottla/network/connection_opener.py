@@ -56,7 +56,7 @@ class ConnectionOpener:
         """The cluster's finalized features, from ApiVersions responses."""
 
     def takes(self, connection: Connection, now: float) -> bool:
-        """Return whether a connection takes a request now; begins to connect if it is disconnected. Never blocks.
+        """Return whether a connection takes a request now; begins to connect it if necessary. Never blocks.
 
         A session that ends soon is renewed first; a short session is replaced by a new connection.
         """
@@ -90,12 +90,12 @@ class ConnectionOpener:
         self._follow(connection, partial(connection.setup.response, body), now)
 
     def written(self, connection: Connection, now: float) -> None:
-        """Continue a setup after a message was written that gets no response: the last one of some logins."""
+        """Continue a setup after writing a message that has no response: the last one of some logins."""
         assert connection.setup is not None
         self._follow(connection, connection.setup.written, now)
 
     def advance(self, now: float) -> None:
-        """Continue the connections whose name is resolved, and the logins whose mechanism has finished computing."""
+        """Continue connections whose host name is resolved, and logins whose mechanism has finished computing."""
         for connection in self._connections:
             if connection.stage is Stage.READY or connection.stage is Stage.DISCONNECTED:
                 continue
@@ -149,7 +149,7 @@ class ConnectionOpener:
 
     def _renew(self, connection: Connection, now: float) -> None:
         connection.stage = Stage.RENEWING
-        # With earlier requests in flight, the time starts with the last of their responses.
+        # If earlier requests are in flight, the time-out starts with the last of their responses.
         waits = connection.in_flight.precedes_setup
         connection.setup_deadline = float("inf") if waits else now + self._setup_backoff.delay(0)
         self._log_in(connection, now)

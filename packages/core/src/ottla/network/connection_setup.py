@@ -34,7 +34,7 @@ SetupStep: TypeAlias = Ask | Token | NodeApiVersions | LoggedIn | None
 
 
 class ConnectionSetup:
-    """Makes one connection ready, once for each time that it is opened. *peer* names the broker in errors.
+    """The setup of one opened connection, from ApiVersions until it is ready. *peer* names the broker in errors.
 
     Every method that returns a step raises a NetworkError to end the connection, and `response` raises ProtocolError
     for a response that cannot be parsed.
@@ -56,7 +56,7 @@ class ConnectionSetup:
 
     @property
     def computing(self) -> bool:
-        """Return whether it waits for our own mechanism."""
+        """Return whether the setup waits for our own mechanism."""
         return self._computation is not None
 
     @property
@@ -65,7 +65,7 @@ class ConnectionSetup:
         return self._computation is not None and self._computation.outcome is not None
 
     def begin(self) -> SetupStep:
-        """Request the API versions; again after an offer that names another version to ask with."""
+        """Request the API versions; call it again if the response names another version for the request."""
         body = api_versions_request().body(self._asked_version)[0]
         return Ask(message=API_VERSIONS, version=self._asked_version, body=bytes(body))
 
@@ -79,7 +79,7 @@ class ConnectionSetup:
         return api_versions
 
     def log_in(self, versions: Mapping[int, tuple[int, int]]) -> SetupStep:
-        """Start a login at a broker that offers these versions, or renew the session; without logins it is ready."""
+        """Start a login at a broker that offers these versions, or renew the session; without logins the setup ends."""
         if self._authentication is None:
             return LoggedIn()
         self._exchange = self._authentication.exchange(
@@ -88,7 +88,7 @@ class ConnectionSetup:
         return self._follow(self._exchange.begin)
 
     def written(self) -> SetupStep:
-        """Handle the end of writing a message without a response, which is the last of a login."""
+        """Note that a message without a response is written: it is the last one of a login."""
         self._exchange = None
         return LoggedIn()
 
@@ -108,7 +108,7 @@ class ConnectionSetup:
             self._authentication.cancel(self._computation)
 
     def end_error(self, stage: Stage, error: ConnectionFailedError, *, expired: bool) -> OttlaError:
-        """The error for a connection that the peer closed; *expired*: its session was over."""
+        """The error for a connection that the peer closed; *expired*: its session had expired."""
         if self._authentication is None:
             return error
         mechanism = self._authentication.mechanism

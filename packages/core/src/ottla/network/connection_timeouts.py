@@ -67,6 +67,6 @@ class ConnectionTimeouts:
         else:
             waited = f"request.timeout.ms ({self._request_timeout:g} s)"
         return RequestTimeoutError(
-            f"{connection.broker} did not take a whole request within {waited}: it reads no more, or the transport "
-            "keeps bytes that it should pass on to the socket"
+            f"{connection.broker} did not read a whole request within {waited}: it has stopped reading, or the "
+            "transport keeps bytes that it should pass on to the socket"
         )

@@ -15,7 +15,7 @@ _MAY_CONNECT = 2_000
 
 
 class Connections:
-    """Connections by node; made at first use, dropped when their broker has left the cluster."""
+    """Connections by node id; made at first use, dropped when their broker has left the cluster."""
 
     def __init__(self, *, max_in_flight: int, max_idle: float = float("inf"), chance: Random) -> None:
         self._max_in_flight = max_in_flight
@@ -47,11 +47,12 @@ class Connections:
     def least_loaded(self, brokers: Collection[Broker], now: float) -> Connection | None:
         """The connection for the next request; a random one of the best.
 
-        Ready and idle ones are best, then the least busy, then one being set up, then a new one.
+        Ready connections are preferred, first those with the fewest requests in flight; then one being set up; then a
+        new one.
         """
         ranked: list[tuple[int, Broker]] = []
         for broker in self._chance.sample(list(brokers), len(brokers)):
-            # None is made for those that are not chosen: each round passes over all connections.
+            # Brokers that are not chosen get no connection object: each round iterates over all of them.
             connection = self._by_node.get(broker.id)
             if connection is None or connection.may_connect(now):
                 ranked.append((_MAY_CONNECT, broker))
@@ -71,8 +72,7 @@ class Connections:
     def refusal_of_all(self, brokers: Collection[Broker]) -> OttlaError | None:
         """One of the refusals if each of these brokers has refused us; else None.
 
-        A refused login or certificate is the same for all: then the other brokers need not have refused us, only have
-        failed.
+        If one has refused the login or certificate, it is enough that the others failed: they would refuse it, too.
         """
         refusals = [c.refusal if (c := self._by_node.get(broker.id)) is not None else None for broker in brokers]
         trust = next((refusal for refusal in refusals if isinstance(refusal, SecurityError)), None)
@@ -89,7 +89,7 @@ class Connections:
         return next((failure for failure in failures if isinstance(failure, SecurityError)), None)
 
     def gone(self, brokers: Collection[Broker]) -> list[Connection]:
-        """The connections whose broker is not one of these, or has another address there."""
+        """The connections whose broker is not among these, or has another address among them."""
         addresses = {broker.id: broker for broker in brokers}
         return [c for c in self._by_node.values() if addresses.get(c.broker.id) != c.broker]
 

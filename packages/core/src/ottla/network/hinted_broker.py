@@ -1,7 +1,7 @@
 """The one broker that only a leader hint names, while metadata does not list it yet (KIP-951).
 
-Responses must not cause any number of connections: one such broker is used at a time, for a second. Each one that
-metadata still lacks after that lengthens the backoff until the next one.
+The number of connections that responses can cause must be limited: one such broker is used at a time, for a second.
+Each one that metadata still lacks after that lengthens the backoff until the next one.
 """
 
 from __future__ import annotations

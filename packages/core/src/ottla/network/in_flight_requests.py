@@ -37,8 +37,8 @@ class InFlight:
 class InFlightRequests(deque[InFlight]):
     """The requests of one connection that wait for a response, oldest first.
 
-    A broker serves a connection in order, so a response belongs to the oldest request. A deque itself, because each
-    round asks every connection several times whether it is empty.
+    A broker serves a connection in order, so a response belongs to the oldest request. It is a deque because each round
+    asks every connection several times whether it is empty.
     """
 
     __slots__ = ("asked_to_confirm", "unconfirmed", "write_deadline", "writing")
@@ -48,9 +48,9 @@ class InFlightRequests(deque[InFlight]):
         self.writing = False
         """Whether the newest request is not completely written."""
         self.write_deadline = float("inf")
-        """The time-out of the newest request. It may be answered while the transport still claims to write it."""
+        """The time-out of writing the newest request; its response may arrive before the transport has finished."""
         self.unconfirmed: InFlight | None = None
-        """The last request without a response (`acks=0`), until a later one is answered."""
+        """The last request that expects no response (`acks=0`), until the response to a later request arrives."""
         self.asked_to_confirm = False
         """Whether a request was sent only because its response confirms `unconfirmed`."""
 
@@ -77,7 +77,7 @@ class InFlightRequests(deque[InFlight]):
         Raises ProtocolError if the response does not belong to this request, or cannot be parsed.
         """
         if not self:
-            raise ProtocolError("a response that nothing asked for")
+            raise ProtocolError("a response without a request")
         sent = self[0]
         if sent.setup and self.writing:
             raise ProtocolError("a response to a request that is not written yet")
@@ -99,7 +99,7 @@ class InFlightRequests(deque[InFlight]):
         return sent, response
 
     def forget_unconfirmed(self) -> None:
-        """Note that the broker has taken all requests without a response."""
+        """Note that the broker has read all requests that expect no response."""
         self.unconfirmed, self.asked_to_confirm = None, False
 
     def postpone(self, seconds: float, now: float) -> None:

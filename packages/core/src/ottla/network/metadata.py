@@ -67,7 +67,7 @@ class Metadata:
         self._wake = wake
         self._clock = clock
         self.on_change: Callable[[], object] = lambda: None
-        """Called when the cluster has been replaced, without any lock that a caller might need."""
+        """Called after `cluster` was replaced, without any lock that a caller might need."""
         self._changed = SignalSafeLock(environment)
         self._used_at: dict[str, float] = {}
         self._wanted = True
@@ -76,11 +76,11 @@ class Metadata:
         self._failing_since: float | None = None
         self._schedule = RetrySchedule(refresh_backoff)
         self.hints: dict[tuple[str, int], int] = {}
-        """By partition: the leader hints followed in a row since a record of it was acknowledged."""
+        """The number of leader hints followed, by partition, since the last acknowledgement of one of its records."""
         self._advertised: Mapping[int, Broker] = self._bootstrap  # by metadata, without brokers from hints
         self._hinted_broker = HintedBroker(refresh_backoff)
         self.last_error: OttlaError | None = None
-        """The last error since the last metadata response."""
+        """The last error, if it came after the last metadata response."""
         self.fatal_error: OttlaError | None = None
         """The error with which every server refuses us, if a retry cannot fix it."""
         self._refusal: OttlaError | None = None
@@ -178,7 +178,7 @@ class Metadata:
     # For the I/O thread
 
     def missing(self, topic: str, partition: int) -> TopicUnavailableError | None:
-        """The error for records of a partition that no longer exists, or whose topic does not; None if both do."""
+        """The error for records whose topic or partition no longer exists; None if both exist."""
         known = self.cluster.topics.get(topic)
         return None if known is None else missing_partition(known, partition)
 
@@ -192,7 +192,7 @@ class Metadata:
         return max(self._schedule.next_at, float("-inf") if wanted else self._updated_at + self._max_age)
 
     def begin(self, now: float) -> RequestedTopics:
-        """Note that a request is sent; return its topics. Later calls of `request_update` need another request."""
+        """Note that a request is sent; return its topics. A later call of `request_update` causes another request."""
         with self._changed:
             partial = not self._wanted and now < self._updated_at + self._max_age
             topics = sorted(self._new if partial else self._used_at)
@@ -209,7 +209,7 @@ class Metadata:
         return 0.0 if self._failing_since is None else now - self._failing_since
 
     def fail(self, error: OttlaError, now: float) -> None:
-        """Note a failed request, and repeat it after a backoff. Callers that time out get *error* as cause."""
+        """Note a failed request, to be repeated after a backoff. Callers that time out get *error* as cause."""
         with self._changed:
             self.last_error = error
             self._wanted = True
@@ -228,12 +228,12 @@ class Metadata:
         self.on_change()
 
     def move_leader(self, topic: str, partition: int, leader: Broker, epoch: int, now: float) -> bool:
-        """Follow a leader hint of a response (KIP-951); False if metadata is as new, or the hint is not followed.
+        """Follow a leader hint of a response (KIP-951); False: the hint is not newer than metadata, or not followed.
 
         After two hints in a row for a partition, metadata is requested instead of following a third one. A broker that
         metadata lacks, or has at another address, is used for at most a second, and metadata is requested. Until
         metadata has this broker, no other such broker is used. Each one that metadata still lacks after that second
-        causes a backoff, so that hints cannot cause any number of connections.
+        causes a backoff, which limits the connections that hints cause.
         """
         place = (topic, partition)
         with self._changed:
@@ -258,7 +258,7 @@ class Metadata:
     def fail_fatally(self, error: OttlaError) -> None:
         """Note that every server refuses us, for a reason that a retry cannot fix, and raise this to waiting callers.
 
-        Any later response ends this state.
+        The next metadata response ends this state.
         """
         with self._changed:
             self.fatal_error = error
@@ -271,7 +271,7 @@ class Metadata:
     def update(
         self, brokers: Mapping[int, Broker], topics: Mapping[str, Topic], now: float, *, partial: bool = False
     ) -> None:
-        """Apply a response: keep leaders with a newer epoch than the response's, and drop idle topics.
+        """Apply a metadata response: keep leaders with a newer epoch than the response's, and drop idle topics.
 
         A *partial* response has some topics only, and does not reset the age of the others.
         """
@@ -281,7 +281,8 @@ class Metadata:
             self._failing_since = None
             if not partial:
                 self._updated_at = now
-            # Each other address is a new connection, and a login: responses must not lead to ten in a second.
+            # Each changed address causes a new connection and a login: responses must not cause ten of them in a
+            # second.
             if not self.cluster.bootstrap and brokers != self._advertised:
                 self._schedule.count(_MOVES)
             self._advertised = brokers
@@ -306,7 +307,7 @@ class Metadata:
         self.on_change()
 
     def _may_lead(self, leader: Broker, now: float) -> bool:
-        """Return whether a hint's broker is in metadata, or is the single other one that may be used now."""
+        """Return whether a hint's broker is in metadata, or is the single other broker that may be used now."""
         if leader in (self._advertised.get(leader.id), self._hinted_broker.broker):
             return True
         if not self._hinted_broker.accept(leader, now):
@@ -315,7 +316,7 @@ class Metadata:
         return True
 
     def note_short_connection(self) -> None:
-        """Note that a broker ended a connection soon: such connections in a row lengthen the backoff."""
+        """Note that a broker ended a connection soon after it was ready; several in a row lengthen the backoff."""
         self._schedule.count(_SHORT_CONNECTIONS)
 
     def close(self, refusal: OttlaError) -> None:
@@ -326,7 +327,7 @@ class Metadata:
 
 
 def _newer(known: Topic | None, response: Topic, brokers: Collection[int]) -> Topic:
-    """The response, with known leaders kept where their epoch is newer than the response's (KIP-320).
+    """Return the response's topic, but with the known leaders whose epoch is newer than the response's (KIP-320).
 
     Leaders that are not among *brokers* are not kept: such a leader comes from a hint, and would leave the partition
     without a leader for ever.

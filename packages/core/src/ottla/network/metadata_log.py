@@ -13,10 +13,10 @@ from ottla.network.cluster import NO_LEADER, Broker, Topic
 logger = logging.getLogger(__name__)
 
 PATIENCE: Final = 5.0
-"""Seconds after which a line is written if metadata is due and no broker can be asked."""
+"""Seconds after which a line is written if metadata is due and no broker can be asked for it."""
 
 _MOST_MOVES: Final = 20
-"""Brokers that leave or join by one response and have a line each; a response may make up 20,000."""
+"""The maximum number of brokers that leave or join in one response and get a line each; a response may name 20,000."""
 
 _CLUSTER: Final = "the cluster"
 _LEFT_OUT: Final = "brokers that are left out"

@@ -23,9 +23,8 @@ from ottla.protocol import (
 
 @attrs.frozen(kw_only=True)
 class MetadataUpdate:
-    """The brokers and topics of a response; `left_out` describes brokers with impossible values.
-
-    Of many of them it has as many as are shown, and one more.
+    """The brokers and topics of a response; `left_out` describes brokers with impossible values: at most one more than
+    are shown.
     """
 
     brokers: Mapping[int, Broker]
@@ -45,16 +44,16 @@ def metadata_request(topics: Sequence[str], *, on_complete: Callable[[Completion
 
 
 def read_response(response: MetadataResponse, wanted: Collection[str]) -> MetadataUpdate:
-    """The brokers of a response, and its *wanted* topics; others take no memory and no log line.
+    """Read the brokers of a response, and its *wanted* topics; other topics take no memory and no log line.
 
-    Raises an OttlaError when it cannot be used.
+    Raises an OttlaError when the response cannot be used.
     """
     code = error_code(response.error_code)
     if code is not ErrorCode.NONE:
         raise BrokerError(code)
     usable, unusable = usable_brokers(response.brokers)
     brokers = {node: Broker(id=node, host=each.host, port=each.port, rack=each.rack) for node, each in usable.items()}
-    # One more than are shown: to quote the hosts of 20,000 brokers takes seconds.
+    # At most one more than are shown: quoting the hosts of 20,000 brokers takes seconds.
     left_out = [_left_out(each, brokers) for each in unusable[: SHOWN + 1]]
     if not brokers:
         why = f" that can be used: {left_out[0]}" if left_out else ""
@@ -69,8 +68,8 @@ def usable_brokers(
 ) -> tuple[Mapping[int, MetadataResponseBroker], Sequence[MetadataResponseBroker]]:
     """The brokers of a response by id, and those that cannot be used.
 
-    Kafka's -1 is "no node", and negative ids are those of our bootstrap servers, which a response must not replace. Of
-    two brokers with the same id the first one counts.
+    Kafka's -1 is "no node", and negative ids are those of our bootstrap servers, which a response must not replace. If
+    two brokers have the same id, the first one is used.
     """
     brokers: dict[int, MetadataResponseBroker] = {}
     left_out: list[MetadataResponseBroker] = []
@@ -92,7 +91,7 @@ def _topic(topic: MetadataResponseTopic) -> Topic:
     ordered = sorted(topic.partitions, key=lambda partition: partition.partition_index)
     if any(number != partition.partition_index for number, partition in enumerate(ordered)):
         raise ProtocolError(
-            f"the response to a metadata request does not count the partitions of {quoted(topic.name or '')} from 0"
+            f"the response to a metadata request does not number the partitions of {quoted(topic.name or '')} from 0"
         )
     return Topic(
         name=topic.name or "",

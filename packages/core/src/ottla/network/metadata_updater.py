@@ -22,7 +22,7 @@ from ottla.network.request import Completion, Request
 logger = logging.getLogger(__name__)
 
 _RARE: Final = 10.0
-"""Seconds after which a broker's request to rebootstrap does not count with the one before."""
+"""Seconds. If brokers ask for a rebootstrap less often, the backoff starts again."""
 
 
 class MetadataUpdater:
@@ -49,7 +49,7 @@ class MetadataUpdater:
         self._in_flight = False
         self._rebootstrapped_at = float("-inf")
         self._rebootstrap_schedule = RetrySchedule(backoff)  # counts losses of all brokers since one was ready
-        # Counts brokers that ask for a rebootstrap, each soon after the one before.
+        # Counts the times that brokers asked for a rebootstrap, each soon after the one before.
         self._demand_schedule = RetrySchedule(backoff)
         self.reached = False
         self.log = MetadataLog(client_id=context.client_id)
@@ -77,8 +77,8 @@ class MetadataUpdater:
         metadata_at = self._metadata.due_at()
         if metadata_at > now:
             return metadata_at
-        # No connection took the request. A throttled one will after its pause, a lost one is retried after its backoff.
-        # While another one is being set up no new one is made, as in Java, however long the setup takes.
+        # No connection took the request. A throttled connection takes it after its pause, a lost one is retried after
+        # its backoff. While a connection is being set up, no new one is made, however long the setup takes, as in Java.
         connections = self._connections
         making = any(connection.setting_up for connection in connections)
         changes = [
@@ -109,20 +109,20 @@ class MetadataUpdater:
         if cluster.bootstrap or not self._rebootstraps:
             return
         # Brokers that the bootstrap servers name are tried first, each after its own backoff. The rebootstrap has a
-        # backoff of its own: each response may name other brokers without an address, or that cannot be reached.
+        # backoff of its own: each response may name other brokers that have no address or cannot be reached.
         tried = self._rebootstrap_schedule.allows(now) and self._connections.none_left(
             cluster.brokers.values(), since=self._rebootstrapped_at
         )
         if tried:
             why = "every known broker was lost or cannot be reached"
         elif self._metadata.seconds_without_update(now) >= self._rebootstrap_trigger:
-            why = f"no metadata came for metadata.recovery.rebootstrap.trigger.ms ({self._rebootstrap_trigger:g} s)"
+            why = f"no metadata within metadata.recovery.rebootstrap.trigger.ms ({self._rebootstrap_trigger:g} s)"
         else:
             return
         self._rebootstrap(why, now, known=self._rebootstrap_schedule.counted() > 0)
 
     def _rebootstrap_as_asked(self, now: float) -> None:
-        """Rebootstrap as a broker asks for, with a backoff: each time is a login at a bootstrap server."""
+        """Rebootstrap because a broker asked for it, with a backoff: each time causes a login at a bootstrap server."""
         pace = self._demand_schedule
         if not pace.allows(now):
             return  # metadata is requested again after its own backoff
@@ -133,7 +133,7 @@ class MetadataUpdater:
         self._rebootstrap("a broker asked for it", now, known=pace.counted() > 1)
 
     def _rebootstrap(self, why: str, now: float, *, known: bool) -> None:
-        # Warn once per outage: if bootstrap servers answer and no broker does, this happens every second.
+        # Warn once per outage: if only bootstrap servers can be reached, this happens every second.
         if known:
             logger.debug("%s: %s; asking bootstrap.servers again", self._client_id, why)
         else:

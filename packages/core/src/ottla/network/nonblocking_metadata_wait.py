@@ -8,7 +8,7 @@ from ottla.concurrency.locks import SignalSafeLock
 
 
 class MetadataWait:
-    """A wait for a topic, or for a *partition* of it. For any thread; created under the lock that updates notify."""
+    """A wait for metadata of a topic, or of one *partition*. For any thread; created with the lock *changed* held."""
 
     __slots__ = ("_changed", "_notify", "partition", "ready", "topic")
 
@@ -16,13 +16,13 @@ class MetadataWait:
         self.topic = topic
         self.partition = partition
         self.ready = False
-        """Whether metadata has changed: it is worth to try again."""
+        """Whether metadata has changed, so that the caller should try again."""
         self._changed = changed
         self._notify: Callable[[], object] | None = None
         changed.add_waiter(self)
 
     def on_ready(self, callback: Callable[[], object]) -> None:
-        """Call *callback* once it is ready, from any thread; immediately, if it is ready now.
+        """Call *callback* once the wait is ready, on any thread; immediately, on this thread, if it is ready now.
 
         The callback may run under locks of the producer: it must not call the producer, wait, or raise.
         `loop.call_soon_threadsafe` is such a function.
@@ -34,12 +34,12 @@ class MetadataWait:
             callback()
 
     def cancel(self) -> None:
-        """Wait no longer. Harmless when repeated."""
+        """End the wait. Harmless when repeated."""
         with self._changed:
             self._changed.remove_waiter(self)
 
     def set(self) -> None:
-        """Make it ready. Under the lock."""
+        """Make the wait ready. Under the lock."""
         self.ready = True
         if self._notify is not None:
             self._notify()

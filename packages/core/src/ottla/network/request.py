@@ -1,4 +1,4 @@
-"""A request from the sender, and its completion."""
+"""A request to a broker, and its completion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.protocol import Message
 
 @attrs.frozen(kw_only=True)
 class Completion:
-    """The end of a request: its decoded *answer*, or an *error*; neither if it expects no response (`acks=0`).
+    """The end of a request: a decoded *response* or an *error*; neither if it expects no response (`acks=0`).
 
     `written`: the request may have reached the broker. `throttled_until`: the end of the broker's throttling.
     """
@@ -29,7 +29,10 @@ class Completion:
 
 @attrs.frozen(kw_only=True)
 class Request:
-    """The request: `body` encodes it for the highest version that the broker and we share, `floor` to `ceiling`."""
+    """A request to a broker. Its version is the highest from `floor` to `ceiling` that both sides support.
+
+    `body` encodes the request in that version.
+    """
 
     message: Message[Any, Any]
     body: Callable[[int], Sequence[Buffer]]

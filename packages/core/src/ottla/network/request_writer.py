@@ -1,4 +1,4 @@
-"""Requests on their way to a connection: header, correlation id, size prefix."""
+"""Writing of requests to connections: header, correlation id, size prefix."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class RequestWriter:
             self.write(connection, _own_request(step, step.data), 0, now, setup=True, bare=True)
 
     def ask_to_confirm(self, connection: Connection, now: float) -> None:
-        """Send a request whose response confirms all requests with `acks=0` before it; it has no other purpose."""
+        """Send a request only because its response confirms all earlier requests with `acks=0`."""
         connection.in_flight.asked_to_confirm = True
         self.write(connection, api_versions_request(), 0, now)  # a version that every broker supports
 

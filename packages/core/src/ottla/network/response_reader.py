@@ -1,4 +1,4 @@
-"""Requests that were written or answered: pairing, throttle times, completions."""
+"""Completion of requests that are written, and of those whose response has arrived; throttle times of responses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.network.request_writer import RequestWriter
 
 
 class ResponseReader:
-    """Handles what a poll has written and received."""
+    """Handles the requests that a poll has written, and the responses that it has received."""
 
     def __init__(
         self,

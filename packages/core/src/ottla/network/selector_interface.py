@@ -39,7 +39,7 @@ class Selectable(Protocol):
 
     @property
     def disconnected(self) -> Mapping[int, OttlaError]:
-        """Connections that ended, with the reason; they are forgotten."""
+        """Connections that ended, with the reason; their node ids may be used again."""
 
     def resolve(self, host: str, port: int, *, canonical: bool = False) -> Sequence[Address] | None:
         """The addresses to try for a broker; None: not resolved yet.

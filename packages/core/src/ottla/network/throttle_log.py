@@ -14,7 +14,7 @@ from ottla.network.cluster import Broker
 logger = logging.getLogger(__name__)
 
 PATIENCE: Final = 5.0
-"""Seconds of consecutive pauses that cause a log line; shorter ones are normal for a quota."""
+"""Seconds. Consecutive pauses that last as long are logged; shorter ones are normal with a quota."""
 
 QUIET: Final = 5.0
 """Seconds. Pauses with shorter gaps count as one; after a longer gap the throttling is over."""
@@ -40,7 +40,7 @@ class ThrottleLog:
 
     @property
     def active(self) -> bool:
-        """Return whether any broker throttles, or did until a moment ago."""
+        """Return whether any broker throttles the client, or has stopped less than `QUIET` seconds ago."""
         return bool(self._pauses)
 
     def paused(self, broker: Broker, seconds: float, now: float) -> None:
@@ -54,7 +54,7 @@ class ThrottleLog:
             self._outages.failed(broker, _QUOTA, text, pauses.until, started_at=pauses.started_at)
 
     def lasting(self, broker: Broker, now: float) -> float | None:
-        """Seconds for which a broker has throttled the client by now; None if it does not, nor did a moment ago."""
+        """Seconds since a broker began to throttle the client; None if it stopped more than `QUIET` seconds ago."""
         pauses = self._pauses.get(broker)
         return now - pauses.started_at if pauses is not None and now < pauses.until + QUIET else None
 

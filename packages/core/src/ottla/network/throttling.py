@@ -13,7 +13,7 @@ from ottla.protocol import Message
 
 
 class ThrottledBrokers:
-    """Pauses connections as their brokers ask. `log` writes about the pauses."""
+    """Pauses connections for the throttle times of their brokers' responses, and logs long pauses."""
 
     def __init__(self, *, counters: Counters, client_id: str) -> None:
         self._times = counters.producer.throttles

@@ -33,7 +33,7 @@ def no_servers(topic: str, fatal_error: OttlaError) -> TopicUnavailableError:
 
 
 def missing_partition(known: Topic, partition: int) -> TopicUnavailableError | None:
-    """The error for records of a partition that no longer exists, or whose topic does not; None if both do."""
+    """The error for records whose topic or partition no longer exists; None if both exist."""
     if known.error is not ErrorCode.NONE and not known.leaders:
         cause = BrokerError(known.error)
         error = TopicUnavailableError(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _chance = SystemRandom()
 
 RENEWED_AFTER: Final = (0.85, 0.95)
-"""Range of the part of a session after which it is renewed; random, so that connections do not log in together."""
+"""The fraction of a session after which it is renewed, drawn from this range: connections must not log in together."""
 
 SHORT_SESSION: Final = 10.0
 """Seconds. A shorter session is not renewed on its connection; a new connection follows after the backoff.
@@ -25,7 +25,7 @@ Otherwise a broker could make us log in any number of times: sessions of 1 ms ca
 """
 
 LEAST_SESSION: Final = 0.1
-"""Minimum seconds between two logins, whatever a broker demands: there must be time for a request."""
+"""Minimum seconds between two logins, even if sessions are shorter: there must be time for a request."""
 
 
 class AuthExecutor(Protocol):
@@ -42,7 +42,7 @@ class AuthExecutor(Protocol):
 
 
 class Authentication:
-    """The login of one producer. For the I/O thread. *uniform* draws from a range."""
+    """Authenticates the connections of one producer. For the I/O thread. *uniform* draws from a range."""
 
     def __init__(
         self,
@@ -57,12 +57,12 @@ class Authentication:
 
     def exchange(self, *, host: str, port: int, peer: str, versions: Mapping[int, tuple[int, int]]) -> Exchange:
         """The messages of a login on one connection; *versions* are those that the broker supports."""
-        from ottla.network.authentication.exchange import Exchange  # late: only logins need its messages
+        from ottla.network.authentication.exchange import Exchange  # imported late: only logins need its messages
 
         return Exchange(self.mechanism, host=host, port=port, peer=peer, versions=versions)
 
     def compute(self, move: Compute) -> Computation:
-        """Run a computation of the mechanism: on this thread, or on the worker's if the mechanism may block.
+        """Run a computation of the mechanism: on this thread, or on the worker thread if the mechanism may block.
 
         Raises ConnectionFailedError if the worker cannot start its thread.
         """

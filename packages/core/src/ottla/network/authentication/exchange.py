@@ -3,8 +3,8 @@
     SaslHandshake 1 -> SaslAuthenticate, as often as the mechanism wants -> logged in
     SaslHandshake 0 -> bare tokens, for brokers without SaslAuthenticate (before Kafka 1.0)
 
-Does no I/O and reads no clock: each call returns the next move. A computation of the mechanism may block, so it is a
-move as well; the caller chooses its thread.
+Does no I/O and reads no clock: each call returns the next step. A computation of the mechanism may block, so it is a
+step as well; the caller chooses its thread.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_TURNS: Final = 64
 
 
 class Exchange:
-    """The login of one connection. Every method raises AuthenticationError, or the mechanism's temporary NetworkError.
+    """The login on one connection. Every method raises AuthenticationError, or the mechanism's temporary NetworkError.
 
     *peer* names the broker in errors; *versions* are the request versions that it offers.
     """
@@ -48,7 +48,7 @@ class Exchange:
         self._wrapped = SASL_AUTHENTICATE.key in versions
         self._authenticator: Authenticator | None = None
         self._agreed = False  # the broker has accepted the mechanism
-        self._satisfied = False  # the mechanism is, and only the broker's response is missing
+        self._satisfied = False  # the mechanism has finished; only the broker's response is missing
         self._version = 0  # of SaslAuthenticate
         self._session = 0.0
         self._turns = 0
@@ -58,7 +58,7 @@ class Exchange:
 
     @property
     def bare(self) -> bool:
-        """Return whether the broker can refuse only by closing the connection."""
+        """Return whether the tokens have no header, so that a broker can refuse them only by closing the connection."""
         return not self._wrapped
 
     def refused(self, *, certain: bool) -> None:
@@ -69,7 +69,7 @@ class Exchange:
             if supports(self._authenticator, SupportsRefused):
                 self._authenticator.refused(certain=certain)
         except FAULTS as error:  # its message may have secrets
-            logger.error("the mechanism %s failed to take a refusal: %s", self._mechanism.name, type(error).__name__)
+            logger.error("refused() of the mechanism %s raised %s", self._mechanism.name, type(error).__name__)
 
     def begin(self) -> LoginStep:
         """Start with a SaslHandshake request."""
@@ -99,7 +99,7 @@ class Exchange:
                 raise login_errors.deadlocked(self._mechanism)
             return LoggedIn(session=self._session)
         if len(step.reply) > MAX_TOKEN:
-            raise login_errors.too_long(self._mechanism, f"{len(step.reply)} bytes of ours", MAX_TOKEN)
+            raise login_errors.too_long(self._mechanism, f"{len(step.reply)} bytes from the client", MAX_TOKEN)
         self._satisfied = step.done
         if not self._wrapped:
             return Token(message=SASL_AUTHENTICATE, data=step.reply, last=step.done)
@@ -109,7 +109,7 @@ class Exchange:
         return Ask(message=SASL_AUTHENTICATE, version=version, body=body)
 
     def _agree(self, body: memoryview) -> LoginStep:
-        # The response has the same form in both versions.
+        # The response has the same format in both versions.
         response = SASL_HANDSHAKE.response(0).decode(body, exact=False)
         self.offers = tuple(response.mechanisms)
         code = error_code(response.error_code)
@@ -138,7 +138,7 @@ class Exchange:
 
     def _bounded(self, data: memoryview | bytes) -> memoryview | bytes:
         if len(data) > MAX_TOKEN:
-            raise login_errors.too_long(self._mechanism, f"{len(data)} bytes of {self._peer}", MAX_TOKEN)
+            raise login_errors.too_long(self._mechanism, f"{len(data)} bytes from {self._peer}", MAX_TOKEN)
         return data
 
     def _compute(self, work: Callable[[Authenticator], Step]) -> Step:

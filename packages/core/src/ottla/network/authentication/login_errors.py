@@ -1,7 +1,7 @@
-"""Errors of failed logins: what happened, at which broker, and a remedy. They never have a secret.
+"""Errors of failed logins: what happened, at which broker, and a remedy. They never contain secrets.
 
-A broker's text is quoted within bounds, since its source is not trusted. An exception of a third-party mechanism is not
-quoted at all, since it may have the password.
+A broker's text is shortened and escaped, because brokers are not trusted. An exception of a third-party mechanism is
+not quoted at all, because it may contain the password.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def names(offers: Sequence[str]) -> str:
 def no_login(peer: str) -> AuthenticationError:
     """The listener does not use SASL."""
     return AuthenticationError(
-        f"{peer} takes no login on this listener; set security.protocol to PLAINTEXT or SSL, or name the port of a "
+        f"{peer} does not use SASL on this listener; set security.protocol to PLAINTEXT or SSL, or name the port of a "
         "listener for SASL"
     )
 
@@ -50,7 +50,7 @@ def refused(mechanism: Mechanism, peer: str, response: str) -> AuthenticationErr
 
 
 def closed_without_answer(mechanism: Mechanism, peer: str, cause: ConnectionFailedError) -> AuthenticationError:
-    """The broker closed the connection during a login with bare tokens, its only way to refuse one."""
+    """The broker closed the connection during a login without SaslAuthenticate; it has no other way to refuse one."""
     error = AuthenticationError(
         f"{peer} closed the connection during the login of {_who(mechanism)} and gave no reason: the credentials may "
         f"be wrong, which old brokers do not report; {_remedy(mechanism)}, or check the broker's log"
@@ -98,7 +98,7 @@ def too_many_messages(mechanism: Mechanism, peer: str, limit: int) -> Authentica
 
 
 def too_long(mechanism: Mechanism, what: str, max_bytes: int) -> AuthenticationError:
-    """A message is above the limit."""
+    """A message is longer than allowed."""
     return AuthenticationError(f"a message of {mechanism.name} is too long: {what}, at most {max_bytes} are allowed")
 
 
@@ -111,11 +111,11 @@ def deadlocked(mechanism: Mechanism) -> AuthenticationError:
 
 def malformed(mechanism: Mechanism) -> AuthenticationError:
     """The mechanism did not return bytes."""
-    return AuthenticationError(f"{_plugin(mechanism)} gave no bytes for the broker; {_origin(mechanism).remedy}")
+    return AuthenticationError(f"{_plugin(mechanism)} returned no bytes for the broker; {_origin(mechanism).remedy}")
 
 
 def broken(mechanism: Mechanism, cause: BaseException) -> AuthenticationError:
-    """The mechanism raised an exception that is not Ottla's: type and place only, since its text may have secrets."""
+    """The mechanism raised an exception that is not Ottla's. Its text may have secrets, so it is not quoted."""
     frames = traceback.extract_tb(cause.__traceback__)
     where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
     return AuthenticationError(

@@ -13,7 +13,7 @@ from ottla.protocol import Message
 
 @attrs.frozen(kw_only=True)
 class Ask:
-    """Send a request; `Exchange.answered` takes the body of its response."""
+    """A step: send a request, and pass the body of its response to `Exchange.answered`."""
 
     message: Message[Any, Any]
     version: int
@@ -22,9 +22,10 @@ class Ask:
 
 @attrs.frozen(kw_only=True)
 class Token:
-    """Send bytes without any header, instead of *message*. `answered` takes the whole next frame.
+    """A step: send bytes without any header, and pass the whole next frame to `Exchange.answered`.
 
-    The `last` one has no response: the connection is logged in as soon as it is written.
+    *message* is the request that newer brokers get instead. The `last` token has no response: the connection is logged
+    in as soon as it is written.
     """
 
     message: Message[Any, Any]
@@ -34,14 +35,14 @@ class Token:
 
 @attrs.frozen(kw_only=True)
 class Compute:
-    """Have the mechanism compute its next message, on any thread, and pass the result to `Exchange.computed`."""
+    """A step: call *work*, a computation of the mechanism, on any thread; pass its result to `Exchange.computed`."""
 
     work: Callable[[], Step] = attrs.field(repr=False)
 
 
 @attrs.frozen(kw_only=True)
 class LoggedIn:
-    """The login succeeded on both sides. A session of 0 seconds does not expire."""
+    """The last step: the login has succeeded on both sides. A session of 0 seconds does not expire."""
 
     session: float = 0.0
 

@@ -1,8 +1,8 @@
 """A thread for mechanisms that may block, started when the first one needs it.
 
 It runs one computation at a time, so a mechanism is called from one thread. If a connection times out while its
-computation hangs, that thread is abandoned and a new one takes the others. A token endpoint that hangs must not stop
-every login for good.
+computation hangs, that thread is abandoned, and a new thread runs the other computations: a token endpoint that hangs
+must not stop all logins.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ottla.interfaces import Step
 
 @attrs.define(eq=False)
 class Computation:
-    """A computation. `outcome` is None until it has finished; a NetworkError that it raised is its outcome."""
+    """A call of a mechanism. `outcome` is its result or the NetworkError that it raised; None: it has not finished."""
 
     work: Callable[[], Step] = attrs.field(repr=False)
     outcome: Step | NetworkError | None = attrs.field(default=None, repr=False)
@@ -35,7 +35,7 @@ class Computation:
 
 
 class AuthWorker:
-    """A worker thread, for calls from the I/O thread. The worker thread calls *wake* after each outcome."""
+    """Runs computations on a thread of its own, which calls *wake* after each. The methods are for the I/O thread."""
 
     def __init__(self, *, name: str, wake: Callable[[], object], environment: Environment = SYSTEM) -> None:
         self._name = name
@@ -44,7 +44,7 @@ class AuthWorker:
         self._changed = environment.condition()
         self._waiting: deque[Computation] = deque()
         self._current: Computation | None = None
-        self._thread: object | None = None  # an identity for each thread; None: there is none
+        self._thread: object | None = None  # identifies the current thread; None: there is none
 
     def begin(self, work: Callable[[], Step]) -> Computation:
         """Queue a computation. Raises ConnectionFailedError if no thread can be started."""
@@ -55,7 +55,7 @@ class AuthWorker:
                 self._start_thread()
             except RuntimeError as cause:  # the system has no more threads
                 self._waiting.remove(computation)
-                raise ConnectionFailedError(f"there is no thread for the login: {cause}") from cause
+                raise ConnectionFailedError(f"could not start a thread for the login: {cause}") from cause
         return computation
 
     def cancel(self, computation: Computation) -> None:

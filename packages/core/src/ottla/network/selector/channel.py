@@ -1,4 +1,4 @@
-"""One connection: one request at a time is written, size-prefixed responses are read.
+"""One connection, which writes one request at a time and reads size-prefixed responses.
 
 Frames bytes and keeps partial data; the transport layer moves the bytes. It never blocks and reads no clock.
 """
@@ -28,7 +28,7 @@ class Channel:
 
     @property
     def moved(self) -> int:
-        """A number that grows with every byte that the layer took or returned, and with every request that is sent."""
+        """A counter that grows with every byte that the layer wrote or read, and with every request that is sent."""
         return self._written + self._receive.received
 
     @property
@@ -49,11 +49,11 @@ class Channel:
 
     @property
     def may_read(self) -> bool:
-        """Return whether bytes are here for which the socket will not become readable."""
+        """Return whether unread bytes are buffered, for which the socket will not become readable."""
         return self.ready and (self._receive.may_read or self._layer.may_read())
 
     def handshake(self) -> bool:
-        """Continue the layer's handshake; True: requests may be sent."""
+        """Continue the layer's handshake; True: it is finished, and requests may be sent."""
         self.ready = self._layer.handshake()
         return self.ready
 

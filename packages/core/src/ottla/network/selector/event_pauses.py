@@ -1,7 +1,7 @@
 """Pauses for connections whose transport layer asks for events and makes no use of them.
 
-A socket that is watched without being read or written reports its event again at once: the I/O thread would keep a
-processor busy, and no error would ever say so.
+If a layer watches a socket but neither reads nor writes it, the socket reports its event again at once: the I/O thread
+would keep a processor busy, without any error.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from ottla.errors.plugin_origin import PluginOrigin
 logger = logging.getLogger(__name__)
 
 FRUITLESS: Final = 1_000
-"""Events in a row without a byte. A TLS record that arrives or leaves in small pieces causes some hundred."""
+"""Events in a row without a byte, after which a connection is paused.
+
+A TLS record that arrives or leaves in small pieces causes some hundred.
+"""
 
 AGAIN: Final = 10
-"""As many for a connection that was paused before."""
+"""The same number for a connection that was paused before."""
 
 PAUSE: Final = 0.05
 """Seconds until a paused connection is continued."""
@@ -56,7 +59,7 @@ class EventPauses(Generic[C]):
         self._until: dict[C, float] = {}
 
     def begin(self, connection: C, use: EventUse, peer: str) -> None:
-        """Pause a connection; the first time it is logged."""
+        """Pause a connection; the first pause is logged."""
         self._until[connection] = self._clock() + PAUSE
         if use.paused:
             return

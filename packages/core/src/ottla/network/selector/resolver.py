@@ -1,6 +1,6 @@
 """Name resolution without blocking the I/O thread.
 
-Each lookup has its own thread while it lasts. The system's resolver may take half a minute for one name, cannot be
+Each lookup runs on a thread of its own. The system's resolver may take half a minute for one name, cannot be
 interrupted, and must not delay other names. Numeric addresses need no thread.
 """
 
@@ -43,8 +43,8 @@ class Resolver:
         (`resolve_canonical_bootstrap_servers_only`). Raises NameResolutionError if the name has no address.
         """
         refuse_illegal(host)
-        if port not in _PORTS:  # the system would take it modulo 65536
-            raise _unresolved(host, ValueError(f"there is no port {port}"))
+        if port not in _PORTS:  # the system would use it modulo 65536
+            raise _unresolved(host, ValueError(f"{port} is not a port"))
         if not canonical and (found := _in_digits(host, port)):
             return found
         wanted = (host, port, canonical)

@@ -28,7 +28,7 @@ class Receive:
         self._max_response_size = max_response_size
         self._ahead = memoryview(bytearray(_READ_AHEAD))
         self._start = self._end = 0  # of the bytes read ahead
-        self._response: memoryview | None = None  # under way: its size was announced, and not all of it is here
+        self._response: memoryview | None = None  # its size was announced, and not all of it has arrived
         self._filled = 0
         self._size = 0
         self._answered = False  # the peer has answered in Kafka's protocol
@@ -37,15 +37,15 @@ class Receive:
 
     @property
     def may_read(self) -> bool:
-        """Return whether a size, right or wrong, was read ahead: the socket need not become readable for it."""
+        """Return whether a size prefix was read ahead, valid or not: `read` then makes progress without the socket."""
         return self._end - self._start >= SIZE_PREFIX
 
     def read(self) -> memoryview | None:
         """The next whole response, without its size, or None if it has not arrived yet. Never blocks.
 
-        Raises ConnectionFailedError when the peer has closed, ResponseTooLargeError for a size above the allowed one,
-        ProtocolMismatchError for a first response of such a size, or for a negative size, and WrongResultError for a
-        number of bytes that the layer cannot have read.
+        Raises ConnectionFailedError when the peer has closed the connection, ResponseTooLargeError for a size above the
+        allowed one, ProtocolMismatchError for a first response of such a size, or for a negative size, and
+        WrongResultError for a number of bytes that the layer cannot have read.
         """
         while True:
             if self._response is None and self.may_read:
@@ -82,7 +82,7 @@ class Receive:
     def _free(self) -> memoryview:
         """Return the buffer for the next bytes."""
         if self._response is None:
-            if self._start:  # less than a size is here, so there is little to move
+            if self._start:  # fewer bytes than a size prefix are left, so there is little to move
                 rest = bytes(self._ahead[self._start : self._end])
                 self._ahead[: len(rest)] = rest
                 self._start, self._end = 0, len(rest)

@@ -47,11 +47,11 @@ _EVENTS = {
 }
 
 
-# EWOULDBLOCK means the same on Windows; elsewhere it equals EAGAIN: a full backlog of a Unix socket.
+# On Windows, EWOULDBLOCK means the same. Elsewhere it equals EAGAIN: the backlog of a Unix socket is full.
 _UNDER_WAY = {errno.EINPROGRESS, errno.EWOULDBLOCK} if sys.platform == "win32" else {errno.EINPROGRESS}
 
 _LONGEST_WAIT: Final = 3_600.0
-"""Seconds. The system's wait accepts at most some weeks, and an infinite one only in another form."""
+"""Seconds. The system calls accept at most some weeks, and have another value for a wait without a limit."""
 
 
 @attrs.define(eq=False)
@@ -61,7 +61,7 @@ class _Connection:
     host: str
     port: int
     peer: str
-    broken: OttlaError | None = None  # of a failed write: read what has arrived, then end with it
+    broken: OttlaError | None = None  # the error of a failed write: ends the connection once what has arrived is read
     channel: Channel | None = None
     events: int = 0
     interest: Interest | None = None  # of the channel, when these events were set
@@ -153,7 +153,8 @@ class Selector:
     def send(self, node: int, chunks: Sequence[Buffer]) -> bool:
         """Pass a framed request to a connection, and write what the socket takes now.
 
-        Mostly it takes everything (True), and the round saves a wait in the system: 150 us of a record's latency.
+        Usually the socket takes everything (True). The round then needs no wait in the system: 150 us of a record's
+        latency.
         """
         connection = self._connections[node]
         channel = connection.channel
@@ -235,7 +236,7 @@ class Selector:
 
     def _unresolved(self, host: str, reason: str) -> NameResolutionError:
         return NameResolutionError(
-            f"the {self._origin.name} failed to say where {quoted(host)} is: {reason}; {self._origin.remedy}"
+            f"the {self._origin.name} failed to resolve {quoted(host)}: {reason}; {self._origin.remedy}"
         )
 
     # One connection
@@ -277,12 +278,12 @@ class Selector:
             self._watch_for(connection, 0)
             return
         interest = channel.interest
-        if interest is not connection.interest:  # looking a flag up is slow, and mostly it is unchanged
+        if interest is not connection.interest:  # looking up a flag is slow, and the interest rarely changes
             self._watch_for(connection, _EVENTS[interest])
             connection.interest = interest
 
     def _failure(self, connection: _Connection, cause: BaseException) -> OttlaError:
-        """The error of Ottla for an exception that ended a connection."""
+        """Convert an exception that ended a connection to an error of Ottla."""
         if isinstance(cause, OttlaError):
             return cause
         if isinstance(cause, OSError):
@@ -378,7 +379,8 @@ class Selector:
         self.disconnected = self._disconnected
 
     def _drain_wakeups(self) -> None:
-        # There is one byte, or after a race of threads a few; left bytes would only end the next wait.
+        # Usually one byte is there, after a race of threads a few more. Bytes that are left would only end the next
+        # wait.
         with contextlib.suppress(BlockingIOError):
             self._wake_reader.recv(4096)
         # Only now: a wakeup during the read is dropped, and this round serves it anyway.
@@ -386,7 +388,7 @@ class Selector:
 
 
 def _peer(target: Target, host: str, port: int) -> str:
-    """The broker, with its actual address if that differs: another address, a proxy's port, a path."""
+    """The name of the broker in errors, with the actual address if that is another address, a port or a path."""
     where, host = target.sockaddr, printable(host)  # the name may come from metadata
     if not isinstance(where, tuple):
         return f"{with_port(host, port)} (at {printable(str(where))})"

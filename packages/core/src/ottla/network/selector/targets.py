@@ -1,6 +1,6 @@
 """The addresses of a transport's targets: those that are names are resolved again for each attempt.
 
-Names are resolved as brokers' names are, on threads of their own; an answer serves every broker that waits for it.
+Names are resolved on threads, like the names of brokers; one result serves all brokers that wait for it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Found: TypeAlias = Sequence[Target] | NameResolutionError
 
 
 class TargetResolver:
-    """Resolves the targets of one attempt after the other, for each broker. For the I/O thread."""
+    """Resolves the targets of each broker for one connection attempt at a time. For the I/O thread."""
 
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
@@ -57,7 +57,7 @@ class TargetResolver:
 
 @attrs.define
 class _Attempt:
-    """The targets of one broker, and what was found for those that are names."""
+    """The targets of one broker, and the results of the lookups so far."""
 
     targets: Targets
     found: dict[HostTarget, _Found] = attrs.Factory(dict)
@@ -82,7 +82,7 @@ class _Attempt:
 
 
 def _unresolved(name: HostTarget, error: NameResolutionError) -> NameResolutionError:
-    """The error of the resolver, whose remedy is for brokers' names."""
+    """Replace the error of the resolver, whose remedy is about the names of brokers."""
     reason = printable(str(error.__cause__ or error))
     found = NameResolutionError(
         f"the transport connects to {quoted(with_port(name.host, name.port))}, and that name has no address: {reason}; "

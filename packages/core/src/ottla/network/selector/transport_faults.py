@@ -15,7 +15,7 @@ class WrongResultError(Exception):
 
 
 class TransportFaultError(ConnectionFailedError):
-    """A connection that ended by a fault of the transport: neither the network nor the broker is the cause."""
+    """A fault of the transport ended the connection; neither the network nor the broker is the cause."""
 
     @classmethod
     def on(cls, peer: str, origin: PluginOrigin, reason: str) -> TransportFaultError:
@@ -29,7 +29,7 @@ def wrong_count(method: str, count: object, most: int) -> WrongResultError:
 
 
 def check_interest(interest: object) -> None:
-    """Raise WrongResultError if a layer's `interest` is none."""
+    """Raise WrongResultError if a layer's `interest` did not return an Interest."""
     if type(interest) is not Interest:
         raise WrongResultError(f"interest returned {_shown(interest)}, which is no ottla.interfaces.Interest")
 
