@@ -68,5 +68,5 @@ def test_the_doctor_finds_that_a_client_certificate_is_required(secure: SecureBr
     examination = examine(secure.tls("MUTUAL") | {"ssl.enabled.protocols": version}, timeout=60)
 
     assert examination.cause is not None
-    assert "wants a certificate from us" in examination.cause.said
+    assert "requires a client certificate" in examination.cause.said
     assert "ssl.keystore.location" in examination.cause.remedy

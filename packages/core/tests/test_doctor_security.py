@@ -195,7 +195,7 @@ class RefusedLate(SocketLayer):
     """As TLS 1.3: what the server thinks of our certificate is heard after the handshake."""
 
     def read_into(self, buffer: memoryview) -> int | None:
-        raise ClientCertificateRequiredError("kafka-1 wants a certificate from us; set ssl.keystore.location")
+        raise ClientCertificateRequiredError("kafka-1 requires a client certificate; set ssl.keystore.location")
 
 
 def test_a_refusal_after_the_handshake_keeps_its_message() -> None:
@@ -203,4 +203,4 @@ def test_a_refusal_after_the_handshake_keeps_its_message() -> None:
         found = handshake_result(address, OneTransport(RefusedLate), bounds())
 
     assert isinstance(found, NotKafka)
-    assert found.problem == Problem("kafka-1 wants a certificate from us", "set ssl.keystore.location")
+    assert found.problem == Problem("kafka-1 requires a client certificate", "set ssl.keystore.location")

@@ -155,7 +155,7 @@ def test_data_that_is_not_der_is_refused(content: str) -> None:
 
 def test_a_der_element_of_another_type_or_number_is_refused() -> None:
     assert only(bytes.fromhex("0401aa"), 0x04) == b"\xaa"
-    with pytest.raises(ValueError, match="0x04 in place of 0x30"):
+    with pytest.raises(ValueError, match="0x04 instead of 0x30"):
         only(bytes.fromhex("0401aa"), 0x30)
     with pytest.raises(ValueError, match="2 elements instead of one"):
         only(bytes.fromhex("04000400"), 0x04)

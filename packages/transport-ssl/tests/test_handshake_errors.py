@@ -238,7 +238,9 @@ def test_a_missing_client_certificate_is_reported_even_if_refused_late(
     error = refusal(layer, peer)
 
     assert type(error) is ClientCertificateRequiredError
-    assert "localhost:9093 wants a certificate from us, and none is configured; set ssl.keystore.location" in str(error)
+    assert "localhost:9093 requires a client certificate, but none is configured; set ssl.keystore.location" in str(
+        error
+    )
 
 
 def test_a_refused_client_certificate_is_reported_with_its_subject(
@@ -293,7 +295,10 @@ def test_versions_without_overlap_are_reported(connect: Connect, server_context:
     error = refusal(*connect({"ssl.enabled.protocols": "TLSv1.3"}, context=server_context))
 
     assert type(error) is TlsHandshakeError
-    assert "'protocol version'; we speak TLSv1.3 to TLSv1.3 (ssl.enabled.protocols, ssl.protocol)" in str(error)
+    assert (
+        "'protocol version'; the enabled versions are TLSv1.3 to TLSv1.3 (ssl.enabled.protocols, ssl.protocol)"
+        in str(error)
+    )
 
 
 def test_cipher_suites_without_overlap_are_reported(connect: Connect, server_context: ssl.SSLContext) -> None:
@@ -303,7 +308,7 @@ def test_cipher_suites_without_overlap_are_reported(connect: Connect, server_con
     error = refusal(*connect(ours, context=server_context))
 
     assert type(error) is TlsHandshakeError
-    assert "'handshake failure': nothing in common" in str(error)
+    assert "'handshake failure': no TLS version or cipher suite in common" in str(error)
     assert "ssl.cipher.suites" in str(error)
 
 

@@ -113,7 +113,7 @@ def test_without_a_list_of_the_issuer_no_broker_is_trusted(world: World) -> None
     with pytest.raises(RevocationUnknownError) as caught:
         world.meet()
 
-    assert f"there is no list of 'CN=the authority' in ssl.crl.location={world.file}" in str(caught.value)
+    assert f"ssl.crl.location={world.file} has no revocation list of 'CN=the authority'" in str(caught.value)
     assert "only of 'CN=another authority'; add that issuer's list to the file" in str(caught.value)
     assert str(caught.value).count("; ") == 1
 
@@ -125,7 +125,9 @@ def test_an_expired_list_is_refused_with_its_date(world: World) -> None:
     with pytest.raises(RevocationUnknownError) as caught:
         world.meet()
 
-    assert f"the list of 'CN=the authority' in ssl.crl.location={world.file} ended on 2024-02-29" in str(caught.value)
+    assert f"the revocation list of 'CN=the authority' in ssl.crl.location={world.file} expired on 2024-02-29" in str(
+        caught.value
+    )
     assert "; download the issuer's newest list into the file" in str(caught.value)
     assert str(caught.value).count("; ") == 1
 
@@ -147,7 +149,9 @@ def test_a_partial_list_of_the_issuer_does_not_cover_the_broker(world: World) ->
     only_authorities = x509.IssuingDistributionPoint(None, None, False, True, None, False, False)
     world.write(world.authority.revoke(extension=only_authorities))
 
-    with pytest.raises(RevocationUnknownError, match=r"the list of 'CN=the authority' in .* cannot be used: "):
+    with pytest.raises(
+        RevocationUnknownError, match=r"the revocation list of 'CN=the authority' in .* cannot be used: "
+    ):
         world.meet()
 
 
@@ -195,11 +199,14 @@ def test_an_unknown_issuer_is_reported_before_its_missing_list(world: World) -> 
     [
         (None, "it cannot be read: No such file or directory"),
         (b"", "it is empty"),
-        (b"hello", "there is no revocation list in it; it needs one of each issuer, as PEM"),
+        (b"hello", "there is no revocation list in it; it must have a list of each issuer, as PEM"),
         (Authority().pem, "there is no revocation list in it"),
         (b"-----BEGIN X509 CRL-----\n!\n-----END X509 CRL-----\n", "its X509 CRL block is damaged"),
-        (b"-----BEGIN X509 CRL-----\nMAA=\n-----END X509 CRL-----\n", "a list in it is damaged; download it again"),
-        (b"\x30\x00", "a list in it is damaged"),
+        (
+            b"-----BEGIN X509 CRL-----\nMAA=\n-----END X509 CRL-----\n",
+            "a revocation list in it is damaged; download it again",
+        ),
+        (b"\x30\x00", "a revocation list in it is damaged"),
     ],
 )
 def test_a_file_without_lists_is_refused_when_the_producer_is_created(

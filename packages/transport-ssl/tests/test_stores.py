@@ -133,11 +133,11 @@ def test_authorities_may_come_in_any_format(connect: Connect, stores: Stores) ->
         (None, "it cannot be read: No such file or directory"),
         (b"", "it is empty"),
         (b" \n", "it is empty"),
-        (b"hello", "it is no store: neither a text with -----BEGIN"),
+        (b"hello", "it is neither a PEM text with -----BEGIN"),
         (b"-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----", "its CERTIFICATE block is damaged"),
-        (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "certificate 1 of 1 is none"),
+        (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "entry 1 of 1 is not a certificate"),
         (b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----", "there is no certificate in it"),
-        (b"\x30\x82garbage", "it wants a password, or is damaged; set ssl.truststore.password"),
+        (b"\x30\x82garbage", "it needs a password, or is damaged; set ssl.truststore.password"),
         (b"\xfe\xed\xfe\xed\0\0\0\2", "keytool -list -rfc -keystore {file} > {file}.pem"),
     ],
 )
@@ -156,7 +156,7 @@ def test_an_unusable_trust_store_is_refused(stores: Stores, content: bytes | Non
 def test_a_special_file_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe"):
-        with pytest.raises(ConfigError, match=r"it cannot be read: (it is no file|Is a directory)"):
+        with pytest.raises(ConfigError, match=r"it cannot be read: (it is not a regular file|Is a directory)"):
             transport({"ssl.truststore.location": str(path)})
 
 
@@ -196,8 +196,12 @@ def test_an_unusable_key_store_is_refused(stores: Stores) -> None:
         (stores.chain + stores.encrypted_key(), {}, "the private key is encrypted; set ssl.key.password"),
         (stores.chain + stores.encrypted_key(), {"ssl.key.password": "hunter2"}, "ssl.key.password is wrong"),
         (stores.chain + stores.encrypted_key(), {"ssl.key.password": "hunter2" * 200}, "ssl.key.password is wrong"),
-        (stores.pkcs12(), {"ssl.keystore.password": "hunter2"}, "ssl.keystore.password does not open it"),
-        (stores.pkcs12(), {}, "it wants a password, or is damaged; set ssl.keystore.password"),
+        (
+            stores.pkcs12(),
+            {"ssl.keystore.password": "hunter2"},
+            "ssl.keystore.password is wrong, or the file is damaged",
+        ),
+        (stores.pkcs12(), {}, "it needs a password, or is damaged; set ssl.keystore.password"),
         (
             stores.pkcs12(key=False),
             {"ssl.keystore.password": PASSWORD},
@@ -326,7 +330,11 @@ def test_an_error_of_a_password_function_is_not_quoted(stores: Stores, key: str,
 
 @pytest.mark.parametrize(
     ("given", "told"),
-    [(b"x", "returned a bytes, and a password is a string"), (None, "returned a NoneType"), ("x", "does not open it")],
+    [
+        (b"x", "returned a bytes; a password must be a string"),
+        (None, "returned a NoneType"),
+        ("x", "is wrong, or the file is damaged"),
+    ],
 )
 def test_a_result_that_is_not_a_password_is_refused(stores: Stores, given: object, told: str) -> None:
     with pytest.raises(ConfigError) as caught:

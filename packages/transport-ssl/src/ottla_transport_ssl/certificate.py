@@ -1,7 +1,7 @@
-"""The fields of a certificate for messages: subject, issuer, dates and host names.
+"""The fields of a certificate that messages show: subject, issuer, dates and host names.
 
-It verifies nothing: OpenSSL decides on trust. Certificates come from the network, so all results are bounded and
-printable.
+This module verifies nothing: OpenSSL decides on trust. Certificates come from the network, so all results are bounded
+and printable.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Certificate:
 
     @classmethod
     def read(cls, der: bytes) -> Self:
-        """Parse a certificate. Raises ValueError if the bytes are none."""
+        """Parse a certificate. Raises ValueError for other bytes."""
         try:
             return cls._read(der)
         except (ValueError, IndexError, OverflowError) as cause:

@@ -1,6 +1,7 @@
 """Translation of cipher suites from Java's names, which are IANA's, to OpenSSL's.
 
-Only suites that Kafka's brokers may offer and OpenSSL still has: no anonymous suites, no NULL, RC4, DES or export ones.
+Only suites that Kafka's brokers may offer and that OpenSSL still supports: none that is anonymous, NULL, RC4, DES or
+export.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Suites:
     tls13: frozenset[str]
 
     def serve(self, version: ssl.TLSVersion) -> bool:
-        """Return whether a version has any suite."""
+        """Return whether a suite of this TLS version is allowed."""
         return bool(self.tls13 if version is ssl.TLSVersion.TLSv1_3 else self.tls12)
 
 

@@ -22,7 +22,7 @@ _PIECE: Final = 65536
 
 
 class TlsPeer:
-    """A server that accepts both versions, and encrypts no more than it can soon send."""
+    """A TLS server that accepts TLS 1.2 and 1.3. It encrypts bytes only shortly before it can send them."""
 
     def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
         self.received = bytearray()
@@ -46,11 +46,11 @@ class TlsPeer:
             self._say()
 
     def write(self, data: bytes) -> None:
-        """Take bytes to send over time."""
+        """Queue bytes; `advance` sends them as the socket allows."""
         self._unsaid += data
 
     def finish(self) -> None:
-        """Close with the message of TLS, which comes after the last byte."""
+        """End TLS with a close_notify once all bytes have been sent."""
         self._finishing = True
 
     def _hear(self) -> None:
@@ -116,10 +116,10 @@ def _party() -> _Party:
         import trustme
     except ImportError as error:
         raise PluginNotFoundError(
-            "the far end of TLS needs a certificate; try: pip install 'ottla-testkit[tls]'"
+            "the suite's TLS server needs the library trustme; try: pip install 'ottla-testkit[tls]'"
         ) from error
     authority = trustme.CA(organization_name="Ottla's conformance suite")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.num_tickets = 2  # as a broker's
+    context.num_tickets = 2  # as many as a broker sends
     authority.issue_cert("localhost", "127.0.0.1", "::1").configure_cert(context)
     return _Party(context=context, authority=authority.cert_pem.bytes().decode())

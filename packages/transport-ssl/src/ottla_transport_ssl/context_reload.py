@@ -1,6 +1,6 @@
 """The current `ssl` context for new connections, created again when one of its files has changed.
 
-Files are read when the producer is created, on its caller's thread. Afterwards a thread of its own reads them whenever
+Files are read when the producer is created, on its caller's thread. Afterwards a separate thread reads them whenever
 a connection is opened. The I/O thread waits for that thread only briefly: a network file system that does not respond
 must not block other connections. Invalid new files change nothing: connections use what was read before, and one
 warning gives the reason.
@@ -39,7 +39,7 @@ _Stamps: TypeAlias = Sequence[tuple[int, ...] | None]
 
 
 class Setups:
-    """Provide the current setup. After creation, for the I/O thread. *clock* is the time of day."""
+    """Provide the current setup. Once created, only the I/O thread uses it. *clock* returns the time of day."""
 
     def __init__(self, settings: TlsSettings, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._settings = settings
@@ -92,7 +92,7 @@ class Setups:
 
     def _check(self) -> None:
         try:
-            stamps = self._stamps()  # before reading: a change meanwhile is found the next time
+            stamps = self._stamps()  # before reading, so that the next check finds a change meanwhile
             if stamps != self._seen:
                 self._read_again(stamps)
         except Exception:

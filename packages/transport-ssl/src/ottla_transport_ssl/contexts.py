@@ -25,7 +25,7 @@ from ottla_transport_ssl.system_store import trust_system
 Given: TypeAlias = tuple[StoreSource, Certificate]
 
 _TOO_WEAK: Final = frozenset({"EE_KEY_TOO_SMALL", "CA_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "DH_KEY_TOO_SMALL"})
-_STRONG_ENOUGH: Final = "have one made with EC, or RSA of 2048 bits or more, and SHA-256"
+_STRONG_ENOUGH: Final = "have a certificate issued with an EC key, or an RSA key of 2048 bits or more, and SHA-256"
 
 
 @attrs.frozen(kw_only=True)
@@ -72,7 +72,7 @@ def make_setup(settings: TlsSettings) -> Setup:
 
 @contextlib.contextmanager
 def _noting(problems: list[str], source: StoreSource | None) -> Iterator[None]:
-    """Add problems in the block to *problems*, to raise all of them together."""
+    """Add the problems of errors in the block to *problems*, so that all are raised together."""
     try:
         yield
     except ConfigError as error:
@@ -97,7 +97,7 @@ def _bare_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def _trust(context: ssl.SSLContext, source: StoreSource | None) -> Sequence[Given]:
-    """Trust the certificates in the store, else the system's; return the store's certificates."""
+    """Trust the certificates in the store, or the system's if *source* is None; return the store's certificates."""
     if source is None:
         try:
             trust_system(context)
@@ -109,7 +109,7 @@ def _trust(context: ssl.SSLContext, source: StoreSource | None) -> Sequence[Give
         try:
             context.load_verify_locations(cadata=certificate)
         except ssl.SSLError:
-            raise ConfigError([f"{source}: what it holds as certificate {number} of {len(found)} is none"]) from None
+            raise ConfigError([f"{source}: entry {number} of {len(found)} is not a certificate"]) from None
     return _readable(source, found)
 
 
@@ -134,7 +134,7 @@ def _refuse(source: StoreSource, own: Identity, reason: str | None) -> NoReturn:
     elif reason in _TOO_WEAK:
         what = f"the certificate, {_subject(own)}, is too weak for this OpenSSL ({reason}); {_STRONG_ENOUGH}"
     elif own.encrypted:
-        what = "the private key cannot be opened; ssl.key.password is wrong, or the key damaged"
+        what = "the private key cannot be decrypted; ssl.key.password is wrong, or the key is damaged"
     else:
         what = "the certificate or the private key in it is damaged"
     # Without its cause, whose message may quote a password.
@@ -145,13 +145,13 @@ def _subject(own: Identity) -> str:
     try:
         return str(Certificate.read(own.chain[0]))
     except ValueError:
-        return "which cannot be read"
+        return "whose fields cannot be read"
 
 
 def _readable(source: StoreSource, chain: Sequence[bytes]) -> Sequence[Given]:
     found = []
     for der in chain:
-        with contextlib.suppress(ValueError):  # OpenSSL accepts it; it is only missing in messages
+        with contextlib.suppress(ValueError):  # OpenSSL accepts this certificate; only messages cannot show it
             found.append((source, Certificate.read(der)))
     return found
 

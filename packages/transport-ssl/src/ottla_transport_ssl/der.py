@@ -48,7 +48,7 @@ def only(content: bytes, tag: int) -> bytes:
 def inside(element: Element, tag: int) -> bytes:
     """Return the content of an element, which must have this tag."""
     if element.tag != tag:
-        raise ValueError(f"tag {element.tag:#04x} in place of {tag:#04x}")
+        raise ValueError(f"tag {element.tag:#04x} instead of {tag:#04x}")
     return element.content
 
 
@@ -61,5 +61,5 @@ def _length(content: bytes, at: int) -> tuple[int, int]:
         return first, at + 1
     size = first - _LONG
     if not 0 < size <= _MOST_LENGTH_BYTES or at + 1 + size > len(content):
-        raise ValueError("a length that cannot be")
+        raise ValueError("an invalid length")
     return int.from_bytes(content[at + 1 : at + 1 + size], "big"), at + 1 + size

@@ -37,12 +37,12 @@ _MAJOR_VERSION: Final = 0x03
 
 _NOT_YET_VALID, _EXPIRED = 9, 10
 _OTHER_NAME: Final = frozenset({62, 64})
-"""X.509 verification results: no such name, no such address."""
+"""Verification results of OpenSSL: the certificate lacks the host name, or the IP address."""
 
 _REVOKED: Final = 23
 _NO_LIST, _LIST_EXPIRED = 3, 12
 _ABOUT_LISTS: Final = frozenset({_NO_LIST, 5, 8, 11, _LIST_EXPIRED, 15, 16, 33, 35, 36, 44, 54})
-"""Results for a revocation list that is missing, expired, damaged, of another issuer, or not understood."""
+"""Verification results for a revocation list that is missing, expired, damaged, of another issuer or unreadable."""
 
 
 @attrs.frozen(kw_only=True)
@@ -66,7 +66,7 @@ class HandshakeInfo:
 
 
 def refused(error: ssl.SSLError, info: HandshakeInfo) -> OttlaError:
-    """Return the error for a failed handshake, with its cause as far as the library and the peer's alert say it."""
+    """Return the error for a failed handshake, with the cause that OpenSSL or the peer's alert gives."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _not_verified(error, info)
     reason = error.reason or ""
@@ -109,7 +109,7 @@ def hung_up(heard: bytes, info: HandshakeInfo) -> OttlaError:
 
 
 def suite_refused(suite: str, info: HandshakeInfo) -> TlsHandshakeError:
-    """Return the error for a TLS 1.3 suite that is not allowed; Python could not leave it out of the offer."""
+    """Return the error for a TLS 1.3 suite that is not allowed but was offered, because Python cannot leave it out."""
     return TlsHandshakeError(
         f"{info.peer} chose {suite}, which is not in ssl.cipher.suites; Python's ssl always offers all suites of "
         "TLS 1.3: add it, or set ssl.enabled.protocols=TLSv1.2"
@@ -146,11 +146,11 @@ def _other_name(info: HandshakeInfo) -> HostnameMismatchError:
         remedy = "use one of them in bootstrap.servers and advertised.listeners, or have one issued for this name"
     else:
         whose = f" ({shown[0].subject!r})" if shown else ""
-        what = f"a certificate without subjectAltName of a host{whose}, and a common name does not count (RFC 9525)"
-        remedy = "have one issued with this name or address as subjectAltName"
+        what = f"a certificate without a host name in subjectAltName{whose}, and its common name is ignored (RFC 9525)"
+        remedy = "have a certificate issued with this name or address as subjectAltName"
     return HostnameMismatchError(
         f"{info.peer} shows {what}; {remedy} "
-        "(an empty ssl.endpoint.identification.algorithm takes any name, and so any server)"
+        "(an empty ssl.endpoint.identification.algorithm accepts any name, and so any server)"
     )
 
 
@@ -161,10 +161,11 @@ def _out_of_date(error: ssl.SSLCertVerificationError, info: HandshakeInfo) -> Ce
             valid = f"from {day(certificate.not_before)} to {day(certificate.not_after)}"
             return CertificateExpiredError(
                 f"a certificate of {info.peer} is not valid now ({error.verify_message}): {certificate} is valid "
-                f"{valid}, and here it is {day(now)}; have it renewed, or correct this clock"
+                f"{valid}, but this machine's clock says {day(now)}; have it renewed, or correct the clock"
             )
     return CertificateExpiredError(
-        f"an authority for {info.peer} is not valid now ({error.verify_message}); renew it in {info.setup.trusted}"
+        f"the certificate of an authority for {info.peer} is not valid now ({error.verify_message}); renew it in "
+        f"{info.setup.trusted}"
     )
 
 
@@ -178,24 +179,24 @@ def _revoked(info: HandshakeInfo) -> CertificateRevokedError:
 
 
 def _not_known_to_be_good(error: ssl.SSLCertVerificationError, info: HandshakeInfo) -> RevocationUnknownError:
-    """Return the error for a missing or unusable list; checking revocation requires a list of the issuer."""
+    """Return the error for a missing or unusable revocation list: the check requires a list of the issuer."""
     shown, revocation = info.certificates, info.setup.revocation
     issuer = shown[0].issuer if shown else "its issuer"
     ended = [each.next_update for each in (revocation.of(issuer) if revocation else ()) if each.next_update]
     source = _lists_from(info)
     if error.verify_code == _NO_LIST and not (revocation and revocation.of(issuer)):
         known = ", ".join(repr(each.issuer) for each in (revocation.lists if revocation else ())[:_MOST_LISTS])
-        why = f"there is no list of {issuer!r} in {source}, only of {known or 'others'}"
+        why = f"{source} has no revocation list of {issuer!r}, only of {known or 'others'}"
         remedy = "add that issuer's list to the file"
     elif error.verify_code == _LIST_EXPIRED and ended:
-        why = f"the list of {issuer!r} in {source} ended on {day(max(ended))}"
+        why = f"the revocation list of {issuer!r} in {source} expired on {day(max(ended))}"
         remedy = "download the issuer's newest list into the file, which is read again for the next connection"
     else:
-        why = f"the list of {issuer!r} in {source} cannot be used: {error.verify_message}"
+        why = f"the revocation list of {issuer!r} in {source} cannot be used: {error.verify_message}"
         remedy = "download the issuer's newest list into the file"
     return RevocationUnknownError(
-        f"whether the certificate of {info.peer} was revoked is not known: {why}; {remedy}, or leave out "
-        "ssl.crl.location to check nothing"
+        f"it is not known whether the certificate of {info.peer} was revoked: {why}; {remedy}, or leave out "
+        "ssl.crl.location to skip this check"
     )
 
 
@@ -213,7 +214,7 @@ _ABOUT_US: Final[Mapping[str, str]] = {
     "CERTIFICATE_EXPIRED": "it is not valid now",
     "CERTIFICATE_UNKNOWN": "it is not acceptable, for example because the broker does not trust its issuer",
     "UNKNOWN_CA": "the broker does not know who issued it (ssl.truststore.location of the broker)",
-    "ACCESS_DENIED": "it is good, and not enough",
+    "ACCESS_DENIED": "it is valid, but the broker does not allow its owner to connect",
 }
 """Alerts about our certificate, or about its absence."""
 
@@ -222,12 +223,12 @@ def _we_are_refused(sort: str, info: HandshakeInfo) -> ClientCertificateRequired
     setup = info.setup
     if not setup.ours_from:
         return ClientCertificateRequiredError(
-            f"{info.peer} wants a certificate from us, and none is configured; set ssl.keystore.location, or "
+            f"{info.peer} requires a client certificate, but none is configured; set ssl.keystore.location, or "
             "ssl.keystore.key with ssl.keystore.certificate.chain"
         )
     whose = f" of {setup.ours}" if setup.ours else ""
     until = f", valid until {day(setup.ours.not_after)}" if setup.ours else ""
-    why = _ABOUT_US[sort] or "it fits none of the authorities that the broker names"
+    why = _ABOUT_US[sort] or "none of the authorities that the broker names has issued it"
     return ClientCertificateRequiredError(
         f"{info.peer} refused our certificate{whose}{until}, from {setup.ours_from}: {why}"
     )
@@ -236,22 +237,22 @@ def _we_are_refused(sort: str, info: HandshakeInfo) -> ClientCertificateRequired
 # Other errors
 
 _PASSING: Final = frozenset({"INTERNAL_ERROR", "USER_CANCELLED"})
-"""Internal errors of the peer, which may be gone at the next attempt."""
+"""Alerts for internal errors of the peer, which may not occur at the next attempt."""
 
 
 def _versions(info: HandshakeInfo) -> str:
     context = info.setup.context
     lowest, highest = (bound.name.replace("_", ".") for bound in (context.minimum_version, context.maximum_version))
-    return f"; we speak {lowest} to {highest} (ssl.enabled.protocols, ssl.protocol)"
+    return f"; the enabled versions are {lowest} to {highest} (ssl.enabled.protocols, ssl.protocol)"
 
 
 def _nothing_in_common(info: HandshakeInfo) -> str:
-    wanted = "" if info.setup.ours_from else ", or it wants a certificate from us (ssl.keystore.location)"
-    return f": nothing in common{_versions(info)}, with ssl.cipher.suites as they are{wanted}"
+    wanted = "" if info.setup.ours_from else ", and ssl.keystore.location if it requires a client certificate"
+    return f": no TLS version or cipher suite in common{_versions(info)}; check ssl.cipher.suites{wanted}"
 
 
 def _too_weak(info: HandshakeInfo) -> str:
-    return "; what the broker offers is too weak for this OpenSSL: have its certificate or its settings renewed"
+    return "; the broker's key or signature is too weak for this OpenSSL: have its certificate or its settings renewed"
 
 
 _REMEDIES: Final[Mapping[frozenset[str], Callable[[HandshakeInfo], str]]] = {
@@ -262,13 +263,13 @@ _REMEDIES: Final[Mapping[frozenset[str], Callable[[HandshakeInfo], str]]] = {
 
 
 def _alert(reason: str) -> str:
-    """Return the peer's alert by its RFC name, or an empty string for an error of our own."""
+    """Return the RFC name of the peer's alert, or an empty string if the error is not an alert."""
     _prefix, found, name = reason.partition("ALERT_")
     return name if found else ""
 
 
 def _words(error: ssl.SSLError) -> str:
-    """Return the message, without the file and line of OpenSSL's source."""
+    """Return the error's message, without the file and line of OpenSSL's source."""
     reason = error.reason or (error.args[1] if len(error.args) > 1 else str(error))
     alert = _alert(reason)
     said = (alert or reason).replace("_", " ").lower()

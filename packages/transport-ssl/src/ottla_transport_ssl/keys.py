@@ -137,13 +137,13 @@ def _items(written: Any) -> Sequence[str]:
 
 
 def _one_of_javas(*accepted: str) -> Callable[[Any], None]:
-    """Return a type for keys that choose parts of Java's: accepted if OpenSSL behaves the same."""
+    """Return a type for keys that choose parts of Java: it accepts the values with which Java behaves like OpenSSL."""
 
     def judge(written: Any) -> None:
         text = _text(written)
         if text is not None and text.upper() not in map(str.upper, accepted):
             known = f"; {' and '.join(accepted)} are accepted, and change nothing" if accepted else ""
-            raise ValueError(f"it chooses among parts of Java, and this is OpenSSL{known}; leave the key out")
+            raise ValueError(f"it chooses a part of Java, but Ottla uses OpenSSL{known}; leave the key out")
 
     return judge
 
@@ -170,7 +170,7 @@ def _open(name: str, type: Callable[[Any], Any], meaning: str, *, default: Any =
 _NO_CHOICE: Final = "Java's usual values are accepted, and change nothing"
 
 KEYS: Final[Sequence[ConfigKey]] = (
-    _open("ssl.truststore.location", _path, "the file with the authorities to trust; none: those of the system"),
+    _open("ssl.truststore.location", _path, "the file with the authorities to trust; without it, those of the system"),
     _open("ssl.truststore.type", _store_type, "PEM, PKCS12 or JKS; by default the file's content decides"),
     _opener("ssl.truststore.password", "the password of a PKCS12 file with authorities"),
     _secret("ssl.truststore.certificates", "the authorities to trust as PEM text, instead of a file"),
@@ -179,25 +179,23 @@ KEYS: Final[Sequence[ConfigKey]] = (
         _path,
         "a file with the revocation lists (CRLs) of those who issue the brokers' certificates; none: it is not checked",
     ),
-    _open("ssl.keystore.location", _path, "the file with our own certificate, its chain and its key"),
+    _open("ssl.keystore.location", _path, "the file with the client's certificate, its chain and its key"),
     _open("ssl.keystore.type", _store_type, "PEM, PKCS12 or JKS; by default the file's content decides"),
-    _opener("ssl.keystore.password", "the password of a PKCS12 file with our certificate"),
-    _secret("ssl.keystore.key", "our private key as PEM text (PKCS#8), instead of a file"),
-    _secret("ssl.keystore.certificate.chain", "our certificate and its chain as PEM text, instead of a file"),
-    _opener("ssl.key.password", "the password of our private key, if it is encrypted"),
+    _opener("ssl.keystore.password", "the password of a PKCS12 file with the client's certificate"),
+    _secret("ssl.keystore.key", "the client's private key as PEM text (PKCS#8), instead of a file"),
+    _secret("ssl.keystore.certificate.chain", "the client's certificate and its chain as PEM text, instead of a file"),
+    _opener("ssl.key.password", "the password of the client's private key, if it is encrypted"),
     _open(
         "ssl.endpoint.identification.algorithm",
         _algorithm,
-        "https: the broker's certificate must be for the name that we connect to; empty: any name will do",
+        "https: the broker's certificate must have the broker's host name; empty: any name is accepted",
         default="https",
     ),
-    _open(
-        "ssl.protocol", _protocol, "the newest version that is spoken: TLSv1.3 (or TLS), or TLSv1.2", default="TLSv1.3"
-    ),
+    _open("ssl.protocol", _protocol, "the newest TLS version to use: TLSv1.3 (or TLS), or TLSv1.2", default="TLSv1.3"),
     _open(
         "ssl.enabled.protocols",
         _protocols,
-        "the versions that may be spoken: TLSv1.2, TLSv1.3",
+        "the TLS versions that may be used: TLSv1.2, TLSv1.3",
         default=list(PROTOCOLS),
     ),
     _open("ssl.cipher.suites", _suites, "the cipher suites that may be used, by Java's or by OpenSSL's names"),
@@ -224,7 +222,7 @@ def _trust_problems(config: PluginConfig) -> Sequence[str]:
     if inline and config["ssl.truststore.type"] not in (None, StoreType.PEM):
         problems.append("ssl.truststore.certificates are PEM text; set ssl.truststore.type=PEM or leave it out")
     if config["ssl.truststore.password"] and not location:
-        problems.append("ssl.truststore.password is set, and no file for it; set ssl.truststore.location")
+        problems.append("ssl.truststore.password is set without a file; set ssl.truststore.location")
     return problems
 
 
@@ -254,7 +252,7 @@ def _versions(config: PluginConfig, problems: list[str]) -> tuple[ssl.TLSVersion
     enabled = [PROTOCOLS[name] for name in config["ssl.enabled.protocols"] if PROTOCOLS[name] <= newest]
     suites: Suites | None = config["ssl.cipher.suites"]
     if not enabled:
-        problems.append("ssl.protocol=TLSv1.2 and ssl.enabled.protocols=TLSv1.3 leave no version to speak")
+        problems.append("ssl.protocol=TLSv1.2 and ssl.enabled.protocols=TLSv1.3 leave no TLS version to use")
     elif suites is not None:
         enabled = [version for version in enabled if suites.serve(version)]
         if not enabled:

@@ -15,7 +15,7 @@ Password: TypeAlias = Secret[str] | Callable[[], Any]
 
 
 def current(password: Password | None, *, key: str) -> Secret[str] | None:
-    """Return the current password. Raises ConfigError if the function raised or returned none.
+    """Return the current password. Raises ConfigError if the function raised, or did not return a string.
 
     Messages never quote its exception, because it may hold the secret; Ottla's own errors keep their message.
     """
@@ -31,7 +31,7 @@ def current(password: Password | None, *, key: str) -> Secret[str] | None:
     else:
         if isinstance(given.reveal(), str):
             return given if given.reveal() else None
-        problem = f"{key} returned a {type(given.reveal()).__name__}, and a password is a string"
+        problem = f"{key} returned a {type(given.reveal()).__name__}; a password must be a string"
     raise ConfigError([problem])  # outside the except block it has no context, whose frames may hold the secret
 
 

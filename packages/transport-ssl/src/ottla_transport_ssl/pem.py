@@ -1,4 +1,4 @@
-"""The blocks of a PEM text, reformatted: inline values often come on one line, or with "\\n" spelt out."""
+"""The blocks of a PEM text, reformatted: inline values are often on one line, or have "\\n" spelt out."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Block:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether it needs a password, in PKCS#8 or in OpenSSL's older format."""
+        """Whether the block is an encrypted key, in PKCS#8 or in OpenSSL's older format."""
         return self.label == _ENCRYPTED or b"ENCRYPTED" in self.headers
 
     def written(self) -> bytes:

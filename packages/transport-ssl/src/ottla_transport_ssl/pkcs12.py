@@ -41,10 +41,10 @@ def read_pkcs12(content: Secret[bytes], password: Secret[str] | None) -> Pkcs12:
         store = pkcs12.load_pkcs12(content.reveal(), None if password is None else password.reveal().encode())
     except UnsupportedAlgorithm:
         raise Pkcs12Error(
-            "its encryption is too old for OpenSSL; write it again with openssl pkcs12", locked=False
+            "its encryption is too old for OpenSSL; convert it with openssl pkcs12", locked=False
         ) from None
     except ValueError:
-        raise Pkcs12Error("it cannot be opened", locked=True) from None
+        raise Pkcs12Error("it cannot be decrypted or read", locked=True) from None
     encoding = serialization.Encoding
     others = [each.certificate.public_bytes(encoding.DER) for each in store.additional_certs]
     own = [store.cert.certificate.public_bytes(encoding.DER)] if store.cert is not None else []

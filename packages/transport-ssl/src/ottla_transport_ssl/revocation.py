@@ -35,7 +35,7 @@ class RevocationList:
 
     @classmethod
     def read(cls, der: bytes) -> Self:
-        """Parse a CRL. Raises ValueError if the bytes are none."""
+        """Parse a CRL. Raises ValueError for other bytes."""
         try:
             fields = list(elements(inside(next(elements(only(der, SEQUENCE))), SEQUENCE)))
             if fields[0].tag == _INTEGER:  # its version
@@ -64,13 +64,13 @@ def check_revocation(context: ssl.SSLContext, source: StoreSource | None) -> Rev
     if source is None:
         return None
     found = list(_lists(source))
-    # OpenSSL would also trust a certificate in the same file: it gets only the lists.
+    # OpenSSL gets only the lists, because it would also trust a certificate in the same file.
     written = b"".join(Block(label=_LABEL, body=der).written() for der in found)
     with secret_file(written) as path:
         try:
             context.load_verify_locations(path)
         except ssl.SSLError:
-            raise ConfigError([f"{source}: a list in it is damaged; download it again"]) from None
+            raise ConfigError([f"{source}: a revocation list in it is damaged; download it again"]) from None
     context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     return Revocation(source=source, lists=_readable(found))
 
@@ -85,7 +85,7 @@ def _lists(source: StoreSource) -> Iterator[bytes]:
     if not found and content.startswith(_DER):
         found = [content]
     if not found:
-        remedy = f"it needs one of each issuer, as PEM (-----BEGIN {_LABEL}-----)"
+        remedy = f"it must have a list of each issuer, as PEM (-----BEGIN {_LABEL}-----)"
         raise ConfigError([f"{source}: there is no revocation list in it; {remedy}"])
     yield from found
 
@@ -93,6 +93,6 @@ def _lists(source: StoreSource) -> Iterator[bytes]:
 def _readable(found: Sequence[bytes]) -> Sequence[RevocationList]:
     lists = []
     for der in found:
-        with contextlib.suppress(ValueError):  # OpenSSL accepts it; it is only missing in messages
+        with contextlib.suppress(ValueError):  # OpenSSL accepts this list; only messages cannot show it
             lists.append(RevocationList.read(der))
     return lists

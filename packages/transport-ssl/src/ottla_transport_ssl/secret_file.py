@@ -1,4 +1,4 @@
-"""A file for bytes that OpenSSL reads only from files, and that should never be on a disk: a private key."""
+"""A file for a private key, which OpenSSL reads only from a file, and which should never be on a disk."""
 
 from __future__ import annotations
 

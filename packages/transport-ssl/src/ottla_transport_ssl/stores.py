@@ -110,7 +110,7 @@ def _read(path: str) -> bytes:
     # Without blocking: it may be a pipe without a writer.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NOT_WAITING)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError("it is no file")
+            raise ValueError("it is not a regular file")
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         del content
@@ -124,7 +124,7 @@ def _type(source: StoreSource, content: Secret[bytes]) -> StoreType:
     # Java, too, accepts PKCS12 for JKS: since Java 9 keytool writes PKCS12 under that name.
     wanted = StoreType.PKCS12 if (source.type, seen) == (StoreType.JKS, StoreType.PKCS12) else source.type
     if seen is None:
-        _refuse(source, f"it is no store: neither a text with {_PEM.decode()}... (PEM) nor PKCS12")
+        _refuse(source, f"it is neither a PEM text with {_PEM.decode()}... nor PKCS12")
     if wanted not in (None, seen) and seen is not StoreType.JKS:
         _refuse(source, f"it is {seen}, not {wanted}; correct {source.key.rsplit('.', 1)[0]}.type")
     return seen
@@ -150,7 +150,7 @@ def _pem_identity(source: StoreSource, found: Sequence[Block]) -> Identity:
     chain = [block.body for block in found if block.is_certificate]
     keys = [block for block in found if block.is_key]
     if not chain:
-        _refuse(source, "there is no certificate in it", remedy="it needs ours, with its chain, and our private key")
+        _refuse(source, "there is no certificate in it", remedy="it needs the client's, with its chain and key")
     if len(keys) != 1:
         _refuse(source, f"there are {len(keys) or 'no'} private keys in it", remedy="it needs one")
     password = current(source.key_password, key="ssl.key.password") if keys[0].is_encrypted else None
@@ -174,18 +174,18 @@ def _pkcs12(source: StoreSource, content: Secret[bytes]) -> Pkcs12:
         return read_pkcs12(content, password)
     except Pkcs12Error as cause:
         damage = None if cause.locked else str(cause)
-    if damage is not None:  # from here on without a context, whose frames lead into a foreign library
+    if damage is not None:  # outside the except block, so without a context, whose frames lead into a library
         _refuse(source, damage)
     if password is None:
-        _refuse(source, "it wants a password, or is damaged", remedy=f"set {source.password_key}")
-    _refuse(source, f"{source.password_key} does not open it, or it is damaged")
+        _refuse(source, "it needs a password, or is damaged", remedy=f"set {source.password_key}")
+    _refuse(source, f"{source.password_key} is wrong, or the file is damaged")
 
 
 def _refuse_jks(source: StoreSource) -> NoReturn:
     file = source.location
     _refuse(
         source,
-        "it is in Java's own format (JKS), which nothing but Java reads",
+        "it is in Java's own format (JKS), which only Java can read",
         remedy=f"keytool -list -rfc -keystore {file} > {file}.pem"
         if "truststore" in source.key
         else f"keytool -importkeystore -srckeystore {file} -destkeystore {file}.p12 -deststoretype PKCS12, "

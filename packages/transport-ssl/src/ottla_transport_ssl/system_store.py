@@ -43,7 +43,7 @@ def trust_system(context: ssl.SSLContext) -> None:
             if content.strip() not in known:  # on Debian the file has the same certificates as the folder
                 context.load_verify_locations(cafile=file)
         except ssl.SSLError:
-            continue  # no certificate; OpenSSL skips it, too
+            continue  # not a certificate; OpenSSL skips it, too
         except OSError as error:
             if exhausted(error):
                 raise
@@ -74,7 +74,7 @@ def _files(place: str) -> Iterator[str]:
 
 
 def _is_file(path: str) -> bool:
-    """Return whether it can be read without blocking: opening a pipe would wait for its writer."""
+    """Return whether the path is a regular file: opening a pipe would block until it has a writer."""
     with contextlib.suppress(OSError):
         return stat.S_ISREG(os.stat(path).st_mode)
     return False

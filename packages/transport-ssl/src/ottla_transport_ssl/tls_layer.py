@@ -55,7 +55,7 @@ class TlsOverLayer(TlsStream):
         self._lower = lower
         self._begun = False  # the lower layer's handshake is done
         self._buffer = memoryview(bytearray(RECEIVE))
-        self._over = False  # the lower layer has ended, in order or with this error
+        self._over = False  # the lower layer's end: a regular one, or this error
         self._lost: OSError | NetworkError | None = None
 
     def handshake(self) -> bool:
@@ -67,7 +67,7 @@ class TlsOverLayer(TlsStream):
         return super().handshake()
 
     def interest(self) -> Interest:
-        """Return the lower layer's events, and those of this one."""
+        """Return the events that the lower layer or this one waits for."""
         if not self._begun:
             return self._lower.interest()
         own = super().interest()  # sends first, which the lower layer may then wait for

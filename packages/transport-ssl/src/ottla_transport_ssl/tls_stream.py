@@ -24,16 +24,16 @@ AHEAD: Final = 256 * 1024
 
 RECEIVE: Final = 64 * 1024
 _MOST_RECEIVED: Final = 16 * RECEIVE
-"""Maximum bytes in one call: a peer that sends without end must not block the I/O thread."""
+"""Maximum bytes of ciphertext in one call: a peer that sends without end must not keep the I/O thread busy."""
 _MOST_LAST_WORDS: Final = 16
 
 _FIRST_BYTES: Final = 64
 
 
 class TlsStream:
-    """A transport layer, except for how ciphertext comes and goes. After an error, only close it.
+    """A transport layer without the methods that move ciphertext. After an error, only `close` may be called.
 
-    *server_name* is the peer's in its certificate.
+    *server_name* is the name that the peer's certificate must have.
     """
 
     def __init__(self, *, setup: Setup, peer: str, server_name: str) -> None:
@@ -71,7 +71,7 @@ class TlsStream:
         return len(plain)
 
     def flush(self) -> bool:
-        """Whether all ciphertext has left."""
+        """Send ciphertext; return whether all of it has been sent."""
         return self._send()
 
     def read_into(self, buffer: memoryview) -> int | None:
@@ -88,7 +88,7 @@ class TlsStream:
                     return None
                 budget -= received
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-                # Also without close_notify: the core notices by its length that a response was cut short.
+                # Also an end without close_notify: by its length, the core knows whether a response is complete.
                 return 0
             except ssl.SSLError as error:
                 self._push_quietly()
@@ -96,14 +96,14 @@ class TlsStream:
         return None
 
     def interest(self) -> Interest:
-        """Return WRITE while bytes wait to be sent, and READ during the handshake; first sends what it can."""
-        # TLS's own responses, to a key update for example, are not part of any `write`: they are sent here.
+        """Send what the socket accepts; return WRITE while bytes remain to be sent, and READ during the handshake."""
+        # OpenSSL's own messages, for example after a key update, belong to no `write`, so they are sent here.
         self._push_quietly()
         wanted = Interest.NONE if self._ready else Interest.READ
         return wanted | Interest.WRITE if self._unsent or self._outgoing.pending else wanted
 
     def may_read(self) -> bool:
-        """Whether OpenSSL holds plaintext, or ciphertext that has already come."""
+        """Whether OpenSSL holds plaintext, or ciphertext that was already received."""
         return self._incoming.pending > 0 or self._tls.pending() > 0
 
     def details(self) -> Sequence[tuple[str, str]]:
@@ -152,15 +152,15 @@ class TlsStream:
     # Ciphertext
 
     def _pull(self) -> bytes | None:
-        """Return ciphertext of the peer; empty: the end; None: nothing has come."""
+        """Return ciphertext from the peer, empty at its end, or None if nothing has arrived."""
         raise NotImplementedError
 
     def _push(self) -> bool:
-        """Move bytes from OpenSSL on to the peer; return True if all have left."""
+        """Send OpenSSL's bytes to the peer; return whether all have been sent."""
         raise NotImplementedError
 
     def _receive(self) -> int:
-        """Move ciphertext to OpenSSL and return the number of bytes; an end counts as one. 0: nothing has come."""
+        """Pass received ciphertext to OpenSSL; return its bytes, 1 for the end, 0 if nothing has arrived."""
         received = self._pull()
         if received is None:
             return 0
@@ -180,12 +180,12 @@ class TlsStream:
             self._push_quietly()
 
     def _push_quietly(self) -> None:
-        """Send as much as possible now; a read notices a broken socket."""
+        """Send as much as possible now. An error is ignored: the next read raises it."""
         with contextlib.suppress(OSError, NetworkError):
             self._push()
 
     def _send(self) -> bool:
-        """Send like `_push`; a peer's last message has more information than the system's error."""
+        """Send like `_push`. After a system error, raise the peer's alert instead, if it sent one."""
         try:
             return self._push()
         except (OSError, NetworkError):
@@ -193,7 +193,7 @@ class TlsStream:
             raise
 
     def _hear_last_words(self) -> None:
-        """Raise an error that the peer sent: in TLS 1.3 it verifies our certificate after the handshake."""
+        """Raise the peer's alert, if it sent one: in TLS 1.3 it verifies our certificate after the handshake."""
         unwanted = memoryview(bytearray(RECEIVE))
         with contextlib.suppress(OSError):
             for _ in range(_MOST_LAST_WORDS):
