@@ -93,6 +93,7 @@ class Producer:
         self._transactions = engine.transactions
         self._spent, self._clock = queueing.counters.producer, engine.clock
         self._value_serializer, self._key_serializer, self._record_serializer = assembly.build_serializers(engine)
+        self._takes_bytes = not (self._value_serializer.changes_bytes or self._key_serializer.changes_bytes)
         self._checked_callback: object = UNCHECKED
         self._lifecycle = lifecycle.start(
             engine.io_thread,
@@ -145,12 +146,13 @@ class Producer:
         """
         checked: Sequence[Header] = checked_headers(headers) if headers else ()  # first: some are readable only once
         waited = 0.0
-        if self._record_serializer is not None:
+        if self._takes_bytes and type(value) is bytes and (key is None or type(key) is bytes):
+            pass  # most records: one check is 10 ns less than one for each serializer
+        elif self._record_serializer is not None:
             (key, value, checked), waited = self._record_serializer.serialize(topic, key, value, checked)
         else:
-            if type(value) is not bytes or self._value_serializer.changes_bytes:
-                value = self._value_serializer.bytes_of(topic, value, checked)
-            if key is not None and (type(key) is not bytes or self._key_serializer.changes_bytes):
+            value = self._value_serializer.bytes_of(topic, value, checked)
+            if key is not None:
                 key = self._key_serializer.bytes_of(topic, key, checked)
         if timestamp_ms is not None and (type(timestamp_ms) is not int or not 0 <= timestamp_ms <= TIMESTAMP_MAX):
             raise InvalidRecordError(f"timestamp_ms must be an int from 0 to {TIMESTAMP_MAX}, not {timestamp_ms!r}")
