@@ -369,7 +369,7 @@ def test_a_plugin_that_is_installed_is_named_with_its_package(tmp_path: Path, mo
     sys.modules.pop("acme_wrong")
 
     assert str(wrong.value) == (
-        "the partitioner 'acme' of ottla-acme 1.2 (acme_wrong) chose str for topic 't'; a partition is an int; "
+        "the partitioner 'acme' of ottla-acme 1.2 (acme_wrong) chose str for topic 't', but a partition is an int; "
         "report it to the authors of ottla-acme, or set partitioner.class to another one"
     )
     assert "the serializer 'acme' of ottla-acme 1.2 (acme_wrong) failed: KeyError: 'boom'; " in str(refused.value)
