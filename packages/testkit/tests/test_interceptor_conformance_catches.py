@@ -9,7 +9,7 @@ pytest_plugins = ["pytester"]
 
 RECORDS = 'records = ((b"key", b"value"), (None, {"a": 1}), (b"key", None))'
 WRONG = [
-    ("HasAnotherName", "contract", "lacks a method of ottla.interfaces.Interceptor"),
+    ("HasAnotherName", "contract", r"lacks `.+` of ottla.interfaces.Interceptor"),
     ("CannotBeClosed", "contract", "close is 'soon', which cannot be called"),
     ("CrashesOnATombstone", "every_record_can", "the value None and 0 headers raised TypeError"),
     ("ReturnsNothing", "every_record_can", "returned None; it must be a ProducerRecord"),

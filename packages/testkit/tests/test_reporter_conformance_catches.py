@@ -8,7 +8,7 @@ from suite_runs import assert_caught, assert_passed, patience_for, run_suite
 pytest_plugins = ["pytester"]
 
 WRONG = [
-    ("HasAnotherName", "contract", "lacks a method of ottla.interfaces.MetricsReporter"),
+    ("HasAnotherName", "contract", r"lacks `.+` of ottla.interfaces.MetricsReporter"),
     ("RaisesAtItsStart", "at_once", r"start\(\) raised OSError.*the producer continues without it"),
     ("RaisesAtItsEnd", "at_once", r"close\(\) raised OSError"),
     ("WaitsForItsServer", "at_once", r"start\(\) was not back after 1 s; the program waits for it"),

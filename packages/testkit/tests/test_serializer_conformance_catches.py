@@ -16,7 +16,7 @@ SUITE = Suite(
     name="SerializerConformance", subject="serializer", module="wrong_serializers", more=lambda _patience: SAMPLES
 )
 WRONG = [
-    ("HasAnotherName", "contract", "lacks a method of ottla.interfaces.Serializer"),
+    ("HasAnotherName", "contract", r"lacks `.+` of ottla.interfaces.Serializer"),
     ("NullIsAText", "null", "None became b'null'; it must stay None"),
     ("CrashesOnNull", "null", r"serialize\(\) of None for topic 'orders' with 0 headers raised AttributeError"),
     ("ReturnsText", "samples", r"returned a str; it must be bytes, or None"),

@@ -33,10 +33,12 @@ import pytest
 from ottla.errors import OttlaError
 from ottla.interfaces import Authenticator, Mechanism, SupportsClose
 from ottla.network.authentication.exchange import MAX_TOKEN, MAX_TURNS
+from ottla_testkit.conformance.harness.bounded_suite import check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail, has_ability
-from ottla_testkit.conformance.harness.concurrent_calls import within
+from ottla_testkit.conformance.harness.concurrent_calls import NotBackError, within
 from ottla_testkit.conformance.harness.login import CheckedMechanism, Login, MakeBroker, kind, shown
 from ottla_testkit.conformance.harness.secret_leaks import Secrets
+from ottla_testkit.conformance.harness.thread_leaks import OURS
 
 HOSTS: Final = ("localhost", "127.0.0.1", "::1", "b-1.a-rather-long-name.of.some.cluster.example.com", "KAFKA")
 
@@ -103,11 +105,11 @@ class AuthenticatorConformance(CheckedMechanism):
     def _closing(self, threads_before: frozenset[threading.Thread], mechanism: Mechanism) -> Iterator[None]:
         self._closed = False
         yield
-        if not self._closed:
+        if not self._closed and not self.usage.stopped_by:
             self._close(mechanism)
 
     def test_it_has_all_attributes_of_the_contract(self, mechanism: Mechanism) -> None:
-        check(isinstance(mechanism, Mechanism), f"{kind(mechanism)} lacks something of ottla.interfaces.Mechanism")
+        check_contract(mechanism, Mechanism)
         name: object = mechanism.name
         check(
             isinstance(name, str) and _NAME.fullmatch(name) is not None,
@@ -246,7 +248,7 @@ class AuthenticatorConformance(CheckedMechanism):
             self._log_in(mechanism, broker)
         self._close(mechanism)
         deadline = time.monotonic() + self.timeout
-        while alive := [thread for thread in threading.enumerate() if thread not in threads_before]:
+        while alive := _others(threads_before):
             if time.monotonic() > deadline:
                 fail(f"close() left threads behind: {', '.join(thread.name for thread in alive)}")
             alive[0].join(0.05)
@@ -290,8 +292,16 @@ class AuthenticatorConformance(CheckedMechanism):
             return
         try:
             within(self.at_once, "close()", mechanism.close, remedy="the producer's end waits for it")
+        except NotBackError as error:
+            self.usage.stopped_by = str(error)
+            raise
         except Exception as error:
             fail(f"close() raised {error!r}; it ends what runs in the background, and that is all", error)
+
+
+def _others(before: frozenset[threading.Thread]) -> list[threading.Thread]:
+    """Return the threads that were started since, apart from those of the suite."""
+    return [each for each in threading.enumerate() if each not in before and not each.name.startswith(OURS)]
 
 
 def _needed(broker: MakeBroker | None) -> MakeBroker:

@@ -25,6 +25,7 @@ import pytest
 from ottla.errors import PluginNotFoundError, ProtocolError
 from ottla.interfaces import Buffer, Compressor
 from ottla.plugins.registry import Registry
+from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
 
@@ -58,9 +59,11 @@ _NO_LIMIT: Final = 1 << 30
 Payload = Sequence[bytes | bytearray | memoryview]
 
 
-class CompressorConformance:
+class CompressorConformance(BoundedSuite):
     """Subclass it as `Test...`, and override the fixture `compressor`."""
 
+    subject: ClassVar[str] = "compressor"
+    contract: ClassVar[type] = Compressor
     levels: ClassVar[Sequence[int]] = ()
     """Levels that `compress` accepts; None, its own default, is always tried."""
     timeout: ClassVar[float] = 10.0
@@ -79,7 +82,7 @@ class CompressorConformance:
         return random.Random(seed)
 
     def test_it_has_all_attributes_of_the_contract(self, compressor: Compressor) -> None:
-        check(isinstance(compressor, Compressor), f"{compressor!r} lacks something of ottla.interfaces.Compressor")
+        check_contract(compressor, Compressor)
         codec_id: object = compressor.codec_id
         check(
             type(codec_id) is int and codec_id in CODECS,

@@ -20,6 +20,7 @@ import pytest
 
 from ottla.errors import OttlaError
 from ottla.interfaces import ConfigProvider
+from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
 
@@ -28,9 +29,11 @@ _ODD: Final = ("", "..", "../..", "a/b", "\0", "\ud800", "é" * 300, "%00", "$",
 _THREADS: Final = 8
 
 
-class ConfigProviderConformance:
+class ConfigProviderConformance(BoundedSuite):
     """Subclass it as `Test...`, and override the fixture `provider`; it has values for `keys` at `path`."""
 
+    subject: ClassVar[str] = "provider"
+    contract: ClassVar[type] = ConfigProvider
     settings: ClassVar[Mapping[str, Any]] = {}
     path: ClassVar[str] = ""
     keys: ClassVar[Collection[str]] = ()

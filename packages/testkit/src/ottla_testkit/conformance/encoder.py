@@ -22,6 +22,7 @@ import pytest
 from ottla.errors import InvalidRecordError, UnsupportedVersionError
 from ottla.interfaces import Columns, ColumnsKind, RecordEncoder
 from ottla.recordbatch.objects import TIMESTAMP_MAX
+from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.columns import (
     PLENTY,
@@ -41,9 +42,11 @@ _THREADS: Final = 6
 _NAMELESS: Final = "\ud800"
 
 
-class RecordEncoderConformance:
+class RecordEncoderConformance(BoundedSuite):
     """Subclass it as `Test...`, and override the fixture `encoder`."""
 
+    subject: ClassVar[str] = "encoder"
+    contract: ClassVar[type] = RecordEncoder
     timeout: ClassVar[float] = 10.0
     """Seconds after which threads fail as stuck."""
 
@@ -60,14 +63,14 @@ class RecordEncoderConformance:
         return random.Random(seed)
 
     def test_it_has_all_attributes_of_the_contract(self, encoder: RecordEncoder) -> None:
-        check(isinstance(encoder, RecordEncoder), f"{encoder!r} lacks something of ottla.interfaces.RecordEncoder")
+        check_contract(encoder, RecordEncoder)
         for name in ("priority", "record_cost"):
             number: object = getattr(encoder, name)
             check(type(number) is int, f"{name} is {number!r}, and must be an int")
         check(encoder.record_cost >= 0, f"record_cost is {encoder.record_cost}; a record costs memory")
         made: object = encoder.columns(ColumnsKind.OBJECTS, 1000)
         check(made is not None, "columns(OBJECTS) returned None: no producer asks for any other kind")
-        check(isinstance(made, Columns), f"{made!r} lacks a method of ottla.interfaces.Columns")
+        check_contract(made, Columns, made_by="columns()")
 
     def test_every_call_makes_its_own_columns(self, encoder: RecordEncoder) -> None:
         one, other = columns_of(encoder), columns_of(encoder)

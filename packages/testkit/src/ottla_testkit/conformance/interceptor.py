@@ -18,6 +18,7 @@ import pytest
 
 from ottla import BrokerError, DeliveryError, ErrorCode, InvalidRecordError, RecordMetadata
 from ottla.interfaces import Header, Interceptor, ProducerRecord, SupportsClose
+from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail, has_ability
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads, no_thread_errors
@@ -47,9 +48,11 @@ _THREADS: Final = 8
 _TIMES: Final = 200
 
 
-class InterceptorConformance:
+class InterceptorConformance(BoundedSuite):
     """Subclass it as `Test...`, and override the fixture `interceptor`."""
 
+    subject: ClassVar[str] = "interceptor"
+    contract: ClassVar[type] = Interceptor
     records: ClassVar[Sequence[tuple[Any, Any]]] = ((None, b"value"), (b"key", b"value"), (b"key", None), (b"", b""))
     """Keys and values that the interceptor gets, as they are given to `send`."""
     keeps_types: ClassVar[bool] = True
@@ -63,7 +66,7 @@ class InterceptorConformance:
         raise NotImplementedError("give a fixture `interceptor` that returns your Interceptor")
 
     def test_it_has_every_method_of_the_contract(self, interceptor: Interceptor) -> None:
-        check(isinstance(interceptor, Interceptor), f"{interceptor!r} lacks a method of ottla.interfaces.Interceptor")
+        check_contract(interceptor, Interceptor)
         close = getattr(interceptor, "close", None)
         check(close is None or callable(close), f"close is {close!r}, which cannot be called")
 

@@ -35,6 +35,7 @@ from ottla.interfaces import (
     supports,
 )
 from ottla.plugins.partitioners.murmur2 import partition_for_key
+from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail, has_ability, needed
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
 
@@ -49,9 +50,11 @@ _RACKS: Final[Mapping[int, str]] = {1: "rack-1", 2: "rack-2"}
 """The racks of two brokers; the third one has none."""
 
 
-class PartitionerConformance:
+class PartitionerConformance(BoundedSuite):
     """Subclass it as `Test...`, and override the fixture `partitioner`."""
 
+    subject: ClassVar[str] = "partitioner"
+    contract: ClassVar[type] = Partitioner
     keys_decide: ClassVar[bool | None] = None
     """Whether the key alone decides a record's partition, as long as the topic's number of partitions is the same.
 
@@ -77,7 +80,7 @@ class PartitionerConformance:
         return random.Random(seed)
 
     def test_it_has_every_method_of_the_contract(self, partitioner: Partitioner) -> None:
-        check(isinstance(partitioner, Partitioner), f"{partitioner!r} lacks a method of ottla.interfaces.Partitioner")
+        check_contract(partitioner, Partitioner)
         for ability in ("partition_record", "partition_column", "appended", "finished", "on_new_batch"):
             method = getattr(partitioner, ability, None)
             check(method is None or callable(method), f"{ability} is {method!r}, which cannot be called")

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from ottla.interfaces import MetricDescription, MetricName, MetricsReporter
+from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import within
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads, no_thread_errors
@@ -83,9 +84,11 @@ class CountingRegistry:
         ]
 
 
-class MetricsReporterConformance:
+class MetricsReporterConformance(BoundedSuite):
     """Subclass it as `Test...`, and override the fixtures `reporter` and `another`."""
 
+    subject: ClassVar[str] = "reporter"
+    contract: ClassVar[type] = MetricsReporter
     timeout: ClassVar[float] = 10.0
     """Seconds after which a call fails as stuck."""
 
@@ -103,10 +106,7 @@ class MetricsReporterConformance:
         """Make a reporter report that does not do so by itself."""
 
     def test_it_has_every_method_of_the_contract(self, reporter: MetricsReporter) -> None:
-        check(
-            isinstance(reporter, MetricsReporter),
-            f"{reporter!r} lacks a method of ottla.interfaces.MetricsReporter",
-        )
+        check_contract(reporter, MetricsReporter)
 
     def test_it_starts_and_closes_at_once_without_an_error(self, reporter: MetricsReporter) -> None:
         with self._started(reporter, CountingRegistry()):

@@ -31,6 +31,7 @@ from ottla.interfaces import (
     supports,
 )
 from ottla.plugins.serializer_lookups import MOST_LOOKUPS
+from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail, needed
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
 
@@ -44,9 +45,11 @@ _THREADS: Final = 8
 _TIMES: Final = 200
 
 
-class SerializerConformance:
+class SerializerConformance(BoundedSuite):
     """Subclass it as `Test...`, and override the fixture `serializer`."""
 
+    subject: ClassVar[str] = "serializer"
+    contract: ClassVar[type] = Serializer
     samples: ClassVar[Sequence[tuple[Any, bytes]]] = ()
     """Data that the serializer accepts, and the required bytes."""
     refused: ClassVar[Sequence[Any]] = ()
@@ -66,7 +69,7 @@ class SerializerConformance:
         raise NotImplementedError("give a fixture `serializer` that returns your Serializer")
 
     def test_it_has_every_method_of_the_contract(self, serializer: Serializer) -> None:
-        check(isinstance(serializer, Serializer), f"{serializer!r} lacks a method of ottla.interfaces.Serializer")
+        check_contract(serializer, Serializer)
 
     def test_null_remains_null(self, serializer: Serializer) -> None:
         for topic in TOPICS:
@@ -84,8 +87,8 @@ class SerializerConformance:
                     made = self._serialize(serializer, data, topic=topic, headers=headers)
                     check(
                         made == expected,
-                        f"{_shown(data)} for topic {topic[:12]!r} with {len(headers)} headers became {made!r}, and "
-                        f"should be {expected!r}",
+                        f"serialize() of {_shown(data)} for topic {topic[:12]!r} with {len(headers)} headers "
+                        f"became {made!r}, and should be {expected!r}",
                     )
 
     def test_headers_that_it_sets_can_be_sent(self, serializer: Serializer) -> None:

@@ -23,6 +23,7 @@ from typing import Any, Final
 import pytest
 
 from ottla.interfaces import HostTarget, Interest, SupportsOpenOver, Target, Transport, TransportLayer
+from ottla_testkit.conformance.harness.bounded_suite import check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail, has_ability
 from ottla_testkit.conformance.harness.session import LayerSession
 from ottla_testkit.conformance.harness.transport_connections import Begin, MakePeer
@@ -49,15 +50,15 @@ class TransportConformance(HandshakeRequirements, DataRequirements):
             )
 
     def test_it_has_every_method_of_the_contract(self, transport: Transport, peer: MakePeer) -> None:
-        check(isinstance(transport, Transport), f"{transport!r} lacks a method of ottla.interfaces.Transport")
+        check_contract(transport, Transport)
         check(
             self.over_layers or not has_ability(transport, SupportsOpenOver),
             "over_layers is False, and the transport has `open_over`, which would not be tested",
         )
         wire = Wire(self.socket_pair, roomy=True)
         with contextlib.closing(wire):
-            layer: object = transport.open(wire.layer_end, self.host, self.port)
-            check(isinstance(layer, TransportLayer), f"{layer!r} lacks a method of ottla.interfaces.TransportLayer")
+            layer = transport.open(wire.layer_end, self.host, self.port)
+            check_contract(layer, TransportLayer, made_by="open()")
 
     def test_two_connections_do_not_disturb_each_other(self, begin: Begin) -> None:
         one, other = begin(), begin()

@@ -28,6 +28,8 @@ class CheckedLayer:
         self._timeout = timeout
         self._release = release
         self._started_at: float | None = None
+        self.running = ""
+        """The call that has not returned."""
         self._over = threading.Event()
         self._guard = threading.Thread(target=self._watch_for_blocking, name="conformance-guard", daemon=True)
         self._guard.start()
@@ -105,6 +107,7 @@ class CheckedLayer:
     @contextmanager
     def _watched(self, call: str) -> Iterator[None]:
         self._started_at = started_at = time.monotonic()
+        self.running = call
         late: BaseException | None = None
         try:
             yield
@@ -115,7 +118,7 @@ class CheckedLayer:
         except Exception as error:
             fail(f"{call} raised {error!r}; what fails must be an OSError or an OttlaError", error)
         finally:
-            self._started_at = None
+            self._started_at, self.running = None, ""
         if time.monotonic() - started_at >= self._timeout:
             fail(f"{call} blocked: it was not back after {self._timeout:g} s; no method may wait", late)
 

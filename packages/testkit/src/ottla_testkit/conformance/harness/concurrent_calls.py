@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
-from ottla_testkit.conformance.harness.checked_layer import fail
+import pytest
 
 Result = TypeVar("Result")
 
 _RESTLESS: Final = 1e-6
 """Seconds between thread switches: short, so that races occur in each run."""
+
+
+class NotBackError(pytest.fail.Exception):  # type: ignore[name-defined, misc]
+    """A call has not returned, and its thread is left behind. *stack*: where the thread was."""
+
+    def __init__(self, broken: str, stack: traceback.StackSummary | None = None) -> None:
+        super().__init__(broken, pytrace=False)
+        self.stack = stack
 
 
 def within(timeout: float, call: str, work: Callable[[], Result], *, remedy: str) -> Result:
@@ -33,7 +43,9 @@ def within(timeout: float, call: str, work: Callable[[], Result], *, remedy: str
     if raised:
         raise raised[0]
     if not results:
-        fail(f"{call} was not back after {timeout:g} s; {remedy}")
+        frame = sys._current_frames().get(thread.ident or 0)
+        stack = None if frame is None else traceback.extract_stack(frame)
+        raise NotBackError(f"{call} was not back after {timeout:g} s; {remedy}", stack)
     return results[0]
 
 
@@ -50,15 +62,18 @@ def together(timeout: float, works: list[Callable[[], object]], *, call: str) ->
             raised.append(error)
 
     threads = [threading.Thread(target=run, args=(work,), name="conformance-crew", daemon=True) for work in works]
+    deadline = time.monotonic() + timeout
     with _restless():
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(timeout)
+            thread.join(max(deadline - time.monotonic(), 0.0))
     if raised:
         raise raised[0]
     if any(thread.is_alive() for thread in threads):
-        fail(f"{call} by {len(works)} threads at once was not back after {timeout:g} s; do they wait for each other?")
+        raise NotBackError(
+            f"{call} by {len(works)} threads at once was not back after {timeout:g} s; do they wait for each other?"
+        )
 
 
 @contextmanager

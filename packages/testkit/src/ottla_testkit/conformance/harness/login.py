@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeAlias
 from ottla.errors import OttlaError
 from ottla.interfaces import Authenticator, Mechanism, Step
 from ottla.network.authentication.exchange import MAX_TOKEN, MAX_TURNS
+from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import within
 from ottla_testkit.conformance.harness.sasl_broker import SaslBroker
@@ -15,9 +16,11 @@ from ottla_testkit.conformance.harness.sasl_broker import SaslBroker
 MakeBroker: TypeAlias = Callable[[], SaslBroker]
 
 
-class CheckedMechanism:
+class CheckedMechanism(BoundedSuite):
     """Make each call and check its result; the suite gives the broker's address and the time limit."""
 
+    subject: ClassVar[str] = "mechanism"
+    contract: ClassVar[type] = Mechanism
     host: ClassVar[str]
     port: ClassVar[int]
     at_once: ClassVar[float]
@@ -28,10 +31,7 @@ class CheckedMechanism:
         made: object = self._called(
             "authenticator()", mechanism, lambda: mechanism.authenticator(host, port), raises="nothing"
         )
-        check(
-            isinstance(made, Authenticator),
-            f"authenticator() returned a {kind(made)}, which lacks a method of ottla.interfaces.Authenticator",
-        )
+        check_contract(made, Authenticator, made_by="authenticator()")
         assert isinstance(made, Authenticator)
         return made
 

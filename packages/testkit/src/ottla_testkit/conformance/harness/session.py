@@ -14,6 +14,7 @@ from typing import Final
 from ottla.errors import OttlaError
 from ottla.interfaces import Buffer, Interest, TransportLayer
 from ottla_testkit.conformance.harness.checked_layer import CheckedLayer, check, fail
+from ottla_testkit.conformance.harness.concurrent_calls import within
 from ottla_testkit.conformance.harness.peer import Peer
 from ottla_testkit.conformance.harness.wire import PIECE, Wire
 
@@ -164,10 +165,15 @@ class LayerSession:
         got = self.layer.read_into(memoryview(buffer))
         return None if got is None else bytes(buffer[:got])
 
+    def abandon(self) -> None:
+        """Close the wire alone, because a call of the layer has not returned."""
+        self.layer.dismiss()
+        self.wire.close()
+
     def close(self) -> None:
         """Close the layer and the wire."""
         try:
-            self.layer.close()
+            within(2 * self._timeout, "close()", self.layer.close, remedy="no method may wait")
         finally:
             self.layer.dismiss()
             self.wire.close()

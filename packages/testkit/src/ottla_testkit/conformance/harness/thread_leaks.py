@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 
-_OURS: Final = "conformance-"
+OURS: Final = "conformance-"
+"""The names of the suite's own threads begin with this."""
 
 
 class StartedThreads:
@@ -37,7 +38,7 @@ class StartedThreads:
         check(not alive, f"{what} left threads behind: {', '.join(alive)}")
 
     def _alive(self) -> list[threading.Thread]:
-        return [t for t in threading.enumerate() if t not in self._before and not t.name.startswith(_OURS)]
+        return [t for t in threading.enumerate() if t not in self._before and not t.name.startswith(OURS)]
 
 
 @contextmanager

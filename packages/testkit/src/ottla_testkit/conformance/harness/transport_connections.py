@@ -11,7 +11,9 @@ from typing import ClassVar
 import pytest
 
 from ottla.interfaces import SupportsOpenOver, Transport, TransportLayer, supports
+from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
 from ottla_testkit.conformance.harness.checked_layer import has_ability
+from ottla_testkit.conformance.harness.concurrent_calls import NotBackError
 from ottla_testkit.conformance.harness.lower_layer import LowerLayer
 from ottla_testkit.conformance.harness.peer import Peer
 from ottla_testkit.conformance.harness.session import LayerSession
@@ -21,9 +23,11 @@ MakePeer = Callable[[socket.socket], Peer]
 Begin = Callable[..., LayerSession]
 
 
-class TransportConnections:
+class TransportConnections(BoundedSuite):
     """What each test of a transport starts from."""
 
+    subject: ClassVar[str] = "transport"
+    contract: ClassVar[type] = Transport
     host = "localhost"
     """Host name of the broker that the layers are opened for."""
     port = 9092
@@ -61,20 +65,31 @@ class TransportConnections:
 
         def open_layer(sock: socket.socket) -> TransportLayer:
             if over_layer and supports(transport, SupportsOpenOver):
-                return transport.open_over(LowerLayer(sock), self.host, self.port)
-            return transport.open(sock, self.host, self.port)
+                layer = transport.open_over(LowerLayer(sock), self.host, self.port)
+            else:
+                layer = transport.open(sock, self.host, self.port)
+            check_contract(layer, TransportLayer, made_by="open_over()" if over_layer else "open()")
+            return layer
 
         def begin(*, roomy: bool = False) -> LayerSession:
             wire = Wire(self.socket_pair, roomy=roomy)
-            layer = open_layer(wire.layer_end)
+            try:
+                layer = open_layer(wire.layer_end)
+            except BaseException:
+                wire.close()
+                raise
             talk = LayerSession(layer=layer, wire=wire, peer=peer(wire.peer_end), timeout=self.timeout)
             begun.append(talk)
             return talk
 
-        with contextlib.ExitStack() as stack:
-            yield begin
-            for talk in begun:
-                stack.callback(talk.close)
+        yield begin
+        try:
+            with contextlib.ExitStack() as stack:
+                for talk in begun:
+                    stack.callback(talk.abandon if self.usage.stopped_by or talk.layer.running else talk.close)
+        except NotBackError as error:
+            self.usage.stopped_by = str(error)
+            raise
 
     @pytest.fixture
     def chance(self) -> random.Random:
