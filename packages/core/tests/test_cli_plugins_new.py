@@ -113,7 +113,7 @@ def test_a_name_that_no_package_can_have_is_refused(tmp_path: Path, name: str) -
     result = new("transport", name, "--directory", str(tmp_path))
 
     assert result.exit_code == USAGE
-    assert "is no name for a plugin; take up to 24 letters and digits" in result.output
+    assert "is not a valid plugin name; use up to 24 letters and digits" in result.output
     assert not list(tmp_path.iterdir())
 
 

@@ -248,5 +248,5 @@ def test_a_proxy_whose_process_died_reports_it(target: socket.socket) -> None:
 
 @pytest.mark.parametrize("seconds", [-0.001, float("nan"), float("inf")])
 def test_an_impossible_distance_is_refused_with_the_unit(seconds: float) -> None:
-    with pytest.raises(ValueError, match=r"give seconds, 0\.03 for 30 ms"):
+    with pytest.raises(ValueError, match=r"write it in seconds, such as 0\.03 for 30 ms"):
         DelayingProxy(HOST, 1, round_trip=seconds)

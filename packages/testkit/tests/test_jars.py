@@ -71,7 +71,7 @@ def test_a_fetch_without_the_broker_jar_is_a_failure(tmp_path: Path) -> None:
     def bring_nothing(artifacts: Sequence[Artifact], *, folder: Path, scratch: Path) -> None:
         pass
 
-    with pytest.raises(KafkaUnavailableError, match=r"brought no kafka_2\.13, slf4j-simple, kafka-tools"):
+    with pytest.raises(KafkaUnavailableError, match=r"lacks kafka_2\.13, slf4j-simple, kafka-tools"):
         kafka_jars(VERSION, cache=tmp_path, route=bring_nothing, pause=0, digests=DIGESTS)
 
 

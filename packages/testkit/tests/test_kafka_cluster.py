@@ -149,7 +149,7 @@ def test_a_stopped_and_restarted_node_keeps_its_data(
     end(own_kafka, 1)
 
     assert own_kafka.running == []
-    with pytest.raises(ClusterError, match="no node is there to answer"):
+    with pytest.raises(ClusterError, match="every node is stopped or paused"):
         own_kafka.leader(topic)
 
     own_kafka.start(1)

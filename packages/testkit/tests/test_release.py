@@ -17,7 +17,7 @@ def test_a_release_candidate_counts_as_its_release() -> None:
 
 @pytest.mark.parametrize("version", ["", "four", "4", "4.3.x", "v4.3.0"])
 def test_an_invalid_version_is_refused(version: str) -> None:
-    with pytest.raises(ClusterError, match=r"is no version of Kafka; one looks like 4\.3\.0"):
+    with pytest.raises(ClusterError, match=r"is not a version of Kafka; write it as 4\.3\.0"):
         release(version)
 
 

@@ -1,4 +1,4 @@
-"""Errors of a test's Kafka, grouped by their cause."""
+"""Errors of the Kafka clusters of tests, grouped by their cause."""
 
 from __future__ import annotations
 

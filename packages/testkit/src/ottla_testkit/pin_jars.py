@@ -27,7 +27,7 @@ VERSIONS: Final = ("0.10.2.2", "0.11.0.3", "1.1.1", "2.0.1", "2.8.2", "3.9.1", K
 
 
 def routes() -> Iterator[Route]:
-    """Yield the routes that are available here."""
+    """Yield the download routes that are available on this machine."""
     if shutil.which("mvn"):
         yield fetch_by_maven
     if find_spec("pyspark"):
@@ -56,7 +56,7 @@ def digests(sets: Sequence[Sequence[Artifact]], *, by: Sequence[Route]) -> Mappi
 def main(arguments: Sequence[str]) -> None:
     """Print a line for each jar: its digest and its name."""
     parser = argparse.ArgumentParser(prog="python -m ottla_testkit.pin_jars", description=__doc__)
-    parser.add_argument("versions", nargs="*", metavar="VERSION", help="of Kafka, such as 4.2.0")
+    parser.add_argument("versions", nargs="*", metavar="VERSION", help="a Kafka version, such as 4.2.0")
     versions = parser.parse_args(arguments).versions
     sets = [broker_artifacts(version) for version in versions or VERSIONS]
     if not versions:

@@ -111,7 +111,7 @@ def manual_clock() -> ManualClock:
 
 
 def go_without(error: Exception) -> NoReturn:
-    """Skip on a developer's machine; fail in CI."""
+    """Skip a test whose requirements this machine lacks; fail it where CI is set."""
     if os.environ.get("CI", "").lower() in ("", "0", "false"):
         pytest.skip(str(error))
     pytest.fail(str(error), pytrace=False)

@@ -24,7 +24,7 @@ _QUIETLY: Final = ("-XX:+IgnoreUnrecognizedVMOptions", "-Xlog:disable", "-Xlog:a
 
 
 class ClassArchive:
-    """The archive of the jars in a folder for one Java; a recording is in the folder `scratch` until `keep`."""
+    """The class archive of a folder's jars for one Java; a recording stays in the folder `scratch` until `keep`."""
 
     def __init__(self, java: str, *, jars: Path, scratch: Path) -> None:
         self._jars = jars
@@ -44,7 +44,7 @@ class ClassArchive:
 
     @property
     def recording(self) -> Sequence[str]:
-        """Options for a Java that writes its classes for `keep` when it ends normally."""
+        """Options for a Java that writes its classes to a recording, for `keep`, when it ends normally."""
         return (*_QUIETLY, f"-XX:ArchiveClassesAtExit={self._recorded}")
 
     def keep(self) -> None:

@@ -1,4 +1,4 @@
-"""Download of jars: through Maven, or through the Ivy that PySpark ships.
+"""Download of jars by Maven, or by the Ivy that PySpark contains.
 
 Each route puts artifacts and their dependencies into a folder, or raises `KafkaUnavailableError`; neither caches. Where
 a dependency names another version of a requested artifact, the requested version is used.
@@ -39,7 +39,7 @@ _ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId><
 
 @attrs.frozen(kw_only=True)
 class Artifact:
-    """An artifact to fetch; `alone` leaves out its dependencies."""
+    """An artifact to download; `alone` means without its dependencies."""
 
     group: str
     name: str
@@ -59,7 +59,7 @@ def choose_route() -> Route:
 
 
 def fetch_by_maven(artifacts: Sequence[Artifact], *, folder: Path, scratch: Path) -> None:
-    """Fetch through `mvn`, with the user's own settings and local repository."""
+    """Download with `mvn`, with the user's own settings and local repository."""
     pom = scratch / "pom.xml"
     pom.write_text(_POM.format(dependencies="".join(_pom_dependency(artifact) for artifact in artifacts)))
     goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}", "-DincludeScope=runtime"]
@@ -67,7 +67,7 @@ def fetch_by_maven(artifacts: Sequence[Artifact], *, folder: Path, scratch: Path
 
 
 def fetch_by_ivy(artifacts: Sequence[Artifact], *, folder: Path, scratch: Path) -> None:
-    """Fetch through the Ivy among PySpark's jars; needs Java and PySpark, but no Maven."""
+    """Download with the Ivy among PySpark's jars; needs Java and PySpark, but not Maven."""
     module = scratch / "ivy.xml"
     module.write_text(_IVY.format(dependencies="".join(_ivy_dependency(artifact) for artifact in artifacts)))
     pattern = f"{folder}/[artifact]-[revision](-[classifier]).[ext]"
@@ -95,7 +95,9 @@ def _ivy_jar() -> Path:
         for jar in sorted(Path(place, "jars").glob("ivy-*.jar")):
             return jar
     found = "PySpark is installed without its jars" if pyspark else "PySpark is not installed"
-    raise KafkaUnavailableError(f"nothing here can fetch Kafka's jars: no `mvn` on PATH, and {found}; install either")
+    raise KafkaUnavailableError(
+        f"Kafka's jars cannot be downloaded: there is no `mvn` on PATH, and {found}; install one of the two"
+    )
 
 
 def _run(command: Sequence[str]) -> None:
@@ -105,7 +107,7 @@ def _run(command: Sequence[str]) -> None:
             text=True, errors="replace", timeout=DEADLINE, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise KafkaUnavailableError(f"could not fetch Kafka's jars: {error}") from error
+        raise KafkaUnavailableError(f"could not download Kafka's jars: {error}") from error
     if ran.returncode:
         raise KafkaUnavailableError(
             f"could not download Kafka's jars; check the network, or configure a mirror in Maven's settings\n"

@@ -97,7 +97,7 @@ def digest_of(jar: Path) -> str:
 
 
 def _state(jar: Path) -> list[object]:
-    """Return attributes that change with a file's bytes, unless a writer takes care to hide the change."""
+    """Return a file's size, times and inode, which change with its bytes unless its writer hides the change."""
     found = jar.stat()
     return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
 
@@ -112,7 +112,7 @@ def _record_of(folder: Path) -> dict[str, object]:
 
 
 def _keep_record(folder: Path, record: Mapping[str, object]) -> None:
-    """Store the record atomically; a cache that cannot be written to is read in full each time."""
+    """Store the result of a check atomically. If the cache is read-only, each check reads every byte."""
     try:
         with tempfile.NamedTemporaryFile("w", dir=folder, prefix=_RECORD, delete=False) as file:
             json.dump(record, file)

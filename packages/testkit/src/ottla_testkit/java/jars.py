@@ -74,7 +74,7 @@ def cache_folder() -> Path:
 
 
 def broker_artifacts(version: str) -> list[Artifact]:
-    """Return the broker, a logger that prints, and libraries that newer Javas or the broker's own dependencies lack."""
+    """Return the artifacts: the broker, a logger, and libraries that newer Javas or the broker's dependencies lack."""
     numbers = release(version)
     scala = "2.13" if numbers >= (2, 4) else "2.12"
     artifacts = [Artifact(group="org.apache.kafka", name=f"kafka_{scala}", version=version)]
@@ -110,12 +110,12 @@ def _verify(name: str, artifacts: Sequence[Artifact], folder: Path) -> None:
     names = sorted(jar.name for jar in folder.glob("*.jar"))
     missing = [a.name for a in artifacts if f"{a.name}-{a.version}.jar" not in names]
     if missing:
-        raise KafkaUnavailableError(f"the fetch of {name} brought no {', '.join(missing)} (found: {names})")
+        raise KafkaUnavailableError(f"the download of {name} lacks {', '.join(missing)} (found: {names})")
 
 
 def _publish(fetched: Path, target: Path) -> None:
     try:
         fetched.rename(target)
     except OSError:
-        if not target.is_dir():  # else another process created it, with the same jars
+        if not target.is_dir():  # otherwise another process created the folder, with the same jars
             raise

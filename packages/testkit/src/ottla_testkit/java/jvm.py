@@ -20,7 +20,7 @@ log4j.appender.console.layout.ConversionPattern=%d %p %m (%c)%n
 
 
 SOON_READY: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-"""For a broker that runs for seconds: code that runs often is compiled once, early, and without full optimization."""
+"""Options for a broker that runs for seconds: compile code that runs often once, early, without full optimization."""
 
 SUSTAINED: Final = (
     "-server",
@@ -29,7 +29,7 @@ SUSTAINED: Final = (
     "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent",
 )
-"""For a broker under load: compiler and collector as in Kafka's own start script, except for the initial heap size."""
+"""Options for a broker under load: compiler and collector as in Kafka's start script, but another initial heap size."""
 
 
 def jvm_command(
@@ -42,7 +42,7 @@ def jvm_command(
     options: Sequence[str] = (),
     sustained: bool = False,
 ) -> list[str]:
-    """Return a command that a main class and its arguments complete; `folder` gets files that it needs or unpacks."""
+    """Return a command without main class and arguments; *folder* is for files that the command needs or unpacks."""
     command = [java, f"-Xmx{heap}", f"-Djava.io.tmpdir={folder}", *(SUSTAINED if sustained else SOON_READY)]
     if needs_zookeeper(version):
         log4j = folder / "log4j.properties"

@@ -1,6 +1,6 @@
 """Comparison of Kafka versions, and the ones that run with a ZooKeeper instead of KRaft.
 
-Other code compares versions where they differ: `release("2.8.2") >= (2, 4)`.
+Code that depends on the version compares it: `release("2.8.2") >= (2, 4)`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def release(version: str) -> Release:
     """Return the numbers of a version such as `2.8.2` or `4.3.0-rc1`; `ClusterError` for an unsupported one."""
     found = re.fullmatch(r"(\d+(?:\.\d+)+)(?:-.*)?", version)
     if found is None:
-        raise ClusterError(f"{version!r} is no version of Kafka; one looks like 4.3.0")
+        raise ClusterError(f"{version!r} is not a version of Kafka; write it as 4.3.0")
     numbers = tuple(map(int, found[1].split(".")))
     if numbers < OLDEST:
         raise ClusterError(f"Kafka {version} is too old for this testkit; it runs 0.10.2 and later")

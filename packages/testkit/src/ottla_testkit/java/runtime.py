@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ottla_testkit.errors import KafkaUnavailableError, tail
 
-OLDEST = 17  # Kafka 4 brokers are compiled for it
+OLDEST = 17  # Kafka 4 brokers need it
 _REMEDY = f"install a Java runtime of version {OLDEST} or later and put `java` on PATH or set JAVA_HOME"
 
 

@@ -1,4 +1,4 @@
-"""The few requests that a test cluster needs, each on a connection of its own.
+"""The few requests that the testkit sends to brokers, each on a connection of its own.
 
 So the harness needs no Kafka client. Every broker from 0.10.1 to 4.x knows Metadata v1 and ListOffsets v1, and every
 broker from 0.11 on knows FindCoordinator v1. CreateTopics v1 and v2 differ in their responses: brokers before 0.11 know
@@ -152,7 +152,7 @@ def _offset(answer: Fields) -> tuple[int, int, int]:
 
 
 class Fields:
-    """The big-endian fields of a response, in turn."""
+    """Reader of a response's big-endian fields, one after the other."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -171,7 +171,7 @@ class Fields:
         return self._data[self._at - length : self._at].decode()
 
     def unsigned(self) -> int:
-        """Read a varint, as in flexible versions."""
+        """Read an unsigned varint, as in flexible versions."""
         value = shift = 0
         while (byte := self._data[self._at]) & 0x80:
             value |= (byte & 0x7F) << shift

@@ -84,7 +84,7 @@ class Certificates:
 
 
 def _as_pkcs8(key: bytes) -> bytes:
-    """Return the form of a private key that Java reads."""
+    """Return a private key as PKCS#8, which Java can read."""
     from cryptography.hazmat.primitives import serialization
 
     return serialization.load_pem_private_key(key, password=None).private_bytes(

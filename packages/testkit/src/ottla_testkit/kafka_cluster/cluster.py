@@ -1,6 +1,6 @@
-"""A real Kafka cluster on 127.0.0.1 for the duration of a `with` block: everything that a test may do to one.
+"""A real Kafka cluster on 127.0.0.1 for the duration of a `with` block, and what a test may do to its nodes and topics.
 
-`nodes` has the life of its processes, and `topics` has what is asked of them. Not for use by several threads at the
+`nodes` starts and ends its processes, and `topics` creates and reads its topics. Not for use by several threads at the
 same time.
 """
 
@@ -35,9 +35,9 @@ class KafkaCluster:
     `round_trip` delays every broker by that many seconds: clients that use `bootstrap_servers` reach all nodes through
     delaying proxies. Nodes reach each other, and this class and the other listeners reach them, without a delay.
 
-    Entering fetches missing jars and returns when every node serves; leaving ends every process and removes every file.
-    Where Python is killed the processes end, too. Raises `KafkaUnavailableError` without Java or jars, else
-    `ClusterError`.
+    Entering downloads missing jars and returns when every node serves; leaving ends every process and removes every
+    file. If Python is killed, the processes end, too. Raises `KafkaUnavailableError` without Java or jars, and
+    `ClusterError` for other failures.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class KafkaCluster:
         try:
             try:
                 self._nodes.launch(java, jars=jars)
-            except PortInUseError:  # a single failure is bad luck
+            except PortInUseError:  # one retry: another process may have taken a port
                 self._nodes.end()
                 self._config.choose_ports()
                 self._nodes.launch(java, jars=jars)
@@ -111,7 +111,7 @@ class KafkaCluster:
 
     @property
     def round_trip(self) -> float:
-        """Seconds of a round trip between clients and every broker. Can be set, given the argument *round_trip*."""
+        """Seconds of a round trip between clients and every broker. Settable if the argument *round_trip* was given."""
         return 0.0 if self._distant is None else self._distant.round_trip
 
     @round_trip.setter
@@ -170,7 +170,7 @@ class KafkaCluster:
         self._nodes[node].resume()
 
     def move(self, node: int) -> None:
-        """Give a stopped node another port, from its next start on."""
+        """Give a stopped node another port, which it uses from its next start on."""
         self._nodes.move(node)
 
     # Topics

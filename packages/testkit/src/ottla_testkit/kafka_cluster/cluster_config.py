@@ -33,7 +33,7 @@ class ClusterConfig:
     distant: DistantListeners | None
 
     def __attrs_post_init__(self) -> None:
-        number = release(self.version)  # raises for a version that is too old
+        number = release(self.version)  # raises ClusterError for a version that is too old
         if self.security is not None and (len(self.nodes) > 1 or number < _FIRST_WITH_SECURITY):
             raise ClusterError(
                 "the testkit starts listeners with TLS and SASL only on a single node of Kafka 3.5 or later"

@@ -1,4 +1,4 @@
-"""Finalized features of a cluster (KIP-584), such as transaction.version: read, raised and lowered.
+"""Requests that read and set a cluster's finalized features (KIP-584), such as transaction.version.
 
 Brokers return them in ApiVersions v3 (2.7 and later) and change them by UpdateFeatures v1 (3.3 and later).
 """
@@ -57,7 +57,7 @@ def set_feature(address: Address, feature: str, level: int) -> None:
     deadline = time.monotonic() + ANSWER_WITHIN
     while feature_level(address, feature) != level:
         if time.monotonic() > deadline:
-            raise ClusterError(f"node at {address} does not go by {feature}={level} after {ANSWER_WITHIN:.0f} s")
+            raise ClusterError(f"the node at {address} does not use {feature}={level} after {ANSWER_WITHIN:.0f} s")
         time.sleep(_LOOK_AGAIN)
 
 

@@ -116,4 +116,4 @@ class IdentityServer:
             ):
                 return
             time.sleep(0.05)
-        raise ClusterError(f"the identity server does not answer:\n{tail(process.log)}")
+        raise ClusterError(f"the identity server does not respond:\n{tail(process.log)}")

@@ -13,7 +13,7 @@ from ottla_testkit.processes.free_ports import HOST
 
 Setting = str | int | float
 
-# How long a killed node stays a leader, and must wait before it can join again.
+# How long a killed node stays the leader, and how long it must wait before it can join again.
 SESSION_MS = 4000
 
 

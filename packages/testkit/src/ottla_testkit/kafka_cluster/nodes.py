@@ -1,6 +1,6 @@
 """The processes of a cluster: its nodes, and the ZooKeeper of old versions, from their launch to their end.
 
-It decides which processes make up a cluster, and when each has started. `node` and `zookeeper` run them,
+This module decides which processes a cluster has, and when each has started. `node` and `zookeeper` run them,
 `cluster_config` has their settings, and `readiness` waits for them.
 """
 
@@ -49,7 +49,7 @@ class Nodes:
     def folder(self) -> Path:
         """The folder with every file of the processes, while it exists."""
         if self._folder is None:
-            raise ClusterError("the cluster is not running; it does so inside `with`")
+            raise ClusterError("the cluster is not running; it runs only inside its `with` block")
         return self._folder
 
     @property
@@ -69,10 +69,10 @@ class Nodes:
 
     @property
     def any_answering(self) -> Node:
-        """One of those; `ClusterError` if there is none."""
+        """A node that runs and is not paused; `ClusterError` if there is none."""
         for node in self.answering:
             return node
-        raise ClusterError(f"no node is there to answer (running: {self.running})")
+        raise ClusterError(f"every node is stopped or paused (running: {self.running})")
 
     def launch(self, java: str, *, jars: Path) -> None:
         """Start every process, on ports that are free now; return when every node serves."""
@@ -120,7 +120,7 @@ class Nodes:
         await_return(self._nodes[number])
 
     def move(self, number: int) -> None:
-        """Give a stopped node another port, from its next start on."""
+        """Give a stopped node another port, which it uses from its next start on."""
         moved = self._nodes[number]
         if moved.running:
             raise ClusterError(f"node {number} runs; stop it before it can move")
@@ -160,7 +160,7 @@ class Nodes:
     def _keep_classes(self) -> None:
         archive, self._archive = self._archive, None
         if archive is not None and archive.wanted and all(node.answering for node in self._nodes.values()):
-            with contextlib.suppress(ClusterError):  # raised when it did not end in time; the next cluster tries again
+            with contextlib.suppress(ClusterError):  # it did not end in time; the next cluster tries again to record
                 self._nodes[1].stop()
                 archive.keep()
 

@@ -1,4 +1,4 @@
-"""Checks and waits for nodes and topics that are ready."""
+"""Functions that wait until nodes and topics are ready."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Found = TypeVar("Found")
 
 
 def await_zookeeper(zookeeper: ZooKeeper, *, without: int) -> None:
-    """Wait until ZooKeeper serves and has dropped a node: it refuses a node that it believes to be running."""
+    """Wait until ZooKeeper serves and has ended a node's old session: until then it refuses the node's new one."""
     _wait(zookeeper, f"does not serve, or still knows node {without}", lambda: without not in zookeeper.registered())
 
 
@@ -45,7 +45,7 @@ def await_topic(node: Node, topic: str, *, partitions: int) -> None:
 
 
 def await_return(node: Node) -> None:
-    """Wait until a started node leads its partitions again: with a ZooKeeper that is some time after it serves."""
+    """Wait until a started node leads its partitions again; with a ZooKeeper, it serves some time before that."""
     _wait(node, "does not lead its partitions again", lambda: _leads_again(node))
 
 
@@ -83,7 +83,7 @@ def _serves_again(node: Node, topic: str, kept: Collection[int]) -> bool:
 
 
 def _serves_own(node: Node, topic: str, known: admin_requests.Metadata) -> bool:
-    # A broker names itself as leader some milliseconds before it leads.
+    # A broker reports itself as leader some milliseconds before it serves the partition.
     own = sorted(partition for partition, leader in known.leaders.items() if leader == node.number)
     return own == sorted(admin_requests.end_offsets(node.address, topic, own, timeout=_PROBE_WITHIN))
 

@@ -1,4 +1,4 @@
-"""A broker's listeners with encryption, authentication, or both: one node has all of them at once."""
+"""Listeners with encryption, authentication, or both; one node has all of them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Security:
 
     @property
     def mechanisms(self) -> Sequence[str]:
-        """The mechanisms of the SASL listeners, except for PLAIN_ONLY."""
+        """The SASL mechanisms of all listeners except PLAIN_ONLY."""
         return MECHANISMS if self.identity is not None else MECHANISMS[:-1]
 
     @property

@@ -21,7 +21,7 @@ TOOL_WITHIN = 60.0  # seconds
 
 
 def format_nodes(java: Sequence[str], properties: Sequence[Path], *, options: Sequence[str] = ()) -> None:
-    """Give these nodes' empty data folders one new cluster id; `ClusterError` when settings are bad."""
+    """Format these nodes' empty data folders with one new cluster id; `ClusterError` if settings are invalid."""
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", *options, "--config"]
     tools: list[subprocess.Popen[str]] = []

@@ -1,6 +1,6 @@
 """The topics of a running cluster: created, located, and read from the nodes' files.
 
-It decides which node is asked. `admin_requests` has the requests, and `readiness` waits for their effects.
+This module decides which node gets a request. `admin_requests` sends it, and `readiness` waits for its effect.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla_testkit.kafka_cluster.tools import dump_segments
 
 
 class Topics:
-    """The topics on these nodes, which run this version."""
+    """The topics on these nodes; *version* is the Kafka version that the nodes run."""
 
     def __init__(self, nodes: Nodes, *, version: str) -> None:
         self._nodes = nodes

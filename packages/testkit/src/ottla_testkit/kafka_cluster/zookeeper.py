@@ -24,11 +24,11 @@ class ZooKeeper(Process):
         super().__init__("ZooKeeper", command=[*java, MAIN, str(self.properties)], log_file=folder / "zookeeper.log")
 
     def registered(self) -> frozenset[int]:
-        """Return the brokers with a live session; a killed one has it some seconds more. `OSError` without response."""
+        """Return the brokers with a live session; a killed one keeps it for seconds. `OSError` without a response."""
         with socket.create_connection((HOST, self.port), ANSWER_WITHIN) as connection:
             connection.sendall(b"dump")
             with connection.makefile("rb") as answer:
                 dumped = answer.read()
         if b"SessionTracker" not in dumped:
-            raise ConnectionError(f"ZooKeeper is not serving yet; it answered {dumped!r}")
+            raise ConnectionError(f"ZooKeeper is not serving yet; it responded {dumped!r}")
         return frozenset(int(number) for number in re.findall(rb"/brokers/ids/(\d+)", dumped))

@@ -1,7 +1,7 @@
-"""A mock Kafka cluster inside this process: librdkafka's, which serves real sockets on 127.0.0.1.
+"""The mock Kafka cluster of librdkafka: it runs inside this process and serves real sockets on 127.0.0.1.
 
-It is for errors, lost connections, moved leaders and counted requests. It checks almost nothing of the requests that it
-gets: it stores bad checksums, sequence gaps and old epochs, and a repeated batch twice. Tests of formats and of
+Use it to inject errors, lose connections, move leaders and count requests. It checks almost nothing in the requests
+that it gets: it stores bad checksums, sequence gaps and old epochs, and a repeated batch twice. Tests of formats and of
 exactly-once need a real broker. Its ApiVersions responses from version 3 on are malformed: clients must fall back to
 version 0. Its error responses to FindCoordinator lack a host, without which they cannot be read.
 """
@@ -42,7 +42,7 @@ class MockCluster:
         self._cluster: int | None = self._library.rd_kafka_mock_cluster_new(self._client, brokers)
         if not self._cluster:
             self._library.rd_kafka_destroy(self._client)
-            raise MockError(f"librdkafka made no mock cluster of {brokers} brokers")
+            raise MockError(f"librdkafka could not create a mock cluster of {brokers} brokers")
 
     def __enter__(self) -> Self:
         return self
@@ -102,7 +102,7 @@ class MockCluster:
         self._ask("mock_broker_set_rtt", broker, round(seconds * 1000))
 
     def set_api_version(self, api_key: int, *, lowest: int, highest: int) -> None:
-        """Set the versions of an API that the brokers offer; -1 and -1 for none."""
+        """Set the lowest and highest version of an API that the brokers support; -1 and -1 for none."""
         self._ask("mock_set_apiversion", api_key, lowest, highest)
 
     def start_tracking(self) -> None:
@@ -123,7 +123,7 @@ class MockCluster:
             self._library.rd_kafka_mock_request_destroy_array(array, count)
 
     def request_count(self, api_key: int) -> int:
-        """Return the number of these requests that are of one API."""
+        """Return the number of requests of one API since `start_tracking`."""
         return sum(request.api_key == api_key for request in self.requests())
 
     def _new_client(self) -> int:
@@ -133,7 +133,7 @@ class MockCluster:
         self._library.rd_kafka_conf_set(configuration, b"log_level", b"2", trouble, len(trouble))
         client: int | None = self._library.rd_kafka_new(librdkafka.PRODUCER, configuration, trouble, len(trouble))
         if not client:
-            raise MockError(f"librdkafka made no client: {trouble.value.decode()}")
+            raise MockError(f"librdkafka could not create a client: {trouble.value.decode()}")
         return client
 
     def _request(self, handle: int) -> MockRequest:

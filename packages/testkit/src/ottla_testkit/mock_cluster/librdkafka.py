@@ -60,7 +60,7 @@ def load() -> ctypes.CDLL:
 
 
 def library_path() -> str:
-    """Return the path of the wheel's own library, else the system's; `MockUnavailableError` without either."""
+    """Return the path of the wheel's own library, or else the system's. `MockUnavailableError` if there is neither."""
     spec = importlib.util.find_spec("confluent_kafka")
     if spec is None or spec.origin is None:
         raise MockUnavailableError("the mock cluster needs librdkafka; try: pip install 'ottla-testkit[mock]'")

@@ -107,7 +107,7 @@ def _settings(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> tuple
 
 
 def _at_once(config: ProducerConfig) -> ProducerConfig:
-    """Return the same configuration without blocking: nothing would ever end a wait."""
+    """Return the same configuration with `max.block.ms` of 0, because nothing would ever end a wait."""
     return attrs.evolve(config, batching=attrs.evolve(config.batching, max_block=0.0))
 
 
@@ -131,7 +131,7 @@ def _coordinator(transactions: TransactionParts) -> MockCoordinator | None:
 
 
 def _registry() -> Registry:
-    """Return the installed plugins, with a transport of our own instead of all others."""
+    """Return the installed plugins, with `NoTransport` instead of all other transports."""
     return Registry([_TRANSPORT, *(entry for entry in announced() if entry.group != _TRANSPORT.group)])
 
 

@@ -19,7 +19,7 @@ _OPEN: Final = (*_ABORTED_BY_CLOSE, State.PREPARED, State.COMMITTING, State.ABOR
 
 
 class MockCoordinator:
-    """Send and answer the requests of one producer, as the I/O thread and a broker otherwise do."""
+    """Send the requests of one producer's transactions and respond to them, in place of I/O thread and broker."""
 
     def __init__(self, manager: TransactionManager, requests: RequestSource, sequences: Sequences) -> None:
         self.manager = manager
@@ -35,7 +35,7 @@ class MockCoordinator:
 
     @property
     def aborts_at_close(self) -> bool:
-        """Whether the end of the producer aborts a transaction."""
+        """Whether closing the producer aborts a transaction."""
         return self.manager.state in _ABORTED_BY_CLOSE
 
     def join(self, topic: str, partition: int) -> None:
@@ -53,7 +53,7 @@ class MockCoordinator:
         self.fenced = True
 
     def advance(self, now: float, *, all_complete: bool) -> None:
-        """Send and answer every request that is due."""
+        """Send every request that is due, and process its response."""
         while (request := self.requests.next_request(now, all_complete=all_complete)) is not None:
             self.requests.begin(request)
             self.requests.on_response(request, self._answer(request), now)

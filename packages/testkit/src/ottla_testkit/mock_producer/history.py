@@ -1,4 +1,4 @@
-"""What a mock producer has sent: outside of transactions, in committed ones, and in the open one."""
+"""Records and offsets that a mock producer has sent: without a transaction, in committed ones, and in the open one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class History:
         self.uncommitted_offsets.clear()
 
     def leave(self) -> None:
-        """Keep the records of a transaction that another process ends."""
+        """Keep the records of the open transaction, which another process ends."""
         self.records += self.uncommitted_records
         self.uncommitted_records.clear()
 

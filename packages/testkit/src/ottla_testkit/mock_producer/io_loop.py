@@ -1,6 +1,6 @@
-"""Replacement of the I/O thread: its rounds run on the threads of callers at each call.
+"""Replacement for the I/O thread: each call of the producer runs a round on the caller's thread.
 
-So nothing happens in the background of a test, and the effects of `wake` are complete when it returns.
+So nothing happens in the background of a test, and when `wake` returns, its round is complete.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ENDING: Final = (State.COMMITTING, State.PREPARED, State.LEAVING)
 
 
 class MockIoLoop:
-    """The interface of an I/O thread that `lifecycle` uses, and `advance`."""
+    """The methods of an I/O thread that `producer.lifecycle` calls, and the rounds of a mock producer."""
 
     def __init__(
         self,
@@ -83,10 +83,10 @@ class MockIoLoop:
     # The interface that `lifecycle` uses
 
     def start(self) -> None:
-        """There is no thread to start."""
+        """Do nothing: there is no thread to start."""
 
     def begin_close(self, timeout: float) -> None:
-        """Answer the queued batches, or fail them with a time-out of 0; end the transaction, too."""
+        """Acknowledge the queued batches, or fail them if the time-out is 0; end the transaction, too."""
         if self.ended:
             return
         self.ended = True
@@ -101,11 +101,11 @@ class MockIoLoop:
         self.on_end()
 
     def abandon(self, timeout: float) -> None:
-        """Close immediately: there is no thread to do it."""
+        """Close immediately, because there is no thread that could do it."""
         self.begin_close(timeout)
 
     def forget(self) -> None:
-        """There is no thread to forget."""
+        """Do nothing: there is no thread to forget."""
 
     def join(self, timeout: float) -> bool:
         """Return True: there is no thread to wait for."""

@@ -13,11 +13,11 @@ class NoTransport:
     """A transport that is never used."""
 
     def targets(self, host: str, port: int) -> Sequence[Target] | None:
-        """No targets."""
+        """Return no targets; a mock producer never calls this."""
         return ()
 
     def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
-        """Not used."""
+        """Raise NotImplementedError: a mock producer has no connections."""
         raise NotImplementedError("a mock producer has no connections")
 
 

@@ -1,4 +1,4 @@
-"""A producer without a cluster: identical to a real one down to the batches; the test answers for the brokers."""
+"""A producer without a cluster: identical to a real one down to the batches; the test acts as the brokers."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class MockProducer(Producer):
 
     @property
     def uncommitted_offsets(self) -> Sequence[OffsetsToSend]:
-        """The same for the open transaction."""
+        """Arguments of `send_offsets_to_transaction` in the open transaction: `group` and `offsets`."""
         return tuple(self._sent.uncommitted_offsets)
 
     @property
@@ -217,7 +217,7 @@ class MockProducer(Producer):
 
     def flush(self, timeout: float | None = None) -> DeliveryReport:
         self._planned_errors.raise_next("flush")
-        with self._accumulator.unretrieved.reporting():  # what fails meanwhile is reported
+        with self._accumulator.unretrieved.reporting():  # a record that fails meanwhile is reported
             if not io_threads.on_io_thread():
                 self._parts.rounds.answer_all()
             return super().flush(timeout)
@@ -246,7 +246,7 @@ class MockProducer(Producer):
 
     @contextmanager
     def _sends(self, method: str) -> Iterator[None]:
-        """Take the records that a call of this method sends, and acknowledge them if nothing else will."""
+        """Take the records that a call of *method* sends, and acknowledge them with *auto_complete*."""
         self._planned_errors.raise_next(method)
         transactional = self._parts.coordinator is not None
         with self._sending:

@@ -120,7 +120,7 @@ class SentBatches:
         )
 
     def _records(self, batch: ProducerBatch) -> Iterator[SentRecord]:
-        assert batch.sealed is not None, "what was drained is sealed"
+        assert batch.sealed is not None, "a drained batch is sealed"
         for part in parse_batches(b"".join(batch.sealed.wire_chunks()), compressors=self._compressors):
             for record in part.records:
                 yield SentRecord(

@@ -1,7 +1,7 @@
-"""A guard that ends a process whose owner has died: killed, or by SIGTERM, for which Python does nothing.
+"""A guard that ends a process whose owner was killed: by SIGKILL, or by SIGTERM, which Python does not handle.
 
-A shell waits for a line on a pipe that only the owner and its forks hold. After the line, it leaves the process alone.
-If the pipe ends without one, the owner has died, and the shell ends the process.
+The guard is a shell that waits for a line on a pipe that only the owner and its forks hold. After a line, it leaves the
+process alone. If the pipe ends without a line, the owner has died, and the shell kills the process.
 """
 
 from __future__ import annotations

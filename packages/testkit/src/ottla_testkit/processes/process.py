@@ -1,6 +1,6 @@
 """One process of a cluster: start, freeze, end, and output. It does not outlive Python.
 
-It depends neither on other processes nor on what it runs.
+This module knows neither other processes nor the program that it runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The bytes that a proxy has forwarded, and the byte at which it will lose its connections."""
+"""The number of bytes that a proxy has forwarded, and the byte at which it will cut its connections."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Cut:
 
 
 class CutPlan:
-    """The next cut, those after it, and the count of bytes by which they are placed. It has no lock."""
+    """The next cut, those after it, and the number of forwarded bytes, which places them. Not thread-safe."""
 
     def __init__(self) -> None:
         self.forwarded = dict.fromkeys(Direction, 0)
@@ -57,7 +57,7 @@ class CutPlan:
         return min(at_most, self._next[1] - self.forwarded[way])
 
     def make(self) -> bool:
-        """Turn to the cut after the one that is reached; return whether that one is a reset."""
+        """Remove the cut that is reached, begin with the next one, and return whether the removed one is a reset."""
         by_reset, self._next = self._by_reset, None
         if self._later is not None:
             self.made += 1

@@ -132,7 +132,7 @@ class CuttingProxy:
                 return
             with self._lock:
                 for end in self._peers.keys() & ready.keys():
-                    if end in self._peers and not self._held:  # else lost or held a moment ago
+                    if end in self._peers and not self._held:  # otherwise the connection was lost or held a moment ago
                         self._forward(end, ready[end])
                 if self._listener is not None and self._listener in ready:
                     self._welcome(self._listener)

@@ -124,7 +124,7 @@ class DelayingProxy:
         self._order(target=self._target)
 
     def _order(self, **command: object) -> dict[str, int]:
-        """Send the process a command; does nothing before its start, which passes all settings."""
+        """Send a command to the process. Before its start this does nothing, because the start passes all settings."""
         process = self._process
         if process is None:
             return {"accepted": 0, "out": 0, "back": 0}
@@ -143,5 +143,5 @@ class DelayingProxy:
 
 def _seconds(value: float) -> float:
     if not 0 <= value < float("inf"):
-        raise ValueError(f"a round trip of {value!r} s is impossible; give seconds, 0.03 for 30 ms")
+        raise ValueError(f"a round trip of {value!r} s is impossible; write it in seconds, such as 0.03 for 30 ms")
     return value

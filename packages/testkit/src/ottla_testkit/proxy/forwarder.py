@@ -172,7 +172,7 @@ class Forwarder:
                     if not self._obey(commands):
                         self._lose(*list(self._pairs))
                         return
-                elif key.data in self._pairs:  # else lost a moment ago, with its peer
+                elif key.data in self._pairs:  # otherwise lost a moment ago, with its peer
                     self._serve(key.data, events)
             self._deliver(time.monotonic() + self._lateness)
 

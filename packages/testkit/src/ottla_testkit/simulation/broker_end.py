@@ -1,4 +1,4 @@
-"""The broker's end of a simulated connection: requests as they are complete, while the broker reads."""
+"""The broker's end of a simulated connection: it returns requests once they are complete, while the broker reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 from ottla_testkit.simulation.login import HangUpError
 
 LARGEST_REQUEST: Final = 100 * 1024 * 1024
-"""As a broker's `socket.request.max.bytes`."""
+"""Maximum bytes of a request: the default of brokers' `socket.request.max.bytes`."""
 
 
 @attrs.define(eq=False)
@@ -21,7 +21,7 @@ class BrokerEnd:
     _read: bytearray = attrs.field(factory=bytearray)
 
     def arrive(self, data: bytes) -> bool:
-        """Take bytes of the client; return False if nothing reads them until the broker continues."""
+        """Buffer bytes from the client; return False if the broker is frozen and does not read them."""
         if self.frozen:
             self.unread.append(data)
             return False

@@ -84,7 +84,7 @@ class SimulatedTopic:
         return [record.value for place, record in enumerate(log) if place not in hidden]
 
     def append(self, partition: int, batch: RecordBatch) -> tuple[ErrorCode, int]:
-        """Write a batch unless its sequence forbids it; return the error code and the batch's offset."""
+        """Append a batch unless its sequence number is refused; return the error code and the batch's base offset."""
         log = self.log.setdefault(partition, [])
         producers = self.producers.setdefault(partition, PartitionProducers())
         code, repeated = producers.judge(batch)
@@ -145,7 +145,7 @@ class SimulatedBroker:
         self.versions.update(login.versions())
 
     def answer(self, frame: bytes) -> bytes | None:
-        """Return the response's content without its length, or None when there is no response."""
+        """Return the response without its length field, or None if there is no response."""
         api_key, version, correlation_id, client_size = struct.unpack_from(">hhih", frame)
         message = MESSAGES[api_key]
         self.requests.append((message.name, version))
@@ -257,7 +257,7 @@ class SimulatedBroker:
         )
 
     def _admit(self, transactional_id: str | None, partition: tuple[str, int], batch: RecordBatch) -> ErrorCode:
-        """Return whether the open transaction may write to this partition, as an error code."""
+        """Return NONE if the open transaction may write to this partition, otherwise the error code."""
         if not batch.transactional:
             return ErrorCode.NONE
         coordinator = self.cluster.transactions

@@ -1,4 +1,4 @@
-"""The client's end of a simulated connection: a socket with its buffers, as a transport layer.
+"""The client's end of a simulated connection: a socket and its buffers, with the methods of a transport layer.
 
 The core's own `Channel` is above it, which assembles responses and keeps the rest of partial writes.
 """
@@ -39,7 +39,7 @@ class ClientEnd:
 
     @property
     def readable(self) -> bool:
-        """Whether the system would report it as readable."""
+        """Whether a selector would report the socket as readable."""
         return not self.held() if self.received else self.ended is not None
 
     def acknowledge(self, size: int) -> None:

@@ -75,7 +75,7 @@ class FaultRates:
 
 
 def some_wire(chance: Chance) -> LinkConditions:
-    """Return random link conditions: delays up to 100 ms, and sockets that take all, a part, or nothing."""
+    """Return random link conditions: delays up to 100 ms, and sockets that accept all, some or no bytes of a write."""
     distance = chance.choice(DISTANCES)
     return LinkConditions(
         round_trip=distance,
@@ -89,7 +89,7 @@ def some_wire(chance: Chance) -> LinkConditions:
 
 
 class FaultyNetwork(SimulatedNetwork):
-    """A network, without faults while `weather` is None. Unless *wild*, links are fast and sockets take everything."""
+    """A network without faults while `weather` is None. Unless *wild*, links are fast and sockets accept all bytes."""
 
     def __init__(self, cluster: SimulatedCluster, clock: ManualClock, seed: int, *, wild: bool = True) -> None:
         super().__init__(cluster, clock, seed=seed)
@@ -102,7 +102,7 @@ class FaultyNetwork(SimulatedNetwork):
                 broker.hints = self.chance.happens(0.5)
 
     def calm(self) -> None:
-        """End the faults and repair brokers. Silently dead connections stay so: neither side notices."""
+        """End the faults and repair brokers. A connection that died silently stays dead: neither side notices."""
         self.weather = None
         for broker in self.cluster.brokers.values():
             broker.up = True
@@ -148,10 +148,10 @@ class FaultyNetwork(SimulatedNetwork):
         return None
 
     def _too_harsh(self, frame: bytes) -> bool:
-        """Return whether no producer could survive this request if it came late.
+        """Return whether a late arrival of this request would break every producer.
 
-        A late InitProducerId fences the producer that asked again. Before KIP-890, a late EndTxn ends the next
-        transaction, and a late TxnOffsetCommit replaces that one's offsets by older ones.
+        A late InitProducerId fences the producer that has repeated it. Before KIP-890, a late EndTxn ends the next
+        transaction, and a late TxnOffsetCommit replaces that transaction's offsets by older ones.
         """
         key = int.from_bytes(frame[:2], "big")
         old = self.cluster.transaction_version < TXN_V2

@@ -1,4 +1,4 @@
-"""The systems on which simulated brokers run: what they answer to a connection, and when they end an idle one."""
+"""The hosts of simulated brokers: how they respond to a new connection, and when they close an idle one."""
 
 from __future__ import annotations
 

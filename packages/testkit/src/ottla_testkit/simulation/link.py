@@ -41,7 +41,7 @@ class Link:
     takes: deque[int]
     """Numbers of bytes that the next writes take, in turn, instead of random ones."""
     session: Session = attrs.field(factory=Session)
-    out_vanishes: bool = False  # the client's bytes arrive nowhere
+    out_vanishes: bool = False  # the client's bytes are lost
     back_vanishes: bool = False
     used_at: float = 0.0  # when bytes left or arrived last
     client: ClientEnd = attrs.field(init=False)
@@ -64,7 +64,7 @@ class Link:
     # Actions of the test or the broker
 
     def establish(self) -> None:
-        """Let the client's handshake end well."""
+        """Complete the client's handshake successfully."""
         self.client.established, self.used_at = True, self.now()
 
     def answer(self, content: bytes, *, delay: float = 0.0) -> None:
@@ -139,7 +139,7 @@ class Link:
             self.client.ended = error
 
     def _way(self) -> float:
-        """Return the time that the next piece takes in one direction."""
+        """Return the seconds that the next piece of bytes travels in one direction."""
         jitter = self.wire.jitter
         return self.wire.round_trip / 2 + (self.chance.uniform(0, jitter) if jitter else 0.0)
 

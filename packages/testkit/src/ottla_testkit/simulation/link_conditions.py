@@ -15,7 +15,7 @@ class LinkConditions:
     setup: float = 0.0
     """Additional seconds until a connection is established."""
     buffer: int | None = None
-    """Bytes that the socket's buffer takes; None: any number."""
+    """Size of the socket's buffer in bytes; None: unlimited."""
     partly: float = 0.0
     """Probability that a write takes only a part of its bytes."""
     nothing: float = 0.0

@@ -1,7 +1,7 @@
 """The login of a simulated broker: PLAIN with a list of users, sessions that end, and scripted behaviour.
 
-Like Kafka, it accepts ApiVersions and SaslHandshake from all clients and everything else after a login only, and closes
-the connection at an unexpected request. Unlike Kafka, it renews a session while responses are still pending.
+Like Kafka, it accepts ApiVersions and SaslHandshake from all clients, and everything else only after a login; it closes
+the connection after an unexpected request. Unlike Kafka, it renews a session while responses are still pending.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class SimulatedLogin:
     asked: list[tuple[str, int]] = attrs.field(factory=list)
 
     def versions(self) -> Mapping[int, tuple[int, int]]:
-        """Return the versions that only a broker with a login offers."""
+        """Return the API versions that a broker supports only if it has a login."""
         return {SASL_HANDSHAKE.key: (0, 1), SASL_AUTHENTICATE.key: (0, 2)}
 
     def answer(self, session: Session, frame: bytes, now: float) -> bytes | None:
@@ -82,7 +82,7 @@ class SimulatedLogin:
         if api_key in (SASL_HANDSHAKE.key, SASL_AUTHENTICATE.key):
             return True
         if api_key != API_VERSIONS.key and (session.user is None or now >= session.ends_at):
-            raise HangUpError("not logged in, or not any more")
+            raise HangUpError("the client has not logged in, or its session has ended")
         return False
 
     def _handshake(self, session: Session, version: int, body: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Names of a simulated network, as a resolver of the system finds them."""
+"""Name resolution of a simulated network, in place of the system's resolver."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla_testkit.simulation.schedule import Schedule
 
 
 class SimulatedNames:
-    """Every name has one address, at once unless the test says otherwise; *wake* is called when one was found."""
+    """Every name has one address, found immediately unless the test delays it; then *wake* is called."""
 
     def __init__(self, schedule: Schedule, *, wake: Callable[[], object]) -> None:
         self.unresolvable: set[str] = set()

@@ -1,7 +1,7 @@
 """A simulated network: a `Selectable` without sockets and threads, on the test's clock.
 
-It is as strict as a selector with real sockets: a request is mostly written immediately, and then only a response
-ends a wait. `test_selectable_contract.py` of the core tests the contract of both. A wait moves the clock to the next
+It is as strict as a selector with real sockets: most requests are written immediately, and then only a response ends a
+wait. `test_selectable_contract.py` of the core tests the contract of both. A wait moves the clock to the next
 event.
 """
 
@@ -51,7 +51,7 @@ class SimulatedNetwork:
         self.held: set[int] = set()  # responses of these brokers are held back
         self.connects = 0
         self.waits: list[float] = []
-        """The time that each poll without immediate work waited."""
+        """The seconds that each poll waited, of polls that had no immediate work."""
         self.wakeups = 0
         self._links: dict[int, Link] = {}
         self._to_close: dict[int, OttlaError] = {}
@@ -91,7 +91,7 @@ class SimulatedNetwork:
             link.hang_up()
 
     def link(self, node: int) -> Link:
-        """Return the connection of a node, to send as its broker or to break it."""
+        """Return the connection to a node. A test can send bytes as the broker, or break the connection."""
         return self._links[node]
 
     @property
@@ -100,7 +100,7 @@ class SimulatedNetwork:
         return list(self._links.values())
 
     def retire(self, node: int, reason: OttlaError) -> None:
-        """End a connection from the client's side, as a selector does on its own."""
+        """Close a connection on the client's side, as a selector does without a call."""
         self._to_close[node] = reason
 
     # Selectable
@@ -147,7 +147,7 @@ class SimulatedNetwork:
         self._wait(max(0.0, timeout))
         self._still = 0 if self.clock() > self._polled_at else self._still + 1
         self._polled_at = self.clock()
-        assert self._still < _SPINNING, "the client spins: polls without end, and no time passes"
+        assert self._still < _SPINNING, "the client spins: it polls repeatedly, and no time passes"
         self._woken = False
         for link in list(self._links.values()):
             self._serve(link)

@@ -1,4 +1,4 @@
-"""Errors of brokers for Produce: every code before the append, and most of them also after it.
+"""Error codes of brokers for Produce: every code is returned before the append, and most also after it.
 
 An independent list to check `ottla.sender.produce_error_origins`, which the producer uses.
 """
@@ -38,7 +38,7 @@ ONLY_BEFORE: Final = frozenset(
         _C.TRANSACTION_ABORTABLE,
     }
 )
-"""Codes of checks that Kafka makes only before the append."""
+"""Codes of checks that Kafka runs only before the append."""
 
 _TRUE: Final = frozenset({_C.NONE, _C.OUT_OF_ORDER_SEQUENCE_NUMBER, _C.UNKNOWN_PRODUCER_ID})
 """Codes that a broker returns only if they are true."""

@@ -9,7 +9,7 @@ from ottla_testkit.manual_clock import ManualClock
 
 
 class Schedule:
-    """Actions by the time at which they are due; those of one time in the order in which they were added."""
+    """Actions in the order of the times at which they are due; those of one time in the order of their addition."""
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
@@ -22,7 +22,7 @@ class Schedule:
         return self._planned[0][0] if self._planned else float("inf")
 
     def at(self, moment: float, action: Callable[[], object]) -> None:
-        """Add an action at a time; a past one means now."""
+        """Add an action at a time. If the time has passed, the action is due now."""
         self._count += 1
         heapq.heappush(self._planned, (moment, self._count, action))
 

@@ -18,7 +18,7 @@ TXN_V2 = 2
 
 @attrs.define
 class ProducerOwner:
-    """One transactional id. `last` is the outcome of its last transaction, and `before` that one's epoch."""
+    """One transactional id. `last` is the outcome of its last transaction, and `before` that transaction's epoch."""
 
     producer_id: int
     epoch: int
@@ -28,7 +28,7 @@ class ProducerOwner:
     last: bool | None = None
     before: int | None = None
     timed_out: bool = False
-    replaced: int | None = None  # the epoch that its owner asked to replace by the current one
+    replaced: int | None = None  # the epoch that the current one has replaced, at the owner's request
 
 
 @attrs.define
@@ -74,7 +74,7 @@ class TransactionCoordinator:
         return code
 
     def is_member(self, transactional_id: str, producer_id: int, epoch: int, partition: tuple[str, int]) -> ErrorCode:
-        """Return whether a producer may write to a partition that must have been added before, as an error code."""
+        """Return NONE if a producer has added this partition to its transaction, otherwise the error code."""
         code = self._check(transactional_id, producer_id, epoch)
         if code is ErrorCode.NONE and partition not in self.ids[transactional_id].partitions:
             return ErrorCode.INVALID_TXN_STATE

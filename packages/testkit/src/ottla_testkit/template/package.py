@@ -1,4 +1,4 @@
-"""A new package, written from the folders next to this file: `every` and the one of its kind.
+"""A new plugin package, created from templates: the folder `every`, and the folder of the plugin's kind.
 
 Their files end in `.in`, so that no tool treats them as Python; `@WORDS@` in them, and in their paths, are filled in.
 """
@@ -38,7 +38,7 @@ class Package:
 
     @classmethod
     def named(cls, kind: KindName, name: str) -> Package:
-        """Create a package for a plugin with this name, for configurations. ValueError reports a wrong name."""
+        """Create a package for a plugin that configurations select by this name. Raises ValueError for a wrong name."""
         if kind not in _kinds():
             raise ValueError(
                 f"there is no template for {_article(kind)}; the kinds that have one are {', '.join(_kinds())}"
@@ -47,8 +47,8 @@ class Package:
         longest = _LONGEST_MECHANISM if kind == "authenticator" else _LONGEST
         if not _NAME.fullmatch(name) or len(name) > longest:
             raise ValueError(
-                f"{name!r} is no name for a plugin; take up to {longest} letters and digits, beginning with a letter, "
-                "with single hyphens or underscores between them"
+                f"{name!r} is not a valid plugin name; use up to {longest} letters and digits, beginning with a "
+                "letter, with single hyphens or underscores between them"
             )
         # RFC 4422: the names of mechanisms are in upper case.
         return cls(kind=kind, name=name.upper() if kind == "authenticator" else name)
