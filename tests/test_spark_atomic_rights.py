@@ -34,10 +34,10 @@ RIGHTS = {
     "read the topic": (ResourceType.TOPIC, "{topic}", AclOperation.READ),
 }
 MISSING = {
-    "write the id": r"It needs Write for transactional id '{id}'",
-    "read the group": r"It needs Read for group '{id}'",
+    "write the id": r"This user needs Write for transactional id '{id}'",
+    "read the group": r"This user needs Read for group '{id}'",
     "write the topic": r"topic '{topic}', partition \d: .*This user may not write to the topic",
-    "read the topic": r"To commit offsets it needs Read for topic '{topic}'",
+    "read the topic": r"To commit offsets, this user needs Read for topic '{topic}'",
 }
 
 

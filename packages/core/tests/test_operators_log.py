@@ -399,7 +399,7 @@ def test_a_missing_coordinator_has_a_first_and_a_last_line(caplog: pytest.LogCap
 
     told = lines(caplog)
     assert [level for level, _message in told] == ["WARNING", "INFO"]
-    assert "me: FindCoordinator requests fail for 1." in told[0][1]
+    assert "me: FindCoordinator requests have failed for 1." in told[0][1]
     assert "COORDINATOR_NOT_AVAILABLE" in told[0][1]
     assert "me: FindCoordinator requests succeed again, after " in told[1][1]
     world.producer.close()

@@ -34,7 +34,7 @@ def test_the_error_code_of_a_coordinator_gives_an_outcome(
 
 
 def test_a_refusal_is_an_error_and_not_an_outcome() -> None:
-    with pytest.raises(TransactionError, match="it is as it was") as caught:
+    with pytest.raises(TransactionError, match="it has not changed") as caught:
         outcome_of(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, commit=True, open_before=True)
 
     assert isinstance(caught.value.__cause__, BrokerError)

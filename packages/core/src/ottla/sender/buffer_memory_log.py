@@ -11,12 +11,12 @@ from ottla.errors.outages import Outages, OutageUpdate
 logger = logging.getLogger(__name__)
 
 PATIENCE: Final = 5.0
-"""Seconds of a wait for memory that are worth a line; short waits are the normal back-pressure on a fast producer."""
+"""Seconds. A wait for memory that lasts as long is logged; shorter ones are the normal back-pressure on a producer."""
 
 QUIET: Final = 30.0
 """Seconds without such a wait after which memory counts as sufficient again.
 
-A throttled producer still sends some records now and then: that ends the longest wait, and the next one becomes as
+A throttled producer still sends some records now and then: this ends the longest wait, and the next wait becomes as
 long.
 """
 

@@ -12,7 +12,7 @@ from ottla.transactions.request_source import RequestSource
 logger = logging.getLogger(__name__)
 
 PATIENCE: Final = 1.0
-"""Seconds of failures that are normal: the coordinator loads its log, or is ending the previous transaction."""
+"""Seconds. Failures that last less are normal: the coordinator loads its log, or is ending the previous transaction."""
 
 
 class CoordinatorLog:
@@ -44,7 +44,7 @@ class CoordinatorLog:
             names = ", ".join(line.shown)
             if isinstance(line, OutageUpdate):
                 logger.warning(
-                    "%s: %s requests fail for %.1f s, %s: %s; repeating them, with retry.backoff.ms up to "
+                    "%s: %s requests have failed for %.1f s, %s: %s; repeating them, with retry.backoff.ms up to "
                     "retry.backoff.max.ms in between",
                     self._client_id,
                     names,

@@ -37,7 +37,7 @@ class CoordinatorRequestSender:
 
     @property
     def idle(self) -> bool:
-        """Return whether an orderly close has nothing to wait for here."""
+        """Return whether nothing is in progress that an orderly close should wait for."""
         return self._request_source.idle
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ from ottla.concurrency.environment import Environment
 from ottla.concurrency.locks import AutoResetEvent
 
 AWAITED_IN_A_ROW: Final = 3
-"""The I/O thread rests after so many records in a row that were sent alone and waited for before the next one."""
+"""The I/O thread rests after so many records in a row of which each was sent alone and waited for before the next."""
 
 CHECK_INTERVAL: Final = 0.002
 """The interval at which a resting I/O thread checks for records that no thread waits for, in seconds."""
@@ -43,7 +43,7 @@ class HandoffState(enum.Enum):
 
 
 class IoHandoff:
-    """The right to run rounds: one thread at a time has it, at first the I/O thread, which alone may offer it.
+    """Decides which thread runs the rounds: one at a time, at first the I/O thread. Only the I/O thread may offer them.
 
     *run* is one round, which waits at most until a given time, and *wake* ends its wait. *idle* returns whether nothing
     at all is queued or in flight; *pending*, for any thread, whether some record is.
@@ -183,7 +183,7 @@ class IoHandoff:
     # For a thread that waits
 
     def _take(self, *, able: bool) -> bool:
-        """Take the rounds if they are offered and this thread is *able* to run them; else the I/O thread gets them."""
+        """Take the rounds if they are offered and this thread is *able* to run them; else wake the I/O thread."""
         with self._lock:
             if self._unawaited:
                 self._unawaited = False

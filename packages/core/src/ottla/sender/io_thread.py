@@ -80,7 +80,7 @@ class IoThread:
 
     def join(self, timeout: float) -> bool:
         """Wait for the end that `begin_close` asked for; False: it has not come after *timeout* seconds."""
-        # Not only Thread.join: after Ctrl-C has interrupted a join, Python takes the thread for ended.
+        # Not only Thread.join: after Ctrl-C has interrupted a join, Python considers the thread ended.
         over = self._over.wait(timeout)
         if over:
             with signals.Deferred():  # a handler here that joins the thread, too, would wait for itself
@@ -88,7 +88,7 @@ class IoThread:
         return over
 
     def current_position(self) -> str:
-        """The place in the code that the rounds are at."""
+        """The place in the code that the thread with the rounds executes, for errors."""
         frame = sys._current_frames().get(self._io_handoff.polling_thread or self._thread.ident or 0)
         if frame is None:
             return "its end"
@@ -101,13 +101,15 @@ class IoThread:
             try:
                 self._flush_unacknowledged()
             except Exception:
-                logger.exception("%s: brokers could not be asked whether they hold what was sent", self._name)
+                logger.exception(
+                    "%s: could not confirm that brokers have read the records sent with acks=0", self._name
+                )
             self._accumulator.abort(ProducerClosedError("the producer was closed before they could be sent"))
             self._sender.end(ProducerClosedError("the producer is closed"))
         except BaseException as cause:
             failure = ProducerFailedError(f"the I/O thread {self._name} ended: {printable(repr(cause))}")
             failure.__cause__ = cause
-            logger.critical("%s: the I/O thread cannot continue; every record is failed", self._name, exc_info=True)
+            logger.critical("%s: the I/O thread cannot continue; every record fails", self._name, exc_info=True)
             self._refuse(failure)
             self._accumulator.abort(failure)
             self._sender.end(failure)
@@ -139,7 +141,7 @@ class IoThread:
     def _flush_unacknowledged(self) -> None:
         """Block until brokers have read the requests sent with `acks=0`, at most until the deadline of the close."""
         deadline, now = self._deadline, self._clock()
-        assert deadline is not None, "the rounds are over because an end was asked for"
+        assert deadline is not None, "the rounds end only once there is a deadline"
         while now < deadline and self._client.flush_unacknowledged(now):
             now = self._client.poll(deadline - now, now)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 
 
 class NodeLatencyStats:
-    """Times since which each broker has ready batches and takes none. For the I/O thread; `slow` for any."""
+    """Measures how long brokers have had ready batches and taken none. For the I/O thread; `slow` is for any thread."""
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
@@ -16,7 +16,10 @@ class NodeLatencyStats:
         self.slow: frozenset[int] = frozenset()
 
     def note(self, *, wanted: Iterable[int], served: Collection[int], now: float) -> None:
-        """Note the brokers with ready batches, and those of them that can take some. A timeout of 0: none is slow."""
+        """Note the brokers with ready batches, *wanted*, and those of them that can take some, *served*.
+
+        With a timeout of 0 no broker is slow.
+        """
         if not self._timeout:
             return
         waiting = [node for node in wanted if node not in served]

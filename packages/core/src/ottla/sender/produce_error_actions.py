@@ -16,8 +16,8 @@ class ProduceErrorAction(enum.Enum):
     ACKNOWLEDGED = "the broker holds the batch"
     RETRY = "send the batch again after a backoff"
     REFRESH = "send the batch again after a backoff, and ask for metadata now"
-    TOO_LARGE = "the batch is above what the topic takes"
-    FAIL = "give the batch up"
+    TOO_LARGE = "split the batch: it is too large for its topic"
+    FAIL = "fail the batch"
 
 
 _ACKNOWLEDGED: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})

@@ -1,7 +1,7 @@
 """Error codes of Produce responses, by whether the broker may nevertheless have appended the batch.
 
 Kafka checks a batch, appends it, and only then waits for the followers (`DelayedProduce`). Errors during that wait have
-the same codes as errors of the checks: a leader that steps down meanwhile answers NOT_LEADER_OR_FOLLOWER for a batch
+the same codes as errors of the checks: a leader that steps down meanwhile returns NOT_LEADER_OR_FOLLOWER for a batch
 that its successor has. So a code counts as a refusal only if every place in Kafka's source that returns it comes before
 the append. After all other codes the batch may be written; that includes codes without a known place, and unknown
 numbers.
@@ -22,7 +22,7 @@ from ottla.errors import ErrorCode
 
 
 class AppendTime(enum.Enum):
-    """The time of a code's response, relative to the append of the batch."""
+    """The time at which brokers return a code, relative to the append of the batch."""
 
     BEFORE = "before"
     EITHER = "before or after"
@@ -32,7 +32,7 @@ class AppendTime(enum.Enum):
 
 @attrs.frozen
 class ErrorOrigin:
-    """The time of a code's response, and the places in Kafka's source that return it."""
+    """The time at which brokers return a code, and the places in Kafka's source that do."""
 
     append: AppendTime
     places: str

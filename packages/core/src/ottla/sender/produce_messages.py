@@ -23,7 +23,7 @@ NO_ID: Final = bytes(16)
 FIRST_WITH_ZSTD: Final = 7
 LAST_WITH_NAMES: Final = 12
 LAST_THAT_ADDS_NOTHING: Final = 11
-"""Later versions make partitions members of their transaction, for `transaction.version` 2 (KIP-890)."""
+"""Later versions add partitions to the transaction, for `transaction.version` 2 (KIP-890)."""
 NEWEST_MAGIC: Final = 2
 VERSIONS: Final[Mapping[int, tuple[int, int]]] = {0: (0, 1), 1: (2, 2), 2: (3, PRODUCE.max_version)}
 """The versions that carry each record format: 0.9 brokers know 0 and 1, 0.10 ones 2."""
@@ -31,10 +31,10 @@ VERSIONS: Final[Mapping[int, tuple[int, int]]] = {0: (0, 1), 1: (2, 2), 2: (3, P
 
 @attrs.frozen(kw_only=True)
 class PartitionRefusal:
-    """A broker's answer with an error code for one partition's batch; the code may mean that it has the batch already.
+    """The error code of a Produce response for one partition's batch; it may mean that the broker has the batch.
 
-    `record_errors` has the records that it names; `leader` and `leader_epoch` are those of the partition's new leader,
-    if it names one.
+    `record_errors` has the messages for the records that the response names, by index. `leader` and `leader_epoch` are
+    those of the partition's new leader, if the response names one.
     """
 
     code: ErrorCode
@@ -57,7 +57,7 @@ def produce_request(
     transactional_id: str | None = None,
     newest: int = PRODUCE.max_version,
 ) -> Request:
-    """Make a request of sealed batches, at most one of each partition, without copying their records.
+    """Make a request of sealed batches, at most one for each partition, without copying their records.
 
     *newest* is the highest version that may be used.
     """
@@ -94,7 +94,7 @@ def produce_request(
 
 @functools.cache
 def supported_formats(supported: tuple[int, int] | None) -> SupportedFormats:
-    """The formats that a broker takes that offers these versions; None: the versions are not known yet."""
+    """The formats that a broker with these API versions takes; None: the versions are not known yet."""
     if supported is None:
         return SupportedFormats()
     newest = supported[1]
@@ -107,8 +107,8 @@ def read_response(
 ) -> Mapping[tuple[str, int], PartitionResponse]:
     """The responses by topic and partition; from version 13 on, they have topic ids instead of names."""
     names = {topic_ids.get(batch.topic, NO_ID): batch.topic for batch in batches}
-    # A leader with a negative id is none: -1 is Kafka's "no node", and negative ids are those of our bootstrap servers.
-    # Of two with one id the first one counts, as in metadata.
+    # A leader with a negative id is ignored: -1 is Kafka's "no node", and negative ids are those of our bootstrap
+    # servers. If two leaders have the same id, the first one is used, as in metadata.
     endpoints = [node for node in reversed(response.node_endpoints) if node.node_id >= 0]
     brokers = {
         node.node_id: Broker(id=node.node_id, host=node.host, port=node.port, rack=node.rack) for node in endpoints

@@ -1,4 +1,4 @@
-"""What becomes of a batch after its Produce response: acknowledged, sent again, split or failed.
+"""The handling of Produce responses: each batch is acknowledged, sent again, split or failed.
 
 The action for each error code is in `ottla.sender.produce_error_actions`.
 """
@@ -107,7 +107,7 @@ class ProduceResponseHandler:
                 assert_never(action)
 
     def on_late_response(self, batch: ProducerBatch, response: PartitionResponse | None) -> None:
-        """Note it if a batch that failed is written after all."""
+        """Note that a failed batch is written after all, if the response says so."""
         written = isinstance(response, Acknowledged)
         if isinstance(response, PartitionRefusal):
             written = PRODUCE_ERROR_ACTIONS[response.code] is ProduceErrorAction.ACKNOWLEDGED
@@ -131,7 +131,7 @@ class ProduceResponseHandler:
         """Handle a batch that the broker refused for its sequence number.
 
         A batch that came too early is sent again unchanged. If it is the first in flight, the broker lacks the batches
-        before it. Then it is renumbered in another epoch, or given up if that could write it twice.
+        before it. Then it is renumbered in another epoch, or it fails if that could write it twice.
         """
         error = BrokerError(response.code, response.message)
         refused = self._sequences.on_sequence_error(batch)
@@ -158,9 +158,9 @@ class ProduceResponseHandler:
         try:
             parts, max_bytes = self._splitter.split(batch, now)
         except Exception as cause:  # a faulty codec that cannot read its own output
-            return _failed(batch, error, now, why=f"{error}; and it could not be split: {printable(str(cause))}")
+            return _failed(batch, error, now, why=f"{error}; and the batch could not be split: {printable(str(cause))}")
         logger.info(
-            "%s: %s-%d does not take a batch of %d records: sending them in %s",
+            "%s: %s-%d refused a batch of %d records as too large: sending them in %s",
             self._client_id,
             batch.topic,
             batch.partition,
@@ -184,7 +184,7 @@ def _failed(
     named = refused_records(batch, response.record_errors) if response is not None else {}
     if named and why is None:
         others = f"{counted(len(named), 'other record')} of the batch {were(len(named))} refused"
-        why = f"{cause}; {others}, and it is written whole or not"
+        why = f"{cause}; {others}, and a batch is written as a whole or not at all"
     for each in named.values():
         each.__cause__ = cause
     return Failed(error=delivery_failed(batch, cause, now, why=why), record_errors=named)
@@ -193,5 +193,5 @@ def _failed(
 def _remedy(batch: ProducerBatch, response: PartitionRefusal, error: BrokerError) -> str | None:
     """Advice for a refusal, where the error code's own message has none."""
     if response.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT and batch.sequence is not None:
-        return f"{error} It has no place for a producer's numbers: set enable.idempotence=false for such topics"
+        return f"{error} That format has no sequence numbers: set enable.idempotence=false for such topics"
     return None

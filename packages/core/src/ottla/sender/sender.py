@@ -136,14 +136,14 @@ class Sender:
         sent again with the number that it has; if an attempt was made, the batch counts as maybe written.
         """
         error = ConnectionFailedError(
-            f"the round of the I/O thread that was to send it failed: {printable(repr(cause))}"
+            f"the round of the I/O thread that was to send the batch failed: {printable(repr(cause))}"
         )
         error.__cause__ = cause
         self._client.reset(error, now)
         self._in_flight.clear()
         lost = self._accumulator.recover()
         self._sequences.recover()
-        for batch in reversed(lost):  # each is put first
+        for batch in reversed(lost):  # each is put at the front of its queue
             if batch.attempts:
                 batch.response_lost = batch.maybe_written = True
             batch.mark_returned(now)
@@ -187,7 +187,7 @@ class Sender:
         return min(ready.next_check_at, self._in_flight.next_expiry, min(brokers, default=float("inf")))
 
     def expire(self, now: float) -> bool:
-        """Fail batches, queued or in flight, whose `delivery.timeout.ms` has passed; True: some."""
+        """Fail batches, queued or in flight, whose `delivery.timeout.ms` has passed; True: some failed."""
         late = self._in_flight.take_expired(now)
         for batch in late:
             if batch.last_error is None and batch.last_node is not None:
@@ -198,15 +198,15 @@ class Sender:
     def _obstacle(self, batch: ProducerBatch, now: float) -> OttlaError | None:
         """The error that keeps a batch from its broker: no such partition, no connection, a quota, no known broker.
 
-        None if the batch has an error of its own, which says more; but a SecurityError and a missing partition go
-        first.
+        None if the batch has an error of its own, which says more; but a SecurityError and a missing partition take
+        precedence.
         """
         missing = self._metadata.missing(batch.topic, batch.partition)
         if missing is not None:
             return missing
         cluster = self._metadata.cluster
         leader = cluster.named_leader(batch.topic, batch.partition)
-        # During a rebootstrap no broker is known, but the error with which the leader was lost is.
+        # During a rebootstrap no broker is known, but the error that ended the connection to the leader is.
         found = None if leader is None else self._client.failure(leader) or self._client.quota(leader, now)
         if leader not in cluster.brokers:
             found = self._metadata.last_error or found

@@ -1,4 +1,4 @@
-"""Sequence numbers and transactions of a producer, built by its configuration."""
+"""Construction of the parts for sequence numbers and transactions, from a producer's configuration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class TransactionParts:
-    """Sequences, the source of requests for them, and the transaction manager; None: there is no need for it."""
+    """The parts of a producer for idempotence and transactions; None: the producer does not need the part."""
 
     sequences: Sequences
     request_source: RequestSource | None = None
@@ -35,7 +35,7 @@ class TransactionParts:
 def build_transactions(
     config: TransactionsConfig, backoff: Backoff, client_id: str, environment: Environment
 ) -> TransactionParts:
-    """Build what a configuration asks for."""
+    """Build the parts that a configuration needs."""
     if config.idempotence is Idempotence.OFF:
         return TransactionParts(sequences=Sequences(off=True))
     if config.transactional_id is None:

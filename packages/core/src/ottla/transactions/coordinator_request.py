@@ -40,21 +40,21 @@ class CoordinatorRequest(abc.ABC):
     @property
     @abc.abstractmethod
     def kind(self) -> CoordinatorRequestKind:
-        """Its row in the table of error actions."""
+        """The kind of the request: its row in the table of error actions."""
 
     @property
     @abc.abstractmethod
     def message(self) -> Message[Any, Any]:
-        """Its structs in all versions."""
+        """The protocol message of the request, in all versions."""
 
     @property
     @abc.abstractmethod
     def target(self) -> Target:
-        """Its receiver."""
+        """The receiver of the request."""
 
     @property
     def floor(self) -> int:
-        """The first version that has all its fields."""
+        """The first version that has all fields of the request."""
         return 0
 
     @property
@@ -64,7 +64,7 @@ class CoordinatorRequest(abc.ABC):
 
     @property
     def key(self) -> str:
-        """The id of its group; in FindCoordinator also the transactional id."""
+        """The group id of the request; in FindCoordinator also the transactional id."""
         return ""
 
     @abc.abstractmethod
@@ -101,14 +101,14 @@ class InitProducerId(CoordinatorRequest):
 
     @property
     def floor(self) -> int:
-        """The version of KIP-939 or KIP-360, if it needs their fields."""
+        """The version of KIP-939 or KIP-360, if the request needs their fields."""
         if self.two_phase or self.keep_prepared:
             return _TWO_PHASE
         return 0 if self.current is None else _FIRST_THAT_BUMPS
 
     @property
     def ceiling(self) -> int:
-        """The last version that is not in development, unless it needs KIP-939."""
+        """The last version that is not in development, unless the request needs KIP-939."""
         return _TWO_PHASE if self.two_phase or self.keep_prepared else _LAST_STABLE
 
     def build(self, version: int) -> InitProducerIdRequest:
@@ -123,12 +123,12 @@ class InitProducerId(CoordinatorRequest):
         )
 
     def handle(self, response: Any) -> ProducerIdAssigned | RequestFailed:
-        """Return the id, or the failure."""
+        """Return the producer id, or the failure."""
         failure = self.failure(error_code(response.error_code))
         if failure is not None:
             return failure
         if response.producer_id < 0 or response.producer_epoch < 0:
-            error = ProtocolError("a response to InitProducerId has no id")
+            error = ProtocolError("a response to InitProducerId has no producer id")
             return RequestFailed(TransactionErrorAction.RETRY, error)
         return ProducerIdAssigned(
             producer_id_and_epoch=ProducerIdAndEpoch(id=response.producer_id, epoch=response.producer_epoch),

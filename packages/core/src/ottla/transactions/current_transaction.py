@@ -31,12 +31,12 @@ class CurrentTransaction:
 
     @property
     def uses_v2(self) -> bool:
-        """Return whether it uses the protocol of KIP-890."""
+        """Return whether the transaction uses the protocol of KIP-890."""
         return self.version is not None and self.version >= TXN_V2
 
     @property
     def can_start(self) -> bool:
-        """Return whether it may be started in this epoch, or is started already."""
+        """Return whether the transaction may be started in this epoch, or is started already."""
         return self.started or not self.needs_new_epoch
 
     def begin(self, cluster_version: int) -> Self:
@@ -57,7 +57,7 @@ class CurrentTransaction:
         return attrs.evolve(self, maybe_started=True)
 
     def end_later(self, *, prepare: bool = False) -> Self:
-        """Return the transaction as one that a call ends or prepares, which has still to queue its records."""
+        """Return the transaction as one that a call ends, or prepares, once all its records are queued."""
         return attrs.evolve(self, all_records_queued=False, prepared=self.prepared or prepare)
 
     def queue_all_records(self) -> Self:
@@ -78,7 +78,7 @@ class CurrentTransaction:
         )
 
     def complete(self, *, uncertain: bool) -> Self:
-        """The next transaction, not begun; *uncertain*: a batch that was given up may still be written."""
+        """Return the next transaction, not begun; *uncertain*: a failed batch may still be written."""
         # A prepared transaction's epoch is not used again, so that a repeated `complete` cannot end a later one. If a
         # response was lost, the coordinator may have an open transaction in this epoch.
         reusable = self.uses_v2 or not self.prepared

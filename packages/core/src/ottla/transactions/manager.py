@@ -25,7 +25,7 @@ class TransactionManager:
 
     @property
     def transactional_id(self) -> str:
-        """The id whose producers fence each other."""
+        """The `transactional.id`; a producer with the same id fences this one."""
         return self._state.transactional_id
 
     @property
@@ -62,7 +62,7 @@ class TransactionManager:
             self._state.transition_to(State.IN_TRANSACTION)
 
     def send_offsets(self, sending: OffsetsToSend) -> TransactionalRequestResult:
-        """Queue a group's offsets for the transaction; the I/O thread sends them, and then the result ends."""
+        """Queue a group's offsets for the transaction. The result ends once the I/O thread has sent them."""
         with self._state.lock:
             self._state.require("send_offsets_to_transaction", State.IN_TRANSACTION)
             return self._state.offsets.add(sending)

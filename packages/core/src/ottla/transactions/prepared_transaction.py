@@ -16,7 +16,8 @@ _FORM: Final = 1
 class PreparedTransaction:
     """A prepared transaction. `ottla.transactions.complete` ends it, in any process, within `transaction.timeout.ms`.
 
-    `written` is False when nothing was: then there is nothing to end. `level` is its `transaction.version`.
+    `written` is False if the transaction has neither records nor offsets, so that there is nothing to end. `level` is
+    the `transaction.version` that it uses.
     """
 
     transactional_id: str
@@ -26,7 +27,7 @@ class PreparedTransaction:
     written: bool = True
 
     def to_bytes(self) -> bytes:
-        """Serialize, for a file, a message or a database."""
+        """Serialize the transaction, for a file, a message or a database."""
         return str(self).encode()
 
     @classmethod
@@ -36,7 +37,7 @@ class PreparedTransaction:
             fields = json.loads(bytes(data).decode())
             _check_form(fields)
         except (ValueError, TypeError, KeyError) as cause:
-            raise InvalidRecordError(f"this is no prepared transaction: {cause}") from cause
+            raise InvalidRecordError(f"this is not a prepared transaction: {cause}") from cause
         return cls(**{name: fields[name] for name in _TYPES})
 
     @classmethod

@@ -79,7 +79,7 @@ class ProducerIdRequestSource:
         self._in_flight = True
 
     def on_response(self, request: CoordinatorRequest, response: Any, now: float) -> None:
-        """Take the id, or retry, or fail what is queued."""
+        """Use the producer id, or retry, or fail queued batches."""
         self._in_flight = False
         match request.handle(response):
             case ProducerIdAssigned(producer_id_and_epoch=producer_id_and_epoch):
@@ -95,7 +95,7 @@ class ProducerIdRequestSource:
                 self._refuse(
                     BrokerError(
                         error.code,
-                        f"{error.code.meaning} It gives no producer id; enable.idempotence=false does without one",
+                        f"{error.code.meaning} The broker assigns no producer id; enable.idempotence=false needs none",
                     )
                 )
 
@@ -108,12 +108,12 @@ class ProducerIdRequestSource:
         self._failures += 1
 
     def on_unsupported_version(self, request: CoordinatorRequest, error: OttlaError) -> None:
-        """Do without an id, or fail what is queued if one is required: brokers before 0.11 have no producer ids."""
+        """Continue without an id, or fail queued batches if one is required: the broker is older than 0.11."""
         self._in_flight = False
         if self._sequences.required:
             self._refuse(
                 UnsupportedVersionError(
-                    f"enable.idempotence=true needs brokers of 0.11 or later: {error}; leave it out to do without"
+                    f"enable.idempotence=true needs brokers of 0.11 or later: {error}; leave it out to send without ids"
                 )
             )
             return

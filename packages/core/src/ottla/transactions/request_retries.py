@@ -17,7 +17,7 @@ _FINDING: Final = (CoordinatorRequestKind.FIND_COORDINATOR, CoordinatorRequestKi
 class RequestRetries:
     """Failures in a row, by kind of request: `retry.backoff.ms` doubles with each up to `retry.backoff.max.ms`.
 
-    A coordinator may be found each time and never answer. So finding it does not end the backoff of other requests.
+    A coordinator may be found each time and never respond, so finding it does not end the backoff of other requests.
     """
 
     def __init__(self, backoff: Backoff) -> None:

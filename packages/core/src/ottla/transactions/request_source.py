@@ -1,4 +1,4 @@
-"""Requests to brokers other than Produce, and what happens to queued batches meanwhile."""
+"""The interface that chooses coordinator requests, and the treatment of queued batches meanwhile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class QueuedBatches(enum.Enum):
 
 
 class RequestSource(Protocol):
-    """The requests of the I/O thread to coordinators, one after the other; each is repeated until it succeeds."""
+    """Chooses the coordinator requests that the I/O thread sends, one by one; each is repeated until it succeeds."""
 
     @property
     def queued_batches(self) -> QueuedBatches:
@@ -61,7 +61,7 @@ class RequestSource(Protocol):
         """Handle a request that the broker does not support, in any suitable version."""
 
     def fail_fatally(self, error: OttlaError) -> None:
-        """Handle that no broker accepts us, for a reason that a retry cannot fix."""
+        """Handle a fatal error: no broker accepts us, for a reason that a retry cannot fix."""
 
     def recover(self) -> None:
         """Complete results that are final, after an exception in a round that may have skipped them."""

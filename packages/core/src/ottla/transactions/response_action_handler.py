@@ -35,7 +35,7 @@ class ResponseActionHandler:
         self._retries = retries
 
     def apply(self, action: ResponseAction, request: CoordinatorRequest, now: float) -> None:
-        """Do what a response means."""
+        """Apply the action of a response to a request."""
         state, sequences = self._state, self._state.sequences
         if isinstance(action, OffsetsWritten):
             if not state.offsets:
@@ -96,7 +96,7 @@ class ResponseActionHandler:
         state.end_result()
 
     def _fail(self, failure: RequestFailed, request: CoordinatorRequest, now: float) -> None:
-        """Do what an error asks for."""
+        """Apply the action for an error."""
         state, action, error = self._state, failure.action, failure.error
         initializing = state.state is State.INITIALIZING
         assert action is not TransactionErrorAction.DONE, "a failure has an error"
@@ -111,7 +111,7 @@ class ResponseActionHandler:
             case TransactionErrorAction.ABORTABLE if state.state in CAN_FAIL:
                 state.transition_to_abortable(error)
             case TransactionErrorAction.ABORTABLE if request.kind is not CoordinatorRequestKind.END:
-                pass  # it is being aborted, or can only be, already
+                pass  # it is already being aborted, or can only be aborted
             case TransactionErrorAction.FENCED:
                 state.transition_to_fenced(error)
             case TransactionErrorAction.FATAL | TransactionErrorAction.REFUSED | TransactionErrorAction.ABORTABLE:

@@ -7,12 +7,12 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class SharedTransaction:
-    """Opened and ended by one owner, `ottla.transactions.sharing`; joined by producers, `Producer.join_transaction`.
+    """A transaction that `ottla.transactions.sharing` opens and ends, and `Producer.join_transaction` joins.
 
     A value that can be pickled. Each partition must be written by one producer only: two would use the same sequence
     numbers, and the broker would acknowledge and drop the second one's batches as duplicates.
     Each joiner calls `leave_transaction` and reports to the owner how that ended; the owner commits only if all of them
-    left without an error. `level` is its `transaction.version`.
+    left without an error. `level` is the `transaction.version` of the transaction.
     """
 
     transactional_id: str

@@ -122,7 +122,7 @@ _PRECEDENCE: Final = {action: place for place, action in enumerate(TransactionEr
 
 
 def deciding_code(kind: CoordinatorRequestKind, codes: Iterable[ErrorCode]) -> ErrorCode:
-    """The code that decides in a response with several: its action comes last in `TransactionErrorAction`."""
+    """The one of several error codes in a response whose action comes last in `TransactionErrorAction`."""
     return max(codes, key=lambda code: _PRECEDENCE[TRANSACTION_ERROR_ACTIONS[kind][code]])
 
 

@@ -47,7 +47,7 @@ class TransactionRequestSource:
 
     @property
     def cause(self) -> OttlaError | None:
-        """The error with which batches fail that cannot be sent."""
+        """The error with which batches that cannot be sent fail."""
         return self._state.cause
 
     @property
@@ -130,7 +130,7 @@ class TransactionRequestSource:
             elif initializing:
                 state.refuse(UnsupportedVersionError(f"transactions need brokers of 0.11 or later: {error}"))
             else:
-                why = "it needs another epoch now, which brokers before 2.5 give to a new producer only"
+                why = "the producer needs another epoch, which brokers before 2.5 assign only to a new producer"
                 state.transition_to_fatal(UnsupportedVersionError(f"{why}: {error}"))
 
     def fail_fatally(self, error: OttlaError) -> None:

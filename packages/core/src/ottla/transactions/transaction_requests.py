@@ -158,7 +158,7 @@ class TxnOffsetCommit(CoordinatorRequest):
 
     @property
     def key(self) -> str:
-        """The group."""
+        """The group id."""
         return self.sending.group.group_id
 
     @property
@@ -241,7 +241,7 @@ class EndTxn(CoordinatorRequest):
         )
 
     def handle(self, response: Any) -> TransactionEnded | RequestFailed:
-        """Return the end, or the failure."""
+        """Return that the transaction has ended, or the failure."""
         failure = self.failure(error_code(response.error_code))
         if failure is not None:
             return failure

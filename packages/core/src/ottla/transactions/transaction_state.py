@@ -35,7 +35,8 @@ logger = logging.getLogger(__name__)
 class TransactionState:
     """The state of one producer and its transitions. Methods need `lock`.
 
-    `cause` is the error that calls raise after a failure. `result` is that of the last call that changed the state.
+    `cause` is the error that calls raise after a failure. `result` is the result of the last call that changed the
+    state.
     `keep_prepared`: InitProducerId must keep a prepared transaction (KIP-939). `cluster_version` is the cluster's
     `transaction.version` now, for the next transaction.
     """
@@ -74,7 +75,7 @@ class TransactionState:
         )
 
     def begin_result(self, method: str) -> TransactionalRequestResult:
-        """The result for the caller of *method*; the one before ends."""
+        """Create the result for the caller of *method*; the previous result ends."""
         self.end_result(IllegalStateError(f"{method} was called meanwhile"))
         self.result = TransactionalRequestResult(method, self.environment)
         return self.result
@@ -160,10 +161,10 @@ class TransactionState:
         self.drop(error)
 
     def transition_to_fenced(self, cause: OttlaError) -> None:
-        """Fail the producer, because it does not have its transactional id any more."""
+        """Fail the producer, because its transactional id was taken over."""
         error = ProducerFencedError(
-            f"another producer has taken transactional.id {self.transactional_id!r} over, or its coordinator gave this "
-            f"one up: {cause}; close this producer"
+            f"another producer has taken over transactional.id {self.transactional_id!r}, or the coordinator fenced "
+            f"this one: {cause}; close this producer"
         )
         self._fail_for_good(error, cause)
 

@@ -1,4 +1,4 @@
-"""The ACL that is missing when a broker refuses a request: its error code gives the kind, the caller the resource."""
+"""The ACL that is missing when a broker refuses a request: the error code names its kind, the caller its resource."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ def needed(
 ) -> str:
     """The end of an error message that names the missing ACL; empty if *code* is not about authorization.
 
-    *read* are the topics whose offsets were to be committed.
+    *read*: the topics whose offsets were to be committed.
     """
     match code:
         case ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if transactional_id is not None:
-            return f" It needs Write for transactional id {quoted(transactional_id)}."
+            return f" This user needs Write for transactional id {quoted(transactional_id)}."
         case ErrorCode.GROUP_AUTHORIZATION_FAILED if group is not None:
-            return f" It needs Read for group {quoted(group)}."
+            return f" This user needs Read for group {quoted(group)}."
         case ErrorCode.TOPIC_AUTHORIZATION_FAILED if read:
-            return f" To commit offsets it needs Read for topic {', '.join(map(repr, read))}."
+            return f" To commit offsets, this user needs Read for topic {', '.join(map(repr, read))}."
         case _:
             return ""

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @contextmanager
 def blocking_client(config: Mapping[str, Any], *, timeout: float) -> Iterator[BlockingClient]:
-    """Connections by a producer's configuration, open until the end of the `with` block."""
+    """A context manager with a BlockingClient that uses a producer's configuration; its end closes the connections."""
     connections = connect(config)
     client = BlockingClient(connections, timeout=timeout)
     try:
@@ -47,7 +47,7 @@ def blocking_client(config: Mapping[str, Any], *, timeout: float) -> Iterator[Bl
 
 
 class BlockingClient:
-    """Requests to brokers, with *timeout* seconds for all of them together.
+    """A client that sends requests on the caller's thread, with *timeout* seconds for all of them together.
 
     Raises TransactionTimeoutError when time is up, TransactionError when a broker refuses.
     """

@@ -18,8 +18,9 @@ from ottla.transactions.transaction_requests import EndTxn
 class Outcome(enum.Enum):
     """The outcome of a transaction.
 
-    FENCED: its transactional id was taken over, or is in use again, or its time ran out under `transaction.version` 0
-    or 1. Then the transaction was aborted, unless an earlier `complete` committed it: brokers no longer know which.
+    FENCED: the transactional id was taken over or is in use again, or the transaction timed out under
+    `transaction.version` 0 or 1. Then the transaction was aborted, unless an earlier `complete` committed it: brokers
+    no longer know which.
 
     UNKNOWN: no coordinator remembers the transactional id (`transactional.id.expiration.ms`).
     """
@@ -40,7 +41,7 @@ class Outcome(enum.Enum):
 def complete(
     config: Mapping[str, Any], prepared: PreparedTransaction, *, commit: bool, timeout: float = DEFAULT_TIMEOUT
 ) -> Outcome:
-    """Commit or abort a prepared transaction over connections of its own, made by a producer's configuration.
+    """Commit or abort a prepared transaction; *config*, a producer's configuration, says how to connect.
 
     Safe to repeat, also concurrently from elsewhere. Raises TransactionTimeoutError when no response came in time,
     after which the transaction may have ended or not, and TransactionError when the cluster refuses.
@@ -64,13 +65,13 @@ def ended(client: BlockingClient, prepared: PreparedTransaction, *, commit: bool
 
 
 def outcome_of(code: ErrorCode, *, commit: bool, open_before: bool) -> Outcome:
-    """The outcome by EndTxn's error code. Raises TransactionError for a code that does not determine it."""
+    """The outcome for an error code of EndTxn. Raises TransactionError for a code that does not determine it."""
     match code:
         case ErrorCode.NONE if commit:
             return Outcome.COMMITTED if open_before else Outcome.ALREADY_COMMITTED
         case ErrorCode.NONE:
             return Outcome.ABORTED if open_before else Outcome.ALREADY_ABORTED
-        case ErrorCode.INVALID_TXN_STATE:  # the coordinator ended this epoch the other way
+        case ErrorCode.INVALID_TXN_STATE:  # the transaction of this epoch has ended the other way
             return Outcome.ALREADY_ABORTED if commit else Outcome.ALREADY_COMMITTED
         case ErrorCode.PRODUCER_FENCED | ErrorCode.INVALID_PRODUCER_EPOCH:
             return Outcome.FENCED
@@ -78,7 +79,7 @@ def outcome_of(code: ErrorCode, *, commit: bool, open_before: bool) -> Outcome:
             return Outcome.UNKNOWN
         case _:
             error = BrokerError(code)
-            raise TransactionError(f"the transaction could not be ended: {error}; it is as it was") from error
+            raise TransactionError(f"the transaction could not be ended: {error}; it has not changed") from error
 
 
 def _is_open(client: BlockingClient, prepared: PreparedTransaction) -> bool:

@@ -28,7 +28,7 @@ class ClientAndMetadata:
     clock: Callable[[], float]
     backoff: Backoff
     config: ProducerConfig
-    """Has the secrets that must not appear in quoted text of brokers."""
+    """Contains the secrets that must not appear when a broker's text is quoted."""
     plugins: Plugins
 
     def close(self) -> None:
@@ -40,7 +40,10 @@ class ClientAndMetadata:
 
 
 def connect(settings: Mapping[str, Any]) -> ClientAndMetadata:
-    """Client and metadata by a producer's configuration; does not connect yet. Raises ConfigError or PluginError."""
+    """Build client and metadata from a producer's configuration; does not connect yet.
+
+    Raises ConfigError or PluginError.
+    """
     settings = hide_settings(settings)
     objects = PluginObjects(name_client=numbered("ottla-transactions"), clock=SYSTEM.clock)
     config, plugins = choose_plugins(settings, registry=Registry(), objects=objects)

@@ -59,7 +59,7 @@ def described_together(client: BlockingClient, transactional_ids: Sequence[str])
 
 
 def _can_describe(client: BlockingClient, transactional_id: str) -> bool:
-    """Return whether the coordinator supports DescribeTransactions; finds it again if it cannot be reached."""
+    """Return whether the coordinator supports DescribeTransactions; looks it up again if unreachable."""
 
     def one() -> bool:
         return client.supports(client.coordinator(transactional_id), DESCRIBE_TRANSACTIONS)

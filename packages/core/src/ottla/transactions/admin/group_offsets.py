@@ -1,4 +1,4 @@
-"""Offsets from brokers: a group's committed offsets, and the ends of partitions."""
+"""Offsets from brokers: a group's committed offsets, and the end offsets of partitions."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def ends(client: BlockingClient, partitions: Partitions) -> Mapping[tuple[str, i
         return code
 
     code = client.until_answered("", one, lambda code: code)
-    _check(code, f"read where {', '.join(partitions)} end")
+    _check(code, f"read the end offsets of {', '.join(partitions)}")
     return found
 
 

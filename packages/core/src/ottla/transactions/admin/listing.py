@@ -17,7 +17,9 @@ from ottla.transactions.admin.group_offsets import GroupOffset, committed_by_gro
 
 @attrs.frozen(kw_only=True)
 class TransactionListing:
-    """One id. `state` is Kafka's name for it, such as `Ongoing`; times are milliseconds since 1970, or durations.
+    """The state of one transactional id. `state` is Kafka's name for it, such as `Ongoing`.
+
+    Times are milliseconds since 1970, or durations in milliseconds.
 
     `partitions` are those that the open transaction has written to; `offsets` are those that the group of the same name
     has committed, where writers such as Spark's keep their markers.

@@ -50,7 +50,7 @@ def found(client: BlockingClient, prefix: str) -> Sequence[OpenTransaction]:
 
 
 def abort(config: Mapping[str, Any], transaction: OpenTransaction, *, timeout: float = DEFAULT_TIMEOUT) -> Outcome:
-    """Abort exactly this transaction, and fence its producer; a later transaction of the same id stays."""
+    """Abort exactly this transaction, and fence its producer; a later transaction of the same id is not aborted."""
     with blocking_client(config, timeout=timeout) as client:
         return aborted(client, transaction)
 

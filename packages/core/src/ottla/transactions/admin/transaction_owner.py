@@ -30,7 +30,7 @@ DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 60_000
 
 @attrs.frozen(kw_only=True)
 class Ended:
-    """The end of a shared transaction. `following` is the next one, if the response brought an epoch for it."""
+    """The result of ending a shared transaction. `following`: the next one, if the response has assigned its epoch."""
 
     outcome: Outcome
     following: SharedTransaction | None
@@ -63,7 +63,9 @@ class Sharing:
         after: SharedTransaction | None = None,
         transaction_timeout_ms: int = DEFAULT_TRANSACTION_TIMEOUT_MS,
     ) -> SharedTransaction:
-        """Open a transaction to join. Takes the id over: fences its previous producer and aborts its open transaction.
+        """Open a transaction for producers to join.
+
+        This takes the transactional id over: it fences the previous producer and aborts its open transaction.
 
         With *after*, an earlier transaction that was ended, the id is kept and not taken over. Raises
         ProducerFencedError if another owner has the id now.
@@ -103,9 +105,10 @@ class Sharing:
         self._check(request, code, shared.transactional_id, right=right)
 
     def end(self, shared: SharedTransaction, *, commit: bool) -> Ended:
-        """Commit or abort the transaction. Safe to repeat until the id is used again; aborting too late is no error.
+        """Commit or abort the transaction. Safe to repeat until the id is used again.
 
-        The outcome of a commit may be ALREADY_ABORTED, if the transaction had timed out.
+        The outcome of a commit is ALREADY_ABORTED if the transaction had timed out. If it was committed before, the
+        outcome of an abort is ALREADY_COMMITTED.
         """
         request = EndTxn(
             transactional_id=shared.transactional_id,
@@ -157,8 +160,8 @@ def _worst(response: TxnOffsetCommitResponse) -> ErrorCode:
 def _fenced(code: ErrorCode, transactional_id: str) -> ProducerFencedError:
     error = BrokerError(code)
     fenced = ProducerFencedError(
-        f"transactional id {quoted(transactional_id)} has another owner, or its coordinator gave it up: {error}; stop, "
-        "unless this process is meant to be the owner"
+        f"transactional id {quoted(transactional_id)} has another owner, or the coordinator fenced this one: {error}; "
+        "stop, unless this process is meant to be the owner"
     )
     fenced.__cause__ = error
     return fenced
