@@ -97,7 +97,7 @@ def test_options_of_others_use_no_keys_of_the_environment(monkeypatch: pytest.Mo
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ENV")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
     monkeypatch.delenv("OTTLA_ALLOWED_LOGINS", raising=False)
-    with options_of_others(), pytest.raises(ConfigError, match="can allow it by OTTLA_ALLOWED_LOGINS=aws"):
+    with options_of_others(), pytest.raises(ConfigError, match="can allow it with OTTLA_ALLOWED_LOGINS=aws"):
         made({})
     with options_of_others():
         made(KEYS)

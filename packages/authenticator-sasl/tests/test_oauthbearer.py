@@ -282,7 +282,7 @@ def test_a_file_replaced_by_a_link_is_not_followed(oauth: Make, tmp_path: Path) 
     file.unlink()
     file.symlink_to(tmp_path / "other")
 
-    with pytest.raises(AuthenticationError, match="may not be read: it is none of the allowed files"):
+    with pytest.raises(AuthenticationError, match="may not be read: it is not in the list of allowed files"):
         first(made)
 
 
@@ -388,8 +388,8 @@ def test_extensions_may_be_given_in_the_jaas_config(oauth: Make) -> None:
         ({URL: "https://idp/"}, f"needs {next(iter(CLIENT))}"),
         (CLIENT | {URL: f"https://user:{SECRET}@idp/"}, f"{URL}: it must have neither a user nor a fragment"),
         ({URL: "file:///etc/passwd"}, f"{URL}: '/etc/passwd' may not be read"),
-        ({URL: "file:///etc/passwd"}, "can allow it by OTTLA_ALLOWED_FILES=/etc/passwd in the environment"),
-        (CLIENT | {URL: "http://127.0.0.1/t"}, "by OTTLA_ALLOWED_URLS=http://127.0.0.1/t in the environment"),
+        ({URL: "file:///etc/passwd"}, "can allow it with OTTLA_ALLOWED_FILES=/etc/passwd in the environment"),
+        (CLIENT | {URL: "http://127.0.0.1/t"}, "with OTTLA_ALLOWED_URLS=http://127.0.0.1/t in the environment"),
         ({URL: "FILE:///etc/%70asswd"}, "OTTLA_ALLOWED_FILES=/etc/passwd"),
         ({URL: "file:///etc/pass%00wd"}, "is not an absolute path"),
         ({URL: "file://token"}, "write the URL of a file as file:///path"),

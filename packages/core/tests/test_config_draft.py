@@ -106,9 +106,7 @@ def test_an_unexpected_error_of_a_type_is_reported_without_its_text() -> None:
     draft.claim([key("acme.port", type={}.__getitem__)], plugin="transport 'acme'")
 
     [problem] = finish_refused(draft)
-    assert problem.startswith(
-        "acme.port='80': its type raised KeyError, where ValueError or TypeError say what is wrong"
-    )
+    assert problem.startswith("acme.port='80': the key's type raised KeyError instead of ValueError or TypeError")
     assert "transport 'acme'" in problem
 
 
@@ -206,7 +204,7 @@ def test_a_key_that_is_not_a_string_is_refused() -> None:
 def test_settings_that_are_not_a_mapping_are_one_of_the_problems(settings: object) -> None:
     problems = finish_refused(ConfigDraft.read(settings, {"linger_ms": "soon"}))  # type: ignore[arg-type]
 
-    assert problems[0].startswith(f"the settings are of the type {type(settings).__name__}; give a mapping")
+    assert problems[0].startswith(f"the settings must be a mapping with Kafka's names, not {type(settings).__name__};")
     assert any(problem.startswith("linger.ms") for problem in problems)
 
 

@@ -277,7 +277,7 @@ def test_another_package_with_the_name_of_an_allowed_provider_is_refused(
     told = problems(settings)
     monkeypatch.setenv("OTTLA_ALLOWED_CONFIG_PROVIDERS", "ACME:env")
 
-    assert "acme:env may not be used; who runs the program can allow it by" in told
+    assert "acme:env may not be used; the user who runs the program can allow it with" in told
     assert "config_provider 'env' of acme 1.0" in problems(settings)
 
 

@@ -194,9 +194,9 @@ def test_the_java_round_robin_partitioner_has_a_counterpart(name: str) -> None:
     ("key", "name", "remedy"),
     [
         ("key.serializer", "org.apache.kafka.common.serialization.LongSerializer", "ottla.serializers"),
-        ("key.serializer", "com.acme.StringSerializer", "Java's classes cannot be loaded here"),
+        ("key.serializer", "com.acme.StringSerializer", "is a Java class, which Ottla cannot load"),
         ("partitioner.class", "com.acme.Mine$Inner", "ottla.partitioners"),
-        ("partitioner.class", "com.acme.RoundRobinPartitioner", "Java's classes cannot be loaded here"),
+        ("partitioner.class", "com.acme.RoundRobinPartitioner", "is a Java class, which Ottla cannot load"),
         ("partitioner.class", object(), "ottla.partitioners"),
         (
             "partitioner.class",
@@ -217,8 +217,12 @@ def test_other_java_classes_are_refused_with_a_remedy(key: str, name: object, re
 @pytest.mark.parametrize(
     ("key", "written", "remedy"),
     [
-        ("interceptor.classes", "com.acme.Audit", "Java's classes cannot be loaded here; write the names of plugins"),
-        ("interceptor.classes", "AuditInterceptor", "Java's classes cannot be loaded here"),
+        (
+            "interceptor.classes",
+            "com.acme.Audit",
+            "a Java class, which Ottla cannot load; write the names of plugins",
+        ),
+        ("interceptor.classes", "AuditInterceptor", "is a Java class, which Ottla cannot load"),
         ("interceptor.classes", [object], "is not a plugin's name; write the names of plugins of the group"),
         ("interceptor.classes", "audit,mask, Audit", "'audit' is named twice"),
         ("metric.reporters", ["org.apache.kafka.common.metrics.JmxReporter"], "there is no JMX without Java"),

@@ -1,4 +1,4 @@
-"""Options of a write name the files and URLs that who runs the cluster allows, and no others."""
+"""Options of a write name the files and URLs that the user who runs the cluster allows, and no others."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def test_a_file_is_refused_before_it_is_opened(key: str, tmp_path: Path) -> None
     assert [len(each) for each in said] == [1, 1]
     assert said[0][0].replace("there.pem", "missing.pem") == said[1][0]
     assert said[0][0].endswith(
-        f"{key}: '{there}' may not be read: it is none of the allowed files; who runs it can allow it by "
-        f"OTTLA_ALLOWED_FILES={there} in the environment of Spark's driver, and for executors as "
-        "spark.executorEnv.OTTLA_ALLOWED_FILES"
+        f"{key}: '{there}' may not be read: it is not in the list of allowed files; the user who runs "
+        f"the program can allow it with OTTLA_ALLOWED_FILES={there} in the environment of Spark's driver, and "
+        "for executors as spark.executorEnv.OTTLA_ALLOWED_FILES"
     )
 
 
@@ -147,7 +147,7 @@ def test_no_option_logs_in_as_the_user_of_the_cluster(keytab: str | None, monkey
     [said] = problems(**options)
     assert said == (
         "in the kafka.* options, sasl.mechanism=GSSAPI: a login with Kerberos tickets uses the identity of the "
-        "process, and the options may come from another user; who runs the process can allow it with "
+        "process, and the options may come from another user; the user who runs the process can allow it with "
         "OTTLA_ALLOWED_LOGINS=kerberos in the environment of Spark's driver, and for executors as "
         "spark.executorEnv.OTTLA_ALLOWED_LOGINS"
     )

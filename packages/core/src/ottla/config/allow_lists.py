@@ -28,7 +28,7 @@ LOGINS: Final = "OTTLA_ALLOWED_LOGINS"
 _DEFAULT_PORTS: Final = {"https": 443, "http": 80}
 _HOST: Final = re.compile(r"[a-z0-9_][a-z0-9._-]*|[0-9a-f.]*:[0-9a-f:.]*")
 _KERNEL: Final = ("/proc/", "/sys/")
-"""Folders without regular files: /proc/self/environ has the secrets of the process."""
+"""File systems of the kernel, which options can never name: /proc/self/environ has the secrets of the process."""
 
 _LONGEST_PATH: Final = 4096
 
@@ -45,17 +45,17 @@ class NotAllowedError(ValueError):
 def allow(*, urls: Iterable[str] = (), files: Iterable[str] = ()) -> None:
     """Let options name these URLs and files, for all producers that this process makes from now on.
 
-    *urls* are complete: no other URL of the same server is allowed. Once there is one, `https` URLs have to be in the
-    list, too. *files* are absolute paths; a path that ends with `/` is a folder with everything in it. Raises
+    Each entry of *urls* allows this URL only, and no other one of its server. Once any URL is listed, `https` URLs have
+    to be listed, too. *files* are absolute paths; a path that ends with `/` allows everything in this folder. Raises
     ValueError.
     """
     global _urls
     if isinstance(urls, str) or isinstance(files, str):
-        raise ValueError("give lists of strings, not a string")
+        raise ValueError("urls and files must be lists of strings, not a string")
     more_urls, more_files = {normal_url(url) for url in urls}, set(files)
     relative = sorted(path for path in more_files if not os.path.isabs(path))
     if relative:
-        raise ValueError(f"files are allowed by their absolute paths, not by {relative[0]!r}")
+        raise ValueError(f"{relative[0]!r} is not an absolute path; files can only be allowed by absolute paths")
     with _lock:
         if more_urls:
             _urls = (_urls or set()) | more_urls
@@ -66,7 +66,7 @@ def allow(*, urls: Iterable[str] = (), files: Iterable[str] = ()) -> None:
 def options_of_others(place: str = "the environment") -> Iterator[None]:
     """Treat options in this block as written by another user: `https` URLs have to be allowed, too.
 
-    *place* says in errors where the variable is set; `{variable}` stands for its name.
+    Errors use *place* to say where the environment variable is set; `{variable}` in it is replaced by its name.
     """
     token = _others.set(place)
     try:
@@ -78,16 +78,16 @@ def options_of_others(place: str = "the environment") -> Iterator[None]:
 def from_others() -> bool:
     """Return whether the options that are read now may be written by another user than the one who runs the program.
 
-    Then a plugin checks every file that an option names (`check_file`), not only those whose content leaves the
-    process.
+    If so, a plugin has to check every file that an option names (`check_file`), not only those whose content leaves
+    the process.
     """
     return _others.get() is not None
 
 
 def normal_url(url: str) -> str:
-    """An http or https URL in the form in which URLs are compared. The ValueError does not quote it.
+    """An http or https URL in the form in which URLs are compared. Raises ValueError, which does not quote the URL.
 
-    Refuses parts that URL parsers treat differently: users, fragments, blanks, backslashes.
+    Refuses users, fragments, blanks and backslashes, because URL parsers differ in how they read them.
     """
     if not url.isascii() or any(letter <= " " or letter in '\x7f\\"<>^`{|}' for letter in url):
         raise ValueError("it must be ASCII without blanks; write other characters as %XX")
@@ -120,11 +120,11 @@ def check_url(url: str) -> None:
         return
     shown = url.partition("?")[0] + ("?<its query>" if "?" in url else "")
     if url.startswith("http:"):
-        why = "http is not encrypted, so that each URL must be allowed"
+        why = "http is not encrypted, so each http URL must be allowed"
     elif listed is None:
-        why = "the options may come from another user than the program"
+        why = "the options may come from another user than the one who runs the program"
     else:
-        why = "it is none of the allowed URLs"
+        why = "it is not in the list of allowed URLs"
     raise NotAllowedError(f"{shown} is not allowed: {why}; {_remedy(URLS, shown, 'urls')}")
 
 
@@ -134,36 +134,37 @@ def check_file(path: str) -> str:
         raise NotAllowedError(f"{quoted(path)} is not an absolute path")
     real = os.path.realpath(path)
     if real.startswith(_KERNEL):
-        raise NotAllowedError(f"{quoted(path)} is no file on a disk but a view into the system, and is never read")
+        raise NotAllowedError(f"{quoted(path)} leads into /proc or /sys, from which options may never read")
     if not any(_covers(entry, real) for entry in _listed_files()):
         # The target of a link is not shown to users who may not read the file.
         through = "" if from_others() or real == os.path.normpath(path) else f" (which leads to {quoted(real)})"
         raise NotAllowedError(
-            f"{quoted(path)}{through} may not be read: it is none of the allowed files; "
+            f"{quoted(path)}{through} may not be read: it is not in the list of allowed files; "
             f"{_remedy(FILES, printable(path, limit=_LONGEST_PATH), 'files')}{_slash_missing(path, real)}"
         )
     return real
 
 
 def check_login(name: str, *, what: str) -> None:
-    """Raise NotAllowedError if options of other users may not log in as the process, with *what*, such as its tickets.
+    """Raise NotAllowedError if the options may not log in with *what* of the process, such as its Kerberos tickets.
 
-    Options of the user who runs the program may: that user ran `kinit`, too. *name* is the entry in the list.
+    Options of the user who runs the program always may: that user ran `kinit`, too. Options of other users may if
+    *name* is in the list.
     """
     listed = {entry.strip().lower() for entry in os.environ.get(LOGINS, "").split(",")}
     place = _others.get()
     if place is None or name.lower() in listed:
         return
     raise NotAllowedError(
-        f"a login with {what} uses the identity of the process, and the options may come from another user; who runs "
-        f"the process can allow it with {LOGINS}={name} in {place.format(variable=LOGINS)}"
+        f"a login with {what} uses the identity of the process, and the options may come from another user; the user "
+        f"who runs the process can allow it with {LOGINS}={name} in {place.format(variable=LOGINS)}"
     )
 
 
 def read_file(path: str, *, max_bytes: int) -> bytes:
     """The content of a file that an option may name.
 
-    Raises NotAllowedError; OSError, also if it is not a regular file; ValueError if it has more than *max_bytes* bytes.
+    Raises NotAllowedError; OSError, also if it is no regular file; ValueError if it has more than *max_bytes* bytes.
     """
     real = check_file(path)
     with os.fdopen(open_without_links(real), "rb") as file:
@@ -179,20 +180,20 @@ def _remedy(variable: str, value: str, argument: str) -> str:
     place = _others.get()
     if place is None:
         return (
-            f"who runs the program can allow it by {variable}={value} in the environment, or by "
+            f"the user who runs the program can allow it with {variable}={value} in the environment, or with "
             f"ottla.allow({argument}=[...])"
         )
-    return f"who runs it can allow it by {variable}={value} in {place.format(variable=variable)}"
+    return f"the user who runs the program can allow it with {variable}={value} in {place.format(variable=variable)}"
 
 
 def _slash_missing(path: str, real: str) -> str:
-    """A hint for a list that names a folder of this file without the slash, and so allows none of its files."""
+    """A hint if the list names a folder of this file without a slash at the end, and so allows none of its files."""
     others = from_others()
     seen = os.path.normpath(path) if others else real  # the target of a link is not shown to others
     for entry in sorted(_listed_files()):
         folder = os.path.join(entry if others else os.path.realpath(entry), "")
         if not entry.endswith(("/", os.sep)) and seen.startswith(folder) and os.path.isdir(entry):
-            return f"; the list has the folder {entry}, whose files it would allow as {os.path.join(entry, '')}"
+            return f"; the list has the folder {entry}: write {os.path.join(entry, '')} to allow the files in it"
     return ""
 
 

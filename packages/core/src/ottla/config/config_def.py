@@ -62,7 +62,7 @@ def describe() -> tuple[Row, ...]:
 
 
 def build(values: Mapping[str, Any], *, plugin_values: PluginValues) -> ProducerConfig:
-    """The configuration from checked values in Kafka's units, one for each of `OPTIONS`."""
+    """Build the configuration from checked values in Kafka's units, one for each of `OPTIONS`."""
     parts = {name: section(**_arguments(section, values)) for name, section in SECTIONS.items()}
     return ProducerConfig(**parts, plugin_values=plugin_values)
 

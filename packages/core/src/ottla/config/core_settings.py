@@ -17,7 +17,7 @@ HARMLESS: Final = frozenset((*OPTIONS, *REFUSED))
 
 
 def as_written(settings: Mapping[str, Any]) -> PluginValues:
-    """Unchecked settings: all keys but the core's may be secrets, even misspelt ones."""
+    """Settings before they are checked; all keys but the core's may be secrets, even misspelt ones."""
     return PluginValues(settings, secrets=[key for key in settings if key not in HARMLESS], certain=False)
 
 
@@ -25,7 +25,7 @@ def as_written(settings: Mapping[str, Any]) -> PluginValues:
 class CoreSettings:
     """The values of the core's keys; no repr shows them.
 
-    `raw` hides the values of all other keys. `values` are in Kafka's units, with the default for a wrong one.
+    `raw` hides the values of all other keys. `values` are in Kafka's units, with the default for an invalid value.
     """
 
     raw: Mapping[str, object]

@@ -36,7 +36,7 @@ LikelyOwner: TypeAlias = Callable[[str, Collection[str]], str | None]
 class ConfigDraft:
     """The user's settings while they are read. Not thread-safe, and not usable after `finish`.
 
-    `config` can be read at once to choose plugins; it has the default where the user's value is wrong.
+    `config` can be read immediately, to choose plugins; it has the default in place of an invalid value.
     """
 
     config: ProducerConfig
@@ -80,13 +80,14 @@ class ConfigDraft:
         return self._core.given(key)
 
     def object_to(self, problem: str) -> None:
-        """Add a problem found elsewhere, to be raised with the others."""
+        """Add a problem that the caller found; `finish` raises it with the others."""
         self._core.problems.append(problem)
 
     def claim(self, keys: Sequence[ConfigKey], *, plugin: str) -> PluginValues:
         """The values of a plugin's keys, with defaults for missing and wrong ones; wrong ones are noted as problems.
 
-        For a key of the core the plugin's `type` gets the user's value, or else the core's.
+        If the core has the same key, the plugin's `type` gets the user's value. It gets the core's value if the user
+        set none, or if the user's value is invalid or was adjusted.
         """
         values = {key.name: self._value(key, plugin) for key in keys}
         return PluginValues(values, secrets=[key.name for key in keys if key.secret])
@@ -100,9 +101,9 @@ class ConfigDraft:
     ) -> ProducerConfig:
         """Raise ConfigError with all problems, or log once which keys are unused or adjusted.
 
-        *other_keys* returns keys of plugins that were not chosen; called only if a key is left that no plugin claimed.
-        A key that none of these has is unused if it has a *likely_owner*, else unknown. *excused* keys are not
-        reported.
+        *other_keys* returns the keys of plugins that were not chosen; it is called only if a key was set that no plugin
+        claimed. A key that is none of these either is unused if it has a *likely_owner*, else unknown. *excused* keys
+        are not reported.
         """
         unclaimed = [key for key in self.config.plugin_values if key not in self._claimed and key not in excused]
         left = [key for key in unclaimed if key not in JAVA_KEYS]
@@ -129,7 +130,7 @@ class ConfigDraft:
             self._refuse(key, raw, str(error), plugin=plugin)
             return key.default
         except Exception as error:
-            fault = f"its type raised {type(error).__name__}, where ValueError or TypeError say what is wrong"
+            fault = f"the key's type raised {type(error).__name__} instead of ValueError or TypeError"
             self._refuse(key, raw, fault, plugin=plugin)
             return key.default
 

@@ -10,26 +10,26 @@ from __future__ import annotations
 from typing import Final
 
 LONGEST: Final = 255
-"""Characters: RFC 1035 allows 253, and a dot at the end; a zone may follow an IPv6 address."""
+"""Maximum characters of a host. RFC 1035 allows 253 and a dot at the end; an IPv6 address may have a zone."""
 
 _MARKS: Final = frozenset("-._:%")
-"""Characters allowed besides letters and digits; the last two in IPv6 addresses. Names with an underscore exist."""
+"""Allowed characters besides letters and digits. IPv6 addresses have `:` and `%`; some names have `_`."""
 
 
 def illegal(host: str) -> str | None:
-    """The reason why a text cannot be the name or the address of a host; None: it can."""
+    """The reason why a text cannot be a host's name or address; None if it can."""
     if not host:
-        return "a host needs a name"
+        return "the host is empty"
     if len(host) > LONGEST:
-        return f"its {len(host)} characters are more than the {LONGEST} that a host's name may have"
+        return f"it has {len(host)} characters; a host has at most {LONGEST}"
     for character in host:
         if not _may_stand(character):
-            return f"no host's name has the character {character!a}"
+            return f"the character {character!a} is not allowed in a host"
     return None
 
 
 def with_port(host: str, port: int) -> str:
-    """The form in the configuration: an IPv6 address in brackets."""
+    """`host:port` as the configuration has it, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -1,4 +1,4 @@
-"""Java's class names: common ones stand for plugins, others are an error that names the alternative."""
+"""Java's class names as values: common ones stand for plugins, others raise an error that names the alternative."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def partitioner() -> ValueType:
         if not isinstance(raw, str):
             raise ValueError(
                 f"{brief(raw)} is not {allowed}; "
-                "offer your own as an entry point of the group ottla.partitioners and write its name here"
+                "register your own as an entry point of the group ottla.partitioners and write its name here"
             )
         removed = _counterpart(raw, _REMOVED)
         if removed is not None:
@@ -86,7 +86,7 @@ def _names(kind: str, remedy: str, *, special: Mapping[str, str] = MappingProxyT
                 continue
             known = _counterpart(item, special)
             if known is not None:
-                problems.append(f"{brief(item)} names a class of Java's; {known}")
+                problems.append(f"{brief(item)} is a Java class; {known}")
                 continue
             try:
                 names.append(_name(item, {}, remedy))
@@ -105,7 +105,7 @@ def _name(raw: str, known: Mapping[str, str], remedy: str) -> str:
     if counterpart is not None:
         return counterpart
     if _CLASS.fullmatch(raw.strip()):
-        raise ValueError(f"{brief(raw)} names a class, and Java's classes cannot be loaded here; {remedy}")
+        raise ValueError(f"{brief(raw)} is a Java class, which Ottla cannot load; {remedy}")
     name: str = plugin_name().parse(raw)
     return name
 

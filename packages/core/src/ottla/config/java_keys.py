@@ -1,6 +1,6 @@
 """The names of the keys of Java's producer as of 4.3, and of KIP-1123.
 
-Those that we do not read are not reported as misspelt.
+The keys among them that Ottla does not read are not reported as misspelt.
 """
 
 from __future__ import annotations

@@ -33,11 +33,11 @@ _OTHER_CLIENTS: Final = {
 
 
 def merge(settings: Mapping[str, object], keywords: Mapping[str, object], *, problems: list[str]) -> dict[str, object]:
-    """Both spellings in one mapping of dotted names; None, as in Java, means not set."""
+    """Merge both spellings into one mapping with dotted names. As in Java, a key with the value None is not set."""
     merged: dict[str, object] = {}
     if not isinstance(settings, Mapping):
         problems.append(
-            f"the settings are of the type {type(revealed(settings)).__name__}; give a mapping of Kafka's names, or "
+            f"the settings must be a mapping with Kafka's names, not {type(revealed(settings)).__name__}; or use "
             "keywords such as bootstrap_servers='localhost:9092'"
         )
         settings = {}
@@ -56,7 +56,7 @@ def merge(settings: Mapping[str, object], keywords: Mapping[str, object], *, pro
 
 
 def unknown(key: str, *, known: Iterable[str]) -> str:
-    """The problem with an unknown key, with the most similar known one."""
+    """The message about an unknown key; it suggests the most similar known key."""
     dotted = key.strip().lower().replace("_", ".").replace("-", ".")
     names = sorted(known)
     matches = difflib.get_close_matches(dotted, names, n=1, cutoff=0.6)

@@ -54,7 +54,7 @@ class SecurityProtocol(enum.StrEnum):
 
 
 class DnsLookup(enum.StrEnum):
-    """The use of a bootstrap server's name (KIP-235)."""
+    """How a bootstrap server's name becomes addresses (KIP-235)."""
 
     USE_ALL_DNS_IPS = "use_all_dns_ips"
     RESOLVE_CANONICAL_BOOTSTRAP_SERVERS_ONLY = "resolve_canonical_bootstrap_servers_only"
@@ -74,7 +74,8 @@ class ConnectionConfig:
         "client.dns.lookup",
         choice({lookup.value: lookup for lookup in DnsLookup}),
         default=DnsLookup.USE_ALL_DNS_IPS,
-        meaning="All addresses of a name in turn, or the canonical names of the bootstrap servers' addresses.",
+        meaning="Whether to try all addresses of a name in turn, or to replace each bootstrap server by the canonical "
+        "names of its addresses.",
     )
     client_id: str = option(
         "client.id",
@@ -92,19 +93,20 @@ class ConnectionConfig:
         "sasl.mechanism",
         plugin_name(),
         default="gssapi",
-        meaning="How to log in where security.protocol asks for it; the authenticator plugin of this name.",
+        meaning="The SASL mechanism, if security.protocol has SASL: the name of an authenticator plugin.",
     )
     connection_via: tuple[str, ...] = option(
         "connection.via",
         plugin_names(),
         default=(),
-        meaning="Transport plugins to go through, such as proxies, in this order: the first is nearest to us.",
+        meaning="Transport plugins that each connection goes through, such as proxies; the first one is the nearest to "
+        "the producer.",
     )
     connections_max_idle: float = option(
         "connections.max.idle.ms",
         milliseconds_or_never(),
         default=540_000,
-        meaning="A connection unused for this long is closed.",
+        meaning="How long a connection may be idle before it is closed.",
     )
     send_buffer_bytes: int = option(
         "send.buffer.bytes",
@@ -122,7 +124,8 @@ class ConnectionConfig:
         "receive.message.max.bytes",
         integer(minimum=1_000, maximum=2**31 - 1),
         default=100_000_000,
-        meaning="The largest response that a broker may send; a larger one ends the connection. As in librdkafka.",
+        meaning="The largest response that a broker may send; a larger one ends the connection. "
+        "librdkafka has this setting, too.",
     )
     reconnect_backoff: float = option(
         "reconnect.backoff.ms",
@@ -141,19 +144,19 @@ class ConnectionConfig:
         "socket.connection.setup.timeout.ms",
         milliseconds(maximum=LONG_MAX),
         default=10_000,
-        meaning="How long making a connection may take at first.",
+        meaning="How long the first attempt to connect to a broker may take.",
     )
     connection_setup_timeout_max: float = option(
         "socket.connection.setup.timeout.max.ms",
         milliseconds(maximum=LONG_MAX),
         default=30_000,
-        meaning="How long making a connection may take at most; the time doubles up to it.",
+        meaning="How long any attempt to connect may take; each failed attempt doubles the time up to this limit.",
     )
     request_timeout: float = option(
         "request.timeout.ms",
         milliseconds(),
         default=30_000,
-        meaning="How long a broker may take to answer before the connection is given up.",
+        meaning="How long a broker may take to respond before the producer closes the connection.",
     )
 
 
@@ -172,25 +175,25 @@ class MetadataConfig:
         "metadata.max.age.ms",
         milliseconds(maximum=LONG_MAX),
         default=300_000,
-        meaning="Brokers and partitions are asked for again after this time, even if nothing went wrong.",
+        meaning="How old metadata may be before it is requested again, even if nothing failed.",
     )
     max_idle: float = option(
         "metadata.max.idle.ms",
         milliseconds(minimum=5_000, maximum=LONG_MAX),
         default=300_000,
-        meaning="A topic that nothing was sent to for this long is forgotten.",
+        meaning="How long the metadata of a topic is kept after the last record for it.",
     )
     recovery: RecoveryStrategy = option(  # noqa: RUF009 - a field, not a default
         "metadata.recovery.strategy",
         choice({strategy.value: strategy for strategy in RecoveryStrategy}),
         default=RecoveryStrategy.REBOOTSTRAP,
-        meaning="Whether to begin again with bootstrap.servers when no known broker can be reached.",
+        meaning="Whether to connect to bootstrap.servers again when no known broker can be reached.",
     )
     rebootstrap_trigger: float = option(
         "metadata.recovery.rebootstrap.trigger.ms",
         milliseconds(maximum=LONG_MAX),
         default=300_000,
-        meaning="Begin again with bootstrap.servers when metadata could not be had for this long.",
+        meaning="How long metadata may be unavailable before the producer connects to bootstrap.servers again.",
     )
 
 
@@ -208,13 +211,13 @@ class BatchingConfig:
         "linger.ms",
         milliseconds(maximum=LONG_MAX),
         default=5,
-        meaning="How long a batch waits for more records at most: its request leaves by then, if its broker takes one.",
+        meaning="How long a batch waits for more records at most; it is then sent, if its broker can take a request.",
     )
     growth: bool = option(
         "batch.growth.enable",
         boolean(),
         default=True,
-        meaning="Batches that are full but have to wait for their broker grow, up to max.request.size.",
+        meaning="Whether a full batch that has to wait for its broker grows, up to max.request.size.",
     )
     buffer_memory: int = option(
         "buffer.memory",
@@ -232,7 +235,7 @@ class BatchingConfig:
         "max.block.ms",
         milliseconds(maximum=LONG_MAX),
         default=60_000,
-        meaning="How long one call of send waits, for a topic that it does not know yet and for memory together.",
+        meaning="How long one call of send waits at most, for a new topic's metadata and for memory together.",
     )
     compression_type: str = option(
         "compression.type",
@@ -244,33 +247,34 @@ class BatchingConfig:
         "compression.gzip.level",
         level(minimum=1, maximum=9, also=-1),
         default=None,
-        meaning="How hard gzip compresses: more is smaller and slower; -1 is zlib's own choice, 6, and the default.",
+        meaning="gzip's compression level: higher levels compress better and are slower. -1, the default, is zlib's "
+        "own choice, 6.",
     )
     compression_lz4_level: int | None = option(
         "compression.lz4.level",
         level(minimum=1, maximum=17),
         default=None,
         meaning=(
-            "How hard lz4 compresses: 9, the default, is the fast compressor, which makes the largest; every other "
-            "level is the slower one, where more is smaller and slower."
+            "lz4's compression level: 9, the default, is the fast compressor, which compresses least. All other levels "
+            "use the slower compressor, where higher levels compress better and are slower."
         ),
     )
     compression_zstd_level: int | None = option(
         "compression.zstd.level",
         level(minimum=-131072, maximum=22),
         default=None,
-        meaning="How hard zstd compresses: more is smaller and slower; 3 by default.",
+        meaning="zstd's compression level: higher levels compress better and are slower; 3 by default.",
     )
     record_encoder: str | None = option(
         "record.encoder",
         plugin_name(),
         default=None,
-        meaning="The encoder plugin that gathers and encodes records; that of ottla-accel by default, if installed.",
+        meaning="The encoder plugin that collects and encodes records; by default that of ottla-accel, if installed.",
     )
 
     @property
     def compression_levels(self) -> Mapping[int, int | None]:
-        """The levels that the user set, by Kafka's number of the codec."""
+        """The compression levels by Kafka's codec id; None where the user set none."""
         return {1: self.compression_gzip_level, 3: self.compression_lz4_level, 4: self.compression_zstd_level}
 
 
@@ -288,13 +292,13 @@ class DeliveryConfig:
         "retries",
         integer(minimum=0),
         default=2_147_483_647,
-        meaning="How often a batch is sent again; best left alone: delivery.timeout.ms is the limit.",
+        meaning="How often a batch is sent again; keep the default, because delivery.timeout.ms is the limit.",
     )
     delivery_timeout: float = option(
         "delivery.timeout.ms",
         milliseconds(),
         default=120_000,
-        meaning="A record that is not acknowledged after this time has failed; waiting and retries included.",
+        meaning="How long a record may take until it is acknowledged, with all waits and retries; it then fails.",
     )
     retry_backoff: float = option(
         "retry.backoff.ms",
@@ -319,7 +323,8 @@ class DeliveryConfig:
         "io.handoff.enable",
         boolean(),
         default=True,
-        meaning="A thread that waits for one record after the other does the I/O for them; false: the I/O thread does.",
+        meaning="Whether a thread that waits for one record after the other does the I/O for them itself, instead of "
+        "the I/O thread.",
     )
 
 
@@ -339,7 +344,7 @@ class TransactionsConfig:
         "enable.idempotence",
         choice({"true": Idempotence.REQUIRED, "false": Idempotence.OFF}),
         default=Idempotence.WISHED,
-        meaning="Every record is written once and in order, however often its batch is sent.",
+        meaning="Whether every record is written once and in order, however often its batch is sent.",
     )
     transactional_id: str | None = option(
         "transactional.id",
@@ -357,7 +362,8 @@ class TransactionsConfig:
         "transaction.two.phase.commit.enable",
         boolean(),
         default=False,
-        meaning="Transactions are ended from outside and have no time-out (KIP-939); brokers have to allow it.",
+        meaning="Whether an external coordinator ends the transactions, which then have no time-out (KIP-939); brokers "
+        "have to allow it.",
     )
 
 
@@ -375,25 +381,26 @@ class PartitioningConfig:
         "partitioner.ignore.keys",
         boolean(),
         default=False,
-        meaning="Records with a key are spread as if they had none.",
+        meaning="Whether records with a key are partitioned as if they had none.",
     )
     adaptive: bool = option(
         "partitioner.adaptive.partitioning.enable",
         boolean(),
         default=True,
-        meaning="Records without a key go more often to partitions whose brokers are faster.",
+        meaning="Whether records without a key go more often to partitions whose brokers are faster.",
     )
     availability_timeout: float = option(
         "partitioner.availability.timeout.ms",
         milliseconds(maximum=LONG_MAX),
         default=0,
-        meaning="Partitions of a broker that took nothing for this long are left out; 0: never.",
+        meaning="Records without a key skip the partitions of a broker that took no batch for this long; 0: never.",
     )
     rack_aware: bool = option(
         "partitioner.rack.aware",
         boolean(),
         default=False,
-        meaning="Records without a key go to partitions whose leader is in the rack of the client, if there are any.",
+        meaning="Whether records without a key go to partitions whose leader is in the rack of the client, if there "
+        "are any.",
     )
     rack: str = option(
         "client.rack",
@@ -429,19 +436,19 @@ class ObservationConfig:
         "metric.reporters",
         reporters(),
         default=(),
-        meaning="The reporter plugins that carry metrics away; in Java JMX is one of them.",
+        meaning="The reporter plugins, which export metrics; in Java, JMX is one of them.",
     )
     samples: int = option(
         "metrics.num.samples",
         integer(minimum=1),
         default=2,
-        meaning="Over how many windows rates, averages and maxima are taken.",
+        meaning="The number of windows over which rates, averages and maxima are computed.",
     )
     window: float = option(
         "metrics.sample.window.ms",
         milliseconds(maximum=LONG_MAX),
         default=30_000,
-        meaning="How long such a window is.",
+        meaning="The length of one window of the metrics.",
     )
     interceptors: tuple[str, ...] = option(
         "interceptor.classes",

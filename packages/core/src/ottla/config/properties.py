@@ -1,7 +1,7 @@
 r"""Java's properties files, as `java.util.Properties` reads them, so that a file of Kafka's own tools works here.
 
-`key=value`, `key: value` or `key value`; `#` or `!` begins a comment; a backslash at the end of a line goes on in the
-next one, elsewhere it escapes (`\t`, `\n`, `\u00e9`).
+`key=value`, `key: value` or `key value`; `#` or `!` begins a comment; a backslash at the end of a line joins the
+next line to it, elsewhere it escapes (`\t`, `\n`, `\u00e9`).
 """
 
 from __future__ import annotations

@@ -25,6 +25,6 @@ class Reference:
 
 
 def plain_value(value: Any) -> Any:
-    """The plain value; of a reference its first value."""
+    """The value out of its `Secret`; for a reference, its first value."""
     plain = revealed(value)
     return plain.first.reveal() if isinstance(plain, Reference) else plain

@@ -18,15 +18,15 @@ from ottla.config.value_types import INT_MAX
 IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
 MOST_IN_FLIGHT: Final = 5
 EXACT: Final[tuple[tuple[str, str, Callable[[int], bool]], ...]] = (
-    ("acks", "it takes acks=all", lambda acks: acks != -1),
-    ("retries", "it takes at least 1", lambda retries: retries == 0),
+    ("acks", "idempotence needs acks=all", lambda acks: acks != -1),
+    ("retries", "idempotence needs at least 1", lambda retries: retries == 0),
 )
 """The conflicts with idempotence: a key, the reason, and a predicate on its value."""
 
 
 @attrs.frozen(kw_only=True)
 class UpperBound:
-    """`low` may not be above `high`. `raises`: `high` may be raised to `low`, not only `low` lowered to `high`."""
+    """The rule that `low` may not be above `high`. *raises*: `high` may be raised to `low`, else `low` is lowered."""
 
     low: str
     high: str
@@ -37,7 +37,7 @@ UPPER_BOUNDS: Final = (
     UpperBound(low="reconnect.backoff.ms", high="reconnect.backoff.max.ms"),
     UpperBound(low="retry.backoff.ms", high="retry.backoff.max.ms"),
     UpperBound(low="socket.connection.setup.timeout.ms", high="socket.connection.setup.timeout.max.ms"),
-    # Memory is limited by the user: it is never raised without being asked for.
+    # Only the user may raise the limit of the memory.
     UpperBound(low="batch.size", high="buffer.memory", raises=False),
     UpperBound(low="max.request.size", high="buffer.memory", raises=False),
 )
@@ -73,9 +73,9 @@ def _keep_exact(core: CoreSettings) -> None:
     if transactional or wish is Idempotence.REQUIRED:
         asked = "transactional.id" if transactional else "enable.idempotence=true"
         if values[IN_FLIGHT] > MOST_IN_FLIGHT:
-            conflicts.append(f"{IN_FLIGHT}={values[IN_FLIGHT]} (it takes at most {MOST_IN_FLIGHT})")
+            conflicts.append(f"{IN_FLIGHT}={values[IN_FLIGHT]} (idempotence allows at most {MOST_IN_FLIGHT})")
         if conflicts:
-            core.problems.append(f"{asked} cannot go together with {' and '.join(conflicts)}; leave out either")
+            core.problems.append(f"{asked} conflicts with {' and '.join(conflicts)}; leave one of them out")
         elif transactional:
             values["enable.idempotence"] = Idempotence.REQUIRED
     elif conflicts:
@@ -84,7 +84,7 @@ def _keep_exact(core: CoreSettings) -> None:
         core.adjusted.add("enable.idempotence")
     elif values[IN_FLIGHT] > MOST_IN_FLIGHT:
         core.problems.append(
-            f"{IN_FLIGHT}={values[IN_FLIGHT]}: the order is kept with at most {MOST_IN_FLIGHT}; lower it, or set "
+            f"{IN_FLIGHT}={values[IN_FLIGHT]}: idempotence allows at most {MOST_IN_FLIGHT}; lower it, or set "
             "enable.idempotence=false"
         )
 
@@ -97,14 +97,14 @@ def _keep_two_phase(core: CoreSettings) -> None:
         core.problems.append(f"{two_phase}=true needs a transactional.id")
     if core.given("transaction.timeout.ms"):
         core.problems.append(
-            f"{two_phase}=true and transaction.timeout.ms: such transactions have no time-out; leave out either"
+            f"{two_phase}=true and transaction.timeout.ms: such transactions have no time-out; leave one of them out"
         )
     else:
         core.values["transaction.timeout.ms"] = INT_MAX
 
 
 def _keep_rack_known(core: CoreSettings) -> None:
-    """KIP-1123: as in Java, whatever the partitioner."""
+    """Require `client.rack` for rack-aware partitioning (KIP-1123); as in Java, for any partitioner."""
     if core.wrong & {"partitioner.rack.aware", "client.rack"} or not core.values["partitioner.rack.aware"]:
         return
     if not core.values["client.rack"].strip():
@@ -132,7 +132,7 @@ def _keep_delivery_possible(core: CoreSettings) -> None:
     if core.given("delivery.timeout.ms"):
         core.problems.append(
             f"delivery.timeout.ms={core.values['delivery.timeout.ms']} is below {parts}; "
-            "a record must have the time to wait and to be answered once: raise it or lower one of them"
+            "a record must have the time to linger and for one request: raise it or lower one of the others"
         )
     else:
         core.adjust("delivery.timeout.ms", minimum, because=f"it may not be below {parts}")

@@ -78,7 +78,7 @@ class PluginValues(Mapping[str, Any]):
         return "{" + ", ".join(f"{key!r}: {self._shown(key)}" for key in self._values) + "}"
 
     def without_secrets(self, text: str) -> str:
-        """Text by others about these values, with the secret ones hidden."""
+        """Text from other code about these values, with stars in place of the secret ones."""
         for secret in (str(revealed(self._values[key])) for key in self._secrets if self._values.get(key) is not None):
             for form in (secret, repr(secret)[1:-1]):
                 text = text.replace(form, HIDDEN) if form else text

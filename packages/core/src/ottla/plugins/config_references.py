@@ -231,7 +231,7 @@ def _check_allowed(info: EntryInfo, registry: Registry) -> None:
         name = registry.chosen_by(info) or info.name
         raise ConfigError(
             [
-                f"{PROVIDERS}: {name} may not be used; who runs the program can allow it by "
+                f"{PROVIDERS}: {name} may not be used; the user who runs the program can allow it with "
                 f"{ALLOWED}={name} in the environment"
             ]
         )
