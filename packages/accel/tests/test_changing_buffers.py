@@ -236,7 +236,7 @@ def test_numbers_at_unaligned_addresses_are_read(kind: str) -> None:
 
 @pytest.mark.parametrize("made", [pa.array(["a"] * 3), pa.array(["a", "b"], pa.large_string()), pa.array([1, 2])])
 def test_too_many_texts_or_none_are_refused(made: Any) -> None:
-    with pytest.raises(TypeError, match="2 texts are needed"):
+    with pytest.raises(TypeError, match=r"text\(\) returned .*, not 2 strings"):
         objects(["c"], [pa.array([0.5, 1], pa.float32())], count=2, text=lambda _column: (made, '"'))
 
 

@@ -282,7 +282,7 @@ def test_records_moved_to_a_batch_stay_together_under_concurrent_sends(
 
 def test_a_refused_record_leaves_no_callback() -> None:
     columns = NativeColumns(PLENTY)
-    with pytest.raises(TypeError, match="bytes or None are appended, not str"):
+    with pytest.raises(TypeError, match="a key or value must be bytes or None, not str"):
         columns.put(None, "text", (), NOW, named("refused"))  # type: ignore[arg-type]
     assert columns.put(None, b"v", (), NOW, None) == 0
 

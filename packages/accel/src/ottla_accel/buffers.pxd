@@ -1,8 +1,8 @@
 # Arrow's buffers, which other code may write to during a read: a bytearray, a mapped file, shared memory.
 #
-# Nothing that is read from one is trusted for longer than that reading. Buffers are as long as they say; that there is
-# enough of each for the rows is checked once. A number is read once, into a local, by a volatile access, so that a
-# compiler does not read it again behind a check; it may lie at an odd address.
+# A value that was read may be different at the next read. The size of a buffer is reliable, so one check suffices that
+# it is large enough for the rows. A number is read once, into a local variable, by a volatile access, so that the
+# compiler does not read it again after a check. Its address may be odd.
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uintptr_t
 
@@ -35,7 +35,7 @@ cdef inline const void* start_of_buffer(object buffer, Py_ssize_t size) except? 
     # Return the start of a buffer with at least *size* bytes. Raises ValueError for one that has fewer.
     cdef Py_ssize_t available = 0 if buffer is None else buffer.size
     if size > available:
-        raise ValueError(f"an Arrow buffer has {available} bytes where its rows need {size}")
+        raise ValueError(f"an Arrow buffer has {available} bytes, but its rows need {size}")
     return NULL if buffer is None else <const void*><uintptr_t>buffer.address
 
 

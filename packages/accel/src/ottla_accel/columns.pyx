@@ -1,8 +1,8 @@
-"""Columns of a batch that encode records while they are appended: sealing has nothing left to do.
+"""Columns of a batch that encode each record when it is appended, so that sealing need not encode any.
 
-A record's bytes are copied once, from the caller's objects to where the socket reads them. Times and sizes, for
-deliveries, are stored separately. Appending holds the GIL and runs no Python code, so it is atomic; the lock is for
-operations of several steps, such as moving records from other columns.
+A record's bytes are copied once, from the caller's objects to the memory that the socket sends. The times and sizes
+that deliveries report are stored separately. Appending holds the GIL and runs no Python code, so it is atomic; the
+lock is for operations of several steps, such as moving records from other columns.
 """
 
 from array import array
@@ -38,14 +38,14 @@ cdef Py_ssize_t DELIVERY_BATCH, DELIVERY_INDEX, DELIVERY_METADATA
 
 *_, DELIVERY_BATCH, DELIVERY_INDEX, DELIVERY_METADATA = offsets()
 
-cdef tuple INDEXES = tuple(range(4096))  # of most records; making one for each callback takes a seventh of its time
-cdef int32_t NO_SIZE = -2  # of no key and no value: null has -1
+cdef tuple INDEXES = tuple(range(4096))  # of most records; a new int for each callback would take a seventh of its time
+cdef int32_t NO_SIZE = -2  # no size of any key or value: that of null is -1
 
 cdef Py_ssize_t FIRST_CAPACITY = 256
 cdef Py_ssize_t FACT = sizeof(Fact)
 
 FACT_SIZE = FACT
-"""Bytes that are kept of a record in addition to its encoded ones."""
+"""Bytes of memory for a record's times and sizes, in addition to its encoded bytes."""
 
 cdef struct Kept:
     uint8_t* at
@@ -54,12 +54,12 @@ cdef struct Kept:
 cdef Py_ssize_t MIN_KEPT_BYTES = 32 * 1024  # the C library reuses smaller ones itself
 cdef Py_ssize_t MAX_KEPT_BYTES = 16 * 1024 * 1024
 cdef enum: MAX_KEPT_BLOCKS = 32
-cdef Kept kept[MAX_KEPT_BLOCKS]  # of the whole process, the longest unused first; guarded by the GIL
+cdef Kept kept[MAX_KEPT_BLOCKS]  # memory of the whole process, the longest unused first; guarded by the GIL
 cdef Py_ssize_t kept_blocks = 0, kept_bytes = 0
 
 
 cdef void forget_kept(Py_ssize_t place) noexcept:
-    """Remove a block that was taken or freed."""
+    """Remove a block from `kept`, because it was taken or freed."""
     global kept_blocks, kept_bytes
     kept_blocks -= 1
     kept_bytes -= kept[place].capacity
@@ -126,7 +126,7 @@ cdef class Bytes:
 
 
 cdef class IndexedCallbacks:
-    """Pairs of index and callback in order, created by iteration only: thousands would slow the garbage collector.
+    """Pairs of index and callback, in order. Only iteration creates them: thousands would slow the garbage collector.
 
     Callbacks that records were sent with come first, then *given* ones, which were added to a delivery or forwarded
     with a record.
@@ -149,7 +149,7 @@ cdef class IndexedCallbacks:
 
 
 cdef class CallbackCaller:
-    """Call the callbacks of one batch. What a callback has not kept of a delivery is used again for the next one."""
+    """Call the callbacks of one batch. Objects of a delivery that a callback did not keep are reused for the next."""
 
     cdef NativeColumns columns
     cdef object batch
@@ -162,7 +162,7 @@ cdef class CallbackCaller:
     cdef object metadata  # of that delivery
     cdef object time
     cdef int64_t time_ms
-    cdef int32_t key_size, value_size  # those that the metadata has
+    cdef int32_t key_size, value_size  # the sizes in the metadata
 
     cdef int call(self, Py_ssize_t index, callback) except -1:
         cdef Fact* fact
@@ -178,7 +178,7 @@ cdef class CallbackCaller:
             write_slot(<PyObject*>self.delivery, DELIVERY_METADATA, self.metadata)
         else:
             replace_slot(<PyObject*>self.delivery, DELIVERY_INDEX, index_object(index))
-            # A callback may have kept the metadata, or given the delivery another one.
+            # A callback may have kept the metadata, or set another one on the delivery.
             if (
                 read_slot(<PyObject*>self.delivery, DELIVERY_METADATA) != <PyObject*>self.metadata
                 or not reuse_tuple(<PyObject*>self.metadata, 2)
@@ -262,7 +262,7 @@ cdef class NativeColumns:
         self._limit = memory
 
     def close(self):
-        """Take no more records, for good."""
+        """Refuse all further records."""
         self._closed = True
 
     def memory(self):
@@ -295,14 +295,14 @@ cdef class NativeColumns:
 
     def extend(self, NativeColumns other not None, indexes):
         """Append these records of other columns while there is room; return their number."""
-        cdef int64_t[::1] all_wanted = array("q", indexes)  # first: it may run code that moves the records
+        cdef int64_t[::1] all_wanted = array("q", indexes)  # first, because it may run code that moves the records
         cdef const uint8_t* at = other._bytes
         cdef Py_ssize_t position = 0, place, wanted, taken = 0
         cdef Parts parts
         for place in range(all_wanted.shape[0]):
             wanted = all_wanted[place]
             if at is NULL or not 0 <= wanted < other._count or other is self:
-                raise IndexError(f"there is no record {wanted} to be taken over")
+                raise IndexError(f"there is no record {wanted} to copy")
             if wanted < position:
                 at, position = other._bytes, 0
             while position <= wanted:
@@ -402,7 +402,7 @@ cdef class NativeColumns:
         return 0
 
     cdef int add_callback(self, callback) except -1:
-        """Add the callback of the next record before the record is put: all that can fail is then done."""
+        """Add the callback of the next record before the record, so that nothing can fail after the record is put."""
         cdef Py_ssize_t place, capacity
         cdef void* memory
         self.prepare_callbacks()
@@ -418,7 +418,7 @@ cdef class NativeColumns:
         return 0
 
     cdef int remove_callback(self) except -1:
-        """Remove the last callback, because its record is not put."""
+        """Remove the last callback, because its record was not put."""
         self._callbacks.pop()
         return 0
 
@@ -436,7 +436,7 @@ cdef class NativeColumns:
         cdef Py_ssize_t index = self._count
         cdef int64_t first = self._facts[0].timestamp_ms if index else timestamp_ms
         if self._closed or (first < 0 and timestamp_ms == INT64_MAX):
-            return -1  # 2**63 does not fit into a delta
+            return -1  # the difference of the timestamps would be 2**63, too much for a delta
         cdef int64_t delta = timestamp_ms - first
         cdef Py_ssize_t body = 1 + varint_size(delta) + varint_size(index) + headers_size
         body += varint_size(key_size) + max(key_size, 0) + varint_size(value_size) + max(value_size, 0)
@@ -460,7 +460,7 @@ cdef class NativeColumns:
         return index
 
     cdef int _grow(self, Py_ssize_t needed) except -1:
-        """Get memory for one more record: twice the current size, but above the batch's limit only if necessary."""
+        """Get memory for one more record: twice the current size, and more than the batch's limit only if needed."""
         cdef Py_ssize_t min_bytes = self._size + needed
         cdef Py_ssize_t size = max(min(max(2 * self._capacity, FIRST_CAPACITY), self._limit), min_bytes)
         cdef void* memory
@@ -478,7 +478,7 @@ cdef class NativeColumns:
         return 0
 
     cdef bint _move_to_kept(self, Py_ssize_t size) noexcept:
-        """Move the records to kept memory of a completed batch, of *size* bytes or more; return False without any."""
+        """Move the records to kept memory of *size* bytes or more; return False if there is none."""
         cdef Py_ssize_t capacity = 0
         cdef uint8_t* found = take_kept(size, 8 * size, &capacity) if size >= MIN_KEPT_BYTES else NULL
         if found is NULL:
@@ -535,7 +535,7 @@ cdef inline const uint8_t* start_of(part) except? NULL:
     if part is None:
         return NULL
     if not PyBytes_Check(part):
-        raise TypeError(f"bytes or None are appended, not {type(part).__name__}")
+        raise TypeError(f"a key or value must be bytes or None, not {type(part).__name__}")
     return <const uint8_t*>PyBytes_AS_STRING(part)
 
 

@@ -1,8 +1,8 @@
 """CRC-32C (Castagnoli), the checksum of record batches, without the LGPL package that the core uses otherwise.
 
-Where the processor has an instruction for it (SSE 4.2, ARMv8 CRC), three parts of a block are computed at once, because
-each instruction waits three cycles for the one before; tables combine the three results. Elsewhere eight tables process
-eight bytes a step.
+If the processor has an instruction for it (SSE 4.2, ARMv8 CRC), three parts of a block are computed at once, because
+the instruction takes three cycles; tables combine the three results. Otherwise eight tables process eight bytes in one
+step.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -37,7 +37,7 @@ cdef extern from *:
         return crc;
     }
 
-    /* What a CRC becomes when so many zero bytes follow: linear, so the image of each bit says all. */
+    /* The CRC after this number of further zero bytes. It is linear, so the results for single bits determine it. */
     static void ottla_crc_make_shift(uint32_t table[4][256], int zeros) {
         uint32_t images[32];
         int bit, byte, number, step;
@@ -159,13 +159,13 @@ cdef extern from *:
 prepare()
 
 hardware_based = bool(has_instruction)
-"""Whether this processor has an instruction for the checksum, which is then used."""
+"""Whether this processor has an instruction for the checksum; `crc32c` then uses it."""
 
-cdef Py_ssize_t LONG = 1 << 20  # bytes for which the GIL is released: with the instruction they take 50 us
+cdef Py_ssize_t LONG = 1 << 20  # from this size on the GIL is released: so many bytes take 50 us with the instruction
 
 
 def crc32c(data, unsigned int crc=0):
-    """Return the checksum of *data*, or of bytes with the checksum *crc* followed by *data*."""
+    """Return the checksum of *data*; with *crc*, that of the bytes with this checksum followed by *data*."""
     return checksum(data, crc, has_instruction)
 
 

@@ -1,8 +1,8 @@
-"""Rows of columns as JSON objects, from Arrow's buffers to one text for all rows, without an object for a cell.
+"""Rows of columns as JSON objects: from Arrow's buffers to one text for all rows, without a Python object for a cell.
 
-Cells have the form that pyarrow writes when it casts to text. For columns of other kinds, or with a number that needs
+A cell has the form that pyarrow writes when it casts to text. For columns of other kinds, or with a number that needs
 more than fifteen digits, the caller supplies the text. Loops over rows run without the GIL, and the buffers may change
-meanwhile (`buffers.pxd`): each number and offset is read once where it is written, and checked.
+meanwhile (`buffers.pxd`), so each number and offset is read only once, when it is written, and is checked then.
 """
 
 import json
@@ -43,7 +43,7 @@ cdef struct Field:
     Kind kind
     const uint8_t* valid
     const void* data
-    Py_ssize_t size  # of the data that offsets lead to
+    Py_ssize_t size  # of the data that the offsets refer to
     const int32_t* offsets
     int8_t* scales
     Py_ssize_t start
@@ -75,12 +75,12 @@ BITS[:] = [32, 32, 32, 1, 8, 16, 32, 64, 64, 32, 64, 64]
 
 cdef int64_t DAY = 86_400_000_000  # microseconds
 cdef int64_t FIRST_DAY = -354_285, LAST_DAY = 2_932_896  # of the years that have four digits
-cdef Py_ssize_t MOST_PLAIN = 40  # bytes of a cell that is no text
+cdef Py_ssize_t MOST_PLAIN = 40  # maximum bytes of a cell that is not text
 cdef int MOST_SCALE = 15
-cdef double MOST_DIGITS = 1e15, LEAST = 1e-6, MOST = 1e10  # beyond these numbers are written with an exponent
+cdef double MOST_DIGITS = 1e15, LEAST = 1e-6, MOST = 1e10  # other numbers are written with an exponent
 cdef double POWERS[16]
 cdef uint8_t DIGITS[200]
-cdef uint8_t SPECIAL[256]  # what has to be escaped
+cdef uint8_t SPECIAL[256]  # which characters must be escaped
 cdef const uint8_t* HEX = b"0123456789ABCDEF"
 
 
@@ -100,7 +100,7 @@ fill_tables()
 
 
 cdef class Rows:
-    """The columns of some rows while they are written."""
+    """The columns of rows that are written as JSON."""
 
     cdef Field* fields
     cdef Py_ssize_t count
@@ -119,7 +119,7 @@ cdef class Rows:
         PyMem_Free(self.fields)
 
     cdef int add(self, str name, object column, object text) except -1:
-        """Add a column that is not null in all rows; *text* converts one of another kind to JSON."""
+        """Add a column with at least one cell that is not null; *text* converts a column of another kind to JSON."""
         cdef Field* field = &self.fields[self.count]
         kind = KINDS.get(str(column.type))
         self.count += 1
@@ -127,7 +127,7 @@ cdef class Rows:
             rows = len(column)
             column, quote = text(column)
             if str(column.type) != "string" or len(column) != rows:
-                raise TypeError(f"{len(column)} of {column.type} where {rows} texts are needed")
+                raise TypeError(f"text() returned {len(column)} values of {column.type}, not {rows} strings")
             self.open(field, QUOTED if quote else AS_IT_IS, column)
         label = b"," + json.dumps(name, ensure_ascii=False).encode() + b":"
         field.label, field.label_size = label, len(label)
@@ -229,9 +229,9 @@ cdef Written write_rows(
     Py_ssize_t room,
     int32_t* offsets,
 ) noexcept nogil:
-    """Write rows until the end, or until there is no room: a partly written row does not count.
+    """Write rows until the end, or until there is no room; a partly written row does not count.
 
-    A text's length is read once, for the room that it needs and for writing it.
+    The length of a text is read only once, to check the room and to write the text.
     """
     cdef Py_ssize_t column, place
     cdef int64_t first, last
@@ -314,7 +314,7 @@ cdef inline uint8_t* write_cell(uint8_t* to, const Field* field, Py_ssize_t at) 
 
 
 cdef inline int64_t known_year(int64_t moment, int64_t lowest, int64_t highest) noexcept nogil:
-    """Limit a year to four digits. All years had four before; another one has changed meanwhile."""
+    """Limit a moment to years of four digits. All were when they were checked, but the buffer may change."""
     return min(max(moment, lowest), highest)
 
 

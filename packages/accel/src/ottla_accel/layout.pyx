@@ -1,6 +1,6 @@
 """The layout of the core's objects that this package is compiled for, and the check that the core has it.
 
-The names are those of `ottla.recordbatch.native_layout`, in the same order: what is compiled takes a slot by its place.
+The names are those of `ottla.recordbatch.native_layout`, in the same order: compiled code accesses slots by position.
 """
 
 from importlib import import_module

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class NativeEncoder:
-    """Columns that encode records while they are appended."""
+    """An encoder whose columns encode each record when it is appended."""
 
     priority = 10
     record_cost = 20 + FACT_SIZE

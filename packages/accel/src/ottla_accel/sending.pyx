@@ -1,7 +1,7 @@
 """`Producer.send` for the most common records: those that fit into an open batch.
 
-The producer's own `send`, in Python, handles all other cases (other types than bytes, a topic or batch that does not
-exist yet, an error) and raises the errors. Nothing happens twice: a record is on its batch, or nothing was changed.
+The producer's own `send`, in Python, handles all other cases (types other than bytes, a topic or batch that does not
+exist yet, an error) and raises the errors. It is called only if the fast `send` has changed nothing.
 """
 
 from functools import partial
@@ -83,7 +83,7 @@ cdef type METHOD = MethodType
 
 
 cdef class QuickSend:
-    """One producer's fast `send`. `routes` has its open batches, `slow` is its `send`, as a function."""
+    """One producer's fast `send`. `routes` has its open batches; `slow` is the function of its `send` in Python."""
 
     cdef dict _routes
     cdef object _producer
@@ -93,7 +93,7 @@ cdef class QuickSend:
     cdef bint _hashes
     cdef bint _ignores_keys
     cdef uint8_t* _headers
-    cdef Py_ssize_t _headers_capacity  # the largest that is kept: HEADERS_KEPT
+    cdef Py_ssize_t _headers_capacity  # memory of more than HEADERS_KEPT bytes is not kept
 
     def __init__(self, *, dict routes, producer, slow, bint sticky, bint hashes, bint ignores_keys):
         self._routes = routes
@@ -123,7 +123,7 @@ cdef class QuickSend:
         if producer is None:
             raise ProducerClosedError("the producer was garbage-collected; keep a reference to it while its send is used")
         if chosen >= 0:
-            partition = chosen  # so that the key is not hashed again
+            partition = chosen  # so that `slow` does not hash the key again
         return self._slow(
             producer, topic, value, key,
             headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery,
@@ -168,7 +168,7 @@ cdef class QuickSend:
         return NULL if batch is Py_None else batch
 
     cdef object _append(self, batch, value, key, headers, timestamp_ms, on_delivery):
-        """Append the record and return its delivery, or None if it is not on the batch."""
+        """Append the record and return its delivery, or None if it was not appended."""
         cdef PyObject* columns
         cdef NativeColumns native
         cdef Py_ssize_t index
@@ -200,7 +200,7 @@ cdef class QuickSend:
     cdef Py_ssize_t _put_general(
         self, NativeColumns native, delivery, value, key, headers, int64_t timestamp, on_delivery
     ) except -2:
-        """Put a record with headers or a callback; return its index, or -1 if it is not on the batch."""
+        """Put a record with headers or a callback; return its index, or -1 if it was not put."""
         cdef const uint8_t* section = NO_HEADERS
         cdef Py_ssize_t index, size = 1
         # Steps that can fail, or that can run the garbage collector and with it another send, come first. Then the

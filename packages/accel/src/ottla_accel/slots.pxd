@@ -1,4 +1,4 @@
-# Attributes of Python classes with __slots__, read in memory: a tenth of the time of a look-up.
+# Attributes of Python classes with __slots__, read directly from memory in a tenth of the time of a look-up.
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
@@ -42,7 +42,7 @@ cdef extern from *:
     # Return a tuple of a subclass, whose items `fill` sets.
     object new_tuple "ottla_new_tuple"(object cls, Py_ssize_t size)
     void fill "ottla_fill"(object made, Py_ssize_t index, object item)
-    # Return whether there are exactly so many references. If they are the caller's, the object may be filled again.
+    # Return whether there are exactly *number* references. If all are the caller's, the object may be filled again.
     bint has_references "ottla_has_references"(PyObject* made, Py_ssize_t number)
     bint reuse_tuple "ottla_reuse_tuple"(PyObject* made, Py_ssize_t references)
     Py_ssize_t ottla_slot_offset(object descriptor)
@@ -56,7 +56,7 @@ cdef inline Py_ssize_t slot_of(object cls, str name) except -1:
     # Return the attribute's offset in instances of exactly this class. Raises TypeError when it is no slot.
     cdef Py_ssize_t offset = ottla_slot_offset(cls.__dict__.get(name))
     if offset < 0:
-        raise TypeError(f"{cls.__name__}.{name} is no slot")
+        raise TypeError(f"{cls.__name__}.{name} is not a slot")
     return offset
 
 

@@ -1,8 +1,8 @@
-"""Rows of a table into batches, from Arrow's buffers to the bytes of the wire, without an object for a row.
+"""Batches from the rows of a table: from Arrow's buffers to encoded records, without a Python object for a row.
 
-Loops over rows run without the GIL, and the buffers may change meanwhile (`buffers.pxd`): partitions and times are
-copied first, offsets are read once for each row and checked, and no row is written that does not fit what was
-allocated, whatever sizes were added up before.
+Loops over rows run without the GIL, and the buffers may change meanwhile (`buffers.pxd`). So partitions and times are
+copied first, offsets are read once for each row and checked, and a row that does not fit into the allocated memory is
+not written, even if the sizes that were added up before say that it fits.
 """
 
 from array import array
@@ -46,7 +46,7 @@ cdef extern from *:
 
 cdef int UNASSIGNED_ = UNASSIGNED
 cdef const uint8_t* NO_HEADERS = b"\0"
-cdef Py_ssize_t AHEAD = 16  # rows of one partition are scattered, which the processor cannot predict
+cdef Py_ssize_t AHEAD = 16  # rows to prefetch, because those of one partition are scattered
 cdef Py_ssize_t MOST_FRAME = 48  # upper bound of a record's bytes besides its parts
 
 
@@ -75,7 +75,7 @@ cdef int open_column(object array, Column* column) except -1:
     elif kind == "binary":
         column.offsets = <const int32_t*>start_of_buffer(offsets, 4 * (stop + 1) if len(array) else 0)
     else:
-        raise TypeError(f"{kind} where binary or large_binary is read")
+        raise TypeError(f"a column is {kind}, not binary or large_binary")
     if data is not None:
         column.data, column.size = <const uint8_t*><uintptr_t>data.address, data.size
     return 0
@@ -129,7 +129,7 @@ cdef inline bint is_plain(const Column* column) noexcept nogil:
 
 
 cdef Py_ssize_t span(const Column* column, Py_ssize_t count) noexcept nogil:
-    """Return the bytes of all rows, an estimate because other threads may change them."""
+    """Return the bytes of all rows. This is an estimate, because other threads may change the offsets."""
     cdef int64_t first = 0, last = 0
     if count and column.offsets is not NULL:
         first, last = read_32(column.offsets, column.start), read_32(column.offsets, column.start + count)
@@ -193,7 +193,7 @@ def cut_rows(rows, partitions, *, Py_ssize_t max_bytes):
 cdef class Cutter:
     """The rows of a chunk in the order of their partitions, and the position of the next batch."""
 
-    cdef object _rows  # keeps the buffers
+    cdef object _rows  # keeps the buffers alive
     cdef object _partitions
     cdef Column _keys
     cdef Column _values
@@ -206,13 +206,13 @@ cdef class Cutter:
     cdef Py_ssize_t _count
     cdef Py_ssize_t _position
     cdef Py_ssize_t _most
-    cdef Py_ssize_t _all  # an estimate of the maximum bytes of all rows
+    cdef Py_ssize_t _all  # estimated maximum bytes of all rows
     cdef bint _plain
 
     def __cinit__(self, rows, partitions, Py_ssize_t max_bytes):
         for column, kind in ((rows.timestamps, "int64"), (partitions, "int32")):
             if column is not None and str(column.type) != kind:
-                raise TypeError(f"{column.type} where {kind} is read")
+                raise TypeError(f"a column is {column.type}, not {kind}")
         self._rows, self._partitions, self._most = rows, partitions, max_bytes
         self._count = rows.count
         self._now = rows.now_ms
