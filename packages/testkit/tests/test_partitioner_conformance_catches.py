@@ -53,6 +53,10 @@ WRONG = [
         "many_threads",
         r"chose partition \d+ of a topic|by many threads at once, a key went",
     ),
+    ("AlwaysTheFirst", "reach_many", r"2000 different keys went to 1 of 12 partitions \(\[0\]\)"),
+    ("AsksADatabase", "takes_much_less", r"partition\(\) took 5\d(\.\d)? ms or more in each of 20 calls"),
+    ("TornBetweenLines", "at_any_line", r"when they change between two of its lines, (partition|a key went)"),
+    ("CountsWithAGenerator", "at_any_line", "not safe for threads: .*generator already executing"),
     ("WaitsForItself", "every_call", r"partition\(\) was not back after 1 s; the caller of send\(\) waits for it"),
     ("NeedsAHeader", "every_record", r"partition_record\(\) for RecordView\(.*raised IndexError"),
     ("LongValues", "every_record", r"partition_record\(\) chose partition \d+ of a topic that has"),
@@ -79,3 +83,9 @@ def test_a_partitioner_that_keeps_all_promises_passes(pytester: pytest.Pytester)
 
 def test_a_partitioner_by_records_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
     SUITE.assert_passes(pytester, "RightByRecord()", more="")
+
+
+def test_a_suite_that_takes_too_long_reports_the_slow_call(pytester: pytest.Pytester) -> None:
+    result = SUITE.run(pytester, "AsksADatabase()", "-k", "in_range", more="time_limit = 1.0")
+
+    assert_caught(result, r"the suite has taken 1 s, and ends in .*partition\(\) took \S+ ms on average in \d+ calls")

@@ -6,7 +6,7 @@ import random
 import threading
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ottla.interfaces import RecordView, TopicView
@@ -196,6 +196,41 @@ class TornByThreads(Right):
         hashed = zlib.crc32(key)
         time.sleep(0.001)  # what a longer computation does now and then
         return hashed % self.view.partitions
+
+
+class AlwaysTheFirst(Right):
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        return 0
+
+
+class AsksADatabase(Right):
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        time.sleep(0.05)
+        return super().of_key(key, view)
+
+
+class TornBetweenLines(Right):
+    """Like TornByThreads, without a wait that makes it likely."""
+
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        self.view = view
+        hashed = zlib.crc32(key)
+        return hashed % self.view.partitions
+
+
+class CountsWithAGenerator(Right):
+    def __init__(self) -> None:
+        super().__init__()
+        self.counter = self.count()
+
+    def count(self) -> Iterator[int]:
+        number = 0
+        while True:
+            yield number
+            number += 1
+
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        return next(self.counter) % view.partitions if key is None else self.of_key(key, view)
 
 
 class WaitsForItself(Right):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import itertools
 import operator
 import random
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -38,6 +39,7 @@ from ottla.plugins.partitioners.murmur2 import partition_for_key
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail, has_ability, needed
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
+from ottla_testkit.conformance.harness.schedules import Schedule
 
 COUNTS: Final = (1, 2, 3, 7, 12, 100, 5000)
 TOPIC: Final = "conformance"
@@ -45,6 +47,11 @@ TOPIC: Final = "conformance"
 _KEYS: Final = (b"", b"\0", b"a", b"\xff\xfe not UTF-8", b"key-1", bytes(255), bytes(range(256)) * 40)
 _MANY: Final = 2000
 _THREADS: Final = 8
+_SCHEDULES: Final = 3
+_SCHEDULED: Final = 4
+_TIMED: Final = 20
+_SLOW: Final = 0.01
+"""Seconds; the shortest of some calls is measured, so that a busy machine makes no partitioner slow."""
 _LARGE: Final = 1 << 20
 _RACKS: Final[Mapping[int, str]] = {1: "rack-1", 2: "rack-2"}
 """The racks of two brokers; the third one has none."""
@@ -62,6 +69,8 @@ class PartitionerConformance(BoundedSuite):
     """
     heeds_availability: ClassVar[bool] = False
     """Whether records without a key go to partitions that have a leader, if there is one."""
+    spreads_keys: ClassVar[bool] = True
+    """Whether many different keys reach at least half of a topic's partitions."""
     places: ClassVar[Mapping[tuple[bytes, int], int]] = {}
     """Required partitions by key and number of partitions, for compatibility with others, such as Java's producer."""
     timeout: ClassVar[float] = 10.0
@@ -168,10 +177,23 @@ class PartitionerConformance(BoundedSuite):
                 remedy="the caller of send() waits for it, and the I/O thread as well: it must not wait for anything",
             )
 
+    def test_a_call_takes_much_less_than_a_record_may_wait(self, partitioner: Partitioner) -> None:
+        took = []
+        for number in range(_TIMED):
+            started_at = time.perf_counter()
+            self._ask(partitioner, b"%d" % number, _view(12))
+            took.append(time.perf_counter() - started_at)
+        check(
+            min(took) < _SLOW,
+            f"partition() took {min(took) * 1000:.3g} ms or more in each of {_TIMED} calls: every record waits for it, "
+            f"and no thread sends more than {1 / min(took):.0f} records per second",
+        )
+
     # Keys
 
     def test_a_key_always_has_the_same_partition(self, partitioner: Partitioner, chance: random.Random) -> None:
-        self._need_keys(partitioner)
+        if not self._keys_decide(partitioner):
+            pytest.skip("keys do not decide where records go")
         keys = [*_KEYS, *(chance.randbytes(chance.randrange(1, 40)) for _ in range(200))]
         for count in COUNTS:
             first = [self._ask(partitioner, key, _view(count)) for key in keys]
@@ -184,6 +206,17 @@ class PartitionerConformance(BoundedSuite):
                         f"the key {key[:24]!r} went to partition {before} and then to {chosen} of {count}: records of "
                         "one key have to stay in order, so only the key and the number of partitions may decide",
                     )
+
+    def test_different_keys_reach_many_partitions(self, partitioner: Partitioner) -> None:
+        if not self.spreads_keys or _ignores_keys(partitioner):
+            pytest.skip("keys need not be spread")
+        keys, count = [b"key-%d" % number for number in range(_MANY)], 12
+        seen = {self._ask(partitioner, key, _view(count)) for key in keys}
+        check(
+            2 * len(seen) >= count,
+            f"{len(keys)} different keys went to {len(seen)} of {count} partitions ({sorted(seen)}): the others stay "
+            "empty; spreads_keys = False allows it",
+        )
 
     def test_keys_have_the_partitions_of_other_clients(self, partitioner: Partitioner, chance: random.Random) -> None:
         for (key, count), expected in self.places.items():
@@ -289,6 +322,30 @@ class PartitionerConformance(BoundedSuite):
             call="partition()",
         )
 
+    def test_threads_may_change_at_any_line(self, partitioner: Partitioner) -> None:
+        views = [_view(count) for count in (1, 3, 12, 100)]
+        keys = (None, b"a", b"another key")
+        decided = self._keys_decide(partitioner)
+        first = {(topic, key): self._ask(partitioner, key, view, topic=f"topic {topic}")
+                 for topic, view in enumerate(views) for key in keys}  # fmt: skip
+
+        def ask(topic: int) -> None:
+            for key in keys * _SCHEDULED:
+                chosen = self._ask(partitioner, key, views[topic], topic=f"topic {topic}")
+                check(
+                    key is None or not decided or chosen == first[topic, key],
+                    f"a key went to partition {chosen}, and before to {first[topic, key]}",
+                )
+
+        for seed in range(_SCHEDULES):
+            error = Schedule(seed).run([partial(ask, topic) for topic in range(len(views))])
+            if error is not None:
+                fail(
+                    f"it is not safe for threads: when they change between two of its lines, {error} (order {seed}, "
+                    "the same each time); state that calls share needs a lock",
+                    error,
+                )
+
     # Shared by the tests
 
     def _ask(self, partitioner: Partitioner, key: bytes | None, view: TopicView, *, topic: str = TOPIC) -> int:
@@ -300,7 +357,7 @@ class PartitionerConformance(BoundedSuite):
         chosen: Any = _call(
             f"{method} for {what} and a topic of {view.partitions} partitions, {len(view.available)} of them with a "
             "leader,",
-            ask,
+            lambda: self.timed(method, ask),
         )
         _check_partition(method, chosen, view)
         return int(chosen)
@@ -329,10 +386,6 @@ class PartitionerConformance(BoundedSuite):
             return self.keys_decide
         declared = has_ability(partitioner, SupportsPartitionColumn) or _hash(partitioner) is not None
         return declared and not _ignores_keys(partitioner)
-
-    def _need_keys(self, partitioner: Partitioner) -> None:
-        if not self._keys_decide(partitioner):
-            pytest.skip("keys do not decide where records go")
 
 
 def _hash(partitioner: Partitioner) -> str | None:
