@@ -171,7 +171,7 @@ def test_if_no_thread_can_be_started_the_connection_fails(helper: AuthWorker, mo
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
-        with pytest.raises(ConnectionFailedError, match="no thread for the login"):
+        with pytest.raises(ConnectionFailedError, match="could not start a thread for the login"):
             helper.begin(lambda: DONE)
 
     assert helper.begin(lambda: DONE)

@@ -169,7 +169,7 @@ def test_a_refused_producer_id_fails_the_queue_and_is_requested_again() -> None:
         error = first.exception()
         assert isinstance(error, DeliveryError)
         assert isinstance(error.__cause__, BrokerError)
-        assert "enable.idempotence=false does without" in str(error)
+        assert "enable.idempotence=false needs none" in str(error)
         assert second.result().offset == 0
 
 

@@ -141,7 +141,7 @@ def test_a_request_to_a_broker_that_is_not_ready_is_a_programming_error() -> Non
     machine.network.takes.append(0)
     ask(machine)  # and it is not written
 
-    with pytest.raises(AssertionError, match="only a ready broker is sent to"):
+    with pytest.raises(AssertionError, match="requests are sent to ready brokers only"):
         ask(machine)
 
 

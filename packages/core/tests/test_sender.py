@@ -649,7 +649,7 @@ def test_a_record_of_a_removed_partition_has_a_clear_error(refused_before: bool)
     error = delivery.exception()
     assert isinstance(error, DeliveryTimeoutError)
     assert isinstance(error.__cause__, TopicUnavailableError)
-    assert "partition 1 of topic 't' does not exist any more" in str(error)
+    assert "partition 1 of topic 't' no longer exists" in str(error)
     assert "created again with 1 partition, counted" in str(error)
 
 

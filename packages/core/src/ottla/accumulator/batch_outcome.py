@@ -15,7 +15,7 @@ class Counted(Protocol):
 
     @property
     def count(self) -> int:
-        """The number of its records."""
+        """The number of records in the batch."""
 
 
 B = TypeVar("B", bound=Counted)

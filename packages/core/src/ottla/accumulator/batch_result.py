@@ -48,7 +48,7 @@ class ForwardingBatch(DeliveryBatch, Protocol):
 
     @property
     def count(self) -> int:
-        """The number of its records."""
+        """The number of records in the batch."""
 
 
 B = TypeVar("B", bound=ForwardingBatch)
@@ -96,7 +96,7 @@ class BatchResult(Generic[B]):
 
     @property
     def count(self) -> int:
-        """The number of its records."""
+        """The number of records in the batch."""
         return len(self._columns)
 
     def __str__(self) -> str:

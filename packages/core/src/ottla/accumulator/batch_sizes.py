@@ -33,7 +33,7 @@ class BatchSizes:
     """Limits of batches, in bytes.
 
     `target` is `batch.size`, `max_bytes` the size of one request; `ratio` estimates how far a topic compresses.
-    `record_cost` is the encoder's: the memory that a record occupies besides its own bytes.
+    `record_cost`: the memory that a record occupies besides its own bytes, as the encoder states it.
     `growing`: a batch that has reached its target takes more records while it waits.
     """
 

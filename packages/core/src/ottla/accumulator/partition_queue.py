@@ -44,9 +44,9 @@ class PartitionQueue:
         return batch
 
     def put_first(self, batch: ProducerBatch) -> None:
-        """Put a batch that had left before all others, except those that come before it.
+        """Return a batch that had left to the front of the queue, but behind the batches that precede it.
 
-        A batch comes before it by its sequence number; without sequences, if it is older, so that the head is the first
+        Those are the ones with lower sequence numbers; without sequences the older ones, so that the head is the first
         to expire.
         """
         place = 0
@@ -65,7 +65,7 @@ class PartitionQueue:
 class TopicQueues:
     """The queues of one topic. `queued_bytes` is read by partitioners without a lock, as a hint.
 
-    `max_bytes` is the size of batches that the topic is expected to take, once it has refused a larger one.
+    `max_bytes`: the maximum size of its batches, once the topic has refused a larger one.
     """
 
     __slots__ = ("max_bytes", "name", "queued_bytes", "queues", "unassigned", "view")

@@ -1,7 +1,7 @@
 """Sequence numbers for the batches of each partition, and which batch may leave so that brokers keep the order.
 
 A broker takes a partition's batches only in the order of their numbers, and appends each only once. So a batch keeps
-its numbers over all attempts, unless a broker itself answers that it lacks the batches before it.
+its numbers over all attempts, unless a broker itself responds that it lacks the batches before it.
 Plain state for the I/O thread; it handles neither requests nor the state of a transaction.
 """
 

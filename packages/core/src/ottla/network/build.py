@@ -1,4 +1,4 @@
-"""The parts of the network, built by a configuration: selector, metadata, authentication and client."""
+"""Construction of the parts of the network from a configuration: selector, metadata, authentication, client."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ottla.network.selector_interface import Selectable
 
 
 def build_backoff(initial: float, maximum: float, environment: Environment) -> Backoff:
-    """A backoff from *initial* to *maximum* seconds."""
+    """Build a backoff from *initial* to *maximum* seconds."""
     return Backoff(initial=initial, maximum=maximum, random=environment.random.random)
 
 
 def build_metadata(
     config: ProducerConfig, wake: Callable[[], object], backoff: Backoff, environment: Environment
 ) -> Metadata:
-    """The metadata, which requests updates by calling *wake*."""
+    """Build the metadata, which calls *wake* to request an update."""
     return Metadata(
         bootstrap=config.connection.bootstrap_servers,
         max_age=config.metadata.max_age,
@@ -37,7 +37,7 @@ def build_metadata(
 
 
 def build_selector(connection: ConnectionConfig, transport: Transport, environment: Environment) -> Selectable:
-    """The sockets of one producer, with its transport."""
+    """Build the selector with the sockets of one producer and its transport."""
     if environment.selector is not None:
         simulated: Selectable = environment.selector()
         return simulated
@@ -53,7 +53,7 @@ def build_selector(connection: ConnectionConfig, transport: Transport, environme
 def build_authentication(
     mechanism: Mechanism | None, client_id: str, wake: Callable[[], object], environment: Environment
 ) -> Authentication | None:
-    """The login of every connection; None without one."""
+    """Build what authenticates every connection; None: the producer does not log in."""
     if mechanism is None:
         return None
     worker = AuthWorker(name=f"ottla-login-{client_id}", wake=wake, environment=environment)
@@ -70,7 +70,7 @@ def build_client(
     *,
     counters: Counters | None = None,
 ) -> NetworkClient:
-    """The client over a selector."""
+    """Build the client, which uses the selector."""
     connection = config.connection
     return NetworkClient(
         selector=selector,

@@ -188,7 +188,7 @@ class NetworkClient:
         If the broker does not support the request, it completes with an error, too.
         """
         connection = self._connections[node]
-        assert connection.may_send(now), "only a ready broker is sent to"
+        assert connection.may_send(now), "requests are sent to ready brokers only"
         try:
             version = version_for(connection, request)
         except UnsupportedVersionError as error:

@@ -159,7 +159,7 @@ class Metadata:
         return None
 
     def _request(self, topic: str) -> None:
-        """Request a topic, or more of its partitions. Under the lock."""
+        """Request metadata of a topic, or of its further partitions. Under the lock."""
         if topic in self.cluster.topics:
             self._wanted = True
         else:

@@ -44,7 +44,7 @@ def missing_partition(known: Topic, partition: int) -> TopicUnavailableError | N
         return error
     if known.leaders and partition >= len(known.leaders):
         return TopicUnavailableError(
-            f"partition {partition} of topic {known.name!r} does not exist any more: the topic was created again with "
+            f"partition {partition} of topic {known.name!r} no longer exists: the topic was created again with "
             f"{counted(len(known.leaders), 'partition')}, counted from 0; send these records again"
         )
     return None

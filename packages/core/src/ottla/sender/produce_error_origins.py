@@ -64,7 +64,7 @@ _KNOWN: Final[Mapping[ErrorCode, ErrorOrigin]] = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorOrigin(
         AppendTime.BEFORE, "`UnifiedLog.analyzeAndValidateRecords`, `UnifiedLog.append` once it is rewritten"
     ),
-    ErrorCode.NETWORK_EXCEPTION: ErrorOrigin(AppendTime.EITHER, "a lost connection; no broker answers it"),
+    ErrorCode.NETWORK_EXCEPTION: ErrorOrigin(AppendTime.EITHER, "a lost connection; no broker returns it"),
     ErrorCode.INVALID_TOPIC_EXCEPTION: ErrorOrigin(AppendTime.BEFORE, "`ReplicaManager.appendToLocalLog`"),
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorOrigin(AppendTime.BEFORE, "`UnifiedLog.append`"),
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorOrigin(

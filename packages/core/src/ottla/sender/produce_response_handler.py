@@ -160,7 +160,7 @@ class ProduceResponseHandler:
         except Exception as cause:  # a faulty codec that cannot read its own output
             return _failed(batch, error, now, why=f"{error}; and the batch could not be split: {printable(str(cause))}")
         logger.info(
-            "%s: %s-%d refused a batch of %d records as too large: sending them in %s",
+            "%s: %s-%d refused a too large batch of %d records: sending them in %s",
             self._client_id,
             batch.topic,
             batch.partition,

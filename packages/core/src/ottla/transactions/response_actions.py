@@ -31,26 +31,26 @@ class ProducerIdAssigned:
 
 @attrs.frozen
 class CoordinatorFound:
-    """This broker is the coordinator."""
+    """The coordinator was found: it is the broker *node*."""
 
     node: int
 
 
 @attrs.frozen
 class PartitionsAdded:
-    """These partitions belong to the transaction."""
+    """The coordinator has added these partitions to the transaction."""
 
     partitions: Sequence[TopicPartition]
 
 
 @attrs.frozen
 class GroupAdded:
-    """The offsets of the group belong to the transaction."""
+    """The coordinator has added the group's offsets to the transaction."""
 
 
 @attrs.frozen
 class OffsetsWritten:
-    """These offsets are written; with a *failure*, others are not."""
+    """The offsets of these partitions are written; with a *failure*, those of others are not."""
 
     partitions: Sequence[TopicPartition]
     failure: RequestFailed | None

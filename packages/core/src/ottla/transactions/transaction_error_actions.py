@@ -25,9 +25,9 @@ class CoordinatorRequestKind(enum.Enum):
 class TransactionErrorAction(enum.Enum):
     """Actions of the transaction manager for an error code; later members take precedence."""
 
-    DONE = "it is done"
-    RETRY = "send it again after a backoff"
-    REFIND = "find the coordinator, then send it again"
+    DONE = "the request has succeeded"
+    RETRY = "send the request again after a backoff"
+    REFIND = "find the coordinator, then send the request again"
     REFUSED = "the producer is not initialized; init_transactions may be called again"
     ABORTABLE = "the transaction can only be aborted"
     FENCED = "another producer has the transactional id: fatal"

@@ -180,7 +180,7 @@ class TransactionState:
         self._fail_for_good(error, cause)
 
     def drop(self, error: OttlaError) -> None:
-        """Drop the rest of a failed transaction."""
+        """Fail the offsets that wait for a failed transaction; after a fatal error, drop the producer id, too."""
         if self.state is State.FATAL_ERROR:
             self.sequences.producer_id_and_epoch = None
         self.offsets.drop(error)

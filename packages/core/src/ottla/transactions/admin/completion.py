@@ -34,7 +34,7 @@ class Outcome(enum.Enum):
 
     @property
     def committed(self) -> bool:
-        """Return whether its records are visible."""
+        """Return whether the records of the transaction are visible."""
         return self in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED)
 
 

@@ -151,7 +151,7 @@ def _producer_id_and_epoch(shared: SharedTransaction) -> ProducerIdAndEpoch:
 
 
 def _worst(response: TxnOffsetCommitResponse) -> ErrorCode:
-    """The deciding error code: the first that is not retriable, else the first that is not NONE."""
+    """The error code that decides: the first that is not retriable, else the first that is not NONE."""
     codes = [error_code(each.error_code) for topic in response.topics for each in topic.partitions]
     wrong = [code for code in codes if code is not ErrorCode.NONE]
     return next((code for code in wrong if not code.retriable), wrong[0] if wrong else ErrorCode.NONE)
