@@ -72,7 +72,7 @@ def test_each_state_says_how_the_next_driver_continues(world: World, capsys: pyt
 
     world.record(Status.RECORDED, listed)
     states = said()
-    assert "batch 7 of query q is decided" in states
+    assert "batch 7 of query q is recorded" in states
     assert (
         f"{listed.transactional_id}: open; its batch is in the ledger: the next driver commits the open transactions"
         in states
