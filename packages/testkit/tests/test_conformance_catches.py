@@ -32,6 +32,7 @@ WRONG = [
     ("EatsTheList", "arrive_in_order", r"write\(\) changed the list of chunks"),
     ("SwapsChunks", "arrive_in_order", "what the far end got is not what was written: .* different from byte"),
     ("LiesAboutFlush", "flush_is_true", r"flush\(\) said that everything has left, and \d+ of \d+ bytes are still"),
+    ("FlushesNever", "complete_handshake", r"flush\(\) returns False although every byte has arrived"),
     ("FlushesNever", "a_flush_ends", r"flush\(\) never says that everything has left"),
     ("Blocks", "silent_peer_gives_none", r"read_into\(\) blocked: it was not back after 1 s"),
     ("Blocks", "256_kb", r"write\(\) blocked: it was not back after 1 s"),
@@ -92,6 +93,10 @@ def test_shared_state_between_connections_is_caught(pytester: pytest.Pytester) -
 
 def test_invalid_targets_are_caught(pytester: pytest.Pytester) -> None:
     SUITE.assert_catches(pytester, "WrongTargets()", "targets", "it must be None or a sequence of Target")
+
+
+def test_targets_without_an_address_are_caught(pytester: pytest.Pytester) -> None:
+    SUITE.assert_catches(pytester, "NoTargets()", "targets", "returned no address at all; None resolves")
 
 
 # `may_read` is an offer: who may always read is asked again only after the socket, and costs a read for each answer.

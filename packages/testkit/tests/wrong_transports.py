@@ -285,6 +285,11 @@ class WrongTargets(WrongTransport):
         return [(host, port)]
 
 
+class NoTargets(WrongTargets):
+    def targets(self, host: str, port: int) -> Any:
+        return []
+
+
 class RightOver:
     """Keeps all promises over another layer, with 64 kB ahead of it at most."""
 

@@ -171,7 +171,10 @@ class AuthenticatorConformance(CheckedMechanism):
         garbage = [*_HOSTILE, *(chance.randbytes(chance.randrange(1, 300)) for _ in range(_DRAWN))]
         for stage in range(self._stages(mechanism, broker)):
             for data in garbage:
-                self._run_out(self._at(stage, mechanism, broker), mechanism, data)
+                login = self._at(stage, mechanism, broker)
+                # After a broker's proof, its last message may be empty, and is then no garbage.
+                if stage == 0 or broker is None or login.heard() != data:
+                    self._run_out(login, mechanism, data)
 
     def test_damaged_messages_are_refused_with_a_message(
         self, mechanism: Mechanism, broker: MakeBroker | None, chance: random.Random

@@ -48,6 +48,10 @@ class TransportConformance(HandshakeRequirements, DataRequirements):
                 f"targets({host!r}, {self.port}) returned {targets!r}; it must be None or a sequence of Target or "
                 "HostTarget",
             )
+            check(
+                targets is None or len(targets) > 0,
+                f"targets({host!r}, {self.port}) returned no address at all; None resolves the broker's name as usual",
+            )
 
     def test_it_has_every_method_of_the_contract(self, transport: Transport, peer: MakePeer) -> None:
         check_contract(transport, Transport)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, TypeVar
 import attrs
 import pytest
 
+from ottla_testkit.conformance.harness.abilities import check_spelling
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import NotBackError, within
 
@@ -68,6 +69,9 @@ class BoundedSuite:
         for name, test in list(vars(cls).items()):
             if name.startswith("test_") and inspect.isfunction(test):
                 setattr(cls, name, _bounded(test))
+
+    def test_no_optional_ability_is_misspelt(self, request: pytest.FixtureRequest) -> None:
+        check_spelling(request.getfixturevalue(self.subject), self.contract)
 
     def timed(self, call: str, work: Callable[[], _Result]) -> _Result:
         """Return the result of *work*, a call of the plugin that is named when the suite takes too long."""

@@ -221,9 +221,11 @@ class LayerSession:
     def _where(self) -> str:
         unwritten = sum(len(chunk) for chunk in self._waiting)
         more = self.ready and self.layer.may_read()
+        arrived = self._sending and not unwritten and len(self.peer.received) >= self.sent
+        unflushed = "flush() returns False although every byte has arrived: " if arrived else ""
         return (
-            f"after {self._timeout:g} s, {self.sent - unwritten} of {self.sent} bytes were taken by write(), "
-            f"{len(self.peer.received)} came to the far end, {len(self.received)} were read; "
+            f"{unflushed}after {self._timeout:g} s, {self.sent - unwritten} of {self.sent} bytes were taken by "
+            f"write(), {len(self.peer.received)} came to the far end, {len(self.received)} were read; "
             f"interest() is {self.layer.interest()!r}, may_read() is {more}"
         )
 

@@ -1,0 +1,97 @@
+"""Optional abilities whose names are misspelt: the core finds none of them, and says nothing."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from ottla.interfaces import (
+    Mechanism,
+    Partitioner,
+    RecordEncoder,
+    Serializer,
+    SupportsAppended,
+    SupportsClose,
+    SupportsCutRows,
+    SupportsFinished,
+    SupportsHashes,
+    SupportsIdentity,
+    SupportsIgnoresKeys,
+    SupportsJsonRows,
+    SupportsMurmur2Partitions,
+    SupportsOnNewBatch,
+    SupportsOpenOver,
+    SupportsPartitionColumn,
+    SupportsPartitionRecord,
+    SupportsPrepare,
+    SupportsQuickSend,
+    SupportsRemedy,
+    SupportsSerializeColumn,
+    SupportsSetsHeaders,
+    SupportsSticky,
+    SupportsUseEncoder,
+    Transport,
+)
+from ottla_testkit.conformance.harness.checked_layer import fail
+
+ABILITIES: Final[Mapping[type, Sequence[type]]] = {
+    Mechanism: (SupportsIdentity, SupportsRemedy),
+    Partitioner: (
+        SupportsAppended,
+        SupportsFinished,
+        SupportsHashes,
+        SupportsIgnoresKeys,
+        SupportsOnNewBatch,
+        SupportsPartitionColumn,
+        SupportsPartitionRecord,
+        SupportsSticky,
+    ),
+    RecordEncoder: (SupportsCutRows, SupportsJsonRows, SupportsMurmur2Partitions, SupportsQuickSend),
+    Serializer: (SupportsPrepare, SupportsSerializeColumn, SupportsSetsHeaders, SupportsUseEncoder),
+    Transport: (SupportsOpenOver,),
+}
+"""The optional abilities of each kind, apart from `SupportsClose`, which all have."""
+_NEAR: Final = 0.85
+
+
+def check_spelling(plugin: object, contract: type) -> None:
+    """Fail for a public attribute that is nearly the name of an optional ability which the plugin lacks."""
+    methods, values = _names((*ABILITIES.get(contract, ()), SupportsClose))
+    known = methods | values | set(vars(contract))
+    for name in dir(plugin):
+        if name.startswith("_") or name in known:
+            continue
+        is_method = callable(inspect.getattr_static(plugin, name)) or _is_wrapped(plugin, name)
+        right = _nearest(name, methods if is_method else values)
+        if right is not None and not hasattr(plugin, right):
+            fail(
+                f"{type(plugin).__name__} has `{name}`, which the core does not use; is it meant to be `{right}`? A "
+                "name that begins with an underscore is the plugin's own"
+            )
+
+
+def _names(abilities: Iterable[type]) -> tuple[set[str], set[str]]:
+    """Return the methods and the other attributes of these abilities."""
+    methods: set[str] = set()
+    values: set[str] = set()
+    for ability in abilities:
+        methods |= {name for name, one in vars(ability).items() if inspect.isfunction(one) and name[0] != "_"}
+        values |= set(vars(ability).get("__annotations__", ()))
+    return methods, values
+
+
+def _is_wrapped(plugin: object, name: str) -> bool:
+    return isinstance(inspect.getattr_static(plugin, name), staticmethod | classmethod)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that differs least, case and underscores apart."""
+    plain = {_plain(one): one for one in known}
+    found = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=_NEAR)
+    return plain[found[0]] if found else None
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
