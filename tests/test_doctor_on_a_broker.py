@@ -111,6 +111,6 @@ def test_a_frozen_broker_is_reported_differently_from_a_missing_one(spare_kafka:
     assert frozen.cause is not None
     assert gone.cause is not None
     assert (frozen.cause.step, gone.cause.step) == (Step.API_VERSIONS, Step.TCP)
-    assert "and was silent for" in frozen.cause.said
+    assert "but sent nothing for" in frozen.cause.said
     assert "refused" in gone.cause.said
     assert frozen.findings[-1].status is Status.SKIPPED

@@ -335,7 +335,10 @@ def test_an_import_error_of_any_kind_of_plugin_is_reported(install: Install, kin
 def test_a_misspelt_entry_point_group_is_noted(install: Install) -> None:
     install(GOOD, group="ottla.partitioner")
 
-    note = "acme: nothing asks for 'acme' in the group 'ottla.partitioner'; did you mean 'ottla.partitioners'?"
+    note = (
+        "acme: nothing reads the entry point 'acme' of the group 'ottla.partitioner'; "
+        "did you mean 'ottla.partitioners'?"
+    )
     assert note in run().stdout
     assert json.loads(run("--json").stdout)["notes"] == [note]
 
@@ -481,7 +484,7 @@ def test_a_transport_that_cannot_open_is_reported_by_its_suite(
     ("arguments", "told"),
     [
         (["check"], "Missing argument"),
-        (["check", "missing"], "no plugin named 'missing' is installed; `ottla plugins` lists what is"),
+        (["check", "missing"], "no plugin named 'missing' is installed; `ottla plugins` lists those that are"),
         (["check", "transport:gzip"], "no transport named 'gzip' is installed"),
         (["check", "codec:gzip"], "'codec' is neither a kind of plugin nor a package with a plugin"),
         (["check", "gzip", "--config", SECRET], "--config takes KEY=VALUE"),
@@ -501,7 +504,7 @@ def test_a_name_of_two_kinds_requires_its_kind(install: Install) -> None:
     result = run("check", "gzip")
 
     assert result.exit_code == USAGE
-    assert "say compressor:gzip or partitioner:gzip" in result.output
+    assert "write compressor:gzip or partitioner:gzip" in result.output
 
 
 @pytest.mark.parametrize("name", ["of:acme", "OF:Acme", "partitioner:of:acme"])

@@ -121,7 +121,7 @@ def test_a_name_that_is_already_installed_is_refused(tmp_path: Path) -> None:
     result = new("compressor", "GZIP", "--directory", str(tmp_path))
 
     assert result.exit_code == USAGE
-    assert "this name is taken here, by the compressor 'gzip' of ottla" in result.output
+    assert "the installed compressor 'gzip' of ottla" in result.output
 
 
 def test_only_kinds_with_a_template_are_offered(tmp_path: Path) -> None:

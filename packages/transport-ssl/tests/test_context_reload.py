@@ -298,7 +298,7 @@ def test_too_many_open_files_are_reported_as_that(ca: trustme.CA, tmp_path: Path
         setups(given, Day())
 
     assert ("the system's authorities" if what == "system" else what) in str(caught.value)
-    assert "Too many open files; close what is not needed, or raise the limit of open files (ulimit -n" in str(
+    assert "Too many open files; close unused files and sockets, or raise the limit of open files (ulimit -n" in str(
         caught.value
     )
 
@@ -316,7 +316,7 @@ def test_new_files_are_read_again_after_too_many_were_open(
         assert made.current() is first
         assert made.current() is first
     [said] = warnings(caplog)
-    assert "Too many open files; close what is not needed" in said
+    assert "Too many open files; close unused files and sockets" in said
     assert made.current() is not first
 
 

@@ -101,7 +101,7 @@ def transactions(
     """Show open transactions of the transactional ids that begin with PREFIX, and what happens to them next.
 
     Also shows committed offsets of the consumer groups with the same names, such as the markers of Spark's batches.
-    Changes nothing. The exit code is 0, 1 if the cluster cannot be client, 2 for wrong usage.
+    Changes nothing. The exit code is 0, 1 if the cluster could not be queried, 2 for wrong usage.
     """
     settings = _settings(bootstrap_servers, command_config)
     try:

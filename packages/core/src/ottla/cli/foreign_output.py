@@ -1,4 +1,4 @@
-"""What plugins print: it must not be part of a command's output, which programs parse."""
+"""Redirection of what plugins print, because programs parse the standard output of a command."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ import sys
 
 
 def printed_to_stderr() -> contextlib.AbstractContextManager[object]:
-    """Send what is printed meanwhile to the standard error."""
+    """Redirect the standard output to the standard error for the `with` block."""
     return contextlib.redirect_stdout(sys.stderr)

@@ -32,7 +32,7 @@ _LONGEST: Final = 30.0
 def plugins(context: click.Context, as_json: bool) -> None:
     """List the installed plugins, with the reason for each one that cannot be used.
 
-    Each plugin is loaded, and made without settings if it needs none. Where two packages have one name, the list shows
+    Each plugin is loaded, and created if it needs no settings. If two packages have one plugin name, the list shows
     it as `package:name`, which is what a configuration writes. The exit code is always 0.
     """
     if context.invoked_subcommand is None:
@@ -111,7 +111,7 @@ def new(kind: KindName, name: str, directory: Path | None) -> None:
     template = _testkit("template", wanted="the template")
     for info in Registry().installed(kind):
         if info.name.lower() == name.strip().lower():
-            raise click.UsageError(f"this name is taken here, by the {info}; choose another one")
+            raise click.UsageError(f"the installed {info} has this name already; choose another one")
     try:
         package = template.Package.named(kind, name)
         folder = package.write(directory or Path(package.distribution))
@@ -142,9 +142,13 @@ def _named(name: str, registry: Registry) -> EntryInfo:
         )
     kinds = sorted({info.kind.name for info in found})
     if not found:
-        raise click.UsageError(f"no {kind or 'plugin'} named {rest!r} is installed; `ottla plugins` lists what is")
+        raise click.UsageError(
+            f"no {kind or 'plugin'} named {rest!r} is installed; `ottla plugins` lists those that are"
+        )
     if len(kinds) > 1:
-        raise click.UsageError(f"{rest!r} is more than one plugin; say {' or '.join(f'{one}:{rest}' for one in kinds)}")
+        raise click.UsageError(
+            f"more than one plugin is named {rest!r}; write {' or '.join(f'{one}:{rest}' for one in kinds)}"
+        )
     return found[0]
 
 

@@ -21,7 +21,7 @@ _TITLES: Final = ("kind", "name", "distribution", "version")
 
 
 def show(standings: Sequence[PluginCondition], misplaced: Sequence[EntryPoint]) -> None:
-    """Print them to the standard output, in colour on a terminal."""
+    """Print the plugins to the standard output, in colour on a terminal."""
     out: Console = console()
     out.print(_table(standings))
     for entry in misplaced:
@@ -78,4 +78,4 @@ def _note(entry: EntryPoint) -> str:
     owner = entry.dist.name if entry.dist is not None else "a package"
     close = difflib.get_close_matches(entry.group, groups, n=1)
     remedy = f"did you mean {close[0]!r}?" if close else f"the groups are {', '.join(groups)}"
-    return f"{owner}: nothing asks for {entry.name!r} in the group {entry.group!r}; {remedy}"
+    return f"{owner}: nothing reads the entry point {entry.name!r} of the group {entry.group!r}; {remedy}"

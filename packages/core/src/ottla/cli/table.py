@@ -22,7 +22,7 @@ _WIDTH_OF_A_FILE: Final = 200
 
 
 def show(examination: Examination) -> None:
-    """Print it to the standard output, in colour on a terminal."""
+    """Print the examination to the standard output, in colour on a terminal."""
     out = console()
     out.print(_table(examination))
     for line in _conclusion(examination):

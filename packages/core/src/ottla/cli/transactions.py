@@ -23,7 +23,7 @@ _SHOWN: Final = 100
 
 
 def show_transactions(found: Sequence[TransactionListing], prefix: str) -> None:
-    """Print them to the standard output."""
+    """Print the transactional ids to the standard output."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=_WIDTH_OF_A_FILE)
@@ -52,7 +52,7 @@ def transactions_document(found: Sequence[TransactionListing]) -> str:
 
 
 def _harmless(each: TransactionListing) -> TransactionListing:
-    """The same with the coordinator's texts made printable; characters that Kafka allows in ids and topics stay."""
+    """Copies whose texts from the coordinator are printable; characters that Kafka allows in ids and topics stay."""
     return attrs.evolve(
         each,
         transactional_id=printable(each.transactional_id),

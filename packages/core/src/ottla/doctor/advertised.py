@@ -22,7 +22,7 @@ _PORTS: Final = range(1, 65536)
 
 @attrs.frozen
 class _Reached:
-    """The result at one address. `outcome` describes the peer, or is the problem."""
+    """The result at one address. `outcome` is a description of the peer, or the problem."""
 
     outcome: str | Problem
     seconds: float
@@ -34,7 +34,7 @@ def advertised(
     """A finding for each broker, by its id."""
     wanted = {broker.node_id: Server(broker.host, broker.port) for broker in brokers}
     reached = _reach([server for server in wanted.values() if server.port in _PORTS], transport, bounds)
-    portless = _Reached(Problem("that is no port", ""), 0.0)
+    portless = _Reached(Problem("its port is not from 1 to 65535", ""), 0.0)
     return {number: _finding(number, server, reached.get(server, portless)) for number, server in wanted.items()}
 
 

@@ -62,7 +62,7 @@ def _named(found: Lookup) -> Finding:
     if isinstance(found, Unresolved):
         return Finding.failed(Step.NAMES, subject, found.problem, seconds=found.seconds)
     listed = ", ".join(dict.fromkeys(_shown(address.target.sockaddr) for address in found.addresses))
-    said = f"the transport goes by {listed}" if found.own else listed
+    said = f"the transport connects to {listed}" if found.own else listed
     return Finding(step=Step.NAMES, subject=subject, status=Status.OK, seconds=found.seconds, said=said)
 
 
@@ -103,5 +103,5 @@ def _answered(result: KafkaBroker | NotKafka) -> Finding:
     subject = str(result.endpoint)
     if isinstance(result, NotKafka):
         return Finding.failed(Step.API_VERSIONS, subject, result.problem, seconds=result.seconds)
-    said = f"{broker_versions.release(result.versions)}, by the {len(result.versions)} requests it takes"
+    said = f"{broker_versions.release(result.versions)}, by the {len(result.versions)} request types that it supports"
     return Finding(step=Step.API_VERSIONS, subject=subject, status=Status.OK, seconds=result.seconds, said=said)

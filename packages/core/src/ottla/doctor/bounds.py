@@ -13,7 +13,7 @@ _TRIES: Final = 7
 
 @attrs.frozen
 class Bounds:
-    """`timeout` is the longest single wait, `ends_at` the end of everything, on `clock`.
+    """The limits of one examination: `timeout` is the longest single wait, `ends_at` the end of everything, on `clock`.
 
     `answer_bytes` is `receive.message.max.bytes`.
     """
@@ -25,7 +25,7 @@ class Bounds:
 
     @classmethod
     def of(cls, timeout: float, clock: Callable[[], float]) -> Bounds:
-        """Limits of *timeout* seconds from now on for everything."""
+        """The limits of an examination that may take *timeout* seconds from now on."""
         return cls(timeout / _TRIES, clock() + timeout, clock)
 
     def deadline(self) -> float:

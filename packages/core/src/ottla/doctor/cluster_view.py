@@ -51,10 +51,10 @@ Answer: TypeAlias = ClusterView | Problem
 
 
 def ask_cluster(broker: KafkaBroker, *, topic: str | None, protocol: SecurityProtocol, bounds: Bounds) -> Answer:
-    """The brokers, and *topic* if it is given."""
+    """Request the cluster's brokers and, if given, *topic*; returns the problem if there is no usable response."""
     if METADATA.key not in broker.versions:
         return Problem(
-            "it speaks Kafka but offers no metadata: this is a controller's listener",
+            "the server speaks Kafka but supports no Metadata requests: this is a controller's listener",
             "name a listener for clients in bootstrap.servers",
         )
     started = bounds.clock()
@@ -66,7 +66,7 @@ def ask_cluster(broker: KafkaBroker, *, topic: str | None, protocol: SecurityPro
         return Problem.of_error(error, remedy="upgrade ottla")
     except Exception as error:  # including those of the transport plugin
         login = "SASL_SSL" if protocol is SecurityProtocol.SSL else "SASL_PLAINTEXT"
-        remedy = f"set security.protocol={login} if this listener wants a login, else check the broker's log"
+        remedy = f"set security.protocol={login} if this listener requires a login, else check the broker's log"
         return unanswered(error, seconds=bounds.clock() - started, remedy=remedy)
 
 
@@ -97,7 +97,7 @@ def _view(answer: MetadataResponse, topic: str | None) -> Answer:
         return Problem.of_error(BrokerError(code), remedy="check the broker's log")
     brokers, _unusable = usable_brokers(answer.brokers)
     if not brokers:
-        return Problem("the broker knows of no broker", "wait until it has joined its cluster, or check its log")
+        return Problem("the metadata lists no brokers", "wait until it has joined its cluster, or check its log")
     return ClusterView(
         cluster_id=answer.cluster_id,
         controller=answer.controller_id,

@@ -27,7 +27,7 @@ class Checked:
     transport: Transport
     mechanism: Mechanism | None
     plugin_values: Mapping[str, Any]
-    """Has the secrets that must not appear in quoted text of brokers."""
+    """Keeps the secrets, so that quoted text from brokers has stars instead of them."""
     close: Callable[[], None]
     """Close the plugins."""
 

@@ -46,7 +46,7 @@ def examine(
 
 @attrs.frozen(kw_only=True)
 class _Seen:
-    """The cluster by one broker's metadata, and the brokers that cannot be reached."""
+    """The cluster as one broker's metadata describes it, and the brokers that cannot be reached."""
 
     view: ClusterView
     unreachable: frozenset[int]
@@ -80,7 +80,7 @@ class _Course:
             return
         opened = yield from bootstrap.connected(endpoints, self._bounds)
         if not opened:
-            yield from self._skipped(Step.HANDSHAKE, "no bootstrap server took a connection")
+            yield from self._skipped(Step.HANDSHAKE, "no bootstrap server accepted a connection")
             return
         brokers = yield from bootstrap.brokers_found(opened, checked, self._bounds)
         try:
@@ -92,16 +92,16 @@ class _Course:
     def _inside(self, brokers: Sequence[KafkaBroker], checked: Checked) -> Iterator[Finding]:
         """The steps that send requests to the cluster."""
         if not brokers:
-            yield from self._skipped(Step.SASL, "no bootstrap server answered as Kafka does")
+            yield from self._skipped(Step.SASL, "no bootstrap server sent a Kafka response")
             return
         protocol = checked.connection.security_protocol
         admitted = yield from security.sasl(protocol, checked.mechanism, brokers, self._bounds)
         if not admitted:
-            yield from self._skipped(Step.METADATA, "no bootstrap server let us in")
+            yield from self._skipped(Step.METADATA, "no bootstrap server accepted the login")
             return
         view = yield from self._cluster(admitted, checked)
         if view is None:
-            yield from self._skipped(Step.ADVERTISED, "no bootstrap server described its cluster")
+            yield from self._skipped(Step.ADVERTISED, "no bootstrap server returned metadata of its cluster")
             return
         found = advertised(view.brokers.values(), transport=checked.transport, bounds=self._bounds)
         yield from (found[number] for number in sorted(found))
@@ -130,7 +130,7 @@ class _Course:
         finding = topic_finding(self._topic, seen.view)
         yield finding
         if finding.status is not Status.OK:
-            yield from self._skipped(Step.RECORD, "the topic cannot take records")
+            yield from self._skipped(Step.RECORD, "no record can be written to the topic")
             return
         assert seen.view.topic is not None
         lost = sorted({p.leader_id for p in seen.view.topic.partitions} & seen.unreachable)
@@ -146,6 +146,6 @@ class _Course:
             if step in (Step.TOPIC, Step.RECORD) and self._topic is None:
                 yield Finding.skipped(step, "no topic was named")
             elif step is Step.RECORD and not self._send:
-                yield Finding.skipped(step, "no test record was asked for")
+                yield Finding.skipped(step, "no test record was requested")
             else:
                 yield Finding.skipped(step, because)

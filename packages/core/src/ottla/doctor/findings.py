@@ -61,7 +61,7 @@ class Problem:
 
     @classmethod
     def of_error(cls, error: Exception, *, remedy: str) -> Problem:
-        """The problem in an error's message. Ours have a remedy after a semicolon; *remedy* is for other messages."""
+        """The problem in an error's message. Ottla's messages end with a remedy; *remedy* is for others."""
         return cls.of(str(error) or type(error).__name__, remedy=remedy)
 
     @classmethod

@@ -30,7 +30,7 @@ from ottla.protocol import API_VERSIONS
 
 _SECURITY: Final = "check security.protocol, and the port"
 _ALIVE: Final = "check whether the broker runs, and check security.protocol and the port"
-_USUALLY: Final = "set security.protocol=SSL or SASL_SSL if this listener wants that, else check the port"
+_USUALLY: Final = "set security.protocol=SSL or SASL_SSL if this listener requires TLS, else check the port"
 
 
 @attrs.frozen(kw_only=True)
@@ -69,7 +69,7 @@ HandshakeResult: TypeAlias = KafkaBroker | NoHandshake | NotKafka
 
 
 def shake_hands(opened: Sequence[Connected], *, transport: Transport, bounds: Bounds) -> Sequence[HandshakeResult]:
-    """One result for each connection, in order."""
+    """Complete the transport's handshake on each connection, then send ApiVersions; one result for each, in order."""
     answers = side_by_side(lambda one: _shake_hands(one, transport, bounds), opened, bounds=bounds)
     late = Problem("the transport did not return in time", "report this to the transport plugin's authors")
     return [
@@ -125,14 +125,14 @@ def unanswered(error: Exception, *, seconds: float, remedy: str) -> Problem:
         case ProtocolMismatchError():
             return Problem.of_error(error, remedy=_SECURITY)
         case RequestTimeoutError():
-            return Problem(f"{PEER} took the connection and was silent for {seconds:.1f} s", _ALIVE)
+            return Problem(f"{PEER} accepted the connection, but sent nothing for {seconds:.1f} s", _ALIVE)
         case SecurityError():  # in TLS 1.3 the server checks our certificate after the handshake
             return Problem.of_error(error, remedy=remedy)
         case ConnectionFailedError() | ConnectionError():
             return Problem(f"{PEER} closed the connection without a response", remedy)
         case ProtocolError():
             response = Problem.of_error(error, remedy=_SECURITY)
-            return Problem(f"{PEER} answered, but not as Kafka does ({response.said})", response.remedy)
+            return Problem(f"{PEER} responded, but not in Kafka's protocol ({response.said})", response.remedy)
         case OttlaError() | OSError():
             return Problem.of_error(error, remedy=remedy)
         case _:

@@ -56,7 +56,9 @@ def log_in(broker: KafkaBroker, mechanism: Mechanism, bounds: Bounds) -> Answer:
         return Admitted(broker=one, offers=exchange.offers, session=session, seconds=bounds.clock() - started)
 
     [answer] = side_by_side(work, [broker], bounds=bounds)
-    late = Problem(f"the mechanism {mechanism.name} did not return in time", "check what it asks for credentials")
+    late = Problem(
+        f"the mechanism {mechanism.name} did not return in time", "check the service from which it gets its credentials"
+    )
     return answer or Refused(broker=broker, problem=late, seconds=bounds.clock() - started)
 
 
@@ -94,7 +96,7 @@ def _problem(error: Exception, *, seconds: float) -> Problem:
     if isinstance(error, SecurityError):
         return Problem.of_error(error, remedy=_REMEDY)
     response = unanswered(error, seconds=seconds, remedy=_REMEDY)
-    return Problem(f"in the middle of the login: {response.said}", response.remedy)
+    return Problem(f"during the login, {response.said}", response.remedy)
 
 
 def _encoded(body: bytes, _version: int) -> Sequence[bytes]:

@@ -1,4 +1,4 @@
-"""Name resolution, all names at the same time: the transport's own targets, else the system's addresses.
+"""Resolution of all names at the same time: to the transport's own targets, else to addresses by the system's resolver.
 
 Makes no findings: the caller reports names without an address.
 """
@@ -70,8 +70,8 @@ def look_up(
             targets = transport.targets(server.host, server.port)
         except Exception as cause:  # of a plugin, which may be third-party code
             problem = Problem.of(
-                f"the transport failed to say where it is: {printable(repr(cause))}",
-                remedy="ask who wrote the transport",
+                f"the transport's `targets` failed: {printable(repr(cause))}",
+                remedy="report this to the transport plugin's authors",
             )
             found[server] = Unresolved(server=server, problem=problem, seconds=0.0)
             continue

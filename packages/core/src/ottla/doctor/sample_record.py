@@ -58,5 +58,8 @@ def _hurried(within: int) -> Mapping[str, Any]:
 def _problem(error: Exception) -> Problem:
     refusal = error.__cause__
     if isinstance(refusal, BrokerError):
-        return Problem(f"the broker refused it: {refusal}".rstrip("."), "see what this error code asks for")
+        return Problem(
+            f"the broker refused the record: {refusal}".rstrip("."),
+            "look this error code up in Ottla's documentation",
+        )
     return Problem.of_error(error, remedy="check the broker's log")

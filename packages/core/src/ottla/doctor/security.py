@@ -22,9 +22,9 @@ def tls(protocol: SecurityProtocol, results: Sequence[HandshakeResult]) -> Itera
     if protocol.transport == "plaintext" and not with_details:
         yield Finding.skipped(Step.TLS, f"not used with security.protocol={protocol}")
     elif not shaken:
-        yield Finding.skipped(Step.TLS, "no handshake came to its end")
+        yield Finding.skipped(Step.TLS, "no handshake was completed")
     elif not with_details:
-        yield Finding.skipped(Step.TLS, "the transport made the handshake and reports no details of it")
+        yield Finding.skipped(Step.TLS, "the transport reports no details of its handshake")
     for result, shown in with_details:
         warned = any(label == WARNING for label, _text in shown)
         yield Finding(
@@ -67,7 +67,7 @@ def sasl(
 
 
 def _description(mechanism: Mechanism, answer: Admitted) -> str:
-    ends = f"ends after {answer.session:g} s" if answer.session else "has no end"
+    ends = f"expires after {answer.session:g} s" if answer.session else "does not expire"
     identity = mechanism.identity if supports(mechanism, SupportsIdentity) else None
     who = f"logged in as {identity!r}" if identity else "logged in"
     return f"{who} by {mechanism.name}; the broker offers {login_errors.names(answer.offers)}; the session {ends}"

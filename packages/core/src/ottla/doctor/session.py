@@ -45,7 +45,7 @@ class BrokerSession:
         answer = self.read_frame()
         correlation_id, start = read_response_header(request.message, version, answer)
         if correlation_id != self._asked:
-            raise ProtocolError(f"{PEER} answered to request {correlation_id}, not to {self._asked}")
+            raise ProtocolError(f"{PEER} responded to request {correlation_id}, not to {self._asked}")
         return answer[start:]
 
     def send_frame(self, data: bytes) -> None:

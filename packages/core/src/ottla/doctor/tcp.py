@@ -21,8 +21,8 @@ _PENDING: Final = (errno.EINPROGRESS, errno.EWOULDBLOCK)
 _UNREACHABLE: Final[Mapping[int, str]] = {
     errno.ENETUNREACH: "this machine has no route to that network",
     errno.EHOSTUNREACH: "no route leads to that host",
-    errno.EADDRNOTAVAIL: "this machine has no address that could reach it",
-    errno.EAFNOSUPPORT: "this machine does not speak that kind of address",
+    errno.EADDRNOTAVAIL: "this machine has no address from which that host can be reached",
+    errno.EAFNOSUPPORT: "this machine does not support that kind of address",
 }
 
 
@@ -135,11 +135,11 @@ def _problem(number: int, *, seconds: float, what: str, setting: str) -> Problem
         )
     if number == errno.ETIMEDOUT:
         return Problem(
-            f"no connection within {seconds:.1f} s, and no refusal either",
+            f"the connection was neither accepted nor refused within {seconds:.1f} s",
             f"let firewalls and security groups pass this port, or correct the address in {setting}",
         )
     if number in _UNREACHABLE:
         return Problem(
-            f"{_UNREACHABLE[number]} ({name})", f"check network and VPN of this machine, or the address in {setting}"
+            f"{_UNREACHABLE[number]} ({name})", f"check this machine's network and VPN, or the address in {setting}"
         )
     return Problem(f"could not connect: {name}", f"check the address in {setting}")

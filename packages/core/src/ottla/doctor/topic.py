@@ -35,7 +35,7 @@ def _problem(name: str, view: ClusterView) -> Problem | None:
             return _without_leaders(topic, view) or _read_only(topic)
         case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return Problem(
-                "the topic does not exist, or this user may not know of it",
+                "the topic does not exist, or this user may not describe it",
                 f"create {name!r}, correct the name, or allow the user DESCRIBE and WRITE on it",
             )
         case ErrorCode.TOPIC_AUTHORIZATION_FAILED:

@@ -1,4 +1,4 @@
-"""The same work for several things in parallel, each on its own thread, with a common deadline."""
+"""Calls of one function for several items in parallel, each on its own thread, with a common deadline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 def side_by_side(work: Callable[[T], R], things: Sequence[T], *, bounds: Bounds) -> Sequence[R | None]:
-    """The results in order; None: the work was not done at the deadline, and its thread is abandoned.
+    """The results in order; None for an item that was not done at the deadline: its thread is abandoned.
 
     *work* has its own deadlines and raises nothing.
     """

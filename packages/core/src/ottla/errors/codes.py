@@ -28,12 +28,12 @@ class ErrorCode(enum.IntEnum):
         code.stale_metadata = stale_metadata
         return code
 
-    UNKNOWN_SERVER_ERROR = -1, "The broker met an error it does not name; its log says more."
+    UNKNOWN_SERVER_ERROR = -1, "An unexpected error in the broker; its log has the details."
     NONE = 0, "No error."
     OFFSET_OUT_OF_RANGE = 1, "The offset is outside of what the partition holds."
     CORRUPT_MESSAGE = (
         2,
-        "The batch's checksum is wrong, its size invalid, or it lacks a key that a compacted topic wants.",
+        "The batch's checksum is wrong, its size invalid, or it lacks a key that a compacted topic requires.",
         True,
     )
     UNKNOWN_TOPIC_OR_PARTITION = (
@@ -45,10 +45,10 @@ class ErrorCode(enum.IntEnum):
     INVALID_FETCH_SIZE = 4, "The fetch size is invalid."
     LEADER_NOT_AVAILABLE = 5, "The partition has no leader at the moment.", True, True
     NOT_LEADER_OR_FOLLOWER = 6, "The broker no longer leads this partition.", True, True
-    REQUEST_TIMED_OUT = 7, "The broker gave up waiting, usually for its replicas.", True
+    REQUEST_TIMED_OUT = 7, "The request's time ran out, usually while the broker waited for replicas.", True
     BROKER_NOT_AVAILABLE = 8, "The broker is not available."
     REPLICA_NOT_AVAILABLE = 9, "The replica is not available.", True, True
-    MESSAGE_TOO_LARGE = 10, "The batch is above what the broker or topic takes (max.message.bytes)."
+    MESSAGE_TOO_LARGE = 10, "The batch is larger than the limit of the broker or topic (max.message.bytes)."
     STALE_CONTROLLER_EPOCH = 11, "The controller moved to another broker."
     OFFSET_METADATA_TOO_LARGE = 12, "The metadata of the offset is too large."
     NETWORK_EXCEPTION = 13, "The connection was lost before a response came.", True, True
@@ -57,14 +57,14 @@ class ErrorCode(enum.IntEnum):
     NOT_COORDINATOR = 16, "The broker is not the coordinator.", True
     INVALID_TOPIC_EXCEPTION = 17, "The topic's name is not allowed, or the topic is internal."
     RECORD_LIST_TOO_LARGE = 18, "The batch is larger than the broker's segment size."
-    NOT_ENOUGH_REPLICAS = 19, "Fewer replicas are in sync than min.insync.replicas asks for.", True
+    NOT_ENOUGH_REPLICAS = 19, "Fewer replicas are in sync than min.insync.replicas requires.", True
     NOT_ENOUGH_REPLICAS_AFTER_APPEND = (
         20,
-        "The batch was written, but to fewer in-sync replicas than asked for.",
+        "The batch was written, but to fewer in-sync replicas than min.insync.replicas.",
         True,
     )
-    INVALID_REQUIRED_ACKS = 21, "The broker does not take this value of acks."
-    ILLEGAL_GENERATION = 22, "The consumer group's generation is not this one."
+    INVALID_REQUIRED_ACKS = 21, "The broker does not accept this value of acks."
+    ILLEGAL_GENERATION = 22, "The request's generation is not that of the consumer group."
     INCONSISTENT_GROUP_PROTOCOL = 23, "The group's members do not agree on a protocol."
     INVALID_GROUP_ID = 24, "The group's id is invalid."
     UNKNOWN_MEMBER_ID = 25, "The coordinator does not know this member."
@@ -74,7 +74,7 @@ class ErrorCode(enum.IntEnum):
     TOPIC_AUTHORIZATION_FAILED = 29, "This user may not write to the topic."
     GROUP_AUTHORIZATION_FAILED = 30, "This user may not use the group."
     CLUSTER_AUTHORIZATION_FAILED = 31, "This user may not do this on the cluster."
-    INVALID_TIMESTAMP = 32, "The record's timestamp is outside of what the topic takes."
+    INVALID_TIMESTAMP = 32, "The record's timestamp is outside of the range that the topic accepts."
     UNSUPPORTED_SASL_MECHANISM = 33, "The broker does not offer this SASL mechanism."
     ILLEGAL_SASL_STATE = 34, "The request does not fit the state of the authentication."
     UNSUPPORTED_VERSION = 35, "The broker does not know this version of the request."
@@ -85,19 +85,19 @@ class ErrorCode(enum.IntEnum):
     INVALID_CONFIG = 40, "The configuration is invalid."
     NOT_CONTROLLER = 41, "The broker is not the controller.", True
     INVALID_REQUEST = 42, "The request breaks the protocol, or its bytes were changed on the way."
-    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43, "The topic's message format cannot hold this."
-    POLICY_VIOLATION = 44, "A policy of the cluster refuses this."
+    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43, "The topic's message format does not support the request."
+    POLICY_VIOLATION = 44, "A policy of the cluster does not allow the request."
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45, "The batch's sequence does not follow the last one."
     DUPLICATE_SEQUENCE_NUMBER = 46, "The broker holds this batch already."
     INVALID_PRODUCER_EPOCH = 47, "The producer's epoch is old."
-    INVALID_TXN_STATE = 48, "The transaction is not in a state for this."
+    INVALID_TXN_STATE = 48, "The transaction's state does not allow the request."
     INVALID_PRODUCER_ID_MAPPING = 49, "The producer id does not belong to this transactional id."
     INVALID_TRANSACTION_TIMEOUT = (
         50,
         "The time-out (transaction.timeout.ms) is above the brokers' transaction.max.timeout.ms.",
     )
     CONCURRENT_TRANSACTIONS = 51, "The last transaction of this id is still being ended.", True
-    TRANSACTION_COORDINATOR_FENCED = 52, "The coordinator that wrote this has been replaced."
+    TRANSACTION_COORDINATOR_FENCED = 52, "The coordinator that sent the request has been replaced."
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53, "This user may not use the transactional id."
     SECURITY_DISABLED = 54, "The cluster has no security features enabled."
     OPERATION_NOT_ATTEMPTED = 55, "The broker did not try this, because something else in the request failed."
@@ -127,7 +127,7 @@ class ErrorCode(enum.IntEnum):
     )
     STALE_BROKER_EPOCH = 77, "The broker's epoch has changed."
     OFFSET_NOT_AVAILABLE = 78, "The leader's high watermark has not caught up.", True
-    MEMBER_ID_REQUIRED = 79, "The member needs an id first."
+    MEMBER_ID_REQUIRED = 79, "The member must join the group with an id."
     PREFERRED_LEADER_NOT_AVAILABLE = 80, "The preferred leader is not available.", True, True
     GROUP_MAX_SIZE_REACHED = 81, "The group is full."
     FENCED_INSTANCE_ID = 82, "Another member has this instance id."
@@ -142,10 +142,10 @@ class ErrorCode(enum.IntEnum):
     UNSTABLE_OFFSET_COMMIT = 88, "Some offsets are not stable yet.", True
     THROTTLING_QUOTA_EXCEEDED = 89, "The quota is used up.", True
     PRODUCER_FENCED = 90, "A newer producer has this transactional id."
-    RESOURCE_NOT_FOUND = 91, "What the request names does not exist."
-    DUPLICATE_RESOURCE = 92, "What the request names exists twice."
+    RESOURCE_NOT_FOUND = 91, "The resource that the request names does not exist."
+    DUPLICATE_RESOURCE = 92, "The request names the same resource twice."
     UNACCEPTABLE_CREDENTIAL = 93, "The credential does not fulfil the requirements."
-    INCONSISTENT_VOTER_SET = 94, "The voters do not agree on who they are."
+    INCONSISTENT_VOTER_SET = 94, "The sender or the receiver is not one of the expected voters."
     INVALID_UPDATE_VERSION = 95, "The update's version is invalid."
     FEATURE_UPDATE_FAILED = 96, "The features could not be updated."
     PRINCIPAL_DESERIALIZATION_FAILURE = 97, "A forwarded request's principal cannot be read."

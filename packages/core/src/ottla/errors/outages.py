@@ -137,10 +137,11 @@ class _Ended(Generic[S]):
 class Outages(Generic[S, R]):
     """Outages by subject (a partition, a broker, a topic), grouped by reason. For one thread.
 
-    False while nothing fails and no line is left to log. Thousands of subjects that fail for one reason cause one line,
-    and then one after each gap. A subject whose failure was logged is logged again when it works. An outage that ends
-    within *timeout* seconds is not logged. With *repeat_by_failure* a line is repeated only if a failure followed the
-    gap. That is for subjects that are not tried all the time: none is reported as failing while it is not tried.
+    The object is false while nothing fails and no line is left to log. Thousands of subjects that fail for one reason
+    cause one line, and then one after each gap. A subject whose failure was logged is logged again when it works. An
+    outage that ends within *timeout* seconds is not logged. With *repeat_by_failure* a line is repeated only if a
+    failure followed the gap. That is for subjects that are not tried all the time: none is reported as failing while
+    it is not tried.
     """
 
     def __init__(self, *, timeout: float = 0.0, repeat_by_failure: bool = False) -> None:

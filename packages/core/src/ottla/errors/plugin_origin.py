@@ -1,6 +1,6 @@
 """The plugin and package that an object is from, for errors and log lines about it.
 
-Read only when there is an error: an object is as quick to call as one that no plugin has made.
+The origin is read only when there is an error, so it does not slow calls of the object down.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def note_origin(made: object, origin: PluginOrigin) -> None:
     key = id(made)
     try:
         _origins[key] = weakref.ref(made, partial(_forget, key)), origin
-    except TypeError:  # a class with slots and without weak references: its name must do
+    except TypeError:  # an object with slots and without weak references: errors name its class instead
         _origins.pop(key, None)
 
 
 def origin_of(kind: str, made: object) -> PluginOrigin:
-    """The plugin that has made an object of this *kind*; without one, its class, or the function that it is."""
+    """The plugin that has made an object of this *kind*; if none has, the object's class, or the function itself."""
     reference, origin = _origins.get(id(made), (None, None))
     if reference is not None and origin is not None and reference() is made:
         return origin

@@ -6,7 +6,7 @@ import errno
 import os
 from typing import Final
 
-REMEDY: Final = "close what is not needed, or raise the limit of open files (ulimit -n, LimitNOFILE of a service)"
+REMEDY: Final = "close unused files and sockets, or raise the limit of open files (ulimit -n, LimitNOFILE of a service)"
 
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
@@ -22,7 +22,7 @@ def remedy(error: BaseException) -> str:
 
 
 def none_left() -> OSError | None:
-    """The error of opening a file if too many are open; else None."""
+    """Open a file as a test; return the error if too many are open, else None."""
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError as error:

@@ -96,7 +96,7 @@ def _requests(group: str) -> list[Metric]:
     return [
         *_counted(group, "request", "requests", "Requests sent", times=True),
         *_measured(group, "request-size", "requests", "Bytes of a request"),
-        *_counted(group, "response", "responses", "Answers received", times=True),
+        *_counted(group, "response", "responses", "Responses received", times=True),
         *_counted(group, "outgoing-byte", "requests", "Bytes of requests sent, before encryption"),
         *_counted(group, "incoming-byte", "responses", "Bytes of responses received, after decryption"),
         *_measured(group, "request-latency", "latencies", "Milliseconds from a Produce request to its response"),
@@ -112,7 +112,7 @@ def _spent(name: str, source: str, what: str) -> Metric:
 
 
 METRICS: Final[tuple[Metric, ...]] = (
-    *_counted(PRODUCER, "record-send", "records", "Records that left in a request, those of retries again"),
+    *_counted(PRODUCER, "record-send", "records", "Records sent in requests, counted again for each retry"),
     *_counted(PRODUCER, "record-retry", "retries", "Records whose batch was queued again after a failure"),
     *_counted(PRODUCER, "record-error", "errors", "Records that were given up after they had been queued"),
     Metric(PRODUCER, "records-per-request-avg", ValueKind.MEAN, "records", "Records of a Produce request, on average."),
@@ -123,7 +123,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "compression-rate-avg",
         ValueKind.MEAN,
         "ratios",
-        "Compressed size of a batch's records, as a part of their plain size, on average.",
+        "Compressed size of a batch's records divided by their plain size, on average.",
     ),
     Metric(
         PRODUCER,
@@ -132,7 +132,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         RECORD_SIZES,
         "Bytes of a record in its batch before compression, on average.",
     ),
-    *_measured(PRODUCER, "record-queue-time", "waits", "Milliseconds that a batch waited before it left"),
+    *_measured(PRODUCER, "record-queue-time", "waits", "Milliseconds that a batch waited before it was sent"),
     *_requests(PRODUCER),
     _gauge("requests-in-flight", "Requests that wait for their response."),
     *_measured(
@@ -144,7 +144,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     _gauge("connection-count", "Connections that are open."),
     *_counted(PRODUCER, "connection-creation", "connected", "Connections made", times=True),
     *_counted(PRODUCER, "connection-close", "closed", "Connections closed, or lost", times=True),
-    *_counted(PRODUCER, "successful-authentication", "logins", "Connections that were logged in by SASL", times=True),
+    *_counted(PRODUCER, "successful-authentication", "logins", "Connections with a successful SASL login", times=True),
     *_counted(
         PRODUCER,
         "failed-authentication",
@@ -156,8 +156,8 @@ METRICS: Final[tuple[Metric, ...]] = (
     *_counted(
         PRODUCER, "failed-reauthentication", "lost_renewals", "SASL sessions whose renewal was refused", times=True
     ),
-    *_counted(PRODUCER, "select", "polls", "Rounds of the I/O thread through the system's wait", times=True),
-    _gauge("buffer-total-bytes", "What records may occupy: buffer.memory."),
+    *_counted(PRODUCER, "select", "polls", "Waits of the I/O thread for its sockets (`select`)", times=True),
+    _gauge("buffer-total-bytes", "Maximum bytes that records may occupy: buffer.memory."),
     _gauge("buffer-available-bytes", "Free bytes of buffer.memory."),
     _gauge("waiting-threads", "Threads that wait in `send` for memory."),
     _spent("bufferpool-wait-time-ns-total", "memory_waits", "by threads waiting for memory"),
@@ -185,7 +185,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     _spent("txn-commit-time-ns-total", "txn_commit", "in `commit_transaction`"),
     _spent("txn-abort-time-ns-total", "txn_abort", "in `abort_transaction`"),
     *_requests(NODE),
-    *_counted(TOPIC, "record-send", "records", "Records that left in a request, those of retries again"),
+    *_counted(TOPIC, "record-send", "records", "Records sent in requests, counted again for each retry"),
     *_counted(TOPIC, "record-retry", "retries", "Records whose batch was queued again after a failure"),
     *_counted(TOPIC, "record-error", "errors", "Records that were given up after they had been queued"),
     *_counted(TOPIC, "byte", "batches", "Bytes of batches on the wire"),
@@ -194,13 +194,13 @@ METRICS: Final[tuple[Metric, ...]] = (
         "compression-rate",
         ValueKind.MEAN,
         "ratios",
-        "Compressed size of a batch's records, as a part of their plain size, on average.",
+        "Compressed size of a batch's records divided by their plain size, on average.",
     ),
     _gauge("count", "Metrics in this snapshot.", group=COUNT),
 )
 
-_ROUND: Final = "it would take readings of the clock in every round of the I/O thread"
-_OF_TEXT: Final = "a figure is a number; `ottla.__version__` has the version"
+_ROUND: Final = "the I/O thread would have to read the clock in every round"
+_OF_TEXT: Final = "the value of a metric is a number; `ottla.__version__` has the version"
 
 MISSING: Final[Mapping[tuple[str, str], str]] = {
     (PRODUCER, "record-size-max"): "every record would have to be measured",

@@ -34,7 +34,7 @@ class PluginCounter:
     def add(self, amount: float = 1.0) -> None:
         """Add an amount, which is not negative."""
         if amount < 0:
-            raise ValueError(f"a counter only grows, and cannot take {amount!r}")
+            raise ValueError(f"a counter cannot be increased by {amount!r}, because it only grows")
         with self._lock:
             self.total += amount
 
@@ -50,7 +50,7 @@ class _Metric:
 
     @property
     def form(self) -> tuple[bool, str, str, tuple[str, ...]]:
-        """What all metrics of one name have in common."""
+        """Kind of value, unit, meaning and labels, which all metrics of one name must share."""
         return self.cumulative, self.unit, self.meaning, tuple(label for label, _of in self.tags)
 
 
@@ -128,13 +128,13 @@ class PluginMetricGroups:
         self._throttled_log = ThrottledLog(logger, clock=clock)
 
     def add(self) -> PluginMetricGroup:
-        """A group for one more plugin."""
+        """Create the group of one more plugin."""
         group = PluginMetricGroup()
         self._groups.append(group)
         return group
 
     def snapshot(self, client: tuple[str, str]) -> Iterator[tuple[MetricName, float]]:
-        """The current values; *client* is the tag with the client id. A gauge that fails is logged, and NaN."""
+        """The current values; *client* is the tag with the client id. A gauge that raises is logged and NaN."""
         for group, metric in self._all():
             yield MetricName(PLUGINS, metric.name, (client, *group.tags, *metric.tags)), self._read(metric, group)
 

@@ -30,7 +30,7 @@ _BY_GROUP: Final[Mapping[str, Sequence[Metric]]] = {
 
 @attrs.frozen(kw_only=True)
 class _Horizon:
-    """The windows that count now: the number before the open one, -1: none at all, and the seconds they cover."""
+    """The windows that values cover: how many before the open one, -1 if none are recent enough, and their seconds."""
 
     windows: int
     seconds: float

@@ -20,7 +20,7 @@ EVENTS: Final[Mapping[str, str]] = {
     "polls": "rounds",
     "memory_refusals": "records",
 }
-"""What a counter counts, where its events are counted."""
+"""The unit of a counter's number of events."""
 
 AMOUNTS: Final[Mapping[str, str]] = {
     "records": "records",
