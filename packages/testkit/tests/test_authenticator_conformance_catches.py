@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from suite_runs import Suite, assert_passed, each_of
+from suite_runs import Suite, assert_caught, assert_passed, each_of
 from wrong_mechanisms import PASSWORD
 
 pytest_plugins = ["pytester"]
@@ -76,3 +76,9 @@ def test_without_a_broker_the_untested_promises_are_named(pytester: pytest.Pytes
 
     assert_passed(result)
     result.stdout.fnmatch_lines(["*no fixture `broker` makes the other half of a login*", "*`secrets` is empty*"])
+
+
+def test_a_name_other_than_the_entry_points_is_caught(pytester: pytest.Pytester) -> None:
+    result = SUITE.run(pytester, "Right()", "-k", "contract", more="entry_point = 'PROOF'")
+
+    assert_caught(result, "name is 'X-PROOF', and the entry point's is 'PROOF'")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from suite_runs import Suite, each_of
+from suite_runs import Suite, assert_caught, each_of
 
 pytest_plugins = ["pytester"]
 
@@ -58,3 +58,9 @@ def test_a_broken_promise_of_a_compressor_is_named(
 
 def test_a_compressor_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
     SUITE.assert_passes(pytester, "Right()", more="levels = (-1, 1, 9)")
+
+
+def test_a_slow_codec_is_reported_with_its_level_and_time(pytester: pytest.Pytester) -> None:
+    result = SUITE.run(pytester, "TakesItsTime()", "-x", more="time_limit = 1.0")
+
+    assert_caught(result, r"the suite has taken 1 s, .*compress\(\) at level None took \S+ ms .* states `time_limit`")

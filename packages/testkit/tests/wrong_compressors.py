@@ -209,3 +209,9 @@ class OneBufferForAll(Right):
             self.collected.append(chunk)
             time.sleep(0.001)  # what a longer computation does now and then
         return super().compress(self.collected, level=level)
+
+
+class TakesItsTime(Right):
+    def compress(self, chunks: Sequence[Buffer], *, level: int | None = None) -> bytes:
+        time.sleep(0.2)
+        return super().compress(chunks, level=level)

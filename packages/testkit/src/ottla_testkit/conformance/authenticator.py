@@ -71,6 +71,8 @@ class AuthenticatorConformance(CheckedMechanism):
     """Texts that must never appear in a log, an error or a repr: the mechanism's passwords, keys and tokens."""
     mutual: ClassVar[bool] = False
     """Whether the broker has to authenticate itself, too: then only its correct messages complete a login."""
+    entry_point: ClassVar[str] = ""
+    """The name that users set as `sasl.mechanism`, which brokers know; empty: the suite does not compare it."""
     host: ClassVar[str] = "localhost"
     """Host name of the broker that the login is for."""
     port: ClassVar[int] = 9092
@@ -114,6 +116,11 @@ class AuthenticatorConformance(CheckedMechanism):
         check(
             isinstance(name, str) and _NAME.fullmatch(name) is not None,
             f"name is {name!r}; the name of a SASL mechanism has 1 to 20 of A-Z 0-9 - _, such as SCRAM-SHA-512",
+        )
+        check(
+            self.entry_point in ("", name),
+            f"name is {name!r}, and the entry point's is {self.entry_point!r}: brokers are asked for another mechanism "
+            "than sasl.mechanism says; a suite of the plugin's own with entry_point = '' allows it",
         )
         blocking: object = mechanism.blocking
         check(isinstance(blocking, bool), f"blocking is {blocking!r}, which is neither True nor False")

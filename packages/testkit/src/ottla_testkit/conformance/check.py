@@ -97,6 +97,8 @@ def suite(kind: KindName, name: str, settings: Mapping[str, str]) -> type[Any]:
     settled = _settled(bases[0], settings, plugin)
     members: dict[str, Any] = {"settings": settled}
     if kind == "authenticator":
+        if "entry_point" not in vars(bases[0]):
+            members["entry_point"] = plugin.name
         members["secrets"] = (*bases[0].secrets, *_secrets(plugin, settled))
     tested: type[Any] = type("TestInstalled", bases, members)
     if kind == "transport" and _is_made_here(tested, kind):

@@ -264,7 +264,7 @@ class CompressorConformance(BoundedSuite):
 
     def _pack(self, compressor: Compressor, chunks: Payload, *, level: int | None = None) -> bytes:
         try:
-            packed: Any = compressor.compress(chunks, level=level)
+            packed: Any = self.timed(f"compress() at level {level}", lambda: compressor.compress(chunks, level=level))
         except Exception as error:
             kinds = ", ".join(sorted({type(chunk).__name__ for chunk in chunks})) or "none"
             fail(f"compress() of {len(chunks)} chunks ({kinds}) with level {level} raised {error!r}", error)
@@ -274,7 +274,7 @@ class CompressorConformance(BoundedSuite):
     def _unpack(self, compressor: Compressor, packed: Buffer, *, limit: int) -> bytes | None:
         """Return the decompressed data, or None for an error."""
         try:
-            plain: Any = compressor.decompress(packed, limit=limit)
+            plain: Any = self.timed("decompress()", lambda: compressor.decompress(packed, limit=limit))
         except ProtocolError:
             return None
         except Exception as error:
