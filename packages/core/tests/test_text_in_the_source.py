@@ -51,8 +51,8 @@ LOCAL: Final = (
     " of  bytes cannot be read: ",
     "a header's name is not UTF-8: ",
     # Our own checks of options, files and URLs quote what they show, with the remedy last: not to be cut.
-    "the file of  is not read: ",
-    "the token in  is not read: ",
+    "the file of  cannot be used: ",
+    "the token in  cannot be used: ",
     ': ; write: org.apache.kafka...LoginModule required option="value" ... ;',
 )
 """Texts into which an exception goes that has no text from outside; without the exception."""
