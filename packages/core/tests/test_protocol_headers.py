@@ -78,7 +78,7 @@ def test_without_a_common_version_the_error_names_both_ranges(
 
 
 def test_an_undeclared_version_is_refused() -> None:
-    with pytest.raises(UnsupportedVersionError, match="Metadata request v14 is not declared; versions 0 to 13 are"):
+    with pytest.raises(UnsupportedVersionError, match="Metadata request v14 is not declared, only versions 0 to 13"):
         METADATA.request(14)
     with pytest.raises(UnsupportedVersionError, match="Metadata response v-1 is not declared"):
         METADATA.response(-1)

@@ -127,7 +127,7 @@ def test_a_stream_of_many_batches_keeps_its_order() -> None:
             "'nothing' is there nowhere; the table has ",
         ),
         ({"value_format": "json", "value": ["text", "text"]}, InvalidRecordError, "'text' is there more than once"),
-        ({"value_format": "json", "value": []}, InvalidRecordError, "one column at least"),
+        ({"value_format": "json", "value": []}, InvalidRecordError, "at least one column"),
         ({"value_format": "json", "value": None}, InvalidRecordError, "name the columns that the value is made of"),
         ({"value_format": 7}, InvalidRecordError, "value_format=7: the name of a serializer plugin"),
         ({"value": ["text"]}, InvalidRecordError, "a column's name is a str"),

@@ -1,6 +1,6 @@
 """All declared APIs, for code that needs all of them, such as tests.
 
-A producer needs only a few, and making the other classes would delay its start.
+A producer needs only a few of them, and importing the others would delay its start.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Message(Generic[RequestT, ResponseT]):
             label = f"{self.name} {kind} v{version}"
             if not self.min_version <= version <= self.max_version:
                 raise UnsupportedVersionError(
-                    f"{label} is not declared; versions {self.min_version} to {self.max_version} are"
+                    f"{label} is not declared, only versions {self.min_version} to {self.max_version}"
                 )
             codec = Codec(struct, label=label, version=version, flexible=self.flexible(version))
             self._codecs[kind, version] = codec

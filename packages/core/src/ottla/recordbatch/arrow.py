@@ -1,7 +1,7 @@
-"""Rows of a table into batches without a loop over them in Python: every step is one call for a whole column.
+"""Conversion of a table's rows to batches without a loop over them in Python: each step is a call for a whole column.
 
 Rows are sorted by partition. The fields around keys and values come from tables of varints, and one join makes the
-bytes of all batches. Only the steps for each batch are a loop.
+bytes of all batches. Only the batches are processed in a loop.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _VARINTS: Final = pa.array([varint(-1), *VARINT], pa.binary())
 
 _NOTHING: Final = pa.scalar(b"", pa.binary())
 _ZERO: Final = pa.scalar(b"\0", pa.binary())
-"""No attributes, or no headers: both are this byte."""
+"""The byte for no attributes, and the byte for no headers."""
 
 _ZEROS: Final = pa.scalar(b"\0\0", pa.binary())
 """No attributes, and a timestamp delta of 0."""
@@ -60,7 +60,9 @@ def cut_rows(rows: TableRows, partitions: Any | None, *, max_bytes: int) -> Iter
     for partition, start, stop in batches:
         times = None if rows.timestamps is None else rows.timestamps.slice(start, stop - start)
         columns = FinishedColumns(
-            bytes(content[offsets[start] : offsets[stop]]),  # a copy: a slice of any batch would keep the bytes of all
+            bytes(
+                content[offsets[start] : offsets[stop]]
+            ),  # a copy, because a slice would keep the bytes of all batches in memory
             count=stop - start,
             first_timestamp=rows.now_ms if times is None else times[0].as_py(),
             highest_timestamp=rows.now_ms if times is None else pc.max(times).as_py(),
@@ -185,7 +187,7 @@ def varints(column: Any) -> Any:
 
 
 def _decoded(column: Any, stops: list[int]) -> Any:
-    """A column with an entry for each row: that of *column* for the row's run. *stops* are the ends of the runs."""
+    """Expand *column*, which has one entry for each run of rows, to one for each row; *stops* are the runs' ends."""
     return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(pa.array(stops, pa.int32()), column))
 
 

@@ -21,7 +21,7 @@ from ottla.recordbatch.sealed_records import SealedRecords, finish, refuse_zstd
 def down_converted(
     section: SealedRecords, *, magic: int, compressors: Mapping[int, Compressor], level: int | None = None
 ) -> SealedRecords:
-    """The section in format *magic*, 0 or 1; *compressors* by codec id. Returned unchanged if it is old enough.
+    """The section in format *magic*, 0 or 1; *compressors* by codec id. Unchanged if its format is old enough.
 
     Raises UnsupportedVersionError, with a remedy, for headers and for zstd.
     """

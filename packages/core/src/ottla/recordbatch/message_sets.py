@@ -158,7 +158,7 @@ def _inner(outer: _Message, compressors: Mapping[int, Compressor], limit: int) -
     Raises CorruptBatchError.
     """
     if outer.value is None:
-        raise CorruptBatchError("a wrapper has nothing inside: its value is null")
+        raise CorruptBatchError("a wrapper has no messages: its value is null")
     if outer.codec_id == ZSTD:
         raise CorruptBatchError(f"format v{outer.magic} has no zstd")
     packed: Buffer = outer.value
@@ -170,7 +170,7 @@ def _inner(outer: _Message, compressors: Mapping[int, Compressor], limit: int) -
         raise CorruptBatchError("a wrapper has no messages inside")
     offsets = [-1, *(message.offset for message in messages), *([outer.offset + 1] if outer.offset else [])]
     if any(offset >= after for offset, after in pairwise(offsets)):
-        raise CorruptBatchError("a wrapper has messages out of order or behind its end")
+        raise CorruptBatchError("a wrapper has messages whose offsets are out of order or after its own")
     return messages
 
 

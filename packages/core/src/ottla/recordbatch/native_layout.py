@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 VERSION: Final = 1
-"""To be increased when a name below, its place in the order or its meaning changes."""
+"""The version of the layout: increase it when a name below, its place in the order or its meaning changes."""
 
 SLOTS: Final = (
     "ottla.accumulator.topic_routes:Route.sticky_batch",

@@ -23,7 +23,7 @@ class Constant(Sequence[int]):
 
     @classmethod
     def of(cls, numbers: Sequence[int]) -> Self | None:
-        """A constant if *numbers* is not empty and all are equal; else None."""
+        """A `Constant` if *numbers* is not empty and all of them are equal; else None."""
         alike = bool(numbers) and numbers.count(numbers[0]) == len(numbers)
         return cls(numbers[0], len(numbers)) if alike else None
 

@@ -42,7 +42,7 @@ _FRAME: Final = 10
 """Length (2 bytes), attributes (1), timestamp delta (3), sizes of a null key (1) and of a value (2), no headers (1)."""
 
 OBJECT_COST: Final = 176
-"""Bytes that a queued record costs besides its own: its objects' headers, its timestamp, its entries in the columns."""
+"""Bytes of memory that a queued record takes besides its data: object headers, timestamp, entries in the columns."""
 
 _first: Final = itemgetter(0)
 
@@ -105,7 +105,7 @@ class ObjectColumns:
         self._callbacks: list[RecordCallback | None] | None = None
         self._nulls = False  # among the values, or among the keys if there are some
         self._facts: Facts | None = None
-        self._kept: int | None = None  # the number of records when a handler broke off a put
+        self._kept: int | None = None  # the number of records when a signal handler broke off a `put`
         self._count = 0  # once encoded
         self.lock = RLock()
         self._putting = False
@@ -124,7 +124,7 @@ class ObjectColumns:
     ) -> int | None:
         """Append a record; return its index in the batch, None if there is no room. An empty batch takes any record.
 
-        Without a timestamp it uses the current time. It is for any thread: it takes the lock itself.
+        A record without a timestamp gets the current time. For any thread, because it takes the lock itself.
         """
         index = -1
         raised: BaseException | None = None
@@ -283,7 +283,7 @@ class ObjectColumns:
     ) -> tuple[list[bytes | None] | None, list[bytes] | None, list[RecordCallback | None] | None]:
         """The columns of keys, headers and callbacks; new ones for what the record at *index* is the first to have.
 
-        The records before it get null keys, no headers and no callbacks.
+        In a new column, the records before *index* get null keys, no headers or no callbacks.
         """
         keys, sections, callbacks = self._keys, self._headers, self._callbacks
         if keys is None and key is not None:
@@ -316,7 +316,7 @@ class ObjectColumns:
         self._release()
 
     def _trim(self) -> None:
-        """Remove the rest of a record that was broken off: everything beyond the values."""
+        """Remove what a `put` that was broken off has left: entries of a record whose value was not appended."""
         count = len(self._values)
         for column in (self._keys, self._headers, self._callbacks):
             if column is not None:
@@ -330,7 +330,7 @@ class ObjectColumns:
 
         The indexes ascend. An empty batch always takes the first one. The records stay in *other*.
         """
-        assert isinstance(other, ObjectColumns), "columns of one encoder only"
+        assert isinstance(other, ObjectColumns), "columns can only be extended by columns of the same encoder"
         chosen = _chooser(indexes)
         values, keys, headers = chosen(other._values), chosen(other._keys), chosen(other._headers)
         used = self._used + len(indexes) * OBJECT_COST
@@ -361,7 +361,7 @@ class ObjectColumns:
         return self._keys or [None] * len(self._values)
 
     def release(self) -> None:
-        """Drop the records, which other columns have taken over; their number stays."""
+        """Drop the records, because other columns have them; `len` still returns their number."""
         self._count = len(self._values)
         self._let_go()
 
@@ -443,7 +443,7 @@ class ObjectColumns:
         return taken
 
     def _turn(self, timestamp_ms: int, index: int) -> bool:
-        """Begin another timestamp at *index*; False: no room. The first one determines which ones are near."""
+        """Begin another timestamp at *index*; False: no room. Timestamps are near if they are close to the first."""
         if self._closed:
             return False
         if not -1 <= timestamp_ms <= TIMESTAMP_MAX:

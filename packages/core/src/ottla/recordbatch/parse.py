@@ -1,4 +1,4 @@
-"""Parsing record batches of any mixture of formats: for tests, for the command line, and to split a batch.
+"""Parser of record batches in any mixture of formats: for tests, for the command line, and to split a batch.
 
 The bytes are not trusted: any error in them raises CorruptBatchError, and their unpacked size is bounded.
 """
@@ -51,7 +51,7 @@ def parse_batches(
         if first is None:
             if partial_tail:
                 return
-            raise CorruptBatchError(f"the last batch is cut off: only {len(view)} bytes of it are here")
+            raise CorruptBatchError(f"the last batch is cut off: only its first {len(view)} bytes are there")
         size, read = first
         yield read(view[:size], compressors=compressors, limit=limit)
         view = view[size:]
@@ -63,7 +63,7 @@ def _first(view: memoryview) -> tuple[int, _Read] | None:
         return None
     magic = view[_MAGIC_AT]
     if magic not in _FORMATS:
-        raise CorruptBatchError(f"record format v{magic} is not known here, only v0 to v{max(_FORMATS)}")
+        raise CorruptBatchError(f"record format v{magic} is not supported, only v0 to v{max(_FORMATS)}")
     size_of, read = _FORMATS[magic]
     size = size_of(view)
     return (size, read) if size <= len(view) else None

@@ -1,4 +1,4 @@
-"""Parsing record batches of format v2. The bytes are not trusted."""
+"""Parser of record batches of format v2. The bytes are not trusted."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def read_batch(view: memoryview, *, compressors: Mapping[int, Compressor], limit
         raise CorruptBatchError(f"the batch at offset {base_offset}: {error}") from error
     offsets = (base_offset - 1, *(record.offset for record in records), base_offset + last_delta + 1)
     if last_delta < 0 or any(offset >= after for offset, after in pairwise(offsets)):
-        raise CorruptBatchError(f"the batch at offset {base_offset} has records out of order or behind its end")
+        raise CorruptBatchError(
+            f"the batch at offset {base_offset} has records whose offsets are out of order or after its last offset"
+        )
     if log_append_time:
         records = tuple(attrs.evolve(record, timestamp_ms=max_timestamp) for record in records)
     return RecordBatch(
@@ -73,7 +75,7 @@ def batch_size(view: memoryview) -> int:
 
 def _records(section: memoryview, count: int, base_offset: int, first_timestamp: int) -> Iterator[Record]:
     if count < 0:
-        raise CorruptBatchError(f"it claims {counted(count, 'record')}")
+        raise CorruptBatchError(f"its header counts {counted(count, 'record')}")
     position = 0
     for _ in range(count):
         length, start = read_varint(section, position)

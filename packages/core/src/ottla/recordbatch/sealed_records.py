@@ -36,7 +36,7 @@ class SealedRecords:
 
     @property
     def ratio(self) -> float:
-        """Compressed size divided by uncompressed size, for the estimate: without header or wrapper."""
+        """Compressed size divided by uncompressed size, without header or wrapper; for `CompressionRatios`."""
         if self.codec_id == NONE:
             return 1.0
         around = 0 if self.magic == 2 else OVERHEADS[self.magic]

@@ -58,13 +58,13 @@ class FinishedColumns:
     def append(
         self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
     ) -> int | None:
-        """Always None: there is no room."""
+        """Return None, because the columns are finished and take no more records."""
 
     def allow(self, memory: int) -> None:
-        """Do nothing: it stays closed."""
+        """Do nothing: the columns are finished."""
 
     def close(self) -> None:
-        """Do nothing: it is closed already."""
+        """Do nothing: the columns are closed from the beginning."""
 
     def memory(self) -> int:
         """The memory of the records: their bytes, and their times and sizes."""
@@ -95,12 +95,12 @@ class FinishedColumns:
         return encoded
 
     def extend(self, other: Columns, indexes: Sequence[int]) -> int:
-        """Always 0: there is no room."""
+        """Return 0, because the columns are finished and take no more records."""
         return 0
 
     def keys(self) -> Sequence[bytes | None]:
-        """Not needed: the rows have their partitions."""
-        raise NotImplementedError("finished columns are of rows that have their partitions")
+        """Raise NotImplementedError: keys are only read to choose partitions, which these rows have."""
+        raise NotImplementedError("the rows of finished columns have their partitions already")
 
     def release(self) -> None:
         """Drop the records."""

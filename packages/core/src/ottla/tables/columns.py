@@ -47,7 +47,9 @@ def choose(
     if key is ...:
         key = "key" if "key" in schema.names else None
     if (value, key, headers) == (None, None, None):
-        raise InvalidRecordError("value=None, key=None: a record of this table would have nothing in it; name a column")
+        raise InvalidRecordError(
+            "value=None, key=None: the table's records would be empty; name a column for one of them"
+        )
     return ColumnChoice(
         value=_place(schema, "value", value, is_bytes, _BYTES),
         key=_place(schema, "key", key, is_bytes, _BYTES),
@@ -72,7 +74,7 @@ def _place(schema: Any, part: str, name: str | None, fits: Any, allowed: str) ->
     kind = schema.field(places[0]).type
     if not fits(kind):
         remedy = "; encode it to bytes or text first, or set value_format" if fits is is_bytes else "; cast it first"
-        raise InvalidRecordError(f"column {name!r} is {kind} and cannot be the {part}: that takes {allowed}{remedy}")
+        raise InvalidRecordError(f"column {name!r} is {kind} and cannot be the {part}, which must be {allowed}{remedy}")
     return int(places[0])
 
 

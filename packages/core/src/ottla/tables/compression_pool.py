@@ -1,4 +1,4 @@
-"""Compression of a table's batches on several threads, before they are queued; their order stays.
+"""Compression of a table's batches on several threads, before they are queued in their order.
 
 So the I/O thread only writes them, and compresses nothing while brokers wait. The codecs release the GIL, so the caller
 cuts the next batches meanwhile.
@@ -35,7 +35,7 @@ class PartitionRows:
 
 @attrs.frozen(eq=False)
 class SealedPiece:
-    """A piece that is next in order, with its compressed section or the error; neither: there is no codec."""
+    """The next piece in order, with its compressed section or the error, or with neither if there is no codec."""
 
     piece: PartitionRows
     section: SealedRecords | None = None
@@ -43,7 +43,7 @@ class SealedPiece:
 
 
 class CompressionPool:
-    """The pieces that are cut and not queued yet. *seal* is for any thread; None: there is nothing to compress."""
+    """The pieces that are cut and not queued yet. *seal* runs on any thread; it is None if there is no codec."""
 
     def __init__(self, seal: Callable[[Columns], SealedRecords] | None, *, threads: int) -> None:
         self._seal = seal
@@ -53,7 +53,7 @@ class CompressionPool:
         self._pending: deque[tuple[PartitionRows, _Work | None]] = deque()
 
     def put(self, piece: PartitionRows) -> Iterator[SealedPiece]:
-        """Begin to seal one more piece; yields those that are ready, and waits for the first one if there are many."""
+        """Begin to seal one more piece. Yields finished pieces, and waits for the first one if too many are pending."""
         alone = self._pool is None and not self._pending  # a table of one batch needs no thread
         self._pending.append((piece, None if alone else self._begun(piece.columns)))
         while len(self._pending) > self._most or (self._pending and _is_ready(self._pending[0][1])):
@@ -69,7 +69,7 @@ class CompressionPool:
         pieces = [piece for piece, _work in self._pending]
         self._pending.clear()
         if self._pool is not None:
-            # These pools wait by Python's Condition, whose lock stays taken for good if a handler raises.
+            # `shutdown` waits for a Condition, whose lock is never released if a signal handler raises.
             with signals.Deferred():
                 self._pool.shutdown(cancel_futures=True)
         return pieces
@@ -77,7 +77,7 @@ class CompressionPool:
     def _begun(self, columns: Columns) -> _Work | None:
         if self._seal is None or not self._threads:
             return None
-        work = _Work(self._seal, columns)  # no Future: a wait for one is not safe from handlers, either
+        work = _Work(self._seal, columns)  # not a Future: a signal handler that raises breaks waits for it, too
         with signals.Deferred():
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="ottla-table")
@@ -90,7 +90,7 @@ class CompressionPool:
 
     def _next(self) -> SealedPiece:
         sealed = self._sealed(*self._pending[0])
-        self._pending.popleft()  # only now: the wait may be interrupted
+        self._pending.popleft()  # last: a signal handler may interrupt the wait
         return sealed
 
     def _sealed(self, piece: PartitionRows, work: _Work | None) -> SealedPiece:
@@ -103,7 +103,7 @@ class CompressionPool:
 
 
 def threads() -> int:
-    """The number of threads to use: as many as this process may run at once, at most `MOST_THREADS`; 0 for one."""
+    """The number of threads to use: one per CPU of this process, at most `MOST_THREADS`; 0 if it has one CPU."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(count, MOST_THREADS) if count > 1 else 0
 

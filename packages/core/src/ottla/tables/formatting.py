@@ -65,7 +65,7 @@ class Formatted:
                 times = "more than once" if found else f"nowhere; the table has {', '.join(map(repr, schema.names))}"
                 raise InvalidRecordError(f"value={self.value!r}: column {name!r} is there {times}")
         if not names:
-            raise InvalidRecordError("value=[]: a value is made of one column at least; name it")
+            raise InvalidRecordError("value=[]: a value needs at least one column; name it")
         return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
     def _made_of(self, batch: Any) -> Any:
@@ -81,7 +81,7 @@ class Formatted:
         return made
 
     def _serialized(self, column: Any) -> Any:
-        """What the serializer makes, after its lookups. Raises its exceptions, and SerializationError for a lookup."""
+        """Serialize a column, after lookups. Raises the serializer's exceptions; SerializationError for a lookup."""
         lookups: LookupWait | None = None
         while True:
             try:

@@ -1,10 +1,10 @@
 """Columns whose structure cannot change while their rows are read.
 
-The buffers of a table may lie over a bytearray, a mapped file or shared memory, which other threads and processes
-write to. pyarrow and encoders read offsets several times: to check them, to add up sizes, to copy. If a second reading
-differs from the first, memory outside of the buffer is read or written. So all buffers that say where something is are
-copied once, before they are checked: offsets, validity, views, indices and numbers. The bytes of text and binary values
-are shared, because their places and sizes stay the same whatever they change to.
+The buffers of a table may lie over a bytearray, a mapped file or shared memory, which other threads and processes write
+to. pyarrow and encoders read offsets several times: to check them, to add up sizes, to copy. If a second reading
+differs from the first, memory outside of the buffer is read or written. So all buffers that tell readers where to read
+are copied once, before they are checked: offsets, validity, views, indices and numbers. The bytes of text and binary
+values are shared, because a change of them moves nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def private_copy(column: Any) -> Any:
     short for the rows.
     """
     if column.type.id not in FLAT:
-        column.validate()  # that its parts have its length
+        column.validate()  # its parts must have its length
     return _copy(column)
 
 
@@ -85,7 +85,7 @@ def _validity(column: Any) -> Any | None:
 
 
 def _items(column: Any, place: int, bits: int, *, more: int = 0) -> Any:
-    """Copy the numbers of *bits* each from one of the buffers, and *more* of them than there are rows."""
+    """Copy the rows' numbers, of *bits* bits each, from one of the buffers, and *more* numbers that follow them."""
     start, count = _start(column), _rows(column) + more
     return _copied(column.buffers()[place], start * bits // 8, -(-count * bits // 8))
 
@@ -109,7 +109,9 @@ def _offsets(column: Any) -> Any:
 def _between(column: Any, first: int, last: int) -> Any:
     content = column.values
     if not 0 <= first <= last <= len(content):
-        raise pa.ArrowInvalid(f"the offsets of a list go from {first} to {last}, and it has {len(content)} elements")
+        raise pa.ArrowInvalid(
+            f"the offsets of a list go from {first} to {last}, but the list has {len(content)} elements"
+        )
     return content.slice(first, last - first)
 
 
@@ -159,7 +161,7 @@ def _copy_of_large_binary(column: Any) -> Any:
     first, last = offsets[before].as_py(), offsets[-1].as_py()
     available = 0 if data is None else data.size
     if not 0 <= first <= last <= available:
-        raise pa.ArrowInvalid(f"the offsets of a column go from {first} to {last}, and its data has {available} bytes")
+        raise pa.ArrowInvalid(f"the offsets of a column go from {first} to {last}, but its data has {available} bytes")
     if first:
         own = pc.subtract(offsets.slice(before), pa.scalar(first, pa.int64()))
         offsets = pa.concat_arrays([pa.array([0] * before, pa.int64()), own])

@@ -20,7 +20,7 @@ from ottla.tables.private_copy import private_copy
 from ottla.tables.slicing import cut
 
 _MS: Final = {"s": 1_000, "ms": 1, "us": 1_000, "ns": 1_000_000}
-"""Milliseconds in a second, or of smaller units in a millisecond."""
+"""Milliseconds in a second; for smaller units, how many of them are in a millisecond."""
 
 
 @attrs.frozen(kw_only=True)

@@ -33,7 +33,7 @@ from ottla.tables.sending import BATCH_BYTES, TableSender, TableSending, TableSi
 
 @attrs.frozen(kw_only=True, eq=False)
 class SealedTable:
-    """The batches of a table, in the order to send them, and the errors of the rows that are in none, by row."""
+    """The batches of a table, in the order to send them, and the errors of rows that are in no batch, by row."""
 
     batches: Sequence[SealedBatch]
     refused: Mapping[int, DeliveryError]
@@ -59,7 +59,7 @@ class TableSealer:
         self._close = weakref.finalize(self, plugins.close)
         self._close.atexit = False  # no thread can be started then
         if plugins.interceptors:
-            raise IllegalStateError("rows of a table would not pass the interceptors: leave interceptor.classes out")
+            raise IllegalStateError("interceptors do not see the rows of a table: leave interceptor.classes out")
         sizes = TableSizes.of(config.batching)
         sealer = Sealer(plugins.compressor, level=plugins.compression_level)
         self._queue = _Queue()

@@ -49,7 +49,7 @@ GATHERED_BYTES: Final = 512 * 1024
 """Size to which small batches of a stream are joined; with keys, for each partition."""
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
-"""The most that is partitioned and encoded at once."""
+"""Maximum bytes of rows that are partitioned and encoded at once."""
 
 LONE_OVERHEAD: Final = HEADER_SIZE + 21
 """Bytes that a record alone in its batch can take besides key, value and headers, as `send` counts."""

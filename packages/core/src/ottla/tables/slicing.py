@@ -57,7 +57,7 @@ def _column_size(column: Any) -> int:
 def _is_flat(kind: Any) -> bool:
     """Return whether pyarrow computes the size of a valid column without following offsets inside it.
 
-    For a struct that depends on its fields.
+    A struct is flat if all of its fields are.
     """
     return kind.id in FLAT or (pa.types.is_struct(kind) and all([_is_flat(field.type) for field in kind]))
 

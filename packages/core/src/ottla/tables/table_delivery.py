@@ -75,7 +75,7 @@ class TableDelivery:
         Each call searches the row's chunk, some ten thousand rows: do not call it for all rows of a table.
         """
         if not 0 <= row < self.rows:
-            raise IndexError(f"row {row} of a table of which {self.rows} rows were taken")
+            raise IndexError(f"no row {row}: {self.rows} rows were taken from the table")
         batch, index = self._place(row)
         match batch.outcome:
             case Acknowledged() as acknowledged:
