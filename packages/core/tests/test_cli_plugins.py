@@ -34,7 +34,9 @@ GOOD = """
             self._constant = constant
 
         def partition(self, topic, key, view):
-            return min(self._constant, view.partitions - 1)
+            # Its constant is for records without a key.
+            spread = 0 if key is None else sum(key) % view.partitions
+            return spread or min(self._constant, view.partitions - 1)
 
     @hookimpl
     def ottla_config_keys():
