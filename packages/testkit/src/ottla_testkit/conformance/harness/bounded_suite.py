@@ -66,12 +66,11 @@ class BoundedSuite:
         cls.usage = Usage()
         if not cls.__module__.startswith(_PACKAGE):
             return
+        if "subject" in vars(cls):
+            cls.test_no_optional_ability_is_misspelt = _spelling_test(cls.subject)  # type: ignore[attr-defined]
         for name, test in list(vars(cls).items()):
             if name.startswith("test_") and inspect.isfunction(test):
                 setattr(cls, name, _bounded(test))
-
-    def test_no_optional_ability_is_misspelt(self, request: pytest.FixtureRequest) -> None:
-        check_spelling(request.getfixturevalue(self.subject), self.contract)
 
     def timed(self, call: str, work: Callable[[], _Result]) -> _Result:
         """Return the result of *work*, a call of the plugin that is named when the suite takes too long."""
@@ -96,6 +95,17 @@ def check_contract(plugin: object, contract: type, *, made_by: str = "") -> None
     for method in methods:
         value = getattr(plugin, method)
         check(callable(value), f"{method} is of type {type(value).__name__}, and must be a method of {name}")
+
+
+def _spelling_test(subject: str) -> Callable[..., None]:
+    """Return a test that requests the fixture *subject* by name, as pytest's own parametrization needs it."""
+
+    def test_no_optional_ability_is_misspelt(self: BoundedSuite, **fixtures: Any) -> None:
+        check_spelling(fixtures[subject], self.contract)
+
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", subject)]
+    test_no_optional_ability_is_misspelt.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return test_no_optional_ability_is_misspelt
 
 
 def _bounded(test: Callable[..., None]) -> Callable[..., None]:
