@@ -135,7 +135,6 @@ def test_broken_plugins_are_reported_and_affect_no_other(environment: Environmen
     told = {
         "broken": "cannot be imported: ModuleNotFoundError: No module named 'nothing_of_this_name'",
         "newer": "is made for hook specs 2, this ottla speaks 1; upgrade ottla, or install an older acme-newer",
-        "twin": "more than one partitioner is named 'twin'; uninstall all but one of: partitioner 'twin' of acme-first",
     }
     problems = listed(environment)
     for name, words in told.items():
@@ -144,6 +143,9 @@ def test_broken_plugins_are_reported_and_affect_no_other(environment: Environmen
         assert words in error
         assert words in (problems[f"partitioner:{name}"] or "")
     assert problems["partitioner:good"] is None
+    twin = made(environment, '"partitioner.class": "twin"')
+    assert "more than one partitioner is named 'twin'; write acme-first:twin or acme-second:twin" in twin
+    assert made(environment, '"partitioner.class": "acme-second:twin"') == "made"
 
 
 @pytest.mark.parametrize("name", ["abcdefgh-ijklmnopqr", *(["x"] if LONG else [])])

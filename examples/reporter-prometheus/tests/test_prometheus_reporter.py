@@ -53,7 +53,7 @@ def test_prometheus_reads_the_metrics_of_every_producer_over_http() -> None:
     assert samples[of("one", "orders")] == 3
     assert samples[of("other", "orders")] == 1
     assert f"# TYPE {SENT} counter" in text
-    assert f"# HELP {SENT} Records that left in a request" in text
+    assert f"# HELP {SENT} Records sent in requests" in text
     assert "# TYPE kafka_producer_request_latency_avg gauge" in text
 
 

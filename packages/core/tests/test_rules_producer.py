@@ -588,7 +588,7 @@ def test_if_every_round_fails_records_expire_with_the_cause() -> None:
         assert isinstance(error, DeliveryTimeoutError)
         assert "a fault of our own" in str(error)
         assert told == [error]
-        assert 30.0 <= world.clock() - sent_at <= 31.0
+        assert 30.0 <= world.clock() - sent_at <= 31.5  # the rest before a round is at most 1.2 s
         world.network.poll = type(world.network).poll.__get__(world.network)  # type: ignore[method-assign]
         after = world.producer.send("t", b"b")
         world.producer.close()

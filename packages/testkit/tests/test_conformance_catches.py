@@ -70,7 +70,10 @@ WRONG_OVER = [
 
 @each_of(WRONG)
 def test_a_broken_promise_of_a_layer_is_named(pytester: pytest.Pytester, plugin: str, test: str, said: str) -> None:
-    result = SUITE.run(pytester, f"WrongTransport(wrong_transports.{plugin})", "-x", "-k", test, timeout=1.0)
+    for _ in range(5):
+        result = SUITE.run(pytester, f"WrongTransport(wrong_transports.{plugin})", "-x", "-k", test, timeout=1.0)
+        if result.ret != pytest.ExitCode.OK:  # else the system was as quick as a reset: nothing was lost this time
+            break
 
     assert_caught(result, said)
 

@@ -41,7 +41,7 @@ class Kind:
     methods: dict[str, tuple[str, ...]]
     more: str = ""
     tests: str = "test_"
-    limit: float = 1.5
+    limit: float = 2.5
     """Seconds for all tests of a plugin that does not return."""
 
 
@@ -64,12 +64,13 @@ KINDS: Final = {
         "mechanism",
         {"authenticator": EVERY, "start": EVERY, "challenge": EVERY},
         BROKER,
-        limit=2.5,
+        limit=4.0,
     ),
     "encoder": Kind(
         "RecordEncoderConformance",
         "encoder",
         {"columns": EVERY, "encode": EVERY, "memory": NOT_A_RESULT, "keys": EVERY},
+        limit=6.0,
     ),
     "transport": Kind(
         "TransportConformance",
@@ -77,7 +78,7 @@ KINDS: Final = {
         {"targets": EVERY[1:], "open": EVERY, "handshake": EVERY, "write": EVERY, "read_into": EVERY[1:]},
         PEER,
         tests="targets or contract or silent_peer or idle",
-        limit=2.5,
+        limit=4.0,
     ),
     "config_provider": Kind(
         "ConfigProviderConformance", "provider", {"get": EVERY}, "path, keys = 'here', ('password',)"

@@ -64,7 +64,7 @@ def test_an_interceptor_that_keeps_all_promises_passes(pytester: pytest.Pytester
     result = run_suite(pytester, "InterceptorConformance", "interceptor", "wrong_interceptors.Right()", more=RECORDS)
 
     assert_passed(result)
-    result.assert_outcomes(passed=9)
+    result.assert_outcomes(passed=10)
 
 
 def test_an_interceptor_that_changes_types_may_declare_it(pytester: pytest.Pytester) -> None:

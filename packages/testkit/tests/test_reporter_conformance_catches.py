@@ -50,13 +50,13 @@ def test_a_reporter_that_keeps_all_promises_passes(pytester: pytest.Pytester) ->
     )
 
     assert_passed(result)
-    result.assert_outcomes(passed=7)
+    result.assert_outcomes(passed=8)
 
 
 def test_without_a_second_reporter_its_test_is_skipped_with_the_reason(pytester: pytest.Pytester) -> None:
     result = run_suite(pytester, "MetricsReporterConformance", "reporter", "wrong_reporters.Right()", "-rs")
 
-    result.assert_outcomes(passed=6, skipped=1)
+    result.assert_outcomes(passed=7, skipped=1)
     assert "give a fixture `another`" in result.stdout.str()
 
 
