@@ -121,7 +121,9 @@ def test_a_record_that_expires_after_a_leader_change_hides_no_other(
     code: ErrorCode, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="ottla")
-    with simulated(1, 2, config=ONE_BY_ONE, delivery_timeout_ms=20_000, request_timeout_ms=5_000) as world:
+    with simulated(
+        1, 2, config=ONE_BY_ONE, client_id="shop", delivery_timeout_ms=20_000, request_timeout_ms=5_000
+    ) as world:
         for partition in (0, 1):
             world.producer.send("t", b"before", partition=partition)
         world.settle()
@@ -138,7 +140,7 @@ def test_a_record_that_expires_after_a_leader_change_hides_no_other(
         assert failure(doubtful).possibly_persisted
         assert world.log() == [b"before", b"doubtful", b"following"]
         assert following.result(0).offset == 2
-        assert "t-0: a failed batch may have been written" in caplog.text
+        assert "shop: t-0: a failed batch may have been written" in caplog.text
 
 
 @pytest.mark.rule("batch.possibly")

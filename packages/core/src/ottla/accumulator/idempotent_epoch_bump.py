@@ -14,7 +14,9 @@ logger = logging.getLogger(__name__)
 LAST_EPOCH = 32_767
 
 
-def bump_epoch(used: ProducerIdAndEpoch, partition: tuple[str, int], *, batch_lost: bool) -> ProducerIdAndEpoch | None:
+def bump_epoch(
+    used: ProducerIdAndEpoch, partition: tuple[str, int], *, batch_lost: bool, client_id: str
+) -> ProducerIdAndEpoch | None:
     """Return the producer id with its next epoch; None: its epochs are used up, and a new id is needed.
 
     It logs the reason: the leader of *partition* lacks a batch (*batch_lost*), or a failed batch of it may have been
@@ -22,11 +24,14 @@ def bump_epoch(used: ProducerIdAndEpoch, partition: tuple[str, int], *, batch_lo
     """
     if batch_lost:
         logger.info(
-            "%s-%d: the leader lacks a batch; sequence numbers restart at 0 in the next producer epoch", *partition
+            "%s: %s-%d: the leader lacks a batch; sequence numbers restart at 0 in the next producer epoch",
+            client_id,
+            *partition,
         )
     else:
         logger.info(
-            "%s-%d: a failed batch may have been written; sequence numbers restart at 0 in the next producer epoch",
+            "%s: %s-%d: a failed batch may have been written; sequence numbers restart at 0 in the next producer epoch",
+            client_id,
             *partition,
         )
     return None if used.epoch >= LAST_EPOCH else ProducerIdAndEpoch(id=used.id, epoch=used.epoch + 1)

@@ -31,7 +31,9 @@ class Sequences:
     A producer without idempotence has them *off*: every batch may leave, and none gets a number.
     """
 
-    def __init__(self, *, transactional: bool = False, required: bool = False, off: bool = False) -> None:
+    def __init__(
+        self, *, transactional: bool = False, required: bool = False, off: bool = False, client_id: str = ""
+    ) -> None:
         self.producer_id_and_epoch: ProducerIdAndEpoch | None = None
         self.transactional = transactional
         self.required = required
@@ -50,6 +52,7 @@ class Sequences:
         """The error of the last request for a producer id, or to add partitions: the cause of records that expire."""
         self.uncertain = False
         """A batch that failed may still be written: this epoch cannot be used for another transaction."""
+        self._client_id = client_id
         self._partitions: dict[tuple[str, int], PartitionSequences] = {}
         self._in_doubt: dict[tuple[str, int], PartitionSequences] = {}
 
@@ -207,7 +210,10 @@ class Sequences:
         """Number a partition from 0 in another epoch, batches in flight included; False: a new id is needed first."""
         if self.producer_id_and_epoch == numbers.producer_id_and_epoch:
             self.producer_id_and_epoch = bump_epoch(
-                numbers.producer_id_and_epoch, partition, batch_lost=numbers.out_of_order
+                numbers.producer_id_and_epoch,
+                partition,
+                batch_lost=numbers.out_of_order,
+                client_id=self._client_id,
             )
         if self.producer_id_and_epoch is None:
             return False

@@ -39,7 +39,7 @@ def build_transactions(
     if config.idempotence is Idempotence.OFF:
         return TransactionParts(sequences=Sequences(off=True))
     if config.transactional_id is None:
-        sequences = Sequences(required=config.idempotence is Idempotence.REQUIRED)
+        sequences = Sequences(required=config.idempotence is Idempotence.REQUIRED, client_id=client_id)
         return TransactionParts(
             sequences=sequences,
             request_source=ProducerIdRequestSource(sequences=sequences, backoff=backoff, client_id=client_id),
@@ -50,7 +50,7 @@ def build_transactions(
     from ottla.transactions.transaction_request_source import TransactionRequestSource
     from ottla.transactions.transaction_state import TransactionState
 
-    sequences = Sequences(transactional=True, required=True)
+    sequences = Sequences(transactional=True, required=True, client_id=client_id)
     state = TransactionState(
         transactional_id=config.transactional_id, client_id=client_id, sequences=sequences, environment=environment
     )
