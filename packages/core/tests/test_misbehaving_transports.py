@@ -176,10 +176,16 @@ def ended_while_connecting(transport: Transport, listener: socket.socket) -> Ott
 @pytest.mark.parametrize(
     ("targets", "said"),
     [
-        (returning([("127.0.0.1", 9092)]), "targets returned tuple in a sequence, which is no Target or HostTarget"),
+        (
+            returning([("127.0.0.1", 9092)]),
+            "targets returned a sequence with an item of type tuple; each item must be a Target or a HostTarget",
+        ),
         (returning("127.0.0.1"), "targets returned str, which is no sequence of targets"),
         (returning(9092), r"targets returned 9092 \(int\), which is no sequence of targets"),
-        (returning([HostTarget("localhost", 1), None]), "targets returned NoneType in a sequence, .*"),
+        (
+            returning([HostTarget("localhost", 1), None]),
+            "targets returned a sequence with an item of type NoneType; .*",
+        ),
         (raising(KeyError("boom")), r"KeyError\('boom'\)"),
         (raising(SystemExit(3)), r"SystemExit\(3\)"),
     ],

@@ -62,5 +62,5 @@ def test_insecure_and_unknown_suites_are_refused(name: str) -> None:
 
 
 def test_a_suite_of_tls_1_3_that_openssl_does_not_offer_is_refused() -> None:
-    with pytest.raises(ValueError, match="TLS_AES_128_CCM_SHA256: OpenSSL does not offer this"):
+    with pytest.raises(ValueError, match="OpenSSL does not offer TLS_AES_128_CCM_SHA256 in"):
         read_suites(["TLS_AES_128_CCM_SHA256"])

@@ -402,7 +402,10 @@ class SupportsPartitionColumn(Protocol):
 
 
 class SupportsHashes(Protocol):
-    """An optional ability of partitioners: an encoder may find the partitions of keys instead of the partitioner."""
+    """An optional ability of partitioners: to name their hash.
+
+    An encoder may then compute the partitions of keys itself, without calling the partitioner.
+    """
 
     hashes: str
     """The name of the hash that the partitioner applies to keys: "murmur2", which is Java's, is the only known one."""

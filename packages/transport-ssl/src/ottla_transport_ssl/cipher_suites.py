@@ -66,7 +66,7 @@ def read_suites(names: Sequence[str]) -> Suites:
     tls12 = [_openssl_name(name, available) for name in names if name not in TLS13]
     lacking = [name for name in tls13 if name not in OFFERED_ANYHOW]
     if lacking:
-        raise ValueError(f"{', '.join(lacking)}: OpenSSL does not offer this in TLS 1.3; there are {_listed()}")
+        raise ValueError(f"OpenSSL does not offer {', '.join(lacking)} in TLS 1.3; it offers {_listed()}")
     return Suites(tls12=tuple(tls12), tls13=frozenset(tls13))
 
 

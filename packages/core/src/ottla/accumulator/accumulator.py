@@ -40,7 +40,8 @@ from ottla.results import DeliveryReport
 GROWING_IN_A_REQUEST: Final = 128
 """The maximum number of batches in one request that could still take records; further ones wait and collect more.
 
-Full batches are not limited, and neither are closed ones, such as those of a flush.
+Full batches do not count, and neither do closed ones, such as those of a flush. The last batch that counts ends the
+request.
 
 Without the limit, the batches of thousands of partitions would leave with a record each as soon as their linger time
 ends. Each would cost as much here and at the broker as a full one. Where the broker's files are slow to write, a
@@ -52,7 +53,7 @@ FILL_REQUEST_TO: Final = 32
 """A request with fewer batches is filled up to this number, if the linger time of one of its batches has ended.
 
 It is filled with batches that still linger, because otherwise each of these would take a request of its own a moment
-later, and only five may be in flight to a distant broker.
+later, and only five may be in flight to a broker, which limits the rate if it is distant.
 """
 
 

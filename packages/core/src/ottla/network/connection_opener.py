@@ -113,7 +113,7 @@ class ConnectionOpener:
             connection.setup_deadline = max(now, connection.throttled_until) + self._setup_backoff.delay(0)
 
     def close(self) -> None:
-        """Close the authentication."""
+        """End the worker thread of the logins."""
         if self._authentication is not None:
             self._authentication.close()
 

@@ -90,7 +90,7 @@ class IoHandoff:
     # For any thread
 
     def wake(self) -> None:
-        """Have the I/O thread begin a round immediately, unless the caller is a round on another thread."""
+        """Have a round begin immediately: on the I/O thread, unless the calling thread runs rounds in its place."""
         if threading.get_ident() != self.polling_thread:
             self._called = True
             self._resume.set()

@@ -2,9 +2,9 @@
 
 The buffers of a table may lie over a bytearray, a mapped file or shared memory, which other threads and processes write
 to. pyarrow and encoders read offsets several times: to check them, to add up sizes, to copy. If a second reading
-differs from the first, memory outside of the buffer is read or written. So all buffers that tell readers where to read
-are copied once, before they are checked: offsets, validity, views, indices and numbers. The bytes of text and binary
-values are shared, because a change of them moves nothing.
+differs from the first, memory outside of the buffer is read or written. So all buffers that say where to read are
+copied once, before they are checked: offsets, validity, views, indices and numbers. The bytes of text and binary values
+are shared, because a change of them moves nothing.
 """
 
 from __future__ import annotations

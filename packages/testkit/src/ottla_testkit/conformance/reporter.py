@@ -50,7 +50,7 @@ class CountingRegistry:
         self._lock = threading.Lock()
 
     def snapshot(self) -> Mapping[MetricName, float]:
-        """Return values with one topic more than the time before."""
+        """Return the values; each call adds one topic."""
         with self._lock:
             looks = len(self.given) + 1
             client = ("client-id", self.client_id)

@@ -39,8 +39,8 @@ def verify(folder: Path, *, digests: Mapping[str, str] | None = None) -> None:
         expected = known.get(jar.name)
         if expected is None:
             raise JarDigestError(
-                f"{jar} is not pinned, so Java does not run it; python -m ottla_testkit.pin_jars VERSION "
-                f"prints the digests of another Kafka version, for a file that {VARIABLE} names"
+                f"{jar} is not pinned, so Java does not run it; to use another version of Kafka, write the output of "
+                f"`python -m ottla_testkit.pin_jars VERSION` to a file, and set {VARIABLE} to its path"
             )
         state = _state(jar)
         now[jar.name] = [expected, *state]

@@ -1,6 +1,7 @@
 """The command that runs a main class with a version's jars: heap, fast start, and logging to the output.
 
-From 1.0 on, slf4j-simple logs to the output by itself; before, log4j needs a configuration.
+From Kafka 1.0 on, the jars include slf4j-simple, which logs to the output by itself. Older versions log with log4j,
+which needs a configuration; every version with a ZooKeeper gets it.
 """
 
 from __future__ import annotations

@@ -48,7 +48,10 @@ def check_targets(targets: Any) -> None:
         raise WrongResultError(f"targets returned {_shown(targets)}, which is no sequence of targets")
     for each in targets:
         if not isinstance(each, Target | HostTarget):
-            raise WrongResultError(f"targets returned {_shown(each)} in a sequence, which is no Target or HostTarget")
+            raise WrongResultError(
+                f"targets returned a sequence with an item of type {type(each).__name__}; each item must be a Target "
+                "or a HostTarget"
+            )
 
 
 def _shown(value: object) -> str:

@@ -147,8 +147,8 @@ class KafkaClusterClient:
             after = write_entry(client, place, attrs.evolve(lease, sequence=0), MOVED)
         except OttlaError as error:
             _log.warning(
-                "the ledger of %r was moved to the topic %r, but the topic of earlier versions could not be marked, so "
-                "a driver of an earlier version would continue with its old entry: %s",
+                "the ledger of %r is now in the topic %r, but the topic of earlier versions could not be marked (%s), "
+                "so a driver of an earlier version would continue from there; do not run one for this prefix",
                 lease.name,
                 self._settings.topic.name,
                 error,
