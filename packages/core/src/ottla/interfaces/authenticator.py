@@ -1,0 +1,70 @@
+"""SASL mechanisms, and their exchanges."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class Step:
+    """One answer of an authenticator: bytes to send, if any, and whether the exchange is done. No repr has a secret."""
+
+    reply: bytes | None = attrs.field(repr=False)
+    done: bool
+
+
+@runtime_checkable
+class Authenticator(Protocol):
+    """One SASL exchange. Owns no socket and no clock. The `reply` of a step that is `done` is sent, too.
+
+    Optional ability: `SupportsRefused`.
+    """
+
+    def start(self) -> bytes:
+        """The first message to the broker."""
+
+    def challenge(self, data: bytes) -> Step:
+        """Answer the broker's message."""
+
+
+class SupportsRefused(Protocol):
+    """An optional ability of authenticators: a mechanism that keeps credentials for later logins drops refused ones."""
+
+    def refused(self, *, certain: bool) -> None:
+        """Note that the broker refused what `start` returned. Called on the I/O thread; returns immediately.
+
+        The broker answered an error code alone, or (*certain* is false) closed the connection before it accepted it.
+        """
+
+
+@runtime_checkable
+class Mechanism(Protocol):
+    """A SASL mechanism of one producer; `blocking` ones run on a helper thread, one call at a time.
+
+    An exception of an exchange becomes AuthenticationError, without its message. A NetworkError is reported unchanged,
+    so it must hold no secret.
+
+    Optional abilities: `SupportsIdentity`, `SupportsRemedy`, `SupportsClose`.
+    """
+
+    name: str
+    blocking: bool
+
+    def authenticator(self, host: str, port: int) -> Authenticator:
+        """Return a new exchange, for each connection and each re-authentication."""
+
+
+class SupportsIdentity(Protocol):
+    """An optional ability of mechanisms: errors and `ottla doctor` show who logs in."""
+
+    identity: str | None
+    """The name that the client logs in with, such as the user name; never a secret. None: not known yet."""
+
+
+class SupportsRemedy(Protocol):
+    """An optional ability of mechanisms: errors say what to do when the login is refused."""
+
+    remedy: str
+    """What to do, such as "check sasl.username and sasl.password"."""

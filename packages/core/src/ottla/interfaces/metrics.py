@@ -1,0 +1,66 @@
+"""Metrics, and the reporters that export them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import attrs
+
+
+class MetricName(NamedTuple):
+    """The name of a metric: the Java client's group and name, and its tags, as pairs such as ("topic", "orders").
+
+    Names with equal fields are equal, so a name that is made by hand finds its value in a snapshot.
+    """
+
+    group: str
+    name: str
+    tags: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.group}:{self.name}" + (
+            f"{{{','.join(f'{label}={of}' for label, of in self.tags)}}}" if self.tags else ""
+        )
+
+
+@attrs.frozen(kw_only=True)
+class MetricDescription:
+    """Meaning of a metric, and the labels of its tags. `cumulative`: it only grows, from 0 when the producer began.
+
+    `unit` is such as "bytes", "records/s", "ms" or "1", which is a ratio.
+    """
+
+    group: str
+    name: str
+    labels: tuple[str, ...]
+    cumulative: bool
+    unit: str
+    meaning: str
+
+
+class MetricsRegistry(Protocol):
+    """The metrics that a reporter reads. For any thread, also after the producer was closed."""
+
+    def snapshot(self) -> Mapping[MetricName, float]:
+        """Every metric's value now. An average or a maximum of nothing is NaN."""
+
+    def describe(self) -> Sequence[MetricDescription]:
+        """Descriptions of all metrics that a snapshot may have."""
+
+
+@runtime_checkable
+class MetricsReporter(Protocol):
+    """Exports metrics. It reads them when it needs them; sending a record does not call it.
+
+    Its exceptions are logged, and the producer continues without it.
+    """
+
+    def start(self, registry: MetricsRegistry) -> None:
+        """Start background work. Called once when the producer starts; must not wait."""
+
+    def close(self) -> None:
+        """End what `start` began. Called once when the producer has closed; its last metrics can still be read.
+
+        Not called if `start` raised, or was not called because the producer could not be made.
+        """

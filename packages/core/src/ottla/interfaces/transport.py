@@ -1,0 +1,107 @@
+"""Transports: the addresses of connections, and their bytes."""
+
+from __future__ import annotations
+
+import enum
+import socket
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import attrs
+
+from ottla.interfaces.records import Buffer
+
+
+class Interest(enum.Flag):
+    """The socket events that a layer itself waits for."""
+
+    NONE = 0
+    READ = 1
+    WRITE = 2
+
+
+@attrs.frozen
+class Target:
+    """An address to connect to: a `socket.AF_*` family and the address that `connect` takes for it."""
+
+    family: int
+    sockaddr: Any
+
+
+@attrs.frozen
+class HostTarget:
+    """A host and port to connect to, such as those of a proxy. The core resolves the name again for each attempt."""
+
+    host: str
+    port: int
+
+
+@runtime_checkable
+class TransportLayer(Protocol):
+    """One connection's bytes. Called by one thread at a time, mostly the I/O thread; no method blocks.
+
+    Optional ability: `SupportsDetails`.
+    """
+
+    def handshake(self) -> bool:
+        """Return True when bytes may flow; called again at any time until then. OSError: the connection failed."""
+
+    def write(self, chunks: Sequence[Buffer]) -> int:
+        """Take over bytes from the front of *chunks* and return how many; 0: full.
+
+        At most about 256 kB are taken ahead of the socket.
+        """
+
+    def flush(self) -> bool:
+        """Return True when no byte that was taken over still waits for the socket."""
+
+    def read_into(self, buffer: memoryview) -> int | None:
+        """Read into *buffer* and return the number of bytes; None: nothing now; 0: closed by the peer."""
+
+    def interest(self) -> Interest:
+        """The events that the layer itself waits for, apart from the channel's own reads and writes."""
+
+    def may_read(self) -> bool:
+        """Return whether a read may return bytes without the socket becoming readable.
+
+        A hint: when that read returns None, the next one comes once the socket is readable.
+        """
+
+    def close(self) -> None:
+        """Close the socket, with a best-effort shutdown of the protocol; returns immediately and never raises."""
+
+
+class SupportsDetails(Protocol):
+    """An optional ability of transport layers: text about the connection, for `ottla doctor`."""
+
+    def details(self) -> Sequence[tuple[str, str]]:
+        """Return pairs of a label and a text, such as ("protocol", "TLSv1.3"), without secrets.
+
+        Called after the handshake. A pair with the label "warning" is a warning.
+        """
+
+
+@runtime_checkable
+class Transport(Protocol):
+    """Opens the connections of one producer.
+
+    Optional abilities: `SupportsOpenOver`, `SupportsClose`.
+    """
+
+    def targets(self, host: str, port: int) -> Sequence[Target | HostTarget] | None:
+        """The addresses to connect to for this broker; None: resolve the name as usual. Called for each attempt."""
+
+    def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
+        """Wrap a connected, non-blocking socket, which the layer owns from now on; host and port are the broker's."""
+
+
+class SupportsOpenOver(Protocol):
+    """An optional ability of transports: a layer over another layer, such as TLS through a proxy behind TLS."""
+
+    def open_over(self, lower: TransportLayer, host: str, port: int) -> TransportLayer:
+        """Like `open`, with a layer in place of a socket: its bytes go to this host and port. The new layer owns it.
+
+        The new layer calls `lower.handshake()` until it returns True, and only then reads and writes. Its own
+        `interest` includes the lower one's, its `flush` also flushes, and its `may_read` is true if the lower one's is.
+        Its `read_into` returns None only once the lower one has.
+        """
