@@ -1,4 +1,4 @@
-"""The guide for authors of plugins shows the plaintext transport as it is."""
+"""The guide for authors of plugins: the code that it shows works, and the names that it uses exist."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from ottla_testkit.conformance.harness.transport_connections import MakePeer
 from ottla_transport_plaintext import PlaintextTransport
 
 GUIDE = ROOT / "docs" / "plugins.md"
+PAGES = sorted((ROOT / "docs").glob("plugins*.md"))
+TRANSPORT_PAGE = ROOT / "docs" / "plugins-transport.md"
 TRANSPORT = ROOT / "packages" / "transport-plaintext" / "src" / "ottla_transport_plaintext" / "plugin.py"
 LAYER = ROOT / "packages" / "core" / "src" / "ottla" / "plugins" / "transports" / "socket_layer.py"
 
 
 def test_every_line_of_the_transport_and_its_layer_is_shown_unchanged() -> None:
     transport, layer = TRANSPORT.read_text(), LAYER.read_text()
-    shown = [block.text for block in blocks(GUIDE) if block.says.startswith("compiled")]
+    shown = [block.text for block in blocks(TRANSPORT_PAGE) if block.says.startswith("compiled")]
     body = transport[transport.index("from ottla.hookspecs") :] + layer[layer.index("from ottla.interfaces") :]
     left = "".join(line.strip() for line in body.splitlines())
     for text in shown:
@@ -41,7 +43,7 @@ class TestTheGateway(TransportConformance):
     @pytest.fixture
     def written(self) -> dict[str, Any]:
         names: dict[str, Any] = {}
-        for block in blocks(GUIDE):
+        for block in blocks(TRANSPORT_PAGE):
             if "GREETING" in block.text:
                 exec(compile(block.program, str(block), "exec"), names)
         return names
@@ -63,9 +65,15 @@ def test_every_kind_is_in_the_table_with_its_group_and_hook() -> None:
         assert f"| {kind.name} | `{kind.group}` | `{kind.hook}(" in page
 
 
-def test_every_contract_member_named_in_the_guide_exists() -> None:
+def test_every_kind_has_a_page() -> None:
     page = GUIDE.read_text()
-    named = set(re.findall(r"`([A-Z][a-z]+[A-Z]\w+)`", page)) - {"DeprecationWarning", "KeyboardInterrupt"}
+
+    assert [name for name in KINDS if f"(plugins-{name.replace('_', '-')}.md)" not in page] == []
+
+
+def test_every_contract_member_named_in_the_guide_exists() -> None:
+    text = "\n".join(page.read_text() for page in PAGES)
+    named = set(re.findall(r"`([A-Z][a-z]+[A-Z]\w+)`", text)) - {"DeprecationWarning", "KeyboardInterrupt"}
     known = {
         *vars(interfaces),
         *vars(errors),
