@@ -111,9 +111,15 @@ def test_a_missing_command_is_a_failure() -> None:
     assert "the other one" in out
 
 
+@pytest.mark.parametrize("ignored", [False, True], ids=["", "SIGINT ignored at the start"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_an_interrupt_ends_both_groups_with_all_their_processes(tmp_path: Path, number: signal.Signals) -> None:
-    """One group clears up when it is interrupted; the other ignores that, as does the process that it started."""
+def test_an_interrupt_ends_both_groups_with_all_their_processes(
+    tmp_path: Path, number: signal.Signals, ignored: bool
+) -> None:
+    """One group clears up when it is interrupted; the other ignores that, as does the process that it started.
+
+    A background command of a shell without job control starts with SIGINT ignored.
+    """
     started, cleared = tmp_path / "started", tmp_path / "cleared"
     orderly = (
         f"import time\ntry:\n    open({str(tmp_path / 'orderly')!r}, 'w').close()\n    time.sleep(600)\n"
@@ -130,6 +136,7 @@ def test_an_interrupt_ends_both_groups_with_all_their_processes(tmp_path: Path, 
     arguments = [*python(orderly), "--beside", *python(stubborn)]
     # The gate gives commands twenty seconds to clear up.
     impatient = (
+        f"import signal\nif {ignored}:\n    signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
         f"import side_by_side, sys\nside_by_side.IN_ORDER_WITHIN = 1.0\nsys.exit(side_by_side.main({arguments!r}))"
     )
     with subprocess.Popen([sys.executable, "-c", impatient], cwd=TOOL.parent, stdout=subprocess.DEVNULL) as tool:

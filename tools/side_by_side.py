@@ -96,7 +96,9 @@ def groups(arguments: Sequence[str]) -> Iterator[Group]:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the groups; return the exit code of the first that failed, in the order of the arguments."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A shell without job control starts background commands with SIGINT ignored; these here would inherit that.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     running = [group for group in groups(arguments) if group.commands]
     ended: queue.SimpleQueue[Group] = queue.SimpleQueue()
 
