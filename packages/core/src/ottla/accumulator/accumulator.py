@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from ottla.accumulator.admission import Admission
+from ottla.accumulator.append_permission import AppendPermission
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_completion import BatchCompletion
 from ottla.accumulator.batch_memory import BatchMemory
@@ -106,7 +106,7 @@ class RecordAccumulator:
         self._lock, self._guard = self._batches.lock, self._batches.guard
         self.pool = pool
         """The memory of all batches."""
-        self._admission = Admission(admit)
+        self._permission = AppendPermission(admit)
         self._completion = BatchCompletion(
             on_complete=self._remove,
             pool=pool,
@@ -123,7 +123,7 @@ class RecordAccumulator:
             completion=self._completion,
             pool=pool,
             columns=columns,
-            admission=self._admission,
+            permission=self._permission,
             linger=linger,
             max_block=max_block,
             io_loop=io_loop,
@@ -135,7 +135,7 @@ class RecordAccumulator:
         """Queues records with keys until the *key_partitioner* chooses their partitions. For any thread."""
         self.appender = PartitionAppender(parts, BatchMemory(sizes=sizes, pool=pool), keyed=self.keyed_appender)
         """Queues new records for partitions. For any thread."""
-        self._readiness = Readiness(linger=linger, sequences=sequences, pool=pool, admission=self._admission)
+        self._readiness = Readiness(linger=linger, sequences=sequences, pool=pool, permission=self._permission)
         self._drained = DrainedBatches(seal=seal, sequences=sequences, pool=pool, completion=self._completion)
         self._delivery_timeout = delivery_timeout
         self._retry_backoff = retry_backoff
@@ -404,7 +404,7 @@ class RecordAccumulator:
         """Refuse new records with *refusal*, also those that wait for memory; let queued batches leave immediately."""
         self.unretrieved.hold()
         with self._guard:
-            self._admission.refusal = refusal
+            self._permission.refusal = refusal
             self.appender.close_open_batches()
         self.pool.close(refusal)
 

@@ -38,7 +38,7 @@ class PartitionAppender(RecordAppender):
     def append_to_open(self, topic: str, partition: int, record: NewRecord, size: int) -> Placed | None:
         """Queue a record as `append` does, but never in a new batch: None when the record needs one."""
         with self._lock:
-            self._admission.check()
+            self._permission.check()
             return self._append_to_open(self._batches.queue(topic, partition), record, self._memory.charge(size))
 
     def enqueue(
@@ -53,7 +53,7 @@ class PartitionAppender(RecordAppender):
         with self._claim() as claim:
             self._reserve(memory, claim, waited=waited)
             with self._lock:
-                self._admission.check()
+                self._permission.check()
                 batch = ProducerBatch(topic=topic, partition=partition, columns=columns, now=self._clock())
                 batch.close()
                 batch.sealed, batch.full = sealed, True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from ottla.accumulator.admission import Admission
+from ottla.accumulator.append_permission import AppendPermission
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.partition_queue import PartitionQueue
@@ -19,12 +19,12 @@ class Readiness:
     linger: float
     sequences: Sequences
     pool: BufferPool
-    admission: Admission
+    permission: AppendPermission
 
     @property
     def urgent(self) -> bool:
         """Return whether batches leave without linger: the producer closes, or a thread waits for memory."""
-        return self.admission.refusal is not None or self.pool.waiting > 0
+        return self.permission.refusal is not None or self.pool.waiting > 0
 
     def due(self, queue: PartitionQueue, head: ProducerBatch, cluster: Cluster, *, urgent: bool) -> float:
         """The time from which the head of a queue may leave. A retried batch is closed, so it does not linger."""

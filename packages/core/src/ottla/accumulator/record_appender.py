@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import attrs
 
-from ottla.accumulator.admission import Admission
+from ottla.accumulator.append_permission import AppendPermission
 from ottla.accumulator.batch import NewRecord, ProducerBatch
 from ottla.accumulator.batch_completion import BatchCompletion
 from ottla.accumulator.batch_memory import BatchMemory, MemoryGrant
@@ -33,7 +33,7 @@ class AppenderParts:
     completion: BatchCompletion
     pool: BufferPool
     columns: Callable[[int], Columns]
-    admission: Admission
+    permission: AppendPermission
     linger: float
     max_block: float
     io_loop: IoLoop
@@ -110,7 +110,7 @@ class RecordAppender(ABC):
         self._memory = memory
         self._pool = parts.pool
         self._columns = parts.columns
-        self._admission = parts.admission
+        self._permission = parts.permission
         self._linger = parts.linger
         self._max_block = parts.max_block
         self._io_loop = parts.io_loop
@@ -126,7 +126,7 @@ class RecordAppender(ABC):
         """Queue a record of *size* bytes, waiting at most `max.block.ms` for memory; returns its batch and index.
 
         The seconds that the same call has *waited* already, for metadata, are part of `max.block.ms`. Raises
-        BufferExhaustedError, or what the admission raises; then nothing was queued.
+        BufferExhaustedError, or what `AppendPermission.check` raises; then nothing was queued.
         """
         charge = self._memory.charge(size)
         while True:
@@ -186,7 +186,7 @@ class RecordAppender(ABC):
 
     def _place(self, topic: str, partition: int, record: NewRecord, charge: int) -> Placed | MemoryNeeded:
         """Queue a record if there is memory. Under the lock."""
-        self._admission.check()
+        self._permission.check()
         queue = self._queue_of(topic, partition)
         placed = self._append_to_open(queue, record, charge)
         if placed is not None:
@@ -200,7 +200,7 @@ class RecordAppender(ABC):
     def _append_with(self, claim: Claim, queue: PartitionQueue, record: NewRecord, charge: int) -> Placed | None:
         """Append a record after a wait for memory; None: others have used the memory up."""
         with self._lock:
-            self._admission.check()
+            self._permission.check()
             placed = self._append_to_open(queue, record, charge)  # another thread may have begun a batch, or made room
             if placed is not None:
                 return placed

@@ -10,7 +10,7 @@ from typing import Final
 
 from ottla.interfaces import Buffer, Interest, TransportLayer
 from ottla.network.selector.response_frames import Receive
-from ottla.network.selector.transport_faults import check_interest, wrong_count
+from ottla.network.selector.transport_plugin_faults import check_interest, wrong_count
 
 _READ_OR_WRITE: Final = Interest.READ | Interest.WRITE
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from ottla.errors import ConnectionFailedError, ProtocolMismatchError, ResponseTooLargeError
 from ottla.interfaces import TransportLayer
-from ottla.network.selector.transport_faults import wrong_count
+from ottla.network.selector.transport_plugin_faults import wrong_count
 from ottla.network.selector.wrong_protocol import NO_KAFKA, other_protocol
 
 SIZE_PREFIX: Final = 4

@@ -29,8 +29,8 @@ from ottla.network.selector.event_pauses import EventPauses, EventUse
 from ottla.network.selector.resolver import Resolver, refuse_illegal
 from ottla.network.selector.socket_wait import Watch
 from ottla.network.selector.targets import TargetResolver, Targets
-from ottla.network.selector.transport_faults import (
-    TransportFaultError,
+from ottla.network.selector.transport_plugin_faults import (
+    TransportPluginFaultError,
     WrongResultError,
     check_layer,
     check_targets,
@@ -289,11 +289,11 @@ class Selector:
         if isinstance(cause, OSError):
             return _lost(f"the connection to {connection.peer} was lost: {printable(str(cause))}", cause)
         if isinstance(cause, WrongResultError):
-            return TransportFaultError.on(connection.peer, self._origin, str(cause))
+            return TransportPluginFaultError.on(connection.peer, self._origin, str(cause))
         self._throttled_log.error(
             connection.peer, "the %s failed on the connection to %s", self._origin.name, connection.peer, error=cause
         )
-        error = TransportFaultError.on(connection.peer, self._origin, printable(repr(cause)))
+        error = TransportPluginFaultError.on(connection.peer, self._origin, printable(repr(cause)))
         error.__cause__ = cause
         return error
 

@@ -1,4 +1,4 @@
-"""The rule that decides whether new records may be queued."""
+"""The rule that decides whether new records may be queued. It never waits: a record is refused or it is not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ottla.errors import OttlaError
 
 
-class Admission:
+class AppendPermission:
     """Refuses records once the producer is closed, or while *admit* raises: outside of a transaction, for instance."""
 
     def __init__(self, admit: Callable[[], object] | None) -> None:

@@ -14,11 +14,11 @@ class WrongResultError(Exception):
     """A method of a transport or of its layer returned what its protocol does not allow."""
 
 
-class TransportFaultError(ConnectionFailedError):
+class TransportPluginFaultError(ConnectionFailedError):
     """A fault of the transport ended the connection; neither the network nor the broker is the cause."""
 
     @classmethod
-    def on(cls, peer: str, origin: PluginOrigin, reason: str) -> TransportFaultError:
+    def on(cls, peer: str, origin: PluginOrigin, reason: str) -> TransportPluginFaultError:
         """The error for a fault on the connection to *peer*."""
         return cls(f"the {origin.name} failed on the connection to {peer}: {reason}; {origin.remedy}")
 
