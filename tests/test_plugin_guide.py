@@ -3,25 +3,54 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
+import attrs
 import pytest
 
+import ottla
 from documents import ROOT, blocks
 from ottla import errors, interfaces
-from ottla.interfaces import Transport
+from ottla.interfaces import (
+    Authenticator,
+    Columns,
+    RecordEncoder,
+    SupportsClose,
+    SupportsCutRows,
+    SupportsDetails,
+    SupportsJsonRows,
+    SupportsMurmur2Partitions,
+    SupportsQuickSend,
+    SupportsRefused,
+    Transport,
+    TransportLayer,
+)
 from ottla.plugins import transports
 from ottla.plugins.registry import KINDS
+from ottla.plugins.registry.kinds import Kind
 from ottla_testkit import conformance
-from ottla_testkit.conformance import TransportConformance
+from ottla_testkit.conformance import RecordEncoderConformance, TransportConformance
 from ottla_testkit.conformance.harness.transport_connections import MakePeer
 from ottla_transport_plaintext import PlaintextTransport
 
 GUIDE = ROOT / "docs" / "plugins.md"
 PAGES = sorted((ROOT / "docs").glob("plugins*.md"))
 TRANSPORT_PAGE = ROOT / "docs" / "plugins-transport.md"
+ENCODER_PAGE = ROOT / "docs" / "plugins-encoder.md"
 TRANSPORT = ROOT / "packages" / "transport-plaintext" / "src" / "ottla_transport_plaintext" / "plugin.py"
 LAYER = ROOT / "packages" / "core" / "src" / "ottla" / "plugins" / "transports" / "socket_layer.py"
+
+MADE_BY_OTHERS: Final[Mapping[str, Sequence[Any]]] = {
+    "transport": (TransportLayer, SupportsDetails),
+    "authenticator": (Authenticator, SupportsRefused),
+    "encoder": (Columns,),
+}
+"""Protocols of objects that the objects of hooks make."""
+NOT_FOR_PLUGINS: Final = (SupportsQuickSend, SupportsCutRows, SupportsMurmur2Partitions, SupportsJsonRows)
+"""Abilities that depend on classes of the core."""
+NUMBERS: Final = {"priority", "record_cost", "codec_id"}
+"""Attributes that are no methods, and change no thread."""
 
 
 def test_every_line_of_the_transport_and_its_layer_is_shown_unchanged() -> None:
@@ -59,6 +88,51 @@ class TestTheGateway(TransportConformance):
         return peer
 
 
+class TestTheEncoder(RecordEncoderConformance):
+    """The encoder that the guide writes keeps the whole contract."""
+
+    @pytest.fixture
+    def encoder(self) -> RecordEncoder:
+        [block] = [block for block in blocks(ENCODER_PAGE) if "def ottla_encoder" in block.text]
+        names: dict[str, Any] = {}
+        exec(compile(block.program, str(block), "exec"), names)
+        encoder: RecordEncoder = names["ListEncoder"]()
+        return encoder
+
+
+@attrs.frozen
+class Row:
+    """A row of the table of a contract."""
+
+    method: str
+    threads: Sequence[str]
+
+
+def contract(kind: str) -> Sequence[Row]:
+    """The table of the contract on the page of a kind."""
+    page = (ROOT / "docs" / f"plugins-{kind.replace('_', '-')}.md").read_text()
+    section = page.partition("\n## Contract\n")[2].partition("\n## ")[0]
+    table = section.partition("|---|---|---|---|---|\n")[2].partition("\n\n")[0]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    return [
+        Row(method, threads.split(", "))
+        for names, _meaning, threads, _time, _fault in cells
+        for method in re.findall(r"`(\w+)`", names)
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_every_method_of_a_kind_is_in_its_contract_with_its_thread(kind: Kind) -> None:
+    protocols = {kind.protocol, *kind.abilities, *MADE_BY_OTHERS.get(kind.name, ())} - {*NOT_FOR_PLUGINS}
+    if kind.name != "reporter":
+        protocols -= {SupportsClose}  # the same for every kind
+    members = {name for each in protocols for name in {*vars(each), *each.__annotations__} if not name.startswith("_")}
+    rows = contract(kind.name)
+
+    assert sorted(row.method for row in rows if row.method != "__len__") == sorted((members - NUMBERS) | {kind.hook})
+    assert {thread for row in rows for thread in row.threads} <= {"caller", "I/O", "helper"}
+
+
 def test_every_kind_is_in_the_table_with_its_group_and_hook() -> None:
     page = GUIDE.read_text()
     for kind in KINDS.values():
@@ -79,6 +153,7 @@ def test_every_contract_member_named_in_the_guide_exists() -> None:
         *vars(errors),
         *vars(transports),
         *vars(conformance),
+        *ottla.__all__,
         "ValueError",
         "TypeError",
         "OSError",
