@@ -16,8 +16,10 @@ TAGS = (("config", "partitioner.class"), ("class", "Acme"), ("plugin", "acme"))
 
 def group_of(world: Simulated) -> PluginMetricGroup:
     """The metrics of one more plugin of this producer."""
-    group = world.producer._engine.plugins.objects.metrics.add()
-    group.tags = TAGS
+    group = PluginMetricGroup()
+    world.producer._engine.plugins.objects.metrics.publish(
+        group, config="partitioner.class", class_name="Acme", plugin="acme"
+    )
     return group
 
 
@@ -32,6 +34,16 @@ def test_metrics_of_a_plugin_are_in_a_snapshot_with_the_tags_of_kip_877() -> Non
     assert values[MetricName("plugins", "cache-size", own)] == 7.0
     assert values[MetricName("plugins", "hits-total", (*own, ("topic", "t")))] == 2.0
     assert values[MetricName("kafka-metrics-count", "count", (("client-id", "me"),))] == len(values)
+
+
+def test_objects_with_the_same_tags_have_metrics_of_their_own() -> None:
+    with simulated(1, client_id="me") as world:
+        for number in (1, 2, 3):
+            group_of(world).add_counter("hits-total", unit="hits", meaning="Keys found.").add(number)
+        values = world.producer.metrics()
+
+    hits = {dict(name.tags)["plugin"]: value for name, value in values.items() if name.group == "plugins"}
+    assert hits == {"acme": 1.0, "acme#2": 2.0, "acme#3": 3.0}
 
 
 def test_metrics_of_a_plugin_are_described_with_their_unit() -> None:
@@ -56,8 +68,9 @@ def test_metrics_of_plugins_are_removed_when_the_producer_closes() -> None:
         world.producer.close()
 
         assert [name for name in world.producer.metrics() if name.group == "plugins"] == []
-        with pytest.raises(IllegalStateError, match="'late' cannot be added: the producer is closed"):
-            group.add_counter("late", unit="hits", meaning="Keys found.")
+        for each in (group, group_of(world)):
+            with pytest.raises(IllegalStateError, match="'late' cannot be added: the producer is closed"):
+                each.add_counter("late", unit="hits", meaning="Keys found.")
 
 
 @pytest.mark.parametrize("failure", [LookupError("no"), SystemExit(1)])
@@ -80,6 +93,16 @@ def test_a_metric_can_be_removed_and_added_again() -> None:
         group.remove("hits-total")
     group.remove("hits-total")
 
+    assert group.metrics() == ()
+
+
+def test_the_order_of_tags_does_not_make_another_metric() -> None:
+    group = PluginMetricGroup()
+    group.add_counter("hits-total", unit="hits", meaning="Keys found.", tags={"topic": "t", "cache": "c"})
+
+    with pytest.raises(ValueError, match="with these tags already"):
+        group.add_counter("hits-total", unit="hits", meaning="Keys found.", tags={"cache": "c", "topic": "t"})
+    group.remove("hits-total", {"cache": "c", "topic": "t"})
     assert group.metrics() == ()
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import pytest
@@ -201,6 +202,37 @@ def test_the_metrics_of_a_plugin_are_tagged_with_the_key_that_names_it() -> None
         ("metric.reporters", "Reporter"),
     ]
     assert {each["plugin"] for each in tags} == {"mine", "plaintext"}
+
+
+class Counting:
+    """A plugin whose hook adds a metric, and may fail after that."""
+
+    seen: ClassVar[list[MetricName]] = []
+
+    @hookimpl
+    def ottla_partitioner(self, config: Mapping[str, Any], context: PluginContext) -> Any:
+        context.metrics.add_counter("calls-total", unit="calls", meaning="Calls.")
+        self.seen[:] = names_of_metrics(config["objects"])
+        if config["fails"]:
+            raise LookupError("no such server")
+        return RoundRobin()
+
+
+def names_of_metrics(objects: PluginObjects) -> list[MetricName]:
+    return [name for name, _value in objects.metrics.snapshot(("client-id", "shop"))]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_metrics_of_a_hook_appear_once_it_has_returned_its_object(fails: bool) -> None:
+    kind, objects = KINDS["partitioner"], PluginObjects()
+    registry = Registry([EntryPoint("counting", f"{__name__}:Counting", kind.group)])
+    plugin = registry.plugin(kind.name, "counting")
+    config: Any = {"objects": objects, "fails": fails}
+    with nullcontext() if not fails else pytest.raises(InvalidPluginError, match="no such server"):
+        objects.create(plugin, config)
+
+    assert Counting.seen == []
+    assert len(names_of_metrics(objects)) == (0 if fails else 1)
 
 
 def test_the_client_id_of_a_context_is_known_once_settings_are_read() -> None:

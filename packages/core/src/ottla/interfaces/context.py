@@ -20,8 +20,10 @@ class PluginMetrics(Protocol):
     """Metrics of a plugin's own (KIP-877), in `Producer.metrics()` and for reporters. For any thread.
 
     Their group is "plugins", and their tags are the client id, the key that names the plugin (`config`), the class of
-    its object (`class`), the name of its entry point (`plugin`), and *tags*. They are removed when the producer has
-    closed its plugins. Metrics of one name have the same unit, meaning and labels.
+    its object (`class`), the name of its entry point (`plugin`), and *tags* by label. If a producer has two objects
+    with the same tags, the second one's `plugin` ends in `#2`. The metrics appear once the hook has returned the
+    object, and are removed when the producer has closed its plugins. Metrics of one name have the same unit, meaning
+    and labels.
     """
 
     def add_gauge(

@@ -46,7 +46,7 @@ class MetricsRegistry(Protocol):
         """Every metric's value now. An average or a maximum of nothing is NaN."""
 
     def describe(self) -> Sequence[MetricDescription]:
-        """Descriptions of all metrics that a snapshot may have."""
+        """Descriptions of all metrics that a snapshot may have; plugins may add more later (`PluginMetrics`)."""
 
 
 @runtime_checkable

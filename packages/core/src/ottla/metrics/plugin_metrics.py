@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, count
 from typing import Final
 
 import attrs
@@ -62,7 +63,7 @@ class PluginMetricGroup:
         self._metrics: dict[tuple[str, tuple[tuple[str, str], ...]], _Metric] = {}
         self._closed = False
         self.tags: tuple[tuple[str, str], ...] = ()
-        """The tags of `LABELS` after the first one; set when the plugin's object is made."""
+        """The tags of `LABELS` after the first one; set by `PluginMetricGroups.publish`."""
 
     def add_gauge(
         self, name: str, read: Callable[[], float], *, unit: str, meaning: str, tags: Mapping[str, str] | None = None
@@ -124,14 +125,25 @@ class PluginMetricGroups:
     """The metrics of all plugins of one producer. For any thread."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._lock = threading.RLock()
         self._groups: list[PluginMetricGroup] = []
+        self._closed = False
         self._throttled_log = ThrottledLog(logger, clock=clock)
 
-    def add(self) -> PluginMetricGroup:
-        """Create the group of one more plugin."""
-        group = PluginMetricGroup()
-        self._groups.append(group)
-        return group
+    def publish(self, group: PluginMetricGroup, *, config: str, class_name: str, plugin: str) -> None:
+        """Show the metrics of one more plugin, under these tags; close the group if these groups are closed.
+
+        Where the metrics of another object have the same tags, `plugin` becomes `plugin#2`, `plugin#3` and so on.
+        Otherwise the values of one object would replace those of the other.
+        """
+        with self._lock:
+            taken = {each.tags for each in self._groups}
+            names = chain((plugin,), (f"{plugin}#{number}" for number in count(2)))
+            candidates = ((("config", config), ("class", class_name), ("plugin", name)) for name in names)
+            group.tags = next(tags for tags in candidates if tags not in taken)
+            self._groups.append(group)
+            if self._closed:
+                group.close()
 
     def snapshot(self, client: tuple[str, str]) -> Iterator[tuple[MetricName, float]]:
         """The current values; *client* is the tag with the client id. A gauge that raises is logged and NaN."""
@@ -155,9 +167,11 @@ class PluginMetricGroups:
         )
 
     def close(self) -> None:
-        """Remove the metrics of all plugins."""
-        for group in list(self._groups):
-            group.close()
+        """Remove the metrics of all plugins, and take no more."""
+        with self._lock:
+            self._closed = True
+            for group in self._groups:
+                group.close()
 
     def _all(self) -> Iterator[tuple[PluginMetricGroup, _Metric]]:
         for group in list(self._groups):
@@ -176,4 +190,5 @@ class PluginMetricGroups:
 
 
 def _pairs(tags: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
-    return tuple((str(label), str(of)) for label, of in (tags or {}).items())
+    """The tags by label: as in Java, their order does not distinguish metrics."""
+    return tuple(sorted((str(label), str(of)) for label, of in (tags or {}).items()))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from ottla.interfaces import PluginConfig
-from ottla.metrics.plugin_metrics import PluginMetricGroups
+from ottla.metrics.plugin_metrics import PluginMetricGroup, PluginMetricGroups
 from ottla.plugins.calls import PluginCloser
 from ottla.plugins.former_interceptors import AdaptedInterceptor
 from ottla.plugins.registry import Plugin
@@ -52,11 +52,12 @@ class PluginObjects:
 
     def create(self, plugin: Plugin, config: PluginConfig, **extra: object) -> Any:
         """The object that the plugin's hook makes; *extra* are the hook's other arguments. Raises PluginError."""
-        metrics = self.metrics.add()
+        metrics = PluginMetricGroup()
         context = plugin.context(client_id=self.client_id, clock=self._clock, metrics=metrics)
         made = plugin.create(config, context=context, **extra)
         own = made.former if isinstance(made, AdaptedInterceptor) else made
-        metrics.tags = (("config", _setting(plugin, extra)), ("class", type(own).__name__), ("plugin", plugin.name))
+        # Not before: a hook that fails leaves no metrics, and a reader sees none without the class of the object.
+        self.metrics.publish(metrics, config=_setting(plugin, extra), class_name=type(own).__name__, plugin=plugin.name)
         if plugin.info.kind.name != "reporter":  # it begins nothing before it is started, and is added then
             self.closer.add(str(plugin), made, secret=plugin.info.kind.name in _WITH_SECRETS, first=True)
         return made
