@@ -4,11 +4,12 @@ import contextlib
 import gc
 import os
 
+from long_forms import LONG
+
 from time_limits import pytest_collection_modifyitems
 
 __all__ = ["pytest_collection_modifyitems"]
 
-LONG = os.environ.get("OTTLA_SOAK", "") not in ("", "0")
 
 if os.environ.get("OTTLA_TEST_TIMES"):
     pytest_plugins = ["module_times"]

@@ -10,12 +10,12 @@ from typing import Final
 
 import attrs
 import pytest
+from long_forms import LONG
 
 from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.java.jars import KAFKA_VERSION
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import ROUND_TRIP, go_without
-from transactions_kit import LONG
 
 TIMED_OUT_LOOK_MS: Final = 200
 NEAR: Final = "near"

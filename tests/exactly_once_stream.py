@@ -23,11 +23,12 @@ import attrs
 import psutil
 from confluent_kafka import TopicPartition
 from exactly_once_program import Fault, Wishes
+from long_forms import LONG
 
 from ottla.transactions import find_open_transactions
 from ottla_testkit.kafka_cluster import KafkaCluster
 from readback import end_offset
-from transactions_kit import LONG, UNCOMMITTED, WAIT, await_true, consumer, read_pairs
+from transactions_kit import UNCOMMITTED, WAIT, await_true, consumer, read_pairs
 
 HERE = Path(__file__).parent
 PARTITIONS = 3

@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
+from long_forms import LONG
 
 from ottla import Producer
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.proxy import Cut, CuttingProxy
-from transactions_kit import LONG, MINUTES, WAIT, chance, numbered, read
+from transactions_kit import MINUTES, WAIT, chance, numbered, read
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

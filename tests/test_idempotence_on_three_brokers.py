@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from long_forms import LONG
 
 from ottla import Producer
 from ottla_testkit.kafka_cluster import KafkaCluster
-from transactions_kit import LONG, MINUTES, WAIT, await_in_sync, chance, numbered, read
+from transactions_kit import MINUTES, WAIT, await_in_sync, chance, numbered, read
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

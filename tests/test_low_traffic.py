@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 import logging
-import os
 import threading
 import time
 from collections.abc import Sequence
@@ -16,13 +15,14 @@ from typing import Final
 
 import attrs
 import pytest
+from long_forms import LONG
 
 from ottla import Delivery, Producer
 from ottla_testkit.kafka_cluster import KafkaCluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-SECONDS: Final = 120.0 if os.environ.get("OTTLA_SOAK", "") not in ("", "0") else 30.0
+SECONDS: Final = 120.0 if LONG else 30.0
 TOPIC: Final = "quiet"
 PARTITIONS: Final = 3
 BROKERS_IDLE: Final = {"connections.max.idle.ms": 600_000 // 60}

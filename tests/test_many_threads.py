@@ -8,11 +8,11 @@ import time
 
 import psutil
 import pytest
+from long_forms import LONG
 
 from ottla import Delivery, Producer
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import ROUND_TRIP
-from transactions_kit import LONG
 
 THREADS = 16
 PARTITIONS = 200

@@ -6,13 +6,13 @@ What one lone record goes through is in test_broken_clusters and test_odd_answer
 from __future__ import annotations
 
 import itertools
-import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
+from long_forms import LONG
 
 from ottla import BrokerError, Delivery, DeliveryError, DeliveryTimeoutError, ErrorCode, Producer
 from ottla.protocol import METADATA, PRODUCE
@@ -23,7 +23,6 @@ WAIT = 60.0
 MINUTES = 600_000
 LOOK_AGAIN = 0.01
 MORE_THAN_ENOUGH = 10_000
-SOAK = os.environ.get("OTTLA_SOAK", "") not in ("", "0")
 
 RETRIABLE = [code for code in ErrorCode if code.retriable]
 
@@ -145,7 +144,7 @@ def test_a_permanent_error_fails_only_its_own_batch(mock_cluster: MockCluster) -
 
 
 def test_leader_changes_during_a_stream_lose_and_reorder_nothing(mock_cluster: MockCluster) -> None:
-    rounds = 200 if SOAK else 12
+    rounds = 200 if LONG else 12
     mock_cluster.create_topic("t", partitions=2)
     brokers = itertools.cycle(mock_cluster.brokers)
     sent: list[Delivery] = []
@@ -161,7 +160,7 @@ def test_leader_changes_during_a_stream_lose_and_reorder_nothing(mock_cluster: M
 
 
 def test_errors_in_every_fifth_response_lose_and_reorder_nothing(mock_cluster: MockCluster) -> None:
-    records = 20_000 if SOAK else 2_000
+    records = 20_000 if LONG else 2_000
     mock_cluster.create_topic("t", partitions=2)
     kinds: list[int] = [DISCONNECT, *RETRIABLE]
     storm = [code for each in kinds for code in (0, 0, 0, 0, each)]
@@ -186,7 +185,7 @@ def test_a_distant_cluster_gets_everything_once_and_in_order(mock_cluster: MockC
 
 def test_brokers_that_go_and_come_back_lose_and_reorder_nothing(mock_cluster: MockCluster) -> None:
     """Answers may be lost with a connection: a record may be there twice, and the one acknowledged is in its place."""
-    rounds = 60 if SOAK else 6
+    rounds = 60 if LONG else 6
     mock_cluster.create_topic("t", partitions=2)
     sent: list[Delivery] = []
     with _producer(mock_cluster) as producer:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+from long_forms import LONG
 from moving_leaders import FROM, TO, MovingLeaders, until
 
 from ottla import Delivery, DeliveryError, Producer
@@ -17,7 +18,7 @@ from ottla.errors import OttlaError
 from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.java.jars import KAFKA_VERSION
 from ottla_testkit.pytest_plugin import go_without
-from transactions_kit import LONG, WAIT, new_id, read
+from transactions_kit import WAIT, new_id, read
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

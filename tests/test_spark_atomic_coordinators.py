@@ -11,18 +11,19 @@ import threading
 from collections import Counter
 
 import pytest
+from long_forms import only_long
 from spark_atomic_tasks_kit import Query
 
 from ottla.errors import OttlaError
 from ottla_spark.atomic.driver import BatchWritten
 from ottla_spark.atomic.errors import BatchRefusedError
 from ottla_testkit.kafka_cluster import KafkaCluster
-from transactions_kit import LONG, await_in_sync, chance, coordinator, read
+from transactions_kit import await_in_sync, chance, coordinator, read
 
 pytestmark = [
     pytest.mark.kafka,
     pytest.mark.slow,
-    pytest.mark.skipif(not LONG, reason="the long form, with OTTLA_SOAK=1"),
+    only_long("three nodes"),
 ]
 
 BATCHES = 60

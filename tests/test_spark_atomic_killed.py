@@ -16,12 +16,13 @@ from pathlib import Path
 
 import pytest
 import spark_atomic_program as program
+from long_forms import LONG, only_long
 from spark_atomic_kit import Checkpoint, Driver, soon, wake
 from spark_atomic_program import POINTS, ROWS, TaskFault, TaskPlan
 
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
-from transactions_kit import LONG, chance
+from transactions_kit import chance
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -103,7 +104,7 @@ def test_drivers_killed_at_any_point_leave_each_batch_once(queries: Queries) -> 
     )
 
 
-@pytest.mark.skipif(not LONG, reason="the long form, with OTTLA_SOAK=1")
+@only_long("takes minutes")
 def test_replaced_drivers_that_continue_write_nothing_twice(queries: Queries) -> None:
     """Ten times, from every point; the newer is beginning then, or in its middle, or at the points where it stops."""
     rng = chance("two drivers")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from long_forms import LONG, only_long
 from spark_atomic_tasks_kit import Query
 
 from ottla.errors import OttlaError, ProducerFencedError
@@ -17,7 +18,7 @@ from ottla_spark.worker import producer_cache
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
 from ottla_testkit.proxy import Cut
-from transactions_kit import LONG, await_true, broker_behind_a_proxy, chance, group_offsets, read
+from transactions_kit import await_true, broker_behind_a_proxy, chance, group_offsets, read
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -44,7 +45,7 @@ def committed(kafka: KafkaCluster) -> Counter[bytes]:
     return Counter(value for values in found for value in values)
 
 
-@pytest.mark.parametrize("level", [2, pytest.param(0, marks=pytest.mark.skipif(not LONG, reason="OTTLA_SOAK=1"))])
+@pytest.mark.parametrize("level", [2, pytest.param(0, marks=only_long("takes minutes"))])
 def test_lost_responses_leave_every_batch_once(level: int) -> None:
     rng = chance(f"lost answers at {level}")
     plan = [
@@ -75,7 +76,7 @@ def test_lost_responses_leave_every_batch_once(level: int) -> None:
     assert proxy.cuts > BATCHES
 
 
-@pytest.mark.skipif(not LONG, reason="a broker of its own; OTTLA_SOAK=1 runs it")
+@only_long("a broker of its own")
 def test_a_producer_id_that_brokers_forgot_is_replaced_by_the_next_driver() -> None:
     """They do after seven days without a batch; the next test covers the marker of the same age."""
     soon = {
@@ -99,7 +100,7 @@ def test_a_producer_id_that_brokers_forgot_is_replaced_by_the_next_driver() -> N
         assert committed(kafka) == Counter(query.values(2))
 
 
-@pytest.mark.skipif(not LONG, reason="a minute; OTTLA_SOAK=1 runs it")
+@only_long("a minute")
 def test_an_expired_marker_needs_a_flag_before_anything_is_written() -> None:
     soon = {"offsets.retention.minutes": 1, "offsets.retention.check.interval.ms": 1_000}
     with KafkaCluster(config=soon) as kafka:

@@ -13,17 +13,18 @@ from pathlib import Path
 
 import attrs
 import pytest
+from long_forms import only_long
 from spark_atomic_kit import Checkpoint, Driver, soon, wake
 from spark_atomic_program import OF_A_TASK, PARTITIONS, POINTS, ROWS, TaskFault
 
 from ottla.plugins.partitioners.murmur2_hash import murmur2
 from ottla_testkit.kafka_cluster import KafkaCluster
-from transactions_kit import LONG, await_in_sync, chance, coordinator
+from transactions_kit import await_in_sync, chance, coordinator
 
 pytestmark = [
     pytest.mark.kafka,
     pytest.mark.slow,
-    pytest.mark.skipif(not LONG, reason="the long form, with OTTLA_SOAK=1"),
+    only_long("takes minutes"),
 ]
 
 TIMES = 10

@@ -10,11 +10,12 @@ import attrs
 import pytest
 from exactly_once_program import Fault
 from exactly_once_stream import PARTITIONS, TIMES, Stream, local, transactional_ids
+from long_forms import LONG, only_long
 
 from ottla_spark.exactly_once.ledger.lease import lease_id
 from ottla_spark.exactly_once.ledger.topic import own_topic
 from ottla_testkit.kafka_cluster import KafkaCluster
-from transactions_kit import LONG, await_in_sync, chance, coordinator
+from transactions_kit import await_in_sync, chance, coordinator
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -80,7 +81,7 @@ def test_a_killed_driver_loses_and_duplicates_nothing(stream: Stream) -> None:
     stream.check()
 
 
-@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+@only_long("takes minutes")
 @pytest.mark.parametrize("when", [*KILLS, "anywhere, with state"])
 def test_repeatedly_killed_drivers_lose_and_duplicate_nothing(stream: Stream, when: str) -> None:
     """Each of them begins with other cores and partitions, except that a state keeps its partitions."""
@@ -97,7 +98,7 @@ def test_repeatedly_killed_drivers_lose_and_duplicate_nothing(stream: Stream, wh
     stream.check()
 
 
-@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+@only_long("takes minutes")
 def test_drivers_killed_at_any_moment_lose_and_duplicate_nothing(stream: Stream) -> None:
     luck = chance("moments")
     for _ in range(TIMES):
@@ -136,7 +137,7 @@ def test_of_two_drivers_on_one_checkpoint_the_older_cannot_commit(stream: Stream
     stream.check()
 
 
-@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+@only_long("takes minutes")
 def test_alternating_drivers_on_one_checkpoint_duplicate_nothing(stream: Stream) -> None:
     """Each stands still at its step until the other one does at a later batch, and is a zombie when it wakes."""
     luck = chance("turns")
@@ -161,7 +162,7 @@ def test_alternating_drivers_on_one_checkpoint_duplicate_nothing(stream: Stream)
     stream.check()
 
 
-@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+@only_long("takes minutes")
 def test_a_broker_that_restarts_loses_and_duplicates_nothing(stream: Stream) -> None:
     luck = chance("restarts")
     stream.add(4 * TIMES + 2)
@@ -177,7 +178,7 @@ def test_a_broker_that_restarts_loses_and_duplicates_nothing(stream: Stream) -> 
     stream.check()
 
 
-@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+@only_long("takes minutes")
 def test_a_stream_whose_coordinators_move_duplicates_nothing(tmp_path: Path) -> None:
     """The node that coordinates the lease is killed, and with it the coordinators of a third of the tasks."""
     luck = chance("moves")
@@ -200,7 +201,7 @@ def test_a_stream_whose_coordinators_move_duplicates_nothing(tmp_path: Path) -> 
         stream.check()
 
 
-@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+@only_long("takes minutes")
 def test_many_micro_batches_with_a_fault_in_every_third_are_exact(stream: Stream) -> None:
     luck = chance("exactly once from Spark")
     batches = int(os.environ.get("OTTLA_BATCHES", "200"))
@@ -221,7 +222,7 @@ def test_many_micro_batches_with_a_fault_in_every_third_are_exact(stream: Stream
     stream.check()
 
 
-@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+@only_long("takes minutes")
 def test_a_thousand_micro_batches_use_a_handful_of_ids(stream: Stream) -> None:
     stream.add(int(os.environ.get("OTTLA_BATCHES", "1000")), rows=6)
     stream.finish()
@@ -232,7 +233,7 @@ def test_a_thousand_micro_batches_use_a_handful_of_ids(stream: Stream) -> None:
     assert len(ids) <= 1 + 2 * 2, "the lease, and for each of two workers as many as there are tasks"
 
 
-@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+@only_long("takes minutes")
 def test_micro_batches_of_hundreds_of_tasks_are_exact(stream: Stream) -> None:
     stream.add(1, rows=1_000)
     stream.plan(*FAILURES.values(), rows=1_000)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import attrs
 import pytest
 from ledger_kit import PROCESS, attempts, entry, prepare, settings
+from long_forms import LONG, only_long
 
 from ottla import Producer
 from ottla.errors import OttlaError, UnsupportedVersionError
@@ -24,7 +25,7 @@ from ottla_testkit.java.jars import KAFKA_VERSION
 from ottla_testkit.java.release import release
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, feature_level
-from transactions_kit import LONG, await_true, committed, new_id, read, send, transactional
+from transactions_kit import await_true, committed, new_id, read, send, transactional
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -63,7 +64,7 @@ def what_is_worth_its_time(request: pytest.FixtureRequest, broker: KafkaCluster)
         pytest.skip("brokers before 3.0 do not describe their transactions" if not refuses else "these brokers do")
     todays = broker.version == KAFKA_VERSION and feature_level(broker.address(1), TRANSACTION_VERSION) == 2
     if not (refuses or todays or LONG or request.function in OF_EVERY_GENERATION):
-        pytest.skip("with OTTLA_SOAK=1")
+        pytest.skip("takes minutes: only with OTTLA_SOAK=1")
 
 
 def test_a_recorded_batch_is_visible_and_read_by_the_next_driver(
@@ -240,7 +241,7 @@ def test_brokers_that_cannot_describe_transactions_are_refused(driver: Drivers, 
         plan(driver(), name)
 
 
-@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+@only_long("takes minutes")
 def test_with_two_phase_commit_a_prepared_transaction_has_no_timeout(name: str, broker: KafkaCluster) -> None:
     """Brokers of 4.3 offer it when they are set to offer unstable features."""
     unstable = {"unstable.api.versions.enable": True, "transaction.two.phase.commit.enable": True}

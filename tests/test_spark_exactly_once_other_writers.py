@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import pytest
 from ledger_kit import attempts, entry, prepare, settings
+from long_forms import LONG, only_long
 
 from ottla import Producer
 from ottla.errors import ErrorCode, error_code
@@ -38,7 +39,7 @@ from ottla_spark.exactly_once.settings import EARLIER_TOPIC, Settings
 from ottla_spark.exactly_once.status import ledger_status
 from ottla_testkit.java.release import release
 from ottla_testkit.kafka_cluster import KafkaCluster
-from transactions_kit import LONG, await_true, committed, new_id, read, transactional
+from transactions_kit import await_true, committed, new_id, read, transactional
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -383,7 +384,7 @@ def test_expired_ids_in_a_shared_topic_need_a_decision(forgetful: KafkaCluster, 
     assert committed(forgetful, topic) == [[b"0"]] * 3
 
 
-@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1; 32,000 epochs take a minute")
+@only_long("32,000 epochs take a minute")
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_rolled_over_producer_ids_duplicate_and_skip_nothing(
     kafka: KafkaCluster, shared: str, name: str, topic: str, is_shared: bool

@@ -17,6 +17,7 @@ from typing import Any
 
 import attrs
 import pytest
+from long_forms import LONG, only_long
 
 from ottla import Producer
 from ottla.errors import OttlaError, UndeliveredError
@@ -31,7 +32,7 @@ from ottla_spark.options.options import read_options
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
 from ottla_testkit.proxy import Cut
-from transactions_kit import LONG, WAIT, await_in_sync, broker_behind_a_proxy, chance, new_id, read, transactional
+from transactions_kit import WAIT, await_in_sync, broker_behind_a_proxy, chance, new_id, read, transactional
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -179,7 +180,7 @@ def test_batches_with_a_fault_in_every_third_of_them_are_exact(kafka: KafkaClust
     check(query)
 
 
-@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+@only_long("takes minutes")
 def test_batches_with_killed_brokers_and_coordinators_are_exact() -> None:
     """Each node in turn, at a random step; it comes back while the next batches are written."""
     luck, topic = chance("coordinators"), new_id()
@@ -199,7 +200,7 @@ def test_batches_with_killed_brokers_and_coordinators_are_exact() -> None:
         check(query)
 
 
-@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+@only_long("takes minutes")
 @pytest.mark.parametrize("level", [2, 0])
 def test_batches_with_cut_connections_are_exact(level: int) -> None:
     """Requests and answers of driver and tasks are lost on the way, and every sixth driver dies as well."""

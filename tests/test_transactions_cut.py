@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from long_forms import LONG
 
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
 from ottla_testkit.proxy import Cut, CuttingProxy
 from transactions_kit import (
-    LONG,
     WAIT,
     chance,
     committed,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from long_forms import LONG
 
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
-from transactions_kit import LONG, WAIT, chance, finished, group_offsets, new_id, numbered, program, read, transactional
+from transactions_kit import WAIT, chance, finished, group_offsets, new_id, numbered, program, read, transactional
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

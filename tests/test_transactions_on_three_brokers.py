@@ -7,11 +7,12 @@ import threading
 
 import attrs
 import pytest
+from long_forms import LONG
 
 from ottla import Producer
 from ottla.errors import AbortableTransactionError
 from ottla_testkit.kafka_cluster import KafkaCluster
-from transactions_kit import LONG, WAIT, await_in_sync, chance, coordinator, new_id, read, transactional
+from transactions_kit import WAIT, await_in_sync, chance, coordinator, new_id, read, transactional
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -23,7 +23,6 @@ from ottla_testkit.processes.free_ports import HOST
 from ottla_testkit.proxy import CuttingProxy
 from readback import end_offset
 
-LONG = os.environ.get("OTTLA_SOAK", "") not in ("", "0")
 SEED = int(os.environ.get("OTTLA_SEED") or random.SystemRandom().randrange(1 << 32))
 WAIT = 120.0
 MINUTES = 600_000

@@ -6,11 +6,11 @@ the command line take precedence; `--timeout 0` lifts all limits.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Final
 
 import pytest
+from long_forms import LONG
 
 SECONDS: Final = 300
 SECONDS_WITH_PROCESSES: Final = 900
@@ -31,7 +31,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.
     """Give each test its limit."""
     if config.getoption("timeout") is not None:
         return
-    long = os.environ.get("OTTLA_SOAK", "") not in ("", "0")
     for item in items:
         if item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(seconds(item, long=long)))
+            item.add_marker(pytest.mark.timeout(seconds(item, long=LONG)))

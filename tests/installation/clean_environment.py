@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 
 import attrs
+from long_forms import LONG
 
 ROOT: Final = Path(__file__).parents[2]
-LONG: Final = bool(os.environ.get("OTTLA_SOAK"))
 PURE: Final = ("core", "transport-plaintext", "transport-ssl", "authenticator-sasl", "testkit", "spark")
 COMPILED: Final = ("accel",)
 EXAMPLES: Final = (

@@ -12,7 +12,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from installation.clean_environment import COMPILED, EXAMPLES, LONG, PURE, ROOT, Environment, MakePlugin, build
+from installation.clean_environment import COMPILED, EXAMPLES, PURE, ROOT, Environment, MakePlugin, build
+from long_forms import LONG
 
 collect_ignore_glob = [] if importlib.util.find_spec("hatchling") else ["test_*.py"]
 

@@ -8,7 +8,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from installation.clean_environment import LONG, Environment, MakePlugin, build, done, run
+from installation.clean_environment import Environment, MakePlugin, build, done, run
+from long_forms import LONG
 
 PRODUCER = """
     from ottla import Producer

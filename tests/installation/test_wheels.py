@@ -7,7 +7,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from installation.clean_environment import COMPILED, LONG, PURE, ROOT
+from installation.clean_environment import COMPILED, PURE, ROOT
+from long_forms import LONG
 from packaging.requirements import Requirement
 
 TOP = {

@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 import spark_atomic_program as program
+from long_forms import LONG, only_long
 from pyspark.sql import DataFrame, SparkSession
 from spark_atomic_kit import Checkpoint, soon, wake
 from spark_atomic_program import POINTS, ROWS, TaskFault
@@ -27,7 +28,7 @@ from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from spark_cluster.cluster import SparkCluster
 from spark_java import quick_options
-from transactions_kit import LONG, await_true, chance
+from transactions_kit import await_true, chance
 
 pytestmark = [
     pytest.mark.kafka,
@@ -37,7 +38,6 @@ pytestmark = [
 ]
 
 TIMES = 10 if LONG else 1
-only_long = pytest.mark.skipif(not LONG, reason="the long form, with OTTLA_SOAK=1")
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_a_killed_or_late_executor_leaves_each_batch_once(
     kind: str,
 ) -> None:
     if kind != "executor" and not LONG:
-        pytest.skip("the long form, with OTTLA_SOAK=1")
+        pytest.skip("takes minutes: only with OTTLA_SOAK=1")
     faulty = FaultyBatches(spark_cluster, checkpoint, rng=chance(kind), kinds=[kind] * TIMES, patch=monkeypatch)
     checkpoint.put(2 * TIMES + 1)
     program.run(program.numbers(spark, checkpoint.folder), faulty, checkpoint.folder)
@@ -134,7 +134,7 @@ def test_a_killed_or_late_executor_leaves_each_batch_once(
         assert len(again) >= TIMES
 
 
-@only_long
+@only_long("takes minutes")
 def test_executor_and_driver_killed_together_leave_each_batch_once(
     spark_cluster: SparkCluster, checkpoint: Checkpoint
 ) -> None:
@@ -171,7 +171,7 @@ def test_executor_and_driver_killed_together_leave_each_batch_once(
     checkpoint.check()
 
 
-@only_long
+@only_long("takes minutes")
 def test_a_session_with_speculation_is_refused_before_anything_is_written(checkpoint: Checkpoint) -> None:
     checkpoint.put(1)
     with checkpoint.driver(settings={"spark.speculation": "true"}) as driver:

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from exactly_once_program import Fault
 from exactly_once_stream import HERE, PARTITIONS, TIMES, Stream
+from long_forms import LONG, only_long
 
 from ottla_testkit.kafka_cluster import KafkaCluster
 from spark_cluster.cluster import SparkCluster
 from spark_java import quick_options
-from transactions_kit import LONG, await_true, chance
+from transactions_kit import await_true, chance
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -73,7 +74,7 @@ def test_a_lost_executor_and_an_overtaken_task_duplicate_nothing(stream: Stream)
     stream.check()
 
 
-@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+@only_long("takes minutes")
 def test_executors_lost_with_their_shuffle_files_duplicate_nothing(stream: Stream) -> None:
     """The shuffle files of a lost executor are missing, so Spark runs the previous stage again, and then the tasks."""
     stream.add(1)
@@ -85,7 +86,7 @@ def test_executors_lost_with_their_shuffle_files_duplicate_nothing(stream: Strea
     stream.check()
 
 
-@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+@only_long("takes minutes")
 def test_speculative_attempts_are_never_seen(stream: Stream) -> None:
     """A task that no other attempt overtakes fails, and the query with it."""
     stream.wishes["conf"] |= SPECULATION | {"spark.task.maxFailures": "1"}
@@ -97,7 +98,7 @@ def test_speculative_attempts_are_never_seen(stream: Stream) -> None:
     stream.check()
 
 
-@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+@only_long("takes minutes")
 @pytest.mark.parametrize("when", NEXT)
 def test_an_attempt_that_writes_during_the_next_batch_is_never_seen(stream: Stream, when: str) -> None:
     """Its batch is over, and what it prepares is aborted with the batch behind the next one at the latest."""
@@ -115,7 +116,7 @@ def test_an_attempt_that_writes_during_the_next_batch_is_never_seen(stream: Stre
     stream.check()
 
 
-@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+@only_long("takes minutes")
 def test_executors_and_drivers_killed_together_duplicate_nothing(stream: Stream) -> None:
     luck = chance("together")
     ends = luck.sample([*ENDS.values()] * TIMES, TIMES)

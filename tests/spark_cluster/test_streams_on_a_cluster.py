@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+from long_forms import only_long
 from pyspark.sql import SparkSession
 
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -20,7 +21,6 @@ from ottla_testkit.pytest_plugin import MakeTopic
 from spark_cluster.cluster import SparkCluster
 from spark_cluster.streams import PARTITIONS, Held, NumberedStream, held_by
 
-LONG = os.environ.get("OTTLA_SOAK", "") not in ("", "0")
 SECONDS = float(os.environ.get("OTTLA_SOAK_SECONDS", "600"))
 GROWTH = 16 * 2**20  # bytes of all Python workers together: allocators keep some
 
@@ -62,7 +62,7 @@ def test_a_stream_continues_without_loss_after_a_broker_outage(spark: SparkSessi
         assert stream.arrived(batches).keys() == stream.expected(batches).keys()
 
 
-@pytest.mark.skipif(not LONG, reason="ten minutes; OTTLA_SOAK=1 runs it")
+@only_long("ten minutes")
 def test_a_long_stream_keeps_its_resource_usage_through_two_restarts(
     spark: SparkSession, spark_cluster: SparkCluster, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import attrs
 import psutil
 import pytest
+from long_forms import only_long
 from pyspark.sql import DataFrame, SparkSession
 
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -32,7 +33,6 @@ pytestmark = [
 PARTITIONS = 3
 TASKS = 4
 ROWS = 12_000  # of a task
-LONG = os.environ.get("OTTLA_SOAK", "") not in ("", "0")
 MANY_ROWS = int(os.environ.get("OTTLA_SOAK_ROWS", "10000000"))
 BUFFER_MEMORY = 32 * 2**20
 BESIDE_THE_BUFFER = 150 * 2**20
@@ -151,7 +151,7 @@ def test_nothing_is_lost_when_every_task_is_retried(spark: SparkSession, kafka: 
     assert set(found.values()) <= {1, 2}
 
 
-@pytest.mark.skipif(not LONG, reason="minutes; OTTLA_SOAK=1 runs it")
+@only_long("minutes")
 def test_a_large_write_takes_little_more_memory_than_its_buffer(
     spark: SparkSession, spark_cluster: SparkCluster, kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:

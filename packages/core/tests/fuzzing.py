@@ -17,10 +17,10 @@ from types import FrameType
 from typing import Any, Final
 
 import attrs
+from long_forms import LONG
 
 from ottla.errors import ProtocolError
 
-SOAK: Final = os.environ.get("OTTLA_SOAK", "") not in ("", "0")
 SEED: Final = int(os.environ.get("OTTLA_FUZZ_SEED", random.SystemRandom().randrange(2**32)))
 
 MEASURED_EACH: Final = 40
@@ -74,7 +74,7 @@ class Outcome:
 
 def inputs(default: int) -> int:
     """The number of inputs of a module, *default* in the short form."""
-    return int(os.environ.get("OTTLA_FUZZ_INPUTS") or default * (30 if SOAK else 1))
+    return int(os.environ.get("OTTLA_FUZZ_INPUTS") or default * (30 if LONG else 1))
 
 
 def fuzz(target: Target, *, seed: int, inputs: int) -> Outcome:

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import dis
-import os
 import signal
 import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final
-
-SOAK: Final = bool(os.environ.get("OTTLA_SOAK"))
 
 _interrupt: Final = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.py_object, ctypes.py_object)(
     ("PyErr_SetInterrupt", ctypes.pythonapi)

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final
 
 import attrs
+from long_forms import LONG
 
 from ottla.accumulator.delivery import Delivery
 from ottla.errors import (
@@ -320,7 +321,7 @@ KINDS: Final[Mapping[str, Callable[[int], str]]] = {
 def blocks(count: int, *, soak: int) -> Sequence[range]:
     """The seeds to run: so many, or in the long form the other number, in parts that take some seconds each."""
     begin = int(os.environ.get("OTTLA_SEED", "1"))
-    if os.environ.get("OTTLA_SOAK", "") not in ("", "0"):
+    if LONG:
         count = soak
     end = begin + int(os.environ.get("OTTLA_HISTORIES", count))
     return [range(first, min(first + BLOCK, end)) for first in range(begin, end, BLOCK)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 import pytest
-from interrupted_anywhere import SOAK
+from long_forms import LONG
 from schedules import Schedule
 
 from ottla.concurrency import io_threads
@@ -17,7 +17,7 @@ from ottla.sender.io_handoff import AWAITED_IN_A_ROW, CHECK_INTERVAL, IoHandoff
 
 pytestmark = pytest.mark.unmeasured  # it traces calls itself
 
-SEEDS = range(20_000 if SOAK else 60)
+SEEDS = range(20_000 if LONG else 60)
 ROUND_TRIP = 0.000_5
 HOUR = 3_600.0
 

@@ -10,7 +10,7 @@ import pytest
 from golden import KINDS, codec_of, root_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from interrupted_anywhere import SOAK
+from long_forms import LONG
 
 from ottla.protocol import PRODUCE, Codec, ProduceRequest, produce_request
 from ottla.protocol.catalogue import MESSAGES
@@ -74,7 +74,7 @@ def carried(value: Any, version: int) -> Any:
 
 
 @pytest.mark.parametrize(("codec", "root", "version"), CODECS)
-@settings(max_examples=200 if SOAK else 10, deadline=None)
+@settings(max_examples=200 if LONG else 10, deadline=None)
 @given(data=st.data())
 def test_a_value_and_its_bytes_survive_a_round_trip(
     codec: Codec[Any], root: type, version: int, data: st.DataObject
@@ -88,7 +88,7 @@ def test_a_value_and_its_bytes_survive_a_round_trip(
 
 
 @pytest.mark.parametrize("version", range(PRODUCE.min_version, PRODUCE.max_version + 1))
-@settings(max_examples=500 if SOAK else 25, deadline=None)
+@settings(max_examples=500 if LONG else 25, deadline=None)
 @given(data=st.data(), cut=st.integers(0, 150))
 def test_a_gathered_produce_request_equals_the_encoded_one(version: int, data: st.DataObject, cut: int) -> None:
     request: ProduceRequest = data.draw(structs(ProduceRequest, version))

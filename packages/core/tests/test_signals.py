@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from interrupted_anywhere import SOAK, Interruption, free
+from interrupted_anywhere import Interruption, free
+from long_forms import LONG
 from test_signals_anywhere import WAIT, is_whole, locks, world
 
 from ottla import AbortableTransactionError, OttlaError, Producer, ProducerClosedError
@@ -26,7 +27,7 @@ from simulated_producer import simulated
 
 pytestmark = pytest.mark.unmeasured  # a handler that runs inside coverage's own lock would wait for ever
 
-MOMENTS = 2_000 if SOAK else 60
+MOMENTS = 2_000 if LONG else 60
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from broker_on_a_socket import SocketBroker
-from interrupted_anywhere import SOAK, Handler, Interruption, free
+from interrupted_anywhere import Handler, Interruption, free
+from long_forms import LONG
 
 from ottla import Delivery, DeliveryReport, OttlaError, Producer, ProducerClosedError, UndeliveredError
 from ottla_testkit.simulation import SimulatedCluster
@@ -19,7 +20,7 @@ from ottla_testkit.simulation import SimulatedCluster
 pytestmark = pytest.mark.unmeasured  # each step of coverage's would be one more at which to interrupt
 
 WAIT = 20.0
-STRIDE = 1 if SOAK else 23
+STRIDE = 1 if LONG else 23
 """The short form takes every 23rd step, beginning elsewhere for each call."""
 
 ENCODERS = ["python", "native"]

@@ -11,12 +11,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from long_forms import only_long
 
 pytest.importorskip("grpc", reason="Spark Connect needs grpcio: pip install 'pyspark[connect]'")
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif("OTTLA_SOAK" not in os.environ, reason="the long form; set OTTLA_SOAK=1"),
+    only_long("takes minutes"),
     pytest.mark.spark,
 ]
 

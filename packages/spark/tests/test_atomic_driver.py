@@ -16,6 +16,7 @@ from functools import partial
 
 import attrs
 import pytest
+from long_forms import LONG
 
 from ottla.errors import OttlaError, ProducerFencedError, TransactionError, TransactionTimeoutError
 from ottla.transactions import Ended, Outcome, SharedTransaction
@@ -29,7 +30,6 @@ LATE_FOR = 2
 """Tasks of a job that failed are gone when two rows of the next were written."""
 LEVELS = pytest.mark.parametrize("level", [0, 2])
 SEED = int(os.environ.get("OTTLA_SEED") or random.SystemRandom().randrange(1 << 32))
-LONG = os.environ.get("OTTLA_SOAK", "") not in ("", "0")
 
 
 class DriverDied(BaseException):

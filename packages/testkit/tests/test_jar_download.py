@@ -1,10 +1,10 @@
 import importlib.util
-import os
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
+from long_forms import only_long
 
 from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.java.download import Artifact, Route, choose_route, fetch_by_ivy, fetch_by_maven
@@ -14,7 +14,7 @@ NOWHERE = Artifact(group="org.apache.kafka", name="kafka_2.13", version="0.0.0-n
 
 needs_maven = pytest.mark.skipif(shutil.which("mvn") is None, reason="needs Maven")
 needs_pyspark = pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="needs PySpark's Ivy")
-long_form = pytest.mark.skipif(os.environ.get("OTTLA_SOAK", "") in ("", "0"), reason="half a minute: OTTLA_SOAK=1")
+long_form = only_long("half a minute")
 by_maven = pytest.param(fetch_by_maven, marks=needs_maven)
 both_routes = pytest.mark.parametrize("route", [by_maven, pytest.param(fetch_by_ivy, marks=needs_pyspark)])
 
