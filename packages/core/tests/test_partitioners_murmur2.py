@@ -198,6 +198,13 @@ def test_wrong_values_are_refused(key: Any, raw: object) -> None:
 
 
 @pytest.mark.rule("partitioner.rack")
+def test_space_around_the_rack_of_the_client_does_not_count() -> None:
+    [rack] = [key for key in plugin.ottla_config_keys() if key.name == "client.rack"]
+
+    assert rack.type(" zone-a\n") == "zone-a"
+
+
+@pytest.mark.rule("partitioner.rack")
 @pytest.mark.parametrize(("aware", "chosen"), [(True, {1, 3}), (False, {0, 1, 2, 3})])
 def test_the_plugin_prefers_the_rack_of_the_client_only_if_asked(aware: bool, chosen: set[int]) -> None:
     config = {key.name: key.default for key in plugin.ottla_config_keys()}

@@ -399,8 +399,8 @@ class PartitioningConfig:
         "partitioner.rack.aware",
         boolean(),
         default=False,
-        meaning="Whether records without a key go to partitions whose leader is in the rack of the client, if there "
-        "are any.",
+        meaning="Whether records without a key go to partitions whose leader is in the rack of the client, if any of "
+        "them can take records (KIP-1123). For partitioner.class=murmur2; other partitioners decide themselves.",
     )
     rack: str = option(
         "client.rack",

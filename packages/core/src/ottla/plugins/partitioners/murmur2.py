@@ -96,7 +96,12 @@ RACK_AWARE: Final = ConfigKey(
     default=False,
     meaning="Records without a key go to partitions whose leader is in the rack of the client, if there are any.",
 )
-RACK: Final = ConfigKey(name="client.rack", type=str, default="", meaning="The rack that the client is in.")
+RACK: Final = ConfigKey(
+    name="client.rack",
+    type=lambda raw: str(raw).strip(),  # brokers strip theirs, too
+    default="",
+    meaning="The rack that the client is in.",
+)
 
 
 @hookimpl
