@@ -161,3 +161,13 @@ def test_every_contract_member_named_in_the_guide_exists() -> None:
 
     assert "PluginNotFoundError" in named
     assert named - known == set()
+
+
+def test_the_generations_of_every_kind_are_in_the_table() -> None:
+    page = GUIDE.read_text()
+    several = {kind.name: kind.generations for kind in KINDS.values() if kind.generations != (1,)}
+
+    assert "| all other kinds | 1 |" in page
+    for name, generations in several.items():
+        assert f"| {name} | {', '.join(map(str, generations))} |" in page
+    assert len(several) == page.partition("| kind | generations")[2].partition("| all other")[0].count("\n|") - 1
