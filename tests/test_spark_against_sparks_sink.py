@@ -127,7 +127,9 @@ def for_sink(spark: SparkSession, both: BothSinks, sink: str, rows: list[Row], s
 
 
 @pytest.mark.parametrize(("key", "value"), [("string", "binary"), ("binary", "string")])
-def test_frames_with_every_column_arrive_the_same(spark: SparkSession, both: BothSinks, key: str, value: str) -> None:
+def test_both_sinks_write_the_same_records_from_all_columns(
+    spark: SparkSession, both: BothSinks, key: str, value: str
+) -> None:
     rows = random_rows(random.randrange(10**6), key=key, value=value)
     for sink in SINKS:
         both.write(sink, for_sink(spark, both, sink, rows, COLUMNS.format(key=key, value=value)))
@@ -147,7 +149,9 @@ def test_frames_with_every_column_arrive_the_same(spark: SparkSession, both: Bot
     ],
     ids="-".join,
 )
-def test_frames_with_some_columns_arrive_the_same(spark: SparkSession, both: BothSinks, columns: list[str]) -> None:
+def test_both_sinks_write_the_same_records_if_columns_are_missing(
+    spark: SparkSession, both: BothSinks, columns: list[str]
+) -> None:
     rows = random_rows(random.randrange(10**6), key="string", value="binary", count=300)
     for sink in SINKS:
         frame = for_sink(spark, both, sink, rows, COLUMNS.format(key="string", value="binary"))
@@ -169,7 +173,7 @@ def test_the_topic_option_overrides_the_column_in_both(spark: SparkSession, both
     assert {topic for topic, *_ in both.arrived("ottla")} == {"topic 2"}
 
 
-def test_text_of_other_column_types_arrives_the_same(spark: SparkSession, both: BothSinks) -> None:
+def test_both_sinks_write_the_same_text_of_other_column_types(spark: SparkSession, both: BothSinks) -> None:
     casts = {
         "date": "date'2013-01-01'",
         "decimal": "1.50bd",
@@ -208,7 +212,7 @@ def write_stream(spark: SparkSession, both: BothSinks, sink: str, folder: Path, 
     return len(query.recentProgress)
 
 
-def test_a_stream_arrives_the_same(spark: SparkSession, both: BothSinks, tmp_path: Path) -> None:
+def test_both_sinks_write_the_same_records_of_a_stream(spark: SparkSession, both: BothSinks, tmp_path: Path) -> None:
     rows = random_rows(random.randrange(10**6), key="binary", value="string", count=400)
     for sink in SINKS:
         frame = for_sink(spark, both, sink, rows, COLUMNS.format(key="binary", value="string"))

@@ -84,7 +84,7 @@ def test_a_silent_bootstrap_server_is_reported_with_its_timeout() -> None:
         error = _refusal(f"{host}:{port}", max_block_ms=3 * SETUP_MS, **SETUP)
 
     assert isinstance(error.__cause__, RequestTimeoutError)
-    assert f"{host}:{port} did not get ready within socket.connection.setup.timeout.ms" in str(error)
+    assert f"{host}:{port} was not ready within socket.connection.setup.timeout.ms" in str(error)
 
 
 def test_an_unreachable_bootstrap_server_is_reported_with_its_timeout() -> None:
@@ -92,7 +92,10 @@ def test_an_unreachable_bootstrap_server_is_reported_with_its_timeout() -> None:
         error = _refusal(address, max_block_ms=3 * SETUP_MS, **SETUP)
 
     assert isinstance(error.__cause__, RequestTimeoutError)
-    assert f"{address} did not get ready within socket.connection.setup.timeout.ms (connecting)" in str(error)
+    assert (
+        f"{address} was not ready within socket.connection.setup.timeout.ms (the client was still connecting)"
+        in str(error)
+    )
     assert "a firewall, a VPN or a wrong address drops packets without a response" in str(error)
 
 
@@ -117,7 +120,11 @@ def test_one_good_bootstrap_server_among_bad_ones_is_enough(kafka: KafkaCluster,
         ("unroutable", NetworkError, "ENETUNREACH"),
         ("without a name", NameResolutionError, "has no address"),
         ("web server", ProtocolMismatchError, "this is a web server"),
-        ("black hole", RequestTimeoutError, "did not get ready within socket.connection.setup.timeout.ms (connecting)"),
+        (
+            "black hole",
+            RequestTimeoutError,
+            "was not ready within socket.connection.setup.timeout.ms (the client was still connecting)",
+        ),
     ],
     ids=["refused", "unroutable", "without a name", "web server", "black hole"],
 )

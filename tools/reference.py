@@ -34,45 +34,55 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 CONFIGURATION: Final = """\
 # Configuration
 
-Every setting of the producer, and of the plugins that Ottla brings; written by `python tools/reference.py` from their
-declarations, so do not edit.
+<!-- Written by `python tools/reference.py` from the declarations of the settings: do not edit. -->
 
-Names are Kafka's, given as a mapping or as keywords with `_` for `.`: `Producer({"linger.ms": 5})`,
-`Producer(linger_ms=5)`. Values may be strings, as in a file of properties. Names of plugins are compared without case,
-and `package:name` is one package's, where several have the name ([more](plugins.md#installed-is-not-chosen)).
-A setting that does not exist is refused, and the error names the nearest one that does; one error lists all problems.
+This page lists every setting of the producer and of the plugins that come with Ottla.
+
+The names are Kafka's. Pass settings as a mapping, or as keyword arguments with `_` instead of `.`:
+`Producer({"linger.ms": 5})` or `Producer(linger_ms=5)`. Values may be strings, as in a Java properties file. The names
+of plugins are compared without case. If several packages have a plugin of the same name, write `package:name`
+([more](plugins.md#installed-is-not-chosen)).
+
+An unknown setting is an error that names the nearest known one; one error lists all problems. Keys that Java's producer
+or a plugin that is not chosen would read cause a warning, not an error.
 """
 
-NOT_HAD: Final = ("not to be had", "not available")
+NOT_HAD: Final = "not available"
 """Beginning of the declaration of a key that is always refused."""
 
 NOT_TAKEN: Final = """\
 ## Refused
 
-Settings of Java's producer that cannot be had here. Setting one to anything but what is the case here anyway is an
+These are settings of Java's producer for features that Ottla does not have. A value that asks for such a feature is an
 error that says what to do instead.
 """
 
 ABSENT: Final = """\
 ## Without effect
 
-These are known to Java's producer and read by nothing here. They are accepted, and one warning names those that are
-set. A plugin that you install may read them.
+Java's producer reads these settings, and Ottla does not. They are accepted, and one warning names those that are set. A
+plugin that you install may read them.
 """
 
 METRICS_PAGE: Final = """\
 # Metrics
 
-Every figure that `Producer.metrics()` and reporters give, under the names of Java's producer; written by
-`python tools/reference.py`, so do not edit. [Watching a producer](observing.md) shows how to get at them.
+<!-- Written by `python tools/reference.py`: do not edit. -->
 
-*grows*: counted from 0 since the producer was made. *window*: of the last `metrics.num.samples` windows of
-`metrics.sample.window.ms`, the open one included, as Java takes them: a rate of the first seconds is taken over these
-and one window more; an average or a maximum of nothing is NaN. *now*: as it is at this moment.
+This page lists every metric of `Producer.metrics()` and of reporters, under the names of Java's producer. [Watching a
+producer](observing.md) shows how to read them.
 
-All is counted by batch, by request and by connection; a record by itself is never counted. So two differ from Java's:
-records that `send` refuses are no errors here, for their caller has the exception, and `record-size-avg` is the mean of
-all records, where Java's is of the largest one in each batch.
+The last column of a table says what a value covers:
+
+- *grows*: counted from 0 since the producer was created.
+- *window*: the last `metrics.num.samples` windows of `metrics.sample.window.ms`, the open one included. While a new
+  producer has had fewer windows, a rate counts the missing ones as time without events, as in Java. An average or a
+  maximum of nothing is NaN.
+- *now*: the value at this moment.
+
+Ottla counts batches, requests and connections; it never counts a record by itself. So two metrics differ from Java's:
+records that `send` refuses do not count as errors, because the caller gets the exception, and `record-size-avg` is the
+mean over all records, while Java's is the mean over the largest record of each batch.
 """
 
 MISSING_METRICS: Final = """\
@@ -84,20 +94,25 @@ These are metrics of Java's producer that Ottla does not have, each with the rea
 CODES: Final = """\
 # Error codes
 
-What brokers answer with, as of Kafka 4.3; written by `python tools/reference.py`, so do not edit. In a program they are
-members of `ottla.ErrorCode`, as `code` of a `BrokerError`. *again*: the same request may succeed later, so the producer
-sends it again; *stale*: what it believed of the cluster is old, so it asks for metadata first. *append*: whether a
-Produce request is answered with it [before or after the append](#before-or-after-the-append).
+<!-- Written by `python tools/reference.py`: do not edit. -->
+
+This page lists the error codes of brokers, as of Kafka 4.3. In a program they are members of `ottla.ErrorCode`, as
+`code` of a `BrokerError`.
+
+- *again*: the same request may succeed later, so the producer sends it again.
+- *stale*: what the producer knows of the cluster is old, so it requests metadata first.
+- *append*: whether a Produce request is answered with this code [before or after the
+  append](#before-or-after-the-append).
 """
 
 APPENDS: Final = """\
 ## Before or after the append
 
-A broker checks a batch, appends it, and then waits for its followers. Codes that it answers while it waits do not mean
-that the batch is not written. Only after the codes marked *before* is nothing of this attempt in the log; after any
-other a record that is given up has `possibly_persisted`, and its sequence numbers are not used for other records. The
-places are in the source of Kafka's broker. Codes whose place is *unknown* are not known to be answered to Produce
-requests: they count as *before or after*, and so do numbers that the producer does not know.
+A broker checks a batch, appends it, and then waits for its followers. So a code that it returns during that wait does
+not mean that the batch was not written. Only a code marked *before* proves that this attempt wrote nothing. After any
+other code, the error of a record that fails has `possibly_persisted`, and the record's sequence number is not used for
+another record. The places are in the source of Kafka's broker. Codes marked *unknown* are not known to be returned to
+Produce requests: they count as *before or after*, as do codes that the producer does not know.
 
 | code | name | answered | by |
 |---|---|---|---|

@@ -668,7 +668,7 @@ def test_keys_of_built_in_plugins_are_known_without_choosing_them() -> None:
     assert "partitioner.ignore.keys" in Registry().built_in_keys()
 
 
-def test_the_keys_of_other_plugins_are_not_asked_for(site: Site) -> None:
+def test_listing_built_in_keys_imports_no_other_plugin(site: Site) -> None:
     module = site.install(GOOD)
 
     assert "first.bias" not in Registry().built_in_keys()

@@ -766,7 +766,7 @@ def test_a_silent_advertised_address_is_warned_about_at_setup_timeout(caplog: py
 
     machine.run(10.5)
 
-    assert "broker-1:9092 did not get ready within socket.connection.setup.timeout.ms" in caplog.text
+    assert "broker-1:9092 was not ready within socket.connection.setup.timeout.ms" in caplog.text
     assert "check the broker's advertised.listeners" in caplog.text
     assert not delivery.done()
 

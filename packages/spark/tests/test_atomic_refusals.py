@@ -42,5 +42,5 @@ def test_one_sink_serves_one_query() -> None:
     sink = atomically(NOWHERE, transactional_id="x")
     with pytest.raises(TransactionTimeoutError):
         sink(frame(query="first"), 0)
-    with pytest.raises(BatchRefusedError, match=r"this sink serves query first .* call atomically once for each"):
+    with pytest.raises(BatchRefusedError, match=r"belongs to query first .* but query second .* called it"):
         sink(frame(query="second"), 0)

@@ -168,7 +168,7 @@ def test_a_stream_is_written_at_least_once_by_default() -> None:
     assert isinstance(stream_planned(guarantee="At-Least-Once"), OttlaStreamWriter)
 
 
-def test_a_stream_is_checked_like_a_batch() -> None:
+def test_a_streaming_query_is_checked_like_a_batch_query() -> None:
     with pytest.raises(InvalidWriteError, match="did you mean 'topic'"):
         stream_planned(topics="t")
 
@@ -179,12 +179,12 @@ def test_an_unknown_guarantee_is_refused_with_the_known_ones() -> None:
     assert problems == ["option guarantee='twice' is not known; it must be at-least-once or exactly-once"]
 
 
-def test_a_guarantee_of_streams_is_refused_for_a_batch() -> None:
+def test_a_streaming_guarantee_is_refused_for_a_batch_query() -> None:
     with pytest.raises(InvalidWriteError, match="guarantee=exactly-once is for streams"):
         planned({**SERVERS, "guarantee": "exactly-once"})
 
 
-def test_exactly_once_options_are_passed_unchanged() -> None:
+def test_exactly_once_options_are_passed_without_surrounding_spaces() -> None:
     options, problems = read(guarantee="exactly-once", transactional_id_prefix=" Jobs-1 ", ledger_topic="l")
 
     assert problems == []

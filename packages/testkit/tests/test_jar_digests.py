@@ -169,7 +169,7 @@ def test_a_file_of_digests_that_cannot_be_read_is_an_error(
 
 
 def test_two_digests_for_one_jar_are_an_error() -> None:
-    with pytest.raises(ValueError, match=r"another digest for a\.jar"):
+    with pytest.raises(ValueError, match=r"a different digest for a\.jar"):
         parse("0" * 128 + "  a.jar\n" + "1" * 128 + "  a.jar\n")
 
 

@@ -153,7 +153,7 @@ def test_data_that_is_not_der_is_refused(content: str) -> None:
         list(elements(bytes.fromhex(content)))
 
 
-def test_a_der_element_of_another_type_or_number_is_refused() -> None:
+def test_a_wrong_type_or_count_of_der_elements_is_refused() -> None:
     assert only(bytes.fromhex("0401aa"), 0x04) == b"\xaa"
     with pytest.raises(ValueError, match="0x04 instead of 0x30"):
         only(bytes.fromhex("0401aa"), 0x30)

@@ -179,7 +179,7 @@ def test_an_error_of_the_lower_layer_is_reported_unchanged(
     theirs.close()
 
 
-def test_a_lower_layer_that_is_not_ready_determines_the_events(trusting: Mapping[str, Any]) -> None:
+def test_tls_waits_for_the_handshake_of_the_layer_below(trusting: Mapping[str, Any]) -> None:
     class Waiting(SocketLayer):
         def handshake(self) -> bool:
             return False

@@ -56,7 +56,7 @@ class AssertionFile:
         """Return the file's contents without surrounding whitespace."""
         assertion = _content(FILE, self.path).decode("ascii", "replace").strip()
         if not is_sendable(assertion):
-            raise AuthenticationError(f"the content of the file in {FILE} is not a JWT")
+            raise AuthenticationError(f"the content of the file that {FILE} names is not a JWT")
         return assertion
 
 

@@ -43,7 +43,7 @@ def a_secret(raw: Any) -> Secret[str]:
 
 
 def a_function(raw: Any) -> Function:
-    """Return a function without arguments."""
+    """Return the value, which must be a function without parameters. Raises ValueError."""
     if not callable(raw):
         raise ValueError("it must be a function without arguments")
     function: Function = raw
@@ -80,13 +80,13 @@ JAVA_CLASS_KEYS: Final = (
         name="sasl.client.callback.handler.class",
         type=refuse_java_class("leave it out; another mechanism is a plugin of the group ottla.authenticators"),
         default=None,
-        meaning="not to be had",
+        meaning="not available: a Java class",
     ),
     ConfigKey(
         name="sasl.login.class",
         type=refuse_java_class("leave it out; another mechanism is a plugin of the group ottla.authenticators"),
         default=None,
-        meaning="not to be had",
+        meaning="not available: a Java class",
     ),
 )
 
@@ -94,7 +94,7 @@ LOGIN_CALLBACK_KEY: Final = ConfigKey(
     name="sasl.login.callback.handler.class",
     type=refuse_java_class("leave it out, and set sasl.username and sasl.password"),
     default=None,
-    meaning="not to be had",
+    meaning="not available: a Java class",
 )
 
 LOGIN_KEYS: Final = (

@@ -17,7 +17,7 @@ _MOST_SHOWN: Final = 10
 
 
 def details(tls: ssl.SSLObject, info: HandshakeInfo, *, now: datetime) -> Iterator[tuple[str, str]]:
-    """Yield labels and texts, the most important first."""
+    """Yield the details of the handshake as labels and texts; warnings come last."""
     suite, _version, bits = tls.cipher() or ("none", "", 0)
     yield "protocol", tls.version() or "unknown"
     yield "cipher", f"{suite}, {bits} bits"

@@ -12,7 +12,7 @@ from ottla.config.value_types import ValueType, boolean
 
 @attrs.frozen(kw_only=True)
 class Refusal:
-    """A key that only accepts the value `harmless`."""
+    """A key that is refused unless its value is the one in `harmless`."""
 
     key: str
     type: ValueType

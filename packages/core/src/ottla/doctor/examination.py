@@ -140,7 +140,7 @@ class _Course:
         yield send_record(self._topic, self._settings, bounds=self._bounds)
 
     def _skipped(self, first: Step, because: str) -> Iterator[Finding]:
-        """All steps from *first* on as skipped; those that were not requested say so."""
+        """The findings for all steps from *first* on: not requested, or skipped *because* of an earlier step."""
         steps = list(Step)
         for step in steps[steps.index(first) :]:
             if step in (Step.TOPIC, Step.RECORD) and self._topic is None:

@@ -104,7 +104,7 @@ class Counters:
     def end_window_if_due(self, now: float) -> None:
         """End the open window if it is over.
 
-        Called once a round by the I/O thread, before anything of *now* is counted.
+        Called once a round by the I/O thread, before other events of the round are counted.
         """
         self.producer.polls.add(1)
         if now >= self._ends_at:

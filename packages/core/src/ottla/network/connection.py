@@ -82,9 +82,9 @@ class Connection:
 
     @property
     def doing(self) -> str:
-        """A description of the event that the connection waits for, for error messages."""
+        """A description of what the client does until the connection is ready, for error messages."""
         computing = self.setup is not None and self.setup.computing
-        return f"{self.stage.value}: our own mechanism takes so long" if computing else self.stage.value
+        return f"{self.stage.value}, and its own mechanism had not finished" if computing else self.stage.value
 
     def may_send(self, now: float) -> bool:
         """Return whether the connection takes one more request now."""

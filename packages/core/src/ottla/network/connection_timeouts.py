@@ -57,16 +57,21 @@ class ConnectionTimeouts:
             article = "an" if name.startswith(("A", "E", "I", "O")) else "a"
             waited = f"request.timeout.ms ({self._request_timeout:g} s)"
             return RequestTimeoutError(f"{connection.broker} did not answer {article} {name} request within {waited}")
-        waited = f"socket.connection.setup.timeout.ms ({connection.doing})"
         silence = SILENCE.get(connection.stage, "")
-        return RequestTimeoutError(f"{connection.broker} did not get ready within {waited}{silence}")
+        return RequestTimeoutError(
+            f"the connection to {connection.broker} was not ready within {_setup_time(connection)}{silence}"
+        )
 
     def _unwritten(self, connection: Connection) -> RequestTimeoutError:
         if connection.setting_up:
-            waited = f"socket.connection.setup.timeout.ms ({connection.doing})"
+            waited = _setup_time(connection)
         else:
             waited = f"request.timeout.ms ({self._request_timeout:g} s)"
         return RequestTimeoutError(
             f"{connection.broker} did not read a whole request within {waited}: it has stopped reading, or the "
             "transport keeps bytes that it should pass on to the socket"
         )
+
+
+def _setup_time(connection: Connection) -> str:
+    return f"socket.connection.setup.timeout.ms (the client was still {connection.doing})"

@@ -114,7 +114,10 @@ class TransactionRequestSource:
             self._due_at = self._retries.next_at
 
     def on_unsupported_version(self, request: CoordinatorRequest, error: OttlaError) -> None:
-        """Fail, because a broker is too old for the request."""
+        """Handle a broker that is too old for the request.
+
+        A waiting `init_transactions` raises; if another request needs the newer broker, the producer fails for good.
+        """
         state = self._state
         with state.lock:
             self._in_flight = False

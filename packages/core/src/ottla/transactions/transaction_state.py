@@ -76,7 +76,12 @@ class TransactionState:
 
     def begin_result(self, method: str) -> TransactionalRequestResult:
         """Create the result for the caller of *method*; the previous result ends."""
-        self.end_result(IllegalStateError(f"{method} was called meanwhile"))
+        self.end_result(
+            IllegalStateError(
+                f"the outcome of this call is unknown, because another thread called {method} before this call ended; "
+                "use one thread for transactions"
+            )
+        )
         self.result = TransactionalRequestResult(method, self.environment)
         return self.result
 

@@ -124,7 +124,8 @@ class AtomicSink:
             self._course = BatchDriver(self._owner, query=query, attempts=self._attempts, begins_with=self._begins_with)
         elif self._course.query != query:
             raise BatchRefusedError(
-                f"this sink serves query {self._course.query}, and was called by {query}: call atomically once for each"
+                f"this sink belongs to query {self._course.query}, but query {query} called it: create a sink for "
+                "each query with atomically()"
             )
         rows = SparkRows(
             frame=frame,

@@ -33,7 +33,7 @@ class ClassArchive:
 
     @property
     def options(self) -> Sequence[str]:
-        """Options for a Java that reads the archive; none where there is no archive."""
+        """JVM options to use the archive; empty if there is no archive, or an empty one."""
         found = self._find()
         return (*_QUIETLY, f"-XX:SharedArchiveFile={found}") if found is not None and found.stat().st_size else ()
 
@@ -44,13 +44,13 @@ class ClassArchive:
 
     @property
     def recording(self) -> Sequence[str]:
-        """Options for a Java that writes its classes to a recording, for `keep`, when it ends normally."""
+        """JVM options to write the classes to a recording, for `keep`, when the JVM ends normally."""
         return (*_QUIETLY, f"-XX:ArchiveClassesAtExit={self._recorded}")
 
     def keep(self) -> None:
         """Publish the recording atomically, also when other processes do so at the same time.
 
-        An empty file is published where Java recorded nothing, so that later clusters do not try again.
+        If Java recorded nothing, an empty file is published, so that later clusters do not try again.
         """
         if not self._recorded.exists():
             _log.debug("Java recorded no class archive for %s; brokers start without one", self._jars)

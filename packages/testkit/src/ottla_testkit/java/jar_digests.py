@@ -86,7 +86,7 @@ def parse(text: str) -> dict[str, str]:
         if len(digest) != _HEX or set(digest) - set("0123456789abcdef") or not name.endswith(".jar") or "/" in name:
             raise ValueError(f"line {number} is not a SHA-512 in lower case and the name of a jar")
         if found.setdefault(name, digest) != digest:
-            raise ValueError(f"line {number} has another digest for {name} than a line before")
+            raise ValueError(f"line {number} gives a different digest for {name} than an earlier line")
     return found
 
 

@@ -123,7 +123,7 @@ class Nodes:
         """Give a stopped node another port, which it uses from its next start on."""
         moved = self._nodes[number]
         if moved.running:
-            raise ClusterError(f"node {number} runs; stop it before it can move")
+            raise ClusterError(f"node {number} is running; stop it before you move it")
         moved.port = free_ports(1)[0]
         if self._config.distant is not None:
             self._config.distant.move(number)

@@ -179,7 +179,8 @@ class Forwarder:
     def _wait(self) -> None:
         """Wait until a socket is ready, or bytes are due.
 
-        A system wakes a process 50 to 500 us late. The forwarder measures that and asks for an earlier time.
+        The operating system wakes a process 50 to 500 us late. The forwarder measures the delay and asks to be woken
+        earlier by that time.
         """
         due = min((end.incoming.due for end in self._pairs if not end.connecting), default=float("inf"))
         if due == float("inf"):

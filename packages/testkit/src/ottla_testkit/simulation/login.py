@@ -61,7 +61,10 @@ class SimulatedLogin:
         return {SASL_HANDSHAKE.key: (0, 1), SASL_AUTHENTICATE.key: (0, 2)}
 
     def answer(self, session: Session, frame: bytes, now: float) -> bytes | None:
-        """Return the response to a frame of a login. Raises HangUpError."""
+        """Return the response to a frame of a login; None: the broker stays silent.
+
+        Raises HangUpError if the broker closes the connection instead.
+        """
         if _expects_token(session):
             self.asked.append(("token", 0))
             return self._bare(session, frame)
@@ -115,7 +118,7 @@ class SimulatedLogin:
         if response is None:
             return None
         if response.error_code != ErrorCode.NONE:
-            raise HangUpError("brokers of old have no other word for it")
+            raise HangUpError("a broker without SaslAuthenticate can refuse a login only so")
         return bytes(response.auth_bytes)
 
     def _judge(self, session: Session, token: bytes) -> SaslAuthenticateResponse | None:

@@ -147,8 +147,9 @@ class KafkaClusterClient:
             after = write_entry(client, place, attrs.evolve(lease, sequence=0), MOVED)
         except OttlaError as error:
             _log.warning(
-                "the ledger of %r is now in the topic %r, but the topic of earlier versions could not be marked (%s), "
-                "so a driver of an earlier version would continue from there; do not run one for this prefix",
+                "the ledger of %r is now in the topic %r, but its entry in the topic of earlier ottla-spark versions "
+                "could not be marked as moved (%s). Do not run such a version with this prefix: it would continue from "
+                "that entry",
                 lease.name,
                 self._settings.topic.name,
                 error,

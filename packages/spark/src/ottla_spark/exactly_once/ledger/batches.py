@@ -62,7 +62,7 @@ class LedgerBatch:
     whole: memoryview
 
     def has_key(self, key: bytes) -> bool:
-        """Return whether the first record has this key. Raises CorruptBatchError if it cannot be read."""
+        """Return whether the first record has this key. Raises CorruptBatchError if the record cannot be read."""
         if self.count == 0:
             return False  # compaction has left only the header
         start = self._start(len(key) + _BEFORE_A_KEY)

@@ -15,11 +15,11 @@ class Secrets:
         self._secrets = secrets
 
     def check_silent(self, what: str, thing: object) -> None:
-        """Check the repr and the text of an object."""
+        """Check that the repr and the str of an object show no secret."""
         self.check_text(f"the repr of {what}", f"{thing!r} {thing!s}")
 
     def check_error(self, error: BaseException) -> None:
-        """Check the error, its notes, and the text of its traceback."""
+        """Check that an error, its notes, and the errors that caused it show no secret."""
         seen: BaseException | None = error
         while seen is not None:
             notes = " ".join(getattr(seen, "__notes__", ()))
@@ -27,7 +27,7 @@ class Secrets:
             seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
 
     def check_text(self, where: str, text: str) -> None:
-        """Check a text for the secrets: plain, in base64 or in hexadecimal digits."""
+        """Check that a text has no secret: plain, in base64 or in hexadecimal digits."""
         for number, secret in enumerate(self._secrets):
             encoded = base64.b64encode(secret.encode()).decode().rstrip("=")
             check(
