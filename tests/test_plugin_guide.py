@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import attrs
 import pytest
 
 import ottla
@@ -33,6 +32,7 @@ from ottla_testkit import conformance
 from ottla_testkit.conformance import RecordEncoderConformance, TransportConformance
 from ottla_testkit.conformance.harness.transport_connections import MakePeer
 from ottla_transport_plaintext import PlaintextTransport
+from plugin_contracts import contract
 
 GUIDE = ROOT / "docs" / "plugins.md"
 PAGES = sorted((ROOT / "docs").glob("plugins*.md"))
@@ -98,27 +98,6 @@ class TestTheEncoder(RecordEncoderConformance):
         exec(compile(block.program, str(block), "exec"), names)
         encoder: RecordEncoder = names["ListEncoder"]()
         return encoder
-
-
-@attrs.frozen
-class Row:
-    """A row of the table of a contract."""
-
-    method: str
-    threads: Sequence[str]
-
-
-def contract(kind: str) -> Sequence[Row]:
-    """The table of the contract on the page of a kind."""
-    page = (ROOT / "docs" / f"plugins-{kind.replace('_', '-')}.md").read_text()
-    section = page.partition("\n## Contract\n")[2].partition("\n## ")[0]
-    table = section.partition("|---|---|---|---|---|\n")[2].partition("\n\n")[0]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
-    return [
-        Row(method, threads.split(", "))
-        for names, _meaning, threads, _time, _fault in cells
-        for method in re.findall(r"`(\w+)`", names)
-    ]
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

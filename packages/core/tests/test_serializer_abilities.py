@@ -212,6 +212,28 @@ def test_a_lookup_longer_than_max_block_refuses_its_record() -> None:
     assert len(serializer.lookups) == 1
 
 
+def test_a_serializer_that_python_takes_for_false_is_prepared() -> None:
+    class Empty:
+        prepared = False
+
+        def __len__(self) -> int:
+            return 0
+
+        def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
+            if not self.prepared:
+                raise NotPreparedError("nothing is known yet")
+            return b"7"
+
+        def prepare(self, topic: str, data: Any, headers: Sequence[Header], *, timeout: float) -> None:
+            self.prepared = True
+
+    with simulated(1, plugins={"value_serializer": Empty()}) as world:
+        world.producer.send("t", 7)
+
+        [record] = log(world)
+        assert record.value == b"7"
+
+
 def test_a_serializer_that_cannot_prepare_must_not_ask_for_it() -> None:
     class Lost:
         def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:

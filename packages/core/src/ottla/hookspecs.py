@@ -70,7 +70,7 @@ def ottla_compressor(config: PluginConfig, context: PluginContext) -> Compressor
 
 @hookspec(firstresult=True)
 def ottla_encoder(config: PluginConfig, context: PluginContext) -> RecordEncoder | None:
-    """Make the columns of batches. Every installed encoder is asked; the highest `priority` wins."""
+    """Make the columns of batches. Of those released with the core the highest `priority` wins, unless one is named."""
 
 
 @hookspec(firstresult=True)

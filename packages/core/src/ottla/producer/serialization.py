@@ -98,7 +98,7 @@ class RecordSerializer:
         cls, *, key: PartSerializer, value: PartSerializer, max_block: float, clock: Callable[[], float]
     ) -> RecordSerializer | None:
         """None: `bytes_of` of each does it all."""
-        if not (key.sets_headers or value.sets_headers or key.prepares or value.prepares):
+        if not any(part.sets_headers or part.prepares is not None for part in (key, value)):
             return None
         return cls(key=key, value=value, max_block=max_block, clock=clock)
 
