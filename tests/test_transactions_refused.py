@@ -102,7 +102,8 @@ TABLE: dict[AnyMessage, dict[Fate, list[ErrorCode]]] = {
             _C.TRANSACTION_ABORTABLE,
             _C.UNKNOWN_MEMBER_ID,
             _C.ILLEGAL_GENERATION,
-            _C.STALE_MEMBER_EPOCH,  # fatal in Java: to the new group protocol it is what ILLEGAL_GENERATION is
+            _C.STALE_MEMBER_EPOCH,  # fatal in Java before 4.4, as is the next one
+            _C.GROUP_ID_NOT_FOUND,
         ],
         Fate.FATAL: [
             _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,

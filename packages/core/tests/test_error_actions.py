@@ -12,7 +12,7 @@ from ottla.errors import ErrorCode, error_code
 from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, ProduceErrorAction
 
 JAVAS: Final[list[dict[str, Any]]] = json.loads((Path(__file__).parent / "vectors" / "error_codes.json").read_text())
-"""The class of each code in Kafka's `Errors` of 4.3.0."""
+"""The class of each code in Kafka's `Errors` of 4.4.0."""
 
 
 def test_every_code_has_an_action() -> None:

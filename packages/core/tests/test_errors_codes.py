@@ -1,4 +1,4 @@
-"""Our error codes are Kafka's: `error_codes.json` is what the Java client of 4.3.0 has in its `Errors`."""
+"""Our error codes are Kafka's: `error_codes.json` is what the Java client of 4.4.0 has in its `Errors`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of the keys of Java's producer as of 4.3, and of KIP-1123.
+"""The names of the keys of Java's producer as of 4.4.
 
 The keys among them that Ottla does not read are not reported as misspelt.
 """
@@ -11,8 +11,10 @@ JAVA_KEYS: Final = frozenset(
     {
         "acks",
         "batch.size",
+        "bootstrap.resolve.timeout.ms",
         "bootstrap.servers",
         "buffer.memory",
+        "buffer.memory.allocation.strategy",
         "client.dns.lookup",
         "client.id",
         "client.rack",
@@ -31,6 +33,7 @@ JAVA_KEYS: Final = frozenset(
         "max.block.ms",
         "max.in.flight.requests.per.connection",
         "max.request.size",
+        "metadata.cluster.check.enable",
         "metadata.max.age.ms",
         "metadata.max.idle.ms",
         "metadata.recovery.rebootstrap.trigger.ms",
@@ -69,6 +72,8 @@ JAVA_KEYS: Final = frozenset(
         "sasl.login.retry.backoff.max.ms",
         "sasl.login.retry.backoff.ms",
         "sasl.mechanism",
+        "sasl.oauthbearer.allow.unverified.audience",
+        "sasl.oauthbearer.allow.unverified.issuer",
         "sasl.oauthbearer.assertion.algorithm",
         "sasl.oauthbearer.assertion.claim.aud",
         "sasl.oauthbearer.assertion.claim.exp.seconds",

@@ -11,7 +11,7 @@ from typing import Self
 
 
 class ErrorCode(enum.IntEnum):
-    """Kafka's error codes as of 4.3. `retriable`: the same request may succeed later.
+    """Kafka's error codes as of 4.4. `retriable`: the same request may succeed later.
 
     `stale_metadata`: the known metadata is out of date, and new metadata should be requested.
     """
@@ -190,6 +190,9 @@ class ErrorCode(enum.IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, "The streams topology's epoch is invalid."
     STREAMS_TOPOLOGY_FENCED = 132, "The streams topology's epoch is old."
     SHARE_SESSION_LIMIT_REACHED = 133, "No more share sessions are allowed.", True
+    GROUP_DELETION_FAILED = 134, "The group could not be deleted."
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135, "The description of the streams topology could not be updated."
+    CONTROLLER_ID_NOT_REGISTERED = 136, "No controller with this id is registered."
 
 
 _BY_NUMBER = {code.value: code for code in ErrorCode}
