@@ -126,6 +126,27 @@ def test_a_wrong_read_ends_its_connection(read: Any, said: str, listener: socket
 
 
 @pytest.mark.rule("selector.transport.checked")
+@pytest.mark.parametrize("calls", [0, 1, 2])
+@pytest.mark.parametrize("error", [KeyError("boom"), SystemExit(3)])
+def test_a_may_read_that_raises_ends_its_connection(error: BaseException, calls: int, listener: socket.socket) -> None:
+    results = iter([False] * calls)
+
+    def may_read(_layer: object) -> bool:
+        for result in results:
+            return result
+        raise error
+
+    selector = selector_of(transport_with(may_read=may_read))
+    with contextlib.closing(Shutdown(selector)):
+        host, port = listener.getsockname()
+        selector.connect(1, Target(socket.AF_INET, (host, port)), host, port)
+        events = Events(selector)
+        events.until(lambda: events.disconnected)
+
+    check_named(events.disconnected[1], re.escape(repr(error)))
+
+
+@pytest.mark.rule("selector.transport.checked")
 @pytest.mark.parametrize(
     ("methods", "said"),
     [

@@ -179,7 +179,7 @@ class Selector:
         to_close, self._to_close = self._to_close, {}
         for node, reason in to_close.items():
             self._end(node, reason)
-        impatient = [c for c in self._connections.values() if c.broken or self._holds_bytes(c)]
+        impatient = [c for c in list(self._connections.values()) if c.broken or self._has_work(c)]
         if self._begun or impatient or self._disconnected:
             timeout = 0.0
         events = self._watch.select(self._pauses.shortened(min(max(timeout, 0.0), _LONGEST_WAIT)))
@@ -326,6 +326,16 @@ class Selector:
             if signals.is_ctrl_c(cause):
                 raise
             connection.broken = self._failure(connection, cause)
+            return False
+
+    def _has_work(self, connection: _Connection) -> bool:
+        """Return whether a connection holds bytes; one whose layer cannot say so ends."""
+        try:
+            return self._holds_bytes(connection)
+        except BaseException as cause:
+            if signals.is_ctrl_c(cause):
+                raise
+            self._end(connection.node, self._failure(connection, cause))
             return False
 
     def _holds_bytes(self, connection: _Connection) -> bool:
