@@ -43,8 +43,8 @@ class SupportsRefused(Protocol):
 class Mechanism(Protocol):
     """A SASL mechanism of one producer; `blocking` ones run on a helper thread, one call at a time.
 
-    An exception of an exchange becomes AuthenticationError, without its message. A NetworkError is reported unchanged,
-    so it must hold no secret.
+    A NetworkError of an exchange is reported unchanged. Another error of Ottla becomes AuthenticationError with its
+    message, so neither may hold a secret; any other exception becomes one without its message.
 
     Optional abilities: `SupportsIdentity`, `SupportsRemedy`, `SupportsClose`.
     """
