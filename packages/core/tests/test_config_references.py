@@ -481,3 +481,7 @@ class TestFiles(ConfigProviderConformance):
         self.path = str(folder if name == "directory" else folder / "kafka.properties")  # type: ignore[misc]
         made: ConfigProvider = Registry().plugin("config_provider", name).create({"allowed.paths": None})
         return made
+
+    def change(self, provider: ConfigProvider) -> None:
+        path = Path(self.path)
+        (path / "name" if path.is_dir() else path).write_text("name=changed")

@@ -12,17 +12,11 @@ import wrong_encoders
 import wrong_interceptors
 import wrong_mechanisms
 import wrong_partitioners
+import wrong_providers
 import wrong_reporters
 import wrong_serializers
 
 import wrong_transports
-
-
-class RightProvider:
-    """Has one password."""
-
-    def get(self, path: str, keys: Any) -> Mapping[str, str]:
-        return {key: "secret" for key in keys if (path, key) == ("here", "password")}
 
 
 def _returns(result: object) -> Callable[..., object]:
@@ -70,17 +64,17 @@ def plugin(kind: str, method: str, fault: str) -> Any:
         case "reporter":
             return broken(wrong_reporters.Right, method, fault)()
         case "config_provider":
-            return broken(RightProvider, method, fault)()
-        case "authenticator" if method == "authenticator":
+            return broken(wrong_providers.Right, method, fault)()
+        case "authenticator" if method in ("authenticator", "close"):
             return broken(wrong_mechanisms.Right, method, fault)()
         case "authenticator":
             exchange = broken(wrong_mechanisms.Exchange, method, fault)
             return type("Mechanism", (wrong_mechanisms.Right,), {"exchange": exchange})()
-        case "encoder" if method == "columns":
+        case "encoder" if method in ("columns", "close"):
             return broken(wrong_encoders.WrongEncoder, method, fault)(wrong_encoders.Right)
         case "encoder":
             return wrong_encoders.WrongEncoder(broken(wrong_encoders.Right, method, fault))
-        case "transport" if method in ("open", "targets"):
+        case "transport" if method in ("open", "targets", "close"):
             return broken(wrong_transports.WrongTransport, method, fault)(wrong_transports.Right)
         case _:
             return wrong_transports.WrongTransport(broken(wrong_transports.Right, method, fault))

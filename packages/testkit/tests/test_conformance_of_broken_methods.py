@@ -30,6 +30,8 @@ JSON = "samples = (({'a': 1}, b'{\"a\": 1}'),)"
 EVERY: Final = tuple(FAULTS)
 NOT_A_RESULT: Final = tuple(fault for fault in FAULTS if fault not in RESULTS)
 WITHOUT_ARGUMENTS: Final = tuple(fault for fault in NOT_A_RESULT if fault != "takes no argument")
+CLOSE: Final = tuple(fault for fault in WITHOUT_ARGUMENTS if fault != "never returns")
+"""Faults of `close`. One that never returns is tested with one kind: the suites of most kinds share that test."""
 
 
 @attrs.frozen
@@ -47,10 +49,10 @@ KINDS: Final = {
     "partitioner": Kind(
         "PartitionerConformance",
         "partitioner",
-        {"partition": EVERY, "partition_column": EVERY, "appended": NOT_A_RESULT},
+        {"partition": EVERY, "partition_column": EVERY, "appended": NOT_A_RESULT, "close": CLOSE},
     ),
-    "compressor": Kind("CompressorConformance", "compressor", {"compress": EVERY, "decompress": EVERY}),
-    "serializer": Kind("SerializerConformance", "serializer", {"serialize": EVERY, "serialize_column": ()}, JSON),
+    "compressor": Kind("CompressorConformance", "compressor", {"compress": EVERY, "decompress": EVERY, "close": CLOSE}),
+    "serializer": Kind("SerializerConformance", "serializer", {"serialize": EVERY, "close": CLOSE}, JSON),
     "interceptor": Kind(
         "InterceptorConformance",
         "interceptor",
@@ -60,27 +62,35 @@ KINDS: Final = {
     "authenticator": Kind(
         "AuthenticatorConformance",
         "mechanism",
-        {"authenticator": EVERY, "start": EVERY, "challenge": EVERY},
+        {"authenticator": EVERY, "start": EVERY, "challenge": EVERY, "close": CLOSE},
         BROKER,
     ),
     "encoder": Kind(
         "RecordEncoderConformance",
         "encoder",
-        {"columns": EVERY, "encode": EVERY, "memory": NOT_A_RESULT, "keys": EVERY},
+        {"columns": EVERY, "encode": EVERY, "memory": NOT_A_RESULT, "keys": EVERY, "close": CLOSE},
     ),
     "transport": Kind(
         "TransportConformance",
         "transport",
-        {"targets": EVERY[1:], "open": EVERY, "handshake": EVERY, "write": EVERY, "read_into": EVERY[1:]},
+        {
+            "targets": EVERY[1:],
+            "open": EVERY,
+            "handshake": EVERY,
+            "write": EVERY,
+            "read_into": EVERY[1:],
+            "close": CLOSE,
+        },
         PEER,
         tests="targets or contract or silent_peer or idle",
     ),
     "config_provider": Kind(
-        "ConfigProviderConformance", "provider", {"get": EVERY}, "path, keys = 'here', ('password',)"
+        "ConfigProviderConformance", "provider", {"get": EVERY, "close": CLOSE}, "path, keys = 'here', ('password',)"
     ),
 }
 
 FIRST_CALLS: Final = {
+    **{(kind, "close"): "test_close_ends_background_work" for kind in KINDS},
     ("partitioner", "partition"): "test_every_partition_is_in_range_for_any_topic",
     ("partitioner", "partition_column"): "test_many_keys_at_once_have_the_partitions_of_single_keys",
     ("partitioner", "appended"): "test_a_topic_that_grows_or_shrinks_is_seen_in_its_current_state",
@@ -89,7 +99,6 @@ FIRST_CALLS: Final = {
     ("serializer", "serialize"): "test_null_remains_null",
     ("interceptor", "on_send"): "test_every_record_can_be_sent",
     ("interceptor", "on_acknowledgement"): "test_every_call_returns_at_once",
-    ("interceptor", "close"): "test_it_ends_with_its_producer",
     ("reporter", "start"): "test_it_starts_and_closes_at_once_without_an_error",
     ("reporter", "close"): "test_it_starts_and_closes_at_once_without_an_error",
     ("authenticator", "authenticator"): "test_every_connection_has_its_own_exchange",
@@ -106,7 +115,7 @@ FIRST_CALLS: Final = {
     ("transport", "read_into"): "test_a_silent_peer_gives_none_and_not_the_end",
     ("config_provider", "get"): "test_it_returns_strings_for_existing_keys",
 }
-"""The first test of a suite that calls a method: only this one is run where the method never returns.
+"""The first test of a suite that calls a method. For `close`, and for a method that never returns, only it is run.
 
 The tests before it would take time of the suite's limit, more on a busy machine, and the limit could end one of them.
 """
@@ -125,7 +134,8 @@ def test_a_broken_method_is_named_by_its_suite(pytester: pytest.Pytester, name: 
     made = f"broken_plugins.plugin({name!r}, {method!r}, {fault!r})"
     hangs = fault == "never returns"
     more = f"time_limit = {1.5 if hangs else 30.0}\n    {kind.more}"
-    arguments = ("-x", "-k", FIRST_CALLS[name, method] if hangs else kind.tests)
+    alone = hangs or method == "close"
+    arguments = ("-x", "-k", FIRST_CALLS[name, method] if alone else kind.tests)
     timeout = 1.0 if hangs else 30.0
     result = run_suite(pytester, kind.suite, kind.subject, made, *arguments, more=more, timeout=timeout)
 

@@ -10,7 +10,7 @@ pytest_plugins = ["pytester"]
 RECORDS = 'records = ((b"key", b"value"), (None, {"a": 1}), (b"key", None))'
 WRONG = [
     ("HasAnotherName", "contract", r"lacks `.+` of ottla.interfaces.Interceptor"),
-    ("CannotBeClosed", "contract", "close is 'soon', which cannot be called"),
+    ("CannotBeClosed", "background_work", r"close of .*\.CannotBeClosed is of type str, and cannot be called"),
     ("CrashesOnATombstone", "every_record_can", "the value None and 0 headers raised TypeError"),
     ("ReturnsNothing", "every_record_can", "returned None; it must be a ProducerRecord"),
     ("ForgetsTheHeaders", "every_record_can", r"returned \(.*\); it must be a ProducerRecord"),
@@ -34,9 +34,9 @@ WRONG = [
     ("ExpectsWhatItHasSent", "every_outcome", r"on_acknowledgement\(\) of .* raised KeyError\('orders'\)"),
     ("ExpectsWordsInErrors", "every_outcome", r"on_acknowledgement\(\) of .* and RuntimeError\(\) raised IndexError"),
     ("TornByThreads", "while_other", "by many threads at once, .* became .*, and alone|made a dict of the value"),
-    ("RaisesAtItsEnd", "ends_with", r"close\(\) raised OSError\('no such file'\)"),
-    ("LeavesItsThread", "ends_with", "its end left threads behind: audit"),
-    ("KeepsTheProgram", "ends_with", "it began 'audit', which is no daemon thread"),
+    ("RaisesAtItsEnd", "background_work", r"close\(\) raised OSError\('no such file'\)"),
+    ("LeavesItsThread", "background_work", r"it has no close\(\), and left threads behind: audit"),
+    ("KeepsTheProgram", "background_work", "it began 'audit', which is no daemon thread"),
 ]
 
 
@@ -64,7 +64,7 @@ def test_an_interceptor_that_keeps_all_promises_passes(pytester: pytest.Pytester
     result = run_suite(pytester, "InterceptorConformance", "interceptor", "wrong_interceptors.Right()", more=RECORDS)
 
     assert_passed(result)
-    result.assert_outcomes(passed=10)
+    result.assert_outcomes(passed=10, skipped=1)
 
 
 def test_an_interceptor_that_changes_types_may_declare_it(pytester: pytest.Pytester) -> None:

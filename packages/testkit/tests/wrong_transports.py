@@ -265,6 +265,13 @@ class WrongTransport:
         return self._layer(sock)
 
 
+class RightTransport(WrongTransport):
+    """Keeps all promises."""
+
+    def __init__(self) -> None:
+        super().__init__(Right)
+
+
 class Shared(WrongTransport):
     """The same layer's memory for every connection."""
 

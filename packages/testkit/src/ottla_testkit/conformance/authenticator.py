@@ -23,22 +23,21 @@ import itertools
 import logging
 import random
 import re
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final
 
 import pytest
 
 from ottla.errors import OttlaError
-from ottla.interfaces import Authenticator, Mechanism, SupportsClose
+from ottla.interfaces import Authenticator, Mechanism
 from ottla.network.authentication.exchange import MAX_TOKEN, MAX_TURNS
 from ottla_testkit.conformance.harness.bounded_suite import check_contract
-from ottla_testkit.conformance.harness.checked_layer import check, fail, has_ability
-from ottla_testkit.conformance.harness.concurrent_calls import NotBackError, within
+from ottla_testkit.conformance.harness.checked_layer import check
+from ottla_testkit.conformance.harness.closing import close_plugin
+from ottla_testkit.conformance.harness.concurrent_calls import NotBackError
 from ottla_testkit.conformance.harness.login import CheckedMechanism, Login, MakeBroker, kind, shown
 from ottla_testkit.conformance.harness.secret_leaks import Secrets
-from ottla_testkit.conformance.harness.thread_leaks import OURS
+from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
 
 HOSTS: Final = ("localhost", "127.0.0.1", "::1", "b-1.a-rather-long-name.of.some.cluster.example.com", "KAFKA")
 
@@ -98,13 +97,8 @@ class AuthenticatorConformance(CheckedMechanism):
         print(f"seed {seed}")
         return random.Random(seed)
 
-    @pytest.fixture
-    def threads_before(self) -> frozenset[threading.Thread]:
-        """Threads that run without the mechanism."""
-        return frozenset(threading.enumerate())
-
     @pytest.fixture(autouse=True)
-    def _closing(self, threads_before: frozenset[threading.Thread], mechanism: Mechanism) -> Iterator[None]:
+    def _closing(self, started_threads: StartedThreads, mechanism: Mechanism) -> Iterator[None]:
         self._closed = False
         yield
         if not self._closed and not self.usage.stopped_by:
@@ -128,8 +122,6 @@ class AuthenticatorConformance(CheckedMechanism):
         check(identity is None or isinstance(identity, str), f"identity is a {kind(identity)}; it is a name, or None")
         remedy: object = getattr(mechanism, "remedy", "")
         check(isinstance(remedy, str), f"remedy is a {kind(remedy)}; it is what helps, in words")
-        close = getattr(mechanism, "close", None)
-        check(close is None or callable(close), f"close is a {kind(close)}, which cannot be called")
 
     def test_every_connection_has_its_own_exchange(self, mechanism: Mechanism) -> None:
         one, other = self._begun(mechanism), self._begun(mechanism)
@@ -252,16 +244,11 @@ class AuthenticatorConformance(CheckedMechanism):
     # End of a login
 
     def test_close_ends_background_work(
-        self, mechanism: Mechanism, broker: MakeBroker | None, threads_before: frozenset[threading.Thread]
+        self, started_threads: StartedThreads, mechanism: Mechanism, broker: MakeBroker | None
     ) -> None:
-        if broker is not None:
-            self._log_in(mechanism, broker)
-        self._close(mechanism)
-        deadline = time.monotonic() + self.timeout
-        while alive := _others(threads_before):
-            if time.monotonic() > deadline:
-                fail(f"close() left threads behind: {', '.join(thread.name for thread in alive)}")
-            alive[0].join(0.05)
+        with self._closed_after(mechanism, started_threads):
+            if broker is not None:
+                self._log_in(mechanism, broker)
 
     # Shared by the tests
 
@@ -296,22 +283,13 @@ class AuthenticatorConformance(CheckedMechanism):
         )
         return outcome.done
 
-    def _close(self, mechanism: Mechanism) -> None:
+    def _close(self, mechanism: object, *, used: bool = True) -> None:
         self._closed = True
-        if not has_ability(mechanism, SupportsClose):
-            return
         try:
-            within(self.at_once, "close()", mechanism.close, remedy="the producer's end waits for it")
+            close_plugin(mechanism, self.at_once, used=used)
         except NotBackError as error:
             self.usage.stopped_by = str(error)
             raise
-        except Exception as error:
-            fail(f"close() raised {error!r}; it ends what runs in the background, and that is all", error)
-
-
-def _others(before: frozenset[threading.Thread]) -> list[threading.Thread]:
-    """Return the threads that were started since, apart from those of the suite."""
-    return [each for each in threading.enumerate() if each not in before and not each.name.startswith(OURS)]
 
 
 def _needed(broker: MakeBroker | None) -> MakeBroker:

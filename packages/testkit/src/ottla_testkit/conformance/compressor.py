@@ -28,6 +28,7 @@ from ottla.plugins.registry import Registry
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
+from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
 
 CODECS: Final = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 SNAPPY: Final = 2
@@ -66,8 +67,6 @@ class CompressorConformance(BoundedSuite):
     contract: ClassVar[type] = Compressor
     levels: ClassVar[Sequence[int]] = ()
     """Levels that `compress` accepts; None, its own default, is always tried."""
-    timeout: ClassVar[float] = 10.0
-    """Seconds after which a call fails as stuck."""
 
     @pytest.fixture
     def compressor(self) -> Compressor:
@@ -249,6 +248,14 @@ class CompressorConformance(BoundedSuite):
                 )
 
         together(self.timeout * 3, [lambda plain=plain: work(plain) for plain in texts], call="packing")  # type: ignore[misc]
+
+    # The end
+
+    def test_close_ends_background_work(
+        self, started_threads: StartedThreads, compressor: Compressor, chance: random.Random
+    ) -> None:
+        with self._closed_after(compressor, started_threads):
+            self._there_and_back(compressor, [_text(chance, 50_000)])
 
     # Shared by the tests
 

@@ -13,6 +13,8 @@ class TestMine(ConfigProviderConformance):
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Final
 
@@ -23,9 +25,14 @@ from ottla.interfaces import ConfigProvider
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
+from ottla_testkit.conformance.harness.secret_leaks import Secrets
+from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
 
 _NOWHERE: Final = "ottla-conformance-no-such-key"
 _ODD: Final = ("", "..", "../..", "a/b", "\0", "\ud800", "é" * 300, "%00", "$", "{}")
+_NO_PATH: Final = "ottla-conformance/no/such/path"
+_SHORTEST_SECRET: Final = 8
+"""Shorter values may occur in a text by chance."""
 _THREADS: Final = 8
 
 
@@ -36,22 +43,54 @@ class ConfigProviderConformance(BoundedSuite):
     contract: ClassVar[type] = ConfigProvider
     settings: ClassVar[Mapping[str, Any]] = {}
     path: ClassVar[str] = ""
+    """A path at which the provider has values."""
     keys: ClassVar[Collection[str]] = ()
-    timeout: ClassVar[float] = 10.0
-    """Seconds after which a call fails as stuck."""
+    """Keys that have values at `path`."""
 
     @pytest.fixture
     def provider(self) -> ConfigProvider:
-        """The provider under test."""
+        """The provider under test; a new one for each test."""
         raise NotImplementedError("override the fixture `provider`")
 
+    def change(self, provider: ConfigProvider) -> None:
+        """Give each of `keys` another value, where the provider reads it. If it keeps values, let their time pass."""
+        pytest.skip("give a method `change`, which changes the values of `keys`, to see whether they are read again")
+
     def test_it_returns_strings_for_existing_keys(self, provider: ConfigProvider) -> None:
-        if not self.keys:
-            pytest.skip("`keys` is empty: nothing is known to be there")
+        self._need_keys()
         given = self._get(provider, self.path, self.keys)
 
         for key in self.keys:
             check(isinstance(given.get(key), str), f"{key} at {self.path!r} has no string for a value")
+
+    def test_a_key_has_one_value_alone_or_with_others_and_each_time(self, provider: ConfigProvider) -> None:
+        self._need_keys()
+        given = self._get(provider, self.path, self.keys)
+        before = dict(given)
+
+        for key in (*self.keys, *self.keys):
+            alone = self._get(provider, self.path, (key,))
+            check(alone.get(key) == before.get(key), f"get of {key} alone, or once more, gives another value")
+        check(dict(given) == before, "later calls changed the mapping that an earlier one has returned")
+
+    def test_a_missing_path_has_no_values(self, provider: ConfigProvider) -> None:
+        """A misspelt path would be noticed only when a login fails."""
+        self._need_keys()
+        given: Mapping[str, str] = {}
+        with contextlib.suppress(OttlaError):
+            given = self._get(provider, _NO_PATH, self.keys)
+
+        check(not given, f"the path {_NO_PATH!r} does not exist, and has values; return none, or raise a ConfigError")
+
+    def test_a_changed_value_is_read_again(self, provider: ConfigProvider) -> None:
+        """Passwords are requested at each login, so that they can be rotated."""
+        self._need_keys()
+        before = dict(self._get(provider, self.path, self.keys))
+        self.change(provider)
+        after = self._get(provider, self.path, self.keys)
+
+        for key in self.keys:
+            check(after.get(key) != before.get(key), f"{key} was changed, and get returns its old value")
 
     def test_a_missing_key_has_no_value(self, provider: ConfigProvider) -> None:
         """An empty value would be sent as a password."""
@@ -60,9 +99,9 @@ class ConfigProviderConformance(BoundedSuite):
         check(_NOWHERE not in given, "a key that does not exist has a value")
 
     def test_only_requested_keys_are_returned(self, provider: ConfigProvider) -> None:
-        given = self._get_known(provider, self.keys)
-
-        check(set(given) <= set(self.keys), "it gives values of keys that were not asked for")
+        for keys in (self.keys, *((key,) for key in self.keys)):
+            given = self._get_known(provider, keys)
+            check(set(given) <= set(keys), "it gives values of keys that were not asked for")
 
     @pytest.mark.parametrize("odd", _ODD, ids=ascii)
     def test_an_odd_name_is_not_an_error(self, provider: ConfigProvider, odd: str) -> None:
@@ -74,6 +113,34 @@ class ConfigProviderConformance(BoundedSuite):
             except Exception as error:
                 fail(f"get({path!r}, {keys!r}) raised {type(error).__name__}; raise a ConfigError that says why")
 
+    def test_after_a_refusal_existing_keys_have_their_values(self, provider: ConfigProvider) -> None:
+        before = dict(self._get_known(provider, self.keys))
+
+        for path in (_NO_PATH, *_ODD):
+            with contextlib.suppress(Exception):  # another test is about what it raises
+                self._get(provider, path, self.keys)
+        try:
+            after = self._get(provider, self.path, self.keys)
+        except OttlaError as error:
+            fail(f"after other paths were requested, get of an existing one raised {type(error).__name__}", error)
+        check(dict(after) == before, "after other paths were requested, existing keys have other values")
+
+    def test_values_are_never_shown(
+        self, provider: ConfigProvider, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        caplog.set_level(logging.DEBUG)
+        given = self._get_known(provider, self.keys)
+        values = Secrets([value for value in given.values() if len(value) >= _SHORTEST_SECRET], name="values")
+
+        for path, keys in ((self.path, (*self.keys, _NOWHERE)), (self.path, _ODD), (_NO_PATH, self.keys)):
+            try:
+                self._get(provider, path, keys)
+            except OttlaError as error:
+                values.check_error(error)
+        values.check_silent("the provider", provider)
+        values.check_text("the log", caplog.text)
+        values.check_text("what is printed", "".join(capsys.readouterr()))
+
     def test_many_threads_may_call_it_at_once(self, provider: ConfigProvider) -> None:
         first = self._get_known(provider, self.keys)
 
@@ -82,6 +149,16 @@ class ConfigProviderConformance(BoundedSuite):
             check(dict(given) == dict(first), "threads that ask at once get different values")
 
         together(self.timeout, [ask] * _THREADS, call="get")
+
+    def test_close_ends_background_work(self, started_threads: StartedThreads, provider: ConfigProvider) -> None:
+        with self._closed_after(provider, started_threads), contextlib.suppress(OttlaError):
+            self._get(provider, self.path, self.keys)
+
+    # Shared by the tests
+
+    def _need_keys(self) -> None:
+        if not self.keys:
+            pytest.skip("`keys` is empty: nothing is known to be there")
 
     def _get_known(self, provider: ConfigProvider, keys: Collection[str]) -> Mapping[str, str]:
         """Return the provider's values at `path`. Without `keys`, the provider may refuse that path."""
@@ -97,4 +174,7 @@ class ConfigProviderConformance(BoundedSuite):
             self.timeout, "get", lambda: provider.get(path, frozenset(keys)), remedy="it needs a time-out of its own"
         )
         check(isinstance(given, Mapping), f"get returned a {type(given).__name__}, not a mapping")
+        for key, value in given.items():  # no message has a value, which may be a secret
+            check(isinstance(key, str), f"get returned a {type(key).__name__} as a key, not a string")
+            check(isinstance(value, str), f"get returned a {type(value).__name__} for {key!r}, not a string")
         return given

@@ -35,6 +35,7 @@ from ottla_testkit.conformance.harness.columns import (
 )
 from ottla_testkit.conformance.harness.concurrent_calls import together
 from ottla_testkit.conformance.harness.rows import NOW, Row, drawn
+from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
 
 _ROUNDS: Final = 60
 _WIRE_COST: Final = 20
@@ -324,3 +325,12 @@ class RecordEncoderConformance(BoundedSuite):
 
         works: list[Callable[[], object]] = [lambda seed=seed: work(seed) for seed in seeds]  # type: ignore[misc]
         together(self.timeout * 3, works, call="filling and encoding")
+
+    # The end
+
+    def test_close_ends_background_work(
+        self, started_threads: StartedThreads, encoder: RecordEncoder, chance: random.Random
+    ) -> None:
+        with self._closed_after(encoder, started_threads):
+            rows = drawn(chance)
+            check_bytes(filled(encoder, rows), rows)

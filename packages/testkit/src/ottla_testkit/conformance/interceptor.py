@@ -17,11 +17,11 @@ from typing import Any, ClassVar, Final, TypeAlias
 import pytest
 
 from ottla import BrokerError, DeliveryError, ErrorCode, InvalidRecordError, RecordMetadata
-from ottla.interfaces import Header, Interceptor, ProducerRecord, SupportsClose
+from ottla.interfaces import Header, Interceptor, ProducerRecord
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
-from ottla_testkit.conformance.harness.checked_layer import check, fail, has_ability
+from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
-from ottla_testkit.conformance.harness.thread_leaks import StartedThreads, no_thread_errors
+from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
 
 Made: TypeAlias = tuple[Any, Any, tuple[Header, ...]]
 
@@ -57,8 +57,6 @@ class InterceptorConformance(BoundedSuite):
     """Keys and values that the interceptor gets, as they are given to `send`."""
     keeps_types: ClassVar[bool] = True
     """Whether bytes stay bytes, or become None: there may be no serializer after the interceptor."""
-    timeout: ClassVar[float] = 10.0
-    """Seconds after which a call fails as stuck."""
 
     @pytest.fixture
     def interceptor(self) -> Interceptor:
@@ -67,8 +65,6 @@ class InterceptorConformance(BoundedSuite):
 
     def test_it_has_every_method_of_the_contract(self, interceptor: Interceptor) -> None:
         check_contract(interceptor, Interceptor)
-        close = getattr(interceptor, "close", None)
-        check(close is None or callable(close), f"close is {close!r}, which cannot be called")
 
     def test_every_record_can_be_sent(self, interceptor: Interceptor) -> None:
         for topic in TOPICS:
@@ -132,19 +128,11 @@ class InterceptorConformance(BoundedSuite):
         works: list[Callable[[], object]] = [lambda first=first: send(first) for first in range(_THREADS)]  # type: ignore[misc]
         together(self.timeout * 3, [*works, report], call="on_send()")
 
-    def test_it_ends_with_its_producer(self, interceptor: Interceptor) -> None:
-        begun = StartedThreads()
-        with no_thread_errors():
+    def test_close_ends_background_work(self, started_threads: StartedThreads, interceptor: Interceptor) -> None:
+        with self._closed_after(interceptor, started_threads):
             for key, value in self.records:
                 self._send(interceptor, key, value)
             self._report(interceptor, _WRITTEN, None)
-            begun.check_daemons("it")
-            if has_ability(interceptor, SupportsClose):
-                try:
-                    within(self.timeout, "close()", interceptor.close, remedy="the program waits for it")
-                except Exception as error:
-                    fail(f"close() raised {error!r}", error)
-            begun.check_gone("its end", self.timeout)
 
     # Shared by the tests
 

@@ -40,6 +40,7 @@ from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_
 from ottla_testkit.conformance.harness.checked_layer import check, fail, has_ability, needed
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
 from ottla_testkit.conformance.harness.schedules import Schedule
+from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
 
 COUNTS: Final = (1, 2, 3, 7, 12, 100, 5000)
 TOPIC: Final = "conformance"
@@ -345,6 +346,13 @@ class PartitionerConformance(BoundedSuite):
                     "the same each time); state that calls share needs a lock",
                     error,
                 )
+
+    # The end
+
+    def test_close_ends_background_work(self, started_threads: StartedThreads, partitioner: Partitioner) -> None:
+        with self._closed_after(partitioner, started_threads):
+            for key in (None, *_KEYS):
+                self._append(partitioner, self._ask(partitioner, key, _view(12)), _LARGE)
 
     # Shared by the tests
 

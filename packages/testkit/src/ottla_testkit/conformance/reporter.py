@@ -89,8 +89,6 @@ class MetricsReporterConformance(BoundedSuite):
 
     subject: ClassVar[str] = "reporter"
     contract: ClassVar[type] = MetricsReporter
-    timeout: ClassVar[float] = 10.0
-    """Seconds after which a call fails as stuck."""
 
     @pytest.fixture
     def reporter(self) -> MetricsReporter:

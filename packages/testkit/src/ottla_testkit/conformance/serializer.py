@@ -34,6 +34,7 @@ from ottla.plugins.serializer_lookups import MOST_LOOKUPS
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail, needed
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
+from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
 
 TOPICS: Final = ("orders", "x", "a.b-c_d" * 30)
 HEADERS: Final[Sequence[tuple[Header, ...]]] = (
@@ -58,8 +59,6 @@ class SerializerConformance(BoundedSuite):
     """For a serializer with `serialize_column`: Arrow arrays that it accepts, with nulls at every depth."""
     refused_columns: ClassVar[Sequence[Any]] = ()
     """Arrow arrays of types that the serializer must refuse."""
-    timeout: ClassVar[float] = 10.0
-    """Seconds after which a call fails as stuck."""
     lookup_timeout: ClassVar[float] = 5.0
     """Seconds that `prepare` may take, of a serializer that needs lookups."""
 
@@ -182,6 +181,11 @@ class SerializerConformance(BoundedSuite):
 
         works: list[Callable[[], object]] = [lambda first=first: work(first) for first in range(_THREADS)]  # type: ignore[misc]
         together(self.timeout * 3, works, call="serialize()")
+
+    def test_close_ends_background_work(self, started_threads: StartedThreads, serializer: Serializer) -> None:
+        with self._closed_after(serializer, started_threads):
+            for data in (None, *(data for data, _expected in self.samples)):
+                self._serialize(serializer, data)
 
     # Whole columns
 

@@ -26,6 +26,7 @@ from ottla.interfaces import HostTarget, Interest, SupportsOpenOver, Target, Tra
 from ottla_testkit.conformance.harness.bounded_suite import check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail, has_ability
 from ottla_testkit.conformance.harness.session import LayerSession
+from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
 from ottla_testkit.conformance.harness.transport_connections import Begin, MakePeer
 from ottla_testkit.conformance.harness.wire import PIECE, Wire
 from ottla_testkit.conformance.transport_data import DataRequirements
@@ -131,6 +132,15 @@ class TransportConformance(HandshakeRequirements, DataRequirements):
                 f"close() threw away {written + 1 - len(talk.peer.received)} bytes that flush() said had left: "
                 "a reset does that"
             )
+
+    def test_close_ends_background_work(
+        self, started_threads: StartedThreads, transport: Transport, begin: Begin
+    ) -> None:
+        with self._closed_after(transport, started_threads):
+            talk = begin()
+            talk.open()
+            talk.exchange(b"ping", b"pong")
+            talk.layer.close()
 
 
 def _bring_to(stage: str, talk: LayerSession) -> None:

@@ -9,16 +9,20 @@ import functools
 import inspect
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
 import attrs
 import pytest
 
+from ottla.interfaces import SupportsClose
 from ottla_testkit.conformance.harness.abilities import check_spelling
-from ottla_testkit.conformance.harness.checked_layer import check, fail
+from ottla_testkit.conformance.harness.checked_layer import check, fail, has_ability, needed
+from ottla_testkit.conformance.harness.closing import close_plugin
 from ottla_testkit.conformance.harness.concurrent_calls import NotBackError, within
+from ottla_testkit.conformance.harness.thread_leaks import StartedThreads, no_thread_errors
 
 _Result = TypeVar("_Result")
 
@@ -55,6 +59,8 @@ class BoundedSuite:
 
     time_limit: ClassVar[float] = 30.0
     """Seconds that all tests together may take; more for a plugin that is slow on purpose."""
+    timeout: ClassVar[float] = 10.0
+    """Seconds after which a call fails as stuck."""
     subject: ClassVar[str] = ""
     """The fixture that returns the plugin under test."""
     contract: ClassVar[type] = object
@@ -67,10 +73,27 @@ class BoundedSuite:
         if not cls.__module__.startswith(_PACKAGE):
             return
         if "subject" in vars(cls):
-            cls.test_no_optional_ability_is_misspelt = _spelling_test(cls.subject)  # type: ignore[attr-defined]
+            _add_common_tests(cls)
         for name, test in list(vars(cls).items()):
             if name.startswith("test_") and inspect.isfunction(test):
                 setattr(cls, name, _bounded(test))
+
+    @pytest.fixture
+    def started_threads(self) -> StartedThreads:
+        """The threads of the plugin. A test requests it before the plugin, which may start some when it is made."""
+        return StartedThreads()
+
+    def _close(self, plugin: object, *, used: bool = True) -> None:
+        close_plugin(plugin, self.timeout, used=used)
+
+    @contextmanager
+    def _closed_after(self, plugin: object, threads: StartedThreads) -> Iterator[None]:
+        """Close the plugin after the block, which uses it; fail for a thread that fails, or that remains."""
+        with no_thread_errors():
+            yield
+            threads.check_daemons("it")
+            self._close(plugin)
+        threads.check_gone("close()" if has_ability(plugin, SupportsClose) else "it has no close(), and", self.timeout)
 
     def timed(self, call: str, work: Callable[[], _Result]) -> _Result:
         """Return the result of *work*, a call of the plugin that is named when the suite takes too long."""
@@ -97,15 +120,28 @@ def check_contract(plugin: object, contract: type, *, made_by: str = "") -> None
         check(callable(value), f"{method} is of type {type(value).__name__}, and must be a method of {name}")
 
 
-def _spelling_test(subject: str) -> Callable[..., None]:
-    """Return a test that requests the fixture *subject* by name, as pytest's own parametrization needs it."""
+def _add_common_tests(suite: type[BoundedSuite]) -> None:
+    """Add the tests that the suites of all kinds have. They request the plugin by the name of the suite's fixture."""
+    subject = suite.subject
 
     def test_no_optional_ability_is_misspelt(self: BoundedSuite, **fixtures: Any) -> None:
         check_spelling(fixtures[subject], self.contract)
 
-    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", subject)]
-    test_no_optional_ability_is_misspelt.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return test_no_optional_ability_is_misspelt
+    def test_close_is_possible_without_any_use(self: BoundedSuite, **fixtures: Any) -> None:
+        plugin = needed(fixtures[subject], SupportsClose)
+        self._close(plugin, used=False)
+        fixtures["started_threads"].check_gone("close()", self.timeout)
+
+    _add_test(suite, test_no_optional_ability_is_misspelt, subject)
+    if "close" not in vars(suite.contract):  # a reporter is closed only after its start
+        _add_test(suite, test_close_is_possible_without_any_use, "started_threads", subject)
+
+
+def _add_test(suite: type[BoundedSuite], test: Callable[..., None], *fixtures: str) -> None:
+    """Add a test with these fixtures as its parameters, which pytest reads from its signature."""
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", *fixtures)]
+    test.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    setattr(suite, test.__name__, test)
 
 
 def _bounded(test: Callable[..., None]) -> Callable[..., None]:

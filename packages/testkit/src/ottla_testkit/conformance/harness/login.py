@@ -24,7 +24,6 @@ class CheckedMechanism(BoundedSuite):
     host: ClassVar[str]
     port: ClassVar[int]
     at_once: ClassVar[float]
-    timeout: ClassVar[float]
 
     def _begun(self, mechanism: Mechanism, *, host: str | None = None, port: int | None = None) -> Authenticator:
         host, port = host or self.host, port or self.port

@@ -9,10 +9,11 @@ from ottla_testkit.conformance.harness.checked_layer import check
 
 
 class Secrets:
-    """Secrets to search for. Messages name them by number, because a message must not quote them either."""
+    """Secrets to search for. Messages have their *name* and number, because a message must not quote them either."""
 
-    def __init__(self, secrets: Sequence[str]) -> None:
+    def __init__(self, secrets: Sequence[str], *, name: str = "secrets") -> None:
         self._secrets = secrets
+        self._name = name
 
     def check_silent(self, what: str, thing: object) -> None:
         """Check that the repr and the str of an object show no secret."""
@@ -32,5 +33,5 @@ class Secrets:
             encoded = base64.b64encode(secret.encode()).decode().rstrip("=")
             check(
                 secret not in text and encoded not in text and secret.encode().hex() not in text,
-                f"secrets[{number}] is seen in {where}",
+                f"{self._name}[{number}] is seen in {where}",
             )

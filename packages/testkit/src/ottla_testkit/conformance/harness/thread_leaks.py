@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures.thread
 import threading
 import time
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ class StartedThreads:
         """Fail for a thread that would keep the program running."""
         for thread in self._alive():
             check(
-                thread.daemon,
+                thread.daemon or _ends_by_itself(thread),
                 f"{what} began {thread.name!r}, which is no daemon thread: a program that forgets to close its "
                 "producer would never end",
             )
@@ -39,6 +40,11 @@ class StartedThreads:
 
     def _alive(self) -> list[threading.Thread]:
         return [t for t in threading.enumerate() if t not in self._before and not t.name.startswith(OURS)]
+
+
+def _ends_by_itself(thread: threading.Thread) -> bool:
+    """Return whether the thread is a worker of a `ThreadPoolExecutor`, which the interpreter ends before it waits."""
+    return thread in getattr(concurrent.futures.thread, "_threads_queues", ())
 
 
 @contextmanager

@@ -31,7 +31,7 @@ class TransportConnections(BoundedSuite):
     host = "localhost"
     """Host name of the broker that the layers are opened for."""
     port = 9092
-    timeout = 10.0
+    timeout: ClassVar[float] = 10.0
     """Seconds after which a call fails as blocking, and an exchange as stuck."""
     over_layers: ClassVar[bool] = True
     """Whether connections are also opened over other layers. False: the transport has no `open_over`."""

@@ -1,0 +1,62 @@
+"""The suite for configuration providers catches what is wrong, and says what it is."""
+
+from __future__ import annotations
+
+import pytest
+from suite_runs import Suite, each_of
+
+pytest_plugins = ["pytester"]
+
+KEYS = """path, keys = "here", ("user", "password")
+
+    def change(self, provider):
+        for key in self.keys:
+            wrong_providers.VALUES["here"][key] += "-changed""""
+SUITE = Suite(
+    name="ConfigProviderConformance",
+    subject="provider",
+    module="wrong_providers",
+    more=lambda _patience: KEYS,
+)
+WRONG = [
+    ("HasAnotherName", "strings", r"lacks `get` of ottla.interfaces.ConfigProvider"),
+    ("ReturnsNothingForNothing", "missing_path", "get returned a NoneType, not a mapping"),
+    ("ReturnsPairs", "strings", "get returned a list, not a mapping"),
+    ("ReturnsOneValue", "strings", "get returned a str, not a mapping"),
+    ("ReturnsBytes", "strings", "get returned a bytes for '(user|password)', not a string"),
+    ("ReturnsNoneForMissing", "missing_key", "get returned a NoneType for 'ottla-conformance-no-such-key', not a str"),
+    ("EmptyForMissing", "missing_key", "a key that does not exist has a value"),
+    ("ReturnsAllOfThePath", "only_requested", "gives values of keys that were not asked for"),
+    ("IgnoresThePath", "missing_path", "the path 'ottla-conformance/no/such/path' does not exist, and has values"),
+    ("KeysInUpperCase", "strings", "user at 'here' has no string for a value"),
+    ("NeedsAPath", "odd_name", r"get\('', \('key',\)\) raised KeyError; raise a ConfigError that says why"),
+    ("WantsAscii", "odd_name", "raised UnicodeEncodeError; raise a ConfigError"),
+    ("WantsAList", "strings", "AttributeError at .*the plugin raised it, or it gave something"),
+    ("OneKeyAtATime", "strings", "ValueError at .*the plugin raised it, or it gave something"),
+    ("RefusesTheSecondTime", "alone", "ConfigError at .*the plugin raised it"),
+    ("AsksAServerForEver", "strings", "get was not back after 1 s; it needs a time-out of its own"),
+    ("TornByThreads", "many_threads", "RuntimeError at .*the plugin raised it"),
+    ("SharesItsAnswer", "alone", "later calls changed the mapping that an earlier one has returned"),
+    ("ShowsValuesInItsErrors", "never_shown", r"values\[\d\] is seen in a ConfigError that it raised"),
+    ("PrintsValues", "never_shown", r"values\[\d\] is seen in what is printed"),
+    ("LogsValues", "never_shown", r"values\[\d\] is seen in the log"),
+    ("ShowsValuesInItsRepr", "never_shown", r"values\[\d\] is seen in the repr of the provider"),
+    ("LocksItselfOut", "after_a_refusal", "get was not back after 1 s"),
+    ("RefusesAfterAnError", "after_a_refusal", "after other paths were requested, get of an existing one raised Conf"),
+    ("KeepsItsValuesForEver", "changed", "user was changed, and get returns its old value"),
+]
+
+
+@each_of(WRONG)
+def test_a_broken_promise_of_a_provider_is_named(pytester: pytest.Pytester, plugin: str, test: str, said: str) -> None:
+    SUITE.assert_catches(pytester, plugin + "()", test, said)
+
+
+def test_a_provider_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
+    SUITE.assert_passes(pytester, "Right()")
+
+
+def test_without_keys_the_untested_promises_are_named(pytester: pytest.Pytester) -> None:
+    result = SUITE.run(pytester, "Right()", "-rs", more="")
+
+    assert "`keys` is empty: nothing is known to be there" in result.stdout.str()
