@@ -40,6 +40,8 @@ KINDS_WITH_A_TEMPLATE = [
     "reporter",
     "serializer",
     "interceptor",
+    "encoder",
+    "config_provider",
 ]
 
 

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ottla.cli.commands import ottla
-from ottla_testkit.template import Package
+from ottla.plugins.registry import KINDS
 
 FINE, USAGE = 0, 2
-WRITTEN = ["transport", "authenticator", "partitioner", "compressor", "reporter", "serializer", "interceptor"]
+WRITTEN = list(KINDS)
 LONGEST = "abcdefgh-ijklmnop_qrstuv"
 
 
@@ -124,18 +124,15 @@ def test_a_name_that_is_already_installed_is_refused(tmp_path: Path) -> None:
     assert "the installed compressor 'gzip' of ottla" in result.output
 
 
-def test_only_kinds_with_a_template_are_offered(tmp_path: Path) -> None:
-    result = new("encoder", "acme", "--directory", str(tmp_path))
+def test_every_kind_of_plugin_has_a_template() -> None:
     told = CliRunner().invoke(ottla, ["plugins", "new", "--help"], terminal_width=200).output
 
-    assert result.exit_code == USAGE
-    assert f"'encoder' is not one of {', '.join(map(repr, WRITTEN))}" in result.output
-    assert f"{{{'|'.join(WRITTEN)}}}" in told
-    assert "no template for an encoder; begin with ottla.recordbatch.objects" in told
+    assert f"{{{'|'.join(KINDS)}}}" in told
 
 
-def test_a_kind_without_a_template_is_refused_with_those_that_have_one() -> None:
-    with pytest.raises(
-        ValueError, match=f"no template for an encoder; the kinds that have one are {', '.join(WRITTEN)}"
-    ):
-        Package.named("encoder", "acme")
+def test_the_name_of_a_package_has_hyphens(tmp_path: Path) -> None:
+    new("config_provider", "my_vault", "--directory", str(tmp_path))
+
+    project = tomllib.loads((tmp_path / "pyproject.toml").read_text())["project"]
+    assert project["name"] == "ottla-config-provider-my-vault"
+    assert project["entry-points"]["ottla.config_providers"] == {"my_vault": "ottla_config_provider_my_vault.plugin"}

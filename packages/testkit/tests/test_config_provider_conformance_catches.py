@@ -11,7 +11,8 @@ KEYS = """path, keys = "here", ("user", "password")
 
     def change(self, provider):
         for key in self.keys:
-            wrong_providers.VALUES["here"][key] += "-changed""""
+            wrong_providers.VALUES["here"][key] += "-changed"
+    """
 SUITE = Suite(
     name="ConfigProviderConformance",
     subject="provider",

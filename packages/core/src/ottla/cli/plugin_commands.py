@@ -20,7 +20,6 @@ from ottla.plugins.registry import KINDS, EntryInfo, KindName, Plugin, Registry,
 from ottla.plugins.registry.installed import misplaced
 
 _PROMISE_BROKEN: Final = 1
-_WITHOUT_TEMPLATE: Final = ("encoder", "config_provider")
 _TESTKIT: Final = "ottla_testkit"
 _LONGEST: Final = 30.0
 """Seconds that the list waits for one plugin."""
@@ -94,7 +93,7 @@ def check(names: tuple[str, ...], pairs: tuple[str, ...], command_config: Path |
 
 
 @plugins.command()
-@click.argument("kind", type=click.Choice([kind for kind in KINDS if kind not in _WITHOUT_TEMPLATE]))
+@click.argument("kind", type=click.Choice(list(KINDS)))
 @click.argument("name")
 @click.option(
     "--directory",
@@ -103,11 +102,7 @@ def check(names: tuple[str, ...], pairs: tuple[str, ...], command_config: Path |
     help="Where to write it; by default a folder here, named like the package.",
 )
 def new(kind: KindName, name: str, directory: Path | None) -> None:
-    """Write a package with a working plugin that passes its suite, to be changed into your own.
-
-    There is no template for an encoder; begin with ottla.recordbatch.objects, which is one in Python. There is
-    none for a config_provider, either; begin with ottla.plugins.config_providers.env.
-    """
+    """Write a package with a working plugin that passes its suite, to be changed into your own."""
     template = _testkit("template", wanted="the template")
     for info in Registry().installed(kind):
         if info.name.lower() == name.strip().lower():

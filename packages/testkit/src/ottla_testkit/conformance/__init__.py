@@ -4,7 +4,7 @@ from ottla_testkit.conformance.authenticator import AuthenticatorConformance
 from ottla_testkit.conformance.compressor import CompressorConformance
 from ottla_testkit.conformance.config_provider import ConfigProviderConformance
 from ottla_testkit.conformance.encoder import RecordEncoderConformance
-from ottla_testkit.conformance.harness.context import plugin_context
+from ottla_testkit.conformance.harness.context import metric_values, plugin_context
 from ottla_testkit.conformance.harness.peer import Peer, PlainPeer
 from ottla_testkit.conformance.harness.sasl_broker import SaslBroker
 from ottla_testkit.conformance.interceptor import InterceptorConformance
@@ -27,5 +27,6 @@ __all__ = [
     "SaslBroker",
     "SerializerConformance",
     "TransportConformance",
+    "metric_values",
     "plugin_context",
 ]

@@ -22,10 +22,6 @@ _SUFFIX: Final = ".in"
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*([-_][A-Za-z0-9]+)*")
 _LONGEST: Final = 24
 _LONGEST_MECHANISM: Final = 20
-_INSTEAD: Final[Mapping[str, str]] = {
-    "encoder": " (begin with ottla.recordbatch.objects, which is one in Python)",
-    "config_provider": " (begin with ottla.plugins.config_providers.env, which is a small one)",
-}
 _WORD: Final = re.compile(r"@[A-Z]+@")
 
 
@@ -39,11 +35,6 @@ class Package:
     @classmethod
     def named(cls, kind: KindName, name: str) -> Package:
         """Create a package for a plugin that configurations select by this name. Raises ValueError for a wrong name."""
-        if kind not in _kinds():
-            raise ValueError(
-                f"there is no template for {_article(kind)}; the kinds that have one are {', '.join(_kinds())}"
-                + _INSTEAD.get(kind, "")
-            )
         longest = _LONGEST_MECHANISM if kind == "authenticator" else _LONGEST
         if not _NAME.fullmatch(name) or len(name) > longest:
             raise ValueError(
@@ -56,7 +47,7 @@ class Package:
     @property
     def distribution(self) -> str:
         """The name for `pip install`."""
-        return f"ottla-{self.kind}-{self._plain('-')}"
+        return f"ottla-{self.kind.replace('_', '-')}-{self._plain('-')}"
 
     @property
     def module(self) -> str:
@@ -93,11 +84,6 @@ class Package:
 
     def _plain(self, between: str) -> str:
         return re.sub("[-_]", between, self.name.lower())
-
-
-def _kinds() -> list[str]:
-    folders = {entry.name for entry in files("ottla_testkit.template").iterdir() if entry.is_dir()}
-    return [kind for kind in KINDS if kind in folders]
 
 
 def _below(folder: Traversable, path: str = "") -> Iterator[tuple[str, str]]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from ottla.interfaces import PluginContext
-from ottla.metrics.plugin_metrics import PluginMetricGroup
+from ottla.interfaces import MetricName, PluginContext
+from ottla.metrics.plugin_metrics import PLUGINS, PluginMetricGroup
 from ottla_testkit.manual_clock import ManualClock
 
 
@@ -18,3 +18,11 @@ def plugin_context(clock: Callable[[], float] | None = None, *, client_id: str |
         clock=ManualClock() if clock is None else clock,
         metrics=PluginMetricGroup(),
     )
+
+
+def metric_values(context: PluginContext) -> Mapping[MetricName, float]:
+    """The metrics that a plugin has added to a context of `plugin_context`, with no tags but its own."""
+    group = context.metrics
+    if not isinstance(group, PluginMetricGroup):
+        raise TypeError(f"the metrics of a context of plugin_context() can be read, not {type(group).__name__}")
+    return {MetricName(PLUGINS, metric.name, metric.tags): float(metric.read()) for metric in group.metrics()}
