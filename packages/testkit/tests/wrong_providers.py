@@ -25,7 +25,7 @@ class Right:
 
 
 class HasAnotherName:
-    def read(self, path: str, keys: Collection[str]) -> Mapping[str, str]: ...
+    def read(self, path: str, keys: Collection[str]) -> None: ...
 
 
 class ReturnsNothingForNothing(Right):
