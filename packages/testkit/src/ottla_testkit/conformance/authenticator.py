@@ -90,13 +90,6 @@ class AuthenticatorConformance(CheckedMechanism):
         """A function that makes the broker's half of a login, or None: then the suite logs in nowhere."""
         return None
 
-    @pytest.fixture
-    def chance(self) -> random.Random:
-        """Random numbers; their seed is printed."""
-        seed = random.randrange(1 << 32)
-        print(f"seed {seed}")
-        return random.Random(seed)
-
     @pytest.fixture(autouse=True)
     def _closing(self, started_threads: StartedThreads, mechanism: Mechanism) -> Iterator[None]:
         self._closed = False

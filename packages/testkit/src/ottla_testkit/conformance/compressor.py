@@ -73,13 +73,6 @@ class CompressorConformance(BoundedSuite):
         """The compressor under test; a new one for each test."""
         raise NotImplementedError("give a fixture `compressor` that returns your Compressor")
 
-    @pytest.fixture
-    def chance(self) -> random.Random:
-        """Random numbers; their seed is printed."""
-        seed = random.randrange(1 << 32)
-        print(f"seed {seed}")
-        return random.Random(seed)
-
     def test_it_has_all_attributes_of_the_contract(self, compressor: Compressor) -> None:
         check_contract(compressor, Compressor)
         codec_id: object = compressor.codec_id

@@ -56,13 +56,6 @@ class RecordEncoderConformance(BoundedSuite):
         """The encoder under test; a new one for each test."""
         raise NotImplementedError("give a fixture `encoder` that returns your RecordEncoder")
 
-    @pytest.fixture
-    def chance(self) -> random.Random:
-        """Random numbers; their seed is printed."""
-        seed = random.randrange(1 << 32)
-        print(f"seed {seed}")
-        return random.Random(seed)
-
     def test_it_has_all_attributes_of_the_contract(self, encoder: RecordEncoder) -> None:
         check_contract(encoder, RecordEncoder)
         for name in ("priority", "record_cost"):

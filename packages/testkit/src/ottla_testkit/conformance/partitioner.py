@@ -82,13 +82,6 @@ class PartitionerConformance(BoundedSuite):
         """The partitioner under test; a new one for each test."""
         raise NotImplementedError("give a fixture `partitioner` that returns your Partitioner")
 
-    @pytest.fixture
-    def chance(self) -> random.Random:
-        """Random numbers; their seed is printed."""
-        seed = random.randrange(1 << 32)
-        print(f"seed {seed}")
-        return random.Random(seed)
-
     def test_it_has_every_method_of_the_contract(self, partitioner: Partitioner) -> None:
         check_contract(partitioner, Partitioner)
         for ability in ("partition_record", "partition_column", "appended", "finished", "on_new_batch"):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import random
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -77,6 +78,13 @@ class BoundedSuite:
         for name, test in list(vars(cls).items()):
             if name.startswith("test_") and inspect.isfunction(test):
                 setattr(cls, name, _bounded(test))
+
+    @pytest.fixture
+    def chance(self) -> random.Random:
+        """Random numbers; their seed is printed."""
+        seed = random.randrange(1 << 32)
+        print(f"seed {seed}")
+        return random.Random(seed)
 
     @pytest.fixture
     def started_threads(self) -> StartedThreads:

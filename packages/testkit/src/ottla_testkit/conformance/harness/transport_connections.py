@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import socket
 from collections.abc import Callable, Iterator
 from typing import ClassVar
@@ -90,10 +89,3 @@ class TransportConnections(BoundedSuite):
         except NotBackError as error:
             self.usage.stopped_by = str(error)
             raise
-
-    @pytest.fixture
-    def chance(self) -> random.Random:
-        """Random numbers; their seed is printed."""
-        seed = random.randrange(1 << 32)
-        print(f"seed {seed}")
-        return random.Random(seed)
