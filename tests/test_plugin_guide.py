@@ -22,16 +22,13 @@ from ottla.interfaces import (
     SupportsMurmur2Partitions,
     SupportsQuickSend,
     SupportsRefused,
-    Transport,
     TransportLayer,
 )
 from ottla.plugins import transports
 from ottla.plugins.registry import KINDS
 from ottla.plugins.registry.kinds import Kind
 from ottla_testkit import conformance
-from ottla_testkit.conformance import RecordEncoderConformance, TransportConformance
-from ottla_testkit.conformance.harness.transport_connections import MakePeer
-from ottla_transport_plaintext import PlaintextTransport
+from ottla_testkit.conformance import RecordEncoderConformance
 from plugin_contracts import contract
 
 GUIDE = ROOT / "docs" / "plugins.md"
@@ -64,28 +61,6 @@ def test_every_line_of_the_transport_and_its_layer_is_shown_unchanged() -> None:
         left = left.replace(piece, "", 1)
 
     assert left == ""
-
-
-class TestTheGateway(TransportConformance):
-    """The transport that the guide writes keeps the whole contract, at the far end that the guide writes."""
-
-    @pytest.fixture
-    def written(self) -> dict[str, Any]:
-        names: dict[str, Any] = {}
-        for block in blocks(TRANSPORT_PAGE):
-            if "GREETING" in block.text:
-                exec(compile(block.program, str(block), "exec"), names)
-        return names
-
-    @pytest.fixture
-    def transport(self, written: dict[str, Any]) -> Transport:
-        transport: Transport = written["GatewayTransport"](inner=PlaintextTransport())
-        return transport
-
-    @pytest.fixture
-    def peer(self, written: dict[str, Any]) -> MakePeer:
-        peer: MakePeer = written["GreetedPeer"]
-        return peer
 
 
 class TestTheEncoder(RecordEncoderConformance):
