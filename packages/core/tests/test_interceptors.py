@@ -268,12 +268,13 @@ def test_without_interceptors_send_is_unchanged() -> None:
 
 
 @pytest.mark.rule("producer.send-table.interceptors")
-def test_a_table_is_refused_before_a_row_is_queued() -> None:
+def test_a_table_is_refused_if_an_interceptor_takes_records_only() -> None:
     onlooker = Onlooker()
     with (
         world_with(onlooker) as world,
         pytest.raises(
-            IllegalStateError, match="would go past the interceptor 0: send them one by one, or use a producer"
+            IllegalStateError,
+            match="would send rows past the interceptor 0, which has no on_send_table: send them one by one, use a",
         ),
     ):
         world.producer.send_table("t", pyarrow.table({"value": [b"a"]}))

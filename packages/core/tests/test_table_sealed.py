@@ -330,7 +330,7 @@ def test_sending_sealed_batches_with_interceptors_is_refused() -> None:
     [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [b"a"]})).batches
     with (
         simulated(1, plugins={"interceptors": {"one": object()}}) as world,
-        pytest.raises(IllegalStateError, match="rows of a table would go past"),
+        pytest.raises(IllegalStateError, match="rows of a sealed batch would go past the one: use send_table"),
     ):
         world.producer.send_sealed(batch)
 

@@ -31,7 +31,13 @@ from ottla.interfaces.encoder import (
     SupportsMurmur2Partitions,
     SupportsQuickSend,
 )
-from ottla.interfaces.interceptor import Interceptor, ProducerRecord
+from ottla.interfaces.interceptor import (
+    Interceptor,
+    ProducerRecord,
+    ProducerRows,
+    SupportsOnSendTable,
+    SupportsOnTableAcknowledgement,
+)
 from ottla.interfaces.metrics import MetricDescription, MetricName, MetricsRegistry, MetricsReporter
 from ottla.interfaces.partitioner import (
     Partitioner,
@@ -90,6 +96,7 @@ __all__ = [
     "PluginContext",
     "PluginMetrics",
     "ProducerRecord",
+    "ProducerRows",
     "RecordEncoder",
     "RecordView",
     "Secret",
@@ -106,6 +113,8 @@ __all__ = [
     "SupportsJsonRows",
     "SupportsMurmur2Partitions",
     "SupportsOnNewBatch",
+    "SupportsOnSendTable",
+    "SupportsOnTableAcknowledgement",
     "SupportsOpenOver",
     "SupportsPartitionColumn",
     "SupportsPartitionRecord",

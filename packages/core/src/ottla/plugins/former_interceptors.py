@@ -7,7 +7,14 @@ from typing import Any, Protocol, runtime_checkable
 
 import attrs
 
-from ottla.interfaces import Header, ProducerRecord, SupportsClose, supports
+from ottla.interfaces import (
+    Header,
+    ProducerRecord,
+    SupportsClose,
+    SupportsOnSendTable,
+    SupportsOnTableAcknowledgement,
+    supports,
+)
 from ottla.results import RecordMetadata
 
 
@@ -27,6 +34,10 @@ class AdaptedInterceptor:
 
     def __init__(self, former: FormerInterceptor) -> None:
         self.former = former
+        self.on_send_table = former.on_send_table if supports(former, SupportsOnSendTable) else None
+        self.on_table_acknowledgement = (
+            former.on_table_acknowledgement if supports(former, SupportsOnTableAcknowledgement) else None
+        )
         self.close = former.close if supports(former, SupportsClose) else None
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:

@@ -1,5 +1,7 @@
 """The chain of a producer's interceptors: called before a record is queued, and with its outcome.
 
+`table_interceptors` calls them for the rows of tables.
+
 An interceptor that fails is logged and skipped; its failure loses no record. Without interceptors nothing here is
 created, and `send` is unchanged.
 """
@@ -14,10 +16,10 @@ from typing import Any, TypeAlias
 import attrs
 
 from ottla.accumulator.delivery import Delivery, ObservingCallback, OnDelivery, outcome_of
-from ottla.errors import DeliveryError
+from ottla.errors import DeliveryError, IllegalStateError
 from ottla.errors.log_throttle import ThrottledLog
 from ottla.errors.plugin_origin import FAULTS
-from ottla.interfaces import Header, Headers, Interceptor, ProducerRecord
+from ottla.interfaces import Header, Headers, Interceptor, ProducerRecord, SupportsOnSendTable, supports
 from ottla.plugins.former_interceptors import AdaptedInterceptor, FormerInterceptor, three_parts
 from ottla.producer.callbacks import check_callback
 from ottla.producer.headers import checked_headers
@@ -35,13 +37,27 @@ class Interceptors:
     """The interceptors of one producer, in order, by their names in the log. For any thread."""
 
     def __init__(self, interceptors: Mapping[str, Interceptor], *, clock: Callable[[], float]) -> None:
-        self._interceptors = interceptors
+        self.by_name = interceptors
         self._former = _former(interceptors)
         self._pass = self._on_send if self._former is None else self._on_send_in_parts
         self._throttled_log = ThrottledLog(logger, clock=clock)
 
-    def __str__(self) -> str:
-        return ", ".join(self._interceptors)
+    def check_tables(self) -> None:
+        """Raise IllegalStateError if an interceptor would see none of the rows of a table."""
+        for name, interceptor in self.by_name.items():
+            if not supports(interceptor, SupportsOnSendTable):
+                raise IllegalStateError(
+                    f"send_table would send rows past the {name}, which has no on_send_table: send them one by one, "
+                    "use a version of the plugin that has it, or a producer without it in interceptor.classes"
+                )
+
+    def refuse_sealed(self) -> None:
+        """Raise IllegalStateError: the rows of a sealed batch are encoded already."""
+        names = ", ".join(self.by_name)
+        raise IllegalStateError(
+            f"rows of a sealed batch would go past the {names}: use send_table, or a producer without "
+            "interceptor.classes"
+        )
 
     def around(self, send: Send) -> Send:
         """Wrap *send*: records pass the interceptors first; the interceptors get the outcome of refused ones, too."""
@@ -92,7 +108,7 @@ class Interceptors:
                 except FAULTS as cause:
                     self._log_failed_acknowledgement(name, cause)
             return
-        for (name, interceptor), context in zip(self._interceptors.items(), contexts or repeat(None), strict=False):
+        for (name, interceptor), context in zip(self.by_name.items(), contexts or repeat(None), strict=False):
             try:
                 interceptor.on_acknowledgement(metadata, error, context)
             except FAULTS as cause:
@@ -104,7 +120,7 @@ class Interceptors:
             topic=topic, key=key, value=value, headers=headers, partition=partition, timestamp_ms=timestamp_ms
         )
         contexts: list[Any] = []
-        for name, interceptor in self._interceptors.items():
+        for name, interceptor in self.by_name.items():
             context = None
             try:
                 made = _checked(interceptor.on_send(record), record)
@@ -133,6 +149,21 @@ class Interceptors:
     def _log_failed_send(self, name: str, cause: BaseException) -> None:
         self._throttled_log.error(
             (name, "on_send"), "the %s failed in on_send; the record is sent without its change", name, error=cause
+        )
+
+    def log_failed_send_table(self, name: str, cause: BaseException) -> None:
+        """Log that an interceptor failed, at most once in half a minute."""
+        self._throttled_log.error(
+            (name, "on_send_table"),
+            "the %s failed in on_send_table; the rows are sent without its change",
+            name,
+            error=cause,
+        )
+
+    def log_failed_table_acknowledgement(self, name: str, cause: BaseException) -> None:
+        """Log that an interceptor failed, at most once in half a minute."""
+        self._throttled_log.error(
+            (name, "on_table_acknowledgement"), "the %s failed in on_table_acknowledgement", name, error=cause
         )
 
     def _log_failed_acknowledgement(self, name: str, cause: BaseException) -> None:

@@ -38,7 +38,6 @@ from ottla.producer import lifecycle
 from ottla.producer.callbacks import UNCHECKED, check_callback
 from ottla.producer.components import Engine
 from ottla.producer.headers import checked_headers
-from ottla.producer.interceptors import Interceptors
 from ottla.producer.transactions import Transactions
 from ottla.recordbatch.header_v2 import HEADER_SIZE
 from ottla.recordbatch.objects import TIMESTAMP_MAX
@@ -221,13 +220,15 @@ class Producer:
         columns, the value is made of one column of any type that the plugin takes. A list names several columns, which
         become its fields. Needs pyarrow.
 
-        Raises IllegalStateError on a producer with interceptors, which would see none of the rows.
-        Blocks as `send` does, for each batch of rows. When the table as a whole cannot be sent, it raises
+        Raises IllegalStateError if the producer has an interceptor without `SupportsOnSendTable`, which would see none
+        of the rows. Blocks as `send` does, for each batch of rows. When the table as a whole cannot be sent, it raises
         InvalidRecordError, or another error of `send`, before the first row is queued. An error in the middle of a
         table has the `delivery` of the rows before. A row that cannot be sent fails alone, in the delivery.
         """
         columns = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
-        with _importing_tables("send_table", self._engine.interceptors):
+        if self._engine.interceptors is not None:
+            self._engine.interceptors.check_tables()
+        with _importing_tables("send_table"):
             from ottla.producer.tables import send_table
         return send_table(self._engine, self._find_route, topic, table, columns, value_format=value_format)
 
@@ -235,9 +236,12 @@ class Producer:
         """Queue a batch that an `ottla.tables.sealed.TableSealer` made, perhaps in another process.
 
         The batch goes to its partition unchanged, behind the records that are queued there; the delivery has its rows.
-        Blocks and raises as `send_table` does.
+        Blocks and raises as `send_table` does. Raises IllegalStateError on a producer with interceptors: the rows are
+        encoded already.
         """
-        with _importing_tables("send_sealed", self._engine.interceptors):
+        if self._engine.interceptors is not None:
+            self._engine.interceptors.refuse_sealed()
+        with _importing_tables("send_sealed"):
             from ottla.producer.tables import send_sealed
         return send_sealed(self._engine, self._find_route, batch)
 
@@ -474,13 +478,8 @@ class Producer:
 
 
 @contextmanager
-def _importing_tables(method: str, interceptors: Interceptors | None) -> Iterator[None]:
-    """Import what needs pyarrow in this block. Raises if pyarrow is missing, or the producer has interceptors."""
-    if interceptors is not None:
-        raise IllegalStateError(
-            f"rows of a table would go past the {interceptors}: send them one by one, or use a producer without "
-            "interceptor.classes"
-        )
+def _importing_tables(method: str) -> Iterator[None]:
+    """Import what needs pyarrow in this block. Raises if pyarrow is missing."""
     try:
         yield
     except ImportError as cause:

@@ -6,14 +6,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.accumulator.topic_routes import Route
-from ottla.errors import InvalidRecordError, RecordTooLargeError
+from ottla.errors import InvalidRecordError, OttlaError, RecordTooLargeError
+from ottla.interfaces import ProducerRows
 from ottla.producer.components import Engine
+from ottla.producer.table_interceptors import TableInterceptors
 from ottla.recordbatch.codecs import NONE
 from ottla.recordbatch.header_v2 import HEADER_SIZE
 from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.recordbatch.table_rows import sealed_columns
 from ottla.tables.columns import choose
 from ottla.tables.formatting import Formatted
+from ottla.tables.interception import INTERCEPTED, Intercepted
 from ottla.tables.reading import open_stream
 from ottla.tables.sending import TableSender, TableSizes
 from ottla.tables.table_delivery import TableDelivery
@@ -29,16 +32,52 @@ def send_table(
     value_format: str | None,
 ) -> TableDelivery:
     """Send a table with the parts of a producer; `columns` are the names that the caller gave."""
+    if engine.interceptors is None:
+        return _send_table(engine, find_route, topic, table, columns, value_format=value_format)
+    interceptors = TableInterceptors(engine.interceptors, topic, formatted=value_format is not None)
+    try:
+        delivery = _send_table(
+            engine, find_route, topic, table, columns, value_format=value_format, intercept=interceptors.on_send
+        )
+    except Exception as error:
+        taken = error.delivery if isinstance(error, OttlaError) else None
+        interceptors.report(taken if isinstance(taken, TableDelivery) else None, error)
+        raise
+    interceptors.report(delivery)
+    return delivery
+
+
+def _send_table(
+    engine: Engine,
+    find_route: Callable[[str], Route],
+    topic: str,
+    table: Any,
+    columns: Mapping[str, Any],
+    *,
+    value_format: str | None,
+    intercept: Callable[[ProducerRows], ProducerRows] | None = None,
+) -> TableDelivery:
     queueing, plugins = engine.queueing, engine.plugins
     started_at = engine.clock()
     route = find_route(topic)  # first: a stream can be opened only once
     waited = engine.clock() - started_at
-    stream = open_stream(table)
+    given = stream = open_stream(table)
     sizes = TableSizes.of(engine.config.batching)
+    formatted = None
     if value_format is not None:
-        stream = _formatted(engine, topic, stream, columns["value"], value_format, max_bytes=sizes.chunk)
-        columns = {**columns, "value": stream.name}
+        stream = formatted = _formatted(engine, topic, given, columns["value"], value_format, max_bytes=sizes.chunk)
+        columns = {**columns, "value": formatted.name}
     choice = choose(stream.schema, **columns)
+    if intercept is not None:
+        stream = Intercepted(
+            stream=given,
+            topic=topic,
+            choice=choice,
+            formatted=formatted,
+            intercept=intercept,
+            max_bytes=sizes.chunk,
+        )
+        choice = INTERCEPTED
     sender = TableSender(
         queue=queueing.accumulator.appender,
         routes=queueing.routes,

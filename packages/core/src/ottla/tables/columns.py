@@ -5,6 +5,7 @@ Errors of the table as a whole are raised here, before any row is queued.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import EllipsisType
 from typing import Any, Final
 
@@ -13,14 +14,19 @@ import pyarrow as pa
 
 from ottla.errors import InvalidRecordError
 
-_BYTES: Final = "binary, string, their large and view forms, fixed_size_binary, a dictionary of these, or null"
-_HEADERS: Final = "list<struct<key: string, value: binary>> or map<string, binary>"
-
 # By their ids: an error of a signal handler would be lost in a generator that `any` leaves before its end.
 _TEXT_TYPES: Final = frozenset(kind.id for kind in (pa.string(), pa.large_string(), pa.string_view()))
 _BYTES_TYPES: Final = _TEXT_TYPES | {
     kind.id for kind in (pa.null(), pa.binary(), pa.large_binary(), pa.binary(1), pa.binary_view())
 }
+
+
+@attrs.frozen
+class ColumnTypes:
+    """The types that a part's column may have, and their names for errors."""
+
+    fit: Callable[[Any], bool]
+    names: str
 
 
 @attrs.frozen(kw_only=True)
@@ -51,15 +57,15 @@ def choose(
             "value=None, key=None: the table's records would be empty; name a column for one of them"
         )
     return ColumnChoice(
-        value=_place(schema, "value", value, is_bytes, _BYTES),
-        key=_place(schema, "key", key, is_bytes, _BYTES),
-        headers=_place(schema, "headers", headers, _is_headers, _HEADERS),
-        partition=_place(schema, "partition", partition, _is_integer, "any integer, or null"),
-        timestamp=_place(schema, "timestamp", timestamp, _is_time, "timestamp of any unit, an integer of ms, or null"),
+        value=_place(schema, "value", value, BYTES),
+        key=_place(schema, "key", key, BYTES),
+        headers=_place(schema, "headers", headers, HEADERS),
+        partition=_place(schema, "partition", partition, INTEGERS),
+        timestamp=_place(schema, "timestamp", timestamp, TIMES),
     )
 
 
-def _place(schema: Any, part: str, name: str | None, fits: Any, allowed: str) -> int | None:
+def _place(schema: Any, part: str, name: str | None, allowed: ColumnTypes) -> int | None:
     if name is None:
         return None
     if not isinstance(name, str):
@@ -72,9 +78,11 @@ def _place(schema: Any, part: str, name: str | None, fits: Any, allowed: str) ->
     if len(places) > 1:
         raise InvalidRecordError(f"{part}={name!r}: the table has {len(places)} columns of this name; rename them")
     kind = schema.field(places[0]).type
-    if not fits(kind):
-        remedy = "; encode it to bytes or text first, or set value_format" if fits is is_bytes else "; cast it first"
-        raise InvalidRecordError(f"column {name!r} is {kind} and cannot be the {part}, which must be {allowed}{remedy}")
+    if not allowed.fit(kind):
+        remedy = "; encode it to bytes or text first, or set value_format" if allowed is BYTES else "; cast it first"
+        raise InvalidRecordError(
+            f"column {name!r} is {kind} and cannot be the {part}, which must be {allowed.names}{remedy}"
+        )
     return int(places[0])
 
 
@@ -107,3 +115,11 @@ def _is_integer(kind: Any) -> bool:
 
 def _is_time(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_null(kind))
+
+
+BYTES: Final = ColumnTypes(
+    is_bytes, "binary, string, their large and view forms, fixed_size_binary, a dictionary of these, or null"
+)
+HEADERS: Final = ColumnTypes(_is_headers, "list<struct<key: string, value: binary>> or map<string, binary>")
+INTEGERS: Final = ColumnTypes(_is_integer, "any integer, or null")
+TIMES: Final = ColumnTypes(_is_time, "timestamp of any unit, an integer of ms, or null")

@@ -15,7 +15,7 @@ from ottla.interfaces import SupportsPrepare, SupportsSerializeColumn, supports
 from ottla.plugins.serializer_lookups import Lookup, LookupWait
 from ottla.plugins.serializers.failures import serialization_failure
 from ottla.tables.columns import is_bytes
-from ottla.tables.private_copy import private_copy
+from ottla.tables.private_copy import checked_copy
 from ottla.tables.slicing import cut
 
 MADE: Final = "value as {}"
@@ -46,15 +46,25 @@ class Formatted:
     @cached_property
     def schema(self) -> Any:
         """The stream's columns, and the added one. Raises InvalidRecordError for columns that cannot be the value."""
-        return self.stream.schema.append(pa.field(self.name, self._made_of(self._empty()).type))
+        return self.stream.schema.append(pa.field(self.name, self._made_of(self.column(self._empty())).type))
 
     def __iter__(self) -> Iterator[Any]:
         """The record batches. Raises SerializationError."""
         schema = self.schema
         for batch in self.stream:
             for part, _size in cut(batch, self.max_bytes):
-                values = self._made_of(part).cast(schema.field(self.name).type)
-                yield pa.RecordBatch.from_arrays([*part.columns, values], schema=schema)
+                yield pa.RecordBatch.from_arrays([*part.columns, self.serialized(self.column(part))], schema=schema)
+
+    def column(self, batch: Any) -> Any:
+        """The column that the serializer gets for a record batch of the stream: a checked private copy."""
+        if isinstance(self.value, str):
+            return checked_copy(batch.column(self.value))
+        fields = [batch.schema.field(name) for name in self.value]
+        return pa.StructArray.from_arrays([checked_copy(batch.column(name)) for name in self.value], fields=fields)
+
+    def serialized(self, column: Any) -> Any:
+        """The values of these rows, in the type of the added column. Raises SerializationError."""
+        return self._made_of(column).cast(self.schema.field(self.name).type)
 
     def _empty(self) -> Any:
         schema = self.stream.schema
@@ -68,9 +78,8 @@ class Formatted:
             raise InvalidRecordError("value=[]: a value needs at least one column; name it")
         return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
-    def _made_of(self, batch: Any) -> Any:
-        column = self._column(batch)
-        made = self._serialized(column)
+    def _made_of(self, column: Any) -> Any:
+        made = self._attempt(column)
         if not isinstance(made, pa.Array) or len(made) != len(column) or not is_bytes(made.type):
             shown = f"{len(made)} of {made.type}" if isinstance(made, pa.Array) else type(made).__name__
             origin = origin_of("serializer", self.serializer)
@@ -80,7 +89,7 @@ class Formatted:
             )
         return made
 
-    def _serialized(self, column: Any) -> Any:
+    def _attempt(self, column: Any) -> Any:
         """Serialize a column, after lookups. Raises the serializer's exceptions; SerializationError for a lookup."""
         lookups: LookupWait | None = None
         while True:
@@ -103,16 +112,3 @@ class Formatted:
     def _lookup(self, serializer: SupportsPrepare, column: Any) -> Lookup:
         what = f"value_format={self.value_format!r}: column {self.value!r} for topic {self.topic!r}"
         return Lookup(serializer=serializer, what=what, topic=self.topic, data=column, headers=())
-
-    def _column(self, batch: Any) -> Any:
-        if isinstance(self.value, str):
-            return _checked(batch.column(self.value))
-        fields = [batch.schema.field(name) for name in self.value]
-        return pa.StructArray.from_arrays([_checked(batch.column(name)) for name in self.value], fields=fields)
-
-
-def _checked(column: Any) -> Any:
-    """A checked private copy of a column, which may come from any source."""
-    copied = private_copy(column)
-    copied.validate(full=True)
-    return copied

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.interfaces import Header
+from ottla.protocol.primitives import varint
 from ottla.recordbatch.arrow import varints
+
+PAIR: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+"""A header in a list of `header_lists`."""
 
 _NOTHING: Final = pa.scalar(b"", pa.binary())
 
 
-def header_sections(column: Any) -> Any:
-    """Encode the headers of each row of a list or map column; null means no headers.
+def header_sections(column: Any, added: Sequence[Header] = ()) -> Any:
+    """Encode the headers of each row of a list or map column, and those *added* to each; null means no headers.
 
     The result is null where a header has no name: the row cannot be a record.
     """
-    kind = column.type
-    if pa.types.is_map(kind):
-        pair = pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])
-        column = column.cast(pa.list_(pair))
-    counts = pc.fill_null(pc.list_value_length(column), 0).cast(pa.int32())
-    pairs = column.flatten()  # without those of null rows
+    counts, pairs = _parts(column)
     names = pc.struct_field(pairs, 0).cast(pa.binary())
     contents = pc.struct_field(pairs, 1).cast(pa.binary())
     each = pc.binary_join_element_wise(
@@ -32,6 +33,53 @@ def header_sections(column: Any) -> Any:
         pc.fill_null(contents, b""),
         _NOTHING,
     )
-    ends = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(counts)])
-    joined = pc.binary_join(pa.ListArray.from_arrays(ends, each), _NOTHING)
-    return pc.binary_join_element_wise(varints(counts), joined, _NOTHING)
+    joined = pc.binary_join(pa.ListArray.from_arrays(_ends(counts), each), _NOTHING)
+    if not added:
+        return pc.binary_join_element_wise(varints(counts), joined, _NOTHING)
+    counts = pc.add(counts, pa.scalar(len(added), pa.int32()))
+    return pc.binary_join_element_wise(varints(counts), joined, pa.scalar(encoded(added), pa.binary()), _NOTHING)
+
+
+def repeated_section(headers: Sequence[Header], count: int) -> Any:
+    """The encoded headers of *count* rows that all have the same ones."""
+    return pa.repeat(pa.scalar(varint(len(headers)) + encoded(headers), pa.binary()), count)
+
+
+def header_lists(column: Any) -> Any:
+    """Convert a list or map column of headers to lists of pairs of string and binary; null becomes an empty list."""
+    counts, pairs = _parts(column)
+    names = pc.struct_field(pairs, 0).cast(PAIR.field(0).type)
+    contents = pc.struct_field(pairs, 1).cast(PAIR.field(1).type)
+    return pa.ListArray.from_arrays(_ends(counts), pa.StructArray.from_arrays([names, contents], fields=list(PAIR)))
+
+
+def nameless(column: Any) -> Any | None:
+    """Where a row of `header_lists` has a header without a name; None: nowhere."""
+    names = pc.struct_field(column.flatten(), 0)
+    if not names.null_count:
+        return None
+    rows = pc.unique(pc.list_parent_indices(column).filter(names.is_null()))
+    return pc.is_in(pa.array(range(len(column)), rows.type), value_set=rows)
+
+
+def encoded(headers: Sequence[Header]) -> bytes:
+    """Encode headers, without their number. Raises UnicodeEncodeError."""
+    parts: list[bytes] = []
+    for name, content in headers:
+        label = name.encode()
+        parts += (varint(len(label)), label, varint(-1 if content is None else len(content)), content or b"")
+    return b"".join(parts)
+
+
+def _parts(column: Any) -> tuple[Any, Any]:
+    """The number of headers of each row, and the headers of all rows."""
+    kind = column.type
+    if pa.types.is_map(kind):
+        pair = pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])
+        column = column.cast(pa.list_(pair))
+    counts = pc.fill_null(pc.list_value_length(column), 0).cast(pa.int32())
+    return counts, column.flatten()  # without those of null rows
+
+
+def _ends(counts: Any) -> Any:
+    return pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(counts)])

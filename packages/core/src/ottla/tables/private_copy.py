@@ -51,6 +51,13 @@ def private_copy(column: Any) -> Any:
     return _copy(column)
 
 
+def checked_copy(column: Any) -> Any:
+    """Copy a column, which may come from any source, and check the copy in full. Raises ValueError."""
+    copied = private_copy(column)
+    copied.validate(full=True)
+    return copied
+
+
 def elements(column: Any) -> Any:
     """The elements of all rows of a list or map column, by the offsets at this moment."""
     numbers = _offset_type(column.type)

@@ -5,7 +5,7 @@ At most one chunk of a stream is held at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -13,14 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.errors import InvalidRecordError
-from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.tables.columns import ColumnChoice
+from ottla.tables.conversion import checked, to_bytes, to_int64, to_milliseconds
 from ottla.tables.headers import header_sections
 from ottla.tables.private_copy import private_copy
 from ottla.tables.slicing import cut
-
-_MS: Final = {"s": 1_000, "ms": 1, "us": 1_000, "ns": 1_000_000}
-"""Milliseconds in a second; for smaller units, how many of them are in a millisecond."""
 
 
 @attrs.frozen(kw_only=True)
@@ -45,6 +42,13 @@ class Chunk:
         return Chunk(count=len(rows), **columns)
 
 
+_NO_HEADERS: Final = b"\0"
+"""The encoded headers of a row without any."""
+
+_FILLERS: Final[Mapping[str, object]] = {"headers": _NO_HEADERS, "bad_headers": False, "bad_times": False}
+"""The cells of a column for rows that have none; null in others."""
+
+
 def _columns() -> Sequence[str]:
     return [name for name in attrs.fields_dict(Chunk) if name != "count"]
 
@@ -63,7 +67,10 @@ def open_stream(table: Any) -> Any:
 
 
 def chunks(reader: Any, choice: ColumnChoice, *, min_bytes: int, max_bytes: int) -> Iterator[Chunk]:
-    """Yield the rows in chunks of at least *min_bytes* bytes, unless the stream ends, and about *max_bytes* at most."""
+    """Yield the rows in chunks of at least *min_bytes* bytes, unless the stream ends, and about *max_bytes* at most.
+
+    A column of headers may be binary: sections that `header_sections` has encoded.
+    """
     gathered: list[Chunk] = []
     size = 0
     try:
@@ -95,92 +102,40 @@ def _chunk(batch: Any, choice: ColumnChoice) -> Chunk:
         found = batch.column(next(places))
         return None if pa.types.is_null(found.type) else private_copy(found)
 
-    values, keys = _bytes(column(choice.value)), _bytes(column(choice.key))
-    headers = _checked(column(choice.headers))
-    partitions = _checked(column(choice.partition))
-    times = _checked(column(choice.timestamp))
-    sections = None if headers is None else header_sections(headers)
+    values, keys = to_bytes(column(choice.value)), to_bytes(column(choice.key))
+    headers = checked(column(choice.headers))
+    partitions = checked(column(choice.partition))
+    times = checked(column(choice.timestamp))
+    sections = headers if headers is None or pa.types.is_binary(headers.type) else header_sections(headers)
     nameless = sections is not None and sections.null_count
-    timestamps, bad_times = (None, None) if times is None else _milliseconds(times)
+    timestamps, bad_times = (None, None) if times is None else to_milliseconds(times)
     return Chunk(
         count=batch.num_rows,
         keys=keys,
         values=values,
-        headers=pc.fill_null(sections, b"\0") if nameless else sections,
-        partitions=None if partitions is None else _int64(partitions),
+        headers=pc.fill_null(sections, _NO_HEADERS) if nameless else sections,
+        partitions=None if partitions is None else to_int64(partitions),
         timestamps=timestamps,
         bad_headers=pc.is_null(sections) if nameless else None,
         bad_times=bad_times,
     )
 
 
-def _checked(column: Any | None) -> Any | None:
-    """Check a column, which may come from any source, in full: later copies of rows check only its offsets."""
-    if column is not None:
-        column.validate(full=True)
-    return column
-
-
-def _bytes(column: Any | None) -> Any | None:
-    """Convert a column to binary or large_binary, without a needless copy; its offsets are checked."""
-    if column is None:
-        return None
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        return _looked_up(column)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        column.validate()
-        column = column.view(pa.binary() if pa.types.is_string(kind) else pa.large_binary())  # may be invalid UTF-8
-    _checked(column)
-    return (
-        column if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type) else column.cast(pa.binary())
-    )
-
-
-def _looked_up(column: Any) -> Any:
-    """Decode a dictionary column, with its indices checked."""
-    column.validate()
-    values: Any = _bytes(column.dictionary)
-    return values.take(_checked(column.indices))
-
-
-def _int64(column: Any) -> Any:
-    """Convert any integers to int64; uint64 values that are too large become -1, which is refused as well."""
-    if not pa.types.is_uint64(column.type):
-        return column.cast(pa.int64())
-    return pc.if_else(
-        pc.greater(column, pa.scalar(TIMESTAMP_MAX, pa.uint64())), -1, column.cast(pa.int64(), safe=False)
-    )
-
-
-def _milliseconds(column: Any) -> tuple[Any, Any | None]:
-    """Convert times to whole milliseconds, null to null; and where they are negative or too large, None: nowhere."""
-    kind = column.type
-    raw = _int64(column.cast(pa.int64()) if pa.types.is_timestamp(kind) else column)
-    seconds = pa.types.is_timestamp(kind) and kind.unit == "s"
-    maximum = TIMESTAMP_MAX // 1_000 if seconds else TIMESTAMP_MAX
-    lowest, highest = pc.min_max(raw).as_py().values()
-    bad = None
-    if lowest is not None and not 0 <= lowest <= highest <= maximum:
-        bad = pc.fill_null(pc.or_(pc.less(raw, 0), pc.greater(raw, maximum)), False)
-        raw = pc.if_else(bad, 0, raw)
-    if pa.types.is_timestamp(kind) and kind.unit != "ms":
-        raw = (pc.multiply if seconds else pc.divide)(raw, _MS[kind.unit])
-    return raw, bad
-
-
 def _joined(parts: list[Chunk]) -> Chunk:
     if len(parts) == 1:
         return parts[0]
-    columns = {name: _concatenated([(getattr(part, name), part.count) for part in parts]) for name in _columns()}
+    columns = {
+        name: _concatenated([(getattr(part, name), part.count) for part in parts], filler=_FILLERS.get(name))
+        for name in _columns()
+    }
     return Chunk(count=sum(part.count for part in parts), **columns)
 
 
-def _concatenated(columns: list[tuple[Any | None, int]]) -> Any | None:
-    """Concatenate a column of several chunks; None stands for a chunk that has no such column, or nothing bad."""
+def _concatenated(columns: list[tuple[Any | None, int]], *, filler: object) -> Any | None:
+    """Concatenate a column of several chunks; None: a chunk has no such column, or nothing bad, and gets *filler*s."""
     kinds = {column.type for column, _count in columns if column is not None}
     if not kinds:
         return None
     [kind] = kinds
-    filler = pa.scalar(False if pa.types.is_boolean(kind) else None, kind)
-    return pa.concat_arrays([pa.repeat(filler, count) if column is None else column for column, count in columns])
+    cell = pa.scalar(filler, kind)
+    return pa.concat_arrays([pa.repeat(cell, count) if column is None else column for column, count in columns])

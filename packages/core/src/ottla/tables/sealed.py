@@ -45,7 +45,7 @@ class TableSealer:
     Close it when it is not used any more; a `with` block does. Without that, its plugins are closed when it is dropped.
     *partitions* has the number of partitions of each topic. Batches have at most *max_bytes* bytes before compression,
     unless a single record is larger. Raises ConfigError or PluginError, and IllegalStateError for interceptors, which
-    would see none of the rows.
+    could not get the outcome of the rows.
     """
 
     def __init__(
@@ -59,7 +59,10 @@ class TableSealer:
         self._close = weakref.finalize(self, plugins.close)
         self._close.atexit = False  # no thread can be started then
         if plugins.interceptors:
-            raise IllegalStateError("interceptors do not see the rows of a table: leave interceptor.classes out")
+            raise IllegalStateError(
+                "interceptors cannot get the outcome of batches that another producer sends: leave "
+                "interceptor.classes out"
+            )
         sizes = TableSizes.of(config.batching)
         sealer = Sealer(plugins.compressor, level=plugins.compression_level)
         self._queue = _Queue()

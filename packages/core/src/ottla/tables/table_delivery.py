@@ -16,6 +16,7 @@ import attrs
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
+from ottla.accumulator.delivery import ObservingCallback
 from ottla.errors import DeliveryError, TableDeliveryError
 from ottla.results import PartitionResult, RecordMetadata, TableResult
 
@@ -91,27 +92,20 @@ class TableDelivery:
         If the delivery is done already, *callback* runs immediately, on this thread. An exception that it
         raises is logged and stops nothing.
         """
-        if not self._pieces:
-            self._call(callback)
-            return
-        pieces = iter(self._pieces)
-        piece = next(pieces)
 
-        def proceed(_delivery: object) -> None:
-            nonlocal piece
-            while True:
-                for batch, _rows in _followed(piece.batch, piece, 0):
-                    if not _settled(batch):
-                        batch.call_when_complete(0, proceed)
-                        return
-                following = next(pieces, None)
-                if following is None:
-                    break
-                piece = following
+        def done() -> None:
             self._retrieve_errors()
             self._call(callback)
 
-        proceed(None)
+        _Progress(self._pieces, done, retrieves_error=True)(None)
+
+    def observe(self, callback: Callable[[TableResult, TableDeliveryError | None], object]) -> None:
+        """Call *callback* as `add_done_callback` would, with the counts and the error; this retrieves no error."""
+
+        def done() -> None:
+            callback(*self._counts())
+
+        _Progress(self._pieces, done, retrieves_error=False)(None)
 
     def begin_chunk(self, count: int) -> int:
         """Add *count* rows, which follow; returns the number of the first one."""
@@ -146,6 +140,10 @@ class TableDelivery:
                 if isinstance(batch.outcome, Forwarded):
                     pending += batch.outcome.parts
         self._retrieve_errors()
+        return self._counts()
+
+    def _counts(self) -> tuple[TableResult, TableDeliveryError | None]:
+        """The counts of a delivery that is done, and the error if rows have failed."""
         result, first = self._result()
         if first is None:
             return result, None
@@ -201,6 +199,34 @@ class TableDelivery:
     def __repr__(self) -> str:
         state = "done" if self.done() else "pending"
         return f"<TableDelivery of {self.rows} rows for topic {self.topic!r}: {state}>"
+
+
+class _Progress(ObservingCallback):
+    """The callback of one batch after the other, until all that have rows of a table are completed; then it is *done*.
+
+    One batch at a time, because its call costs the I/O thread time.
+    """
+
+    __slots__ = ("_done", "_piece", "_pieces", "_retrieves_error")
+
+    def __init__(self, pieces: Sequence[_BatchRows], done: Callable[[], object], *, retrieves_error: bool) -> None:
+        self._pieces = iter(pieces)
+        self._piece = next(self._pieces, None)
+        self._done = done
+        self._retrieves_error = retrieves_error
+
+    @property
+    def retrieves_error(self) -> bool:
+        return self._retrieves_error
+
+    def __call__(self, _delivery: object) -> None:
+        while self._piece is not None:
+            for batch, _rows in _followed(self._piece.batch, self._piece, 0):
+                if not _settled(batch):
+                    batch.call_when_complete(0, self)
+                    return
+            self._piece = next(self._pieces, None)
+        self._done()
 
 
 def _settled(batch: ProducerBatch) -> bool:

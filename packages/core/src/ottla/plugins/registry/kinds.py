@@ -27,6 +27,8 @@ from ottla.interfaces import (
     SupportsJsonRows,
     SupportsMurmur2Partitions,
     SupportsOnNewBatch,
+    SupportsOnSendTable,
+    SupportsOnTableAcknowledgement,
     SupportsOpenOver,
     SupportsPartitionColumn,
     SupportsPartitionRecord,
@@ -61,7 +63,7 @@ class FormerGeneration:
     protocol: Any
     """The protocol of the objects that its hooks return."""
     adapt: Callable[[Any], Any]
-    """Make an object of the newest generation from one of this; the result passes `close` on, if there is one."""
+    """Make an object of the newest generation from one of this; the result has the same abilities."""
 
 
 @attrs.frozen(kw_only=True)
@@ -198,6 +200,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             hook="ottla_interceptor",
             protocol=Interceptor,
             setting="interceptor.classes",
+            abilities=(SupportsOnSendTable, SupportsOnTableAcknowledgement, SupportsClose),
             generation=2,
             former={1: FormerGeneration(protocol=FormerInterceptor, adapt=AdaptedInterceptor)},
         ),

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from ottla.interfaces import (
+    Interceptor,
     Mechanism,
     Partitioner,
     RecordEncoder,
@@ -22,6 +23,8 @@ from ottla.interfaces import (
     SupportsJsonRows,
     SupportsMurmur2Partitions,
     SupportsOnNewBatch,
+    SupportsOnSendTable,
+    SupportsOnTableAcknowledgement,
     SupportsOpenOver,
     SupportsPartitionColumn,
     SupportsPartitionRecord,
@@ -37,6 +40,7 @@ from ottla.interfaces import (
 from ottla_testkit.conformance.harness.checked_layer import fail
 
 ABILITIES: Final[Mapping[type, Sequence[type]]] = {
+    Interceptor: (SupportsOnSendTable, SupportsOnTableAcknowledgement),
     Mechanism: (SupportsIdentity, SupportsRemedy),
     Partitioner: (
         SupportsAppended,

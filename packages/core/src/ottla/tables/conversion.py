@@ -1,0 +1,68 @@
+"""Conversion of checked columns to the types of encoders: bytes, int64, and times in milliseconds."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.recordbatch.objects import TIMESTAMP_MAX
+
+_MS: Final = {"s": 1_000, "ms": 1, "us": 1_000, "ns": 1_000_000}
+"""Milliseconds in a second; for smaller units, how many of them are in a millisecond."""
+
+
+def checked(column: Any | None) -> Any | None:
+    """Check a column, which may come from any source, in full: later copies of rows check only its offsets."""
+    if column is not None:
+        column.validate(full=True)
+    return column
+
+
+def to_bytes(column: Any | None) -> Any | None:
+    """Convert a column to binary or large_binary, without a needless copy; its offsets are checked."""
+    if column is None:
+        return None
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _looked_up(column)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        column.validate()
+        column = column.view(pa.binary() if pa.types.is_string(kind) else pa.large_binary())  # may be invalid UTF-8
+    checked(column)
+    return (
+        column if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type) else column.cast(pa.binary())
+    )
+
+
+def _looked_up(column: Any) -> Any:
+    """Decode a dictionary column, with its indices checked."""
+    column.validate()
+    values: Any = to_bytes(column.dictionary)
+    return values.take(checked(column.indices))
+
+
+def to_int64(column: Any) -> Any:
+    """Convert any integers to int64; uint64 values that are too large become -1, which is refused as well."""
+    if not pa.types.is_uint64(column.type):
+        return column.cast(pa.int64())
+    return pc.if_else(
+        pc.greater(column, pa.scalar(TIMESTAMP_MAX, pa.uint64())), -1, column.cast(pa.int64(), safe=False)
+    )
+
+
+def to_milliseconds(column: Any) -> tuple[Any, Any | None]:
+    """Convert times to whole milliseconds, null to null; and where they are negative or too large, None: nowhere."""
+    kind = column.type
+    raw = to_int64(column.cast(pa.int64()) if pa.types.is_timestamp(kind) else column)
+    seconds = pa.types.is_timestamp(kind) and kind.unit == "s"
+    maximum = TIMESTAMP_MAX // 1_000 if seconds else TIMESTAMP_MAX
+    lowest, highest = pc.min_max(raw).as_py().values()
+    bad = None
+    if lowest is not None and not 0 <= lowest <= highest <= maximum:
+        bad = pc.fill_null(pc.or_(pc.less(raw, 0), pc.greater(raw, maximum)), False)
+        raw = pc.if_else(bad, 0, raw)
+    if pa.types.is_timestamp(kind) and kind.unit != "ms":
+        raw = (pc.multiply if seconds else pc.divide)(raw, _MS[kind.unit])
+    return raw, bad
