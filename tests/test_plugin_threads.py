@@ -223,6 +223,12 @@ class Interceptor:
     def on_acknowledgement(self, metadata: Any, error: Exception | None, context: Any) -> None:
         """Nothing to note."""
 
+    def on_send_table(self, rows: Any) -> Any:
+        return rows
+
+    def on_table_acknowledgement(self, topic: str, result: Any, error: Exception | None, context: Any) -> None:
+        """Nothing to note."""
+
 
 class Provider:
     def get(self, path: str, keys: Any) -> Mapping[str, str]:
@@ -335,14 +341,17 @@ def partitioners() -> None:
 
 
 def interceptors() -> None:
-    """A record that is written, and one that is refused."""
+    """A record and a table that are written, and some that are refused."""
     broker = open_broker()
     settings = {"interceptor.classes": "watched", "record.encoder": "watched"}
     with broker.serving() as servers, producer_at(servers, settings) as producer:
         producer.send("t", b"value")
+        producer.send_table("t", TABLE)
         producer.flush(PATIENT)
         with pytest.raises(InvalidRecordError):
             producer.send("no topic", b"value")
+        with pytest.raises(InvalidRecordError):
+            producer.send_table("no topic", TABLE)
 
 
 @pytest.mark.parametrize("kind", KINDS)
