@@ -244,7 +244,7 @@ TABLE: Final = pa.table({"value": [bytes(5_000)] * 1_000})
 
 @pytest.fixture(scope="module")
 def seen() -> Seen:
-    """The threads of all calls, after records went every way that the tables tell apart."""
+    """The threads of all calls, after records of every kind that the tables name."""
     seen: Seen = defaultdict(set)
     Hooks.seen = seen
     entries = [
