@@ -259,5 +259,5 @@ def test_the_doctor_reports_a_proxy_that_does_not_run(secure: SecureBroker, star
 
     assert examination.cause is not None
     assert examination.cause.step is Step.TCP
-    assert "check that the proxy runs" in examination.cause.sentence
+    assert "check that the proxy is running" in examination.cause.sentence
     assert proxy.address in examination.cause.subject

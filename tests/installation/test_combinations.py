@@ -137,7 +137,8 @@ def test_broken_plugins_are_reported_and_affect_no_other(environment: Environmen
     assert made(environment, '"partitioner.class": "good"') == "made"
     told = {
         "broken": "cannot be imported: ModuleNotFoundError: No module named 'nothing_of_this_name'",
-        "newer": "is made for hook specs 2, this ottla speaks 1; upgrade ottla, or install an older acme-newer",
+        "newer": "is made for hook specs 2, but this version of ottla supports 1; upgrade ottla, or install an older "
+        "acme-newer",
     }
     problems = listed(environment)
     for name, words in told.items():

@@ -63,7 +63,7 @@ def test_options_of_others_need_https_allowed_too() -> None:
     check_url(IDP)
 
     assert str(caught.value) == (
-        f"{IDP} is not allowed: the options may come from another user than the one who runs the program; the user who "
+        f"{IDP} is not allowed: the options may come from a user other than the one who runs the program; the user who "
         f"runs the program can allow it with OTTLA_ALLOWED_URLS={IDP} in the driver's OTTLA_ALLOWED_URLS"
     )
 
@@ -361,7 +361,7 @@ def test_files_of_proc_and_similar_views_are_never_read(
     for each in (path, str(tmp_path / "link")):
         with pytest.raises((NotAllowedError, OSError)) as caught:
             read_file(each, max_bytes=99)
-        assert "leads into /proc or /sys" in str(caught.value) or "no regular file" in str(caught.value)
+        assert "leads into /proc or /sys" in str(caught.value) or "not a regular file" in str(caught.value)
 
 
 @pytest.mark.rule("security.allowed.files")
@@ -378,7 +378,7 @@ def test_a_special_file_is_refused_without_waiting(folder: Path) -> None:
 def test_a_device_is_refused_without_reading_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(allow_lists.FILES, "/dev/zero")
 
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         read_file("/dev/zero", max_bytes=99)
 
 

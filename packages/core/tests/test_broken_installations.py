@@ -95,9 +95,9 @@ BROKEN = (
     Broken("warns", "import warnings; warnings.warn('old', stacklevel=1)\n1 / 0", "cannot be imported: "),
     Broken("nothing", GOOD, "cannot be imported: AttributeError", attr=":Nothing"),
     Broken("deeper", GOOD, "cannot be imported: AttributeError", attr=":Good.partition.nothing"),
-    Broken("colon", GOOD, "is no entry point; write 'module' or 'module:object'", attr=":"),
-    Broken("call", GOOD, "is no entry point; write 'module' or 'module:object'", attr=":Good()"),
-    Broken("words", GOOD, "is no entry point; write 'module' or 'module:object'", attr=" of mine"),
+    Broken("colon", GOOD, "is not an entry point; write 'module' or 'module:object'", attr=":"),
+    Broken("call", GOOD, "is not an entry point; write 'module' or 'module:object'", attr=":Good()"),
+    Broken("words", GOOD, "is not an entry point; write 'module' or 'module:object'", attr=" of mine"),
     Broken("nomodule", GOOD, "; install another version of acme-nomodule, or choose", attr=".sub"),
     Broken("newer", f"ottla_spec = 99\n{GOOD}", "upgrade ottla, or install an older acme-newer"),
     Broken("older", f"ottla_spec = 0\n{GOOD}", "upgrade acme-older"),
@@ -112,9 +112,9 @@ BROKEN = (
     Broken("classraises", "class P:\n    def __init__(self): 1 / 0", "ZeroDivisionError", attr=":P"),
     Broken("returnsnone", hook("return None"), "ottla_partitioner returned nothing; it must return an object"),
     Broken("returnsclass", hook("return object"), "returned the class object, not an object"),
-    Broken("returnsother", hook("return object()"), "is no Partitioner: it lacks partition"),
+    Broken("returnsother", hook("return object()"), "is not a Partitioner: it lacks partition"),
     Broken(
-        "uncallable", GOOD.replace("return Good()", "g = Good(); g.partition = 5; return g"), "are no methods: part"
+        "uncallable", GOOD.replace("return Good()", "g = Good(); g.partition = 5; return g"), "are not methods: part"
     ),
     Broken(
         "hookraises", hook("raise RuntimeError('boom')"), "ottla_partitioner raised RuntimeError: boom; install another"
@@ -136,7 +136,7 @@ BROKEN = (
     Broken("encexits", "raise SystemExit(3)", "cannot be imported: SystemExit: 3", kind="encoder"),
     Broken("encnewer", "ottla_spec = 99", "install an older acme-encnewer", kind="encoder"),
     Broken("enchook", hook("1 / 0", name="ottla_encoder()"), "ottla_encoder raised ZeroDivision", kind="encoder"),
-    Broken("encother", hook("return 5", name="ottla_encoder()"), "is no RecordEncoder", kind="encoder"),
+    Broken("encother", hook("return 5", name="ottla_encoder()"), "is not a RecordEncoder", kind="encoder"),
     Broken("reporter", "1 / 0", "cannot be imported: ZeroDivisionError", kind="reporter"),
     Broken("interceptor", "1 / 0", "cannot be imported: ZeroDivisionError", kind="interceptor"),
     Broken("compressor", "1 / 0", "cannot be imported: ZeroDivisionError", kind="compressor"),
@@ -354,7 +354,7 @@ def test_an_entry_point_that_cannot_be_parsed_is_reported_on_every_python(
     site.install(GOOD, attr=" of mine")
     monkeypatch.setattr("importlib.metadata.EntryPoint.module", property(module))
 
-    with pytest.raises(OttlaError, match="is no entry point; write 'module' or 'module:object'"):
+    with pytest.raises(OttlaError, match="is not an entry point; write 'module' or 'module:object'"):
         chosen(partitioner_class="first")
 
 

@@ -211,8 +211,11 @@ def test_the_table_has_the_same_content_as_the_json(install: Install) -> None:
     [
         ("1 / 0", "cannot be imported: ZeroDivisionError"),
         ("import sys; sys.exit()", "cannot be imported: SystemExit"),
-        (STRANGER, "is made for hook specs 2, this ottla speaks 1; upgrade ottla, or install an older acme"),
-        (GOOD.replace("return Constant(config", "return (config"), "is no Partitioner: it lacks partition"),
+        (
+            STRANGER,
+            "is made for hook specs 2, but this version of ottla supports 1; upgrade ottla, or install an older acme",
+        ),
+        (GOOD.replace("return Constant(config", "return (config"), "is not a Partitioner: it lacks partition"),
         (
             GOOD.replace('return Constant(config["acme.constant"])', "1 / 0"),
             "ottla_partitioner raised ZeroDivisionError",
@@ -449,7 +452,7 @@ def test_a_plugin_that_cannot_be_created_stops_no_other(install: Install, capfd:
 @pytest.mark.parametrize(
     ("stated", "told"),
     [
-        ("acme_no_suite:NoSuite", "which is no subclass of PartitionerConformance"),
+        ("acme_no_suite:NoSuite", "which is not a subclass of PartitionerConformance"),
         ("acme_no_suite:Nothing", "which cannot be imported: AttributeError"),
         ("acme_nowhere:Own", "which cannot be imported: ModuleNotFoundError"),
         ("acme_no_suite", "it must be 'module:class'"),

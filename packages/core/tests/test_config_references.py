@@ -171,7 +171,7 @@ def test_the_settings_of_the_caller_keep_their_references(folder: Path) -> None:
         ("${env:a:OTTLA_TEST_NAME}", "an environment variable has no path; write ${env:NAME}"),
         ("${file:/nowhere/at/all:key}", "/nowhere/at/all cannot be read: No such file or directory"),
         ("${file:kafka.properties:key}", "kafka.properties is not an absolute path"),
-        ("${file:/dev/zero:key}", "it is no regular file"),
+        ("${file:/dev/zero:key}", "it is not a regular file"),
         ("${file:FOLDER/kafka.properties:none}", "has no value; is the name right, and may it be read?"),
         ("${directory:FOLDER}", "a folder and the name of a file in it are needed; write ${directory:/path:file}"),
         ("${directory:FOLDER:none}", "has no value"),
@@ -194,7 +194,7 @@ def test_a_reference_without_a_value_is_refused_and_never_sent(folder: Path, wri
         ({"config.providers": "env", "config.providers.file.class": "file"}, "no provider of this name is in"),
         ({"config.providers": "env", "config.providers.env.param.x": "1"}, "config.providers.env.param.x is not known"),
         ({"config.providers": "env", "config.providers.env.parm.x": "1"}, "config.providers.env.parm.x is not known"),
-        ({"config.providers": "env", "config.providers.env.param.allowlist.pattern": "("}, "it is no regular expr"),
+        ({"config.providers": "env", "config.providers.env.param.allowlist.pattern": "("}, "it is not a regular expr"),
         ({"config.providers": "file", "config.providers.file.param.allowed.paths": "x"}, "'x' is not an absolute path"),
         ({"config.providers": "file", "config.providers.file.param.allowed.paths": "/no/such"}, "does not exist"),
     ],
@@ -243,7 +243,7 @@ def test_a_large_file_is_not_read(folder: Path) -> None:
 def test_a_pipe_is_refused_without_waiting(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
 
-    assert "it is no regular file" in problems(
+    assert "it is not a regular file" in problems(
         {"config.providers": "directory", "client.id": f"${{directory:{folder}:pipe}}"}
     )
 

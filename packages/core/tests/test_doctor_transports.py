@@ -272,4 +272,6 @@ def test_a_proxy_that_refuses_is_reported_as_the_proxy_with_its_port() -> None:
 
     assert isinstance(attempt, NotConnected)
     assert str(attempt.endpoint) == f"kafka:9092 (127.0.0.1:{port})"
-    assert attempt.problem.remedy == "check that the proxy runs, and host and port in the transport's own settings"
+    assert (
+        attempt.problem.remedy == "check that the proxy is running, and host and port in the transport's own settings"
+    )

@@ -67,7 +67,7 @@ def test_a_silent_server_is_abandoned_after_its_share_of_the_timeout() -> None:
 
     [finding] = of(examination, Step.API_VERSIONS)
     assert "sent nothing for 0.2 s" in finding.said
-    assert "check whether the broker runs" in finding.remedy
+    assert "check whether the broker is running" in finding.remedy
     assert time.monotonic() - started < PATIENT
 
 

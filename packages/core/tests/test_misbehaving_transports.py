@@ -80,8 +80,8 @@ def check_named(error: OttlaError, said: str) -> None:
 @pytest.mark.parametrize(
     ("write", "said"),
     [
-        (returning(-1), r"write returned -1 \(int\), which is no number of bytes from 0 to 11"),
-        (returning(12), r"write returned 12 \(int\), which is no number of bytes from 0 to 11"),
+        (returning(-1), r"write returned -1 \(int\), which is not a number of bytes from 0 to 11"),
+        (returning(12), r"write returned 12 \(int\), which is not a number of bytes from 0 to 11"),
         (returning(10**30), r"write returned 10+ \(int\), which is .*"),
         (returning(None), "write returned NoneType, which is .*"),
         (returning("11"), "write returned str, which is .*"),
@@ -106,8 +106,8 @@ def test_a_wrong_write_ends_its_connection(write: Any, said: str, listener: sock
 @pytest.mark.parametrize(
     ("read", "said"),
     [
-        (returning(-1), r"read_into returned -1 \(int\), which is no number of bytes from 0 to 4096"),
-        (returning(10**9), r"read_into returned 10+ \(int\), which is no number of bytes from 0 to 4096"),
+        (returning(-1), r"read_into returned -1 \(int\), which is not a number of bytes from 0 to 4096"),
+        (returning(10**9), r"read_into returned 10+ \(int\), which is not a number of bytes from 0 to 4096"),
         (returning(b"x"), "read_into returned bytes, which is .*"),
         (returning(False), r"read_into returned False \(bool\), which is .*"),
         (raising(KeyError("boom")), r"KeyError\('boom'\)"),
@@ -150,7 +150,7 @@ def test_a_may_read_that_raises_ends_its_connection(error: BaseException, calls:
 @pytest.mark.parametrize(
     ("methods", "said"),
     [
-        ({"interest": returning(0)}, r"interest returned 0 \(int\), which is no ottla\.interfaces\.Interest"),
+        ({"interest": returning(0)}, r"interest returned 0 \(int\), which is not an ottla\.interfaces\.Interest"),
         ({"interest": returning(None)}, "interest returned NoneType, which is .*"),
         ({"interest": raising(SystemExit(3))}, r"SystemExit\(3\)"),
         ({"handshake": raising(KeyError("boom"))}, r"KeyError\('boom'\)"),
@@ -171,7 +171,7 @@ def test_a_wrong_layer_never_gets_ready(
 @pytest.mark.parametrize(
     ("opened", "said"),
     [
-        (returning(None), r"open returned NoneType, which is no ottla\.interfaces\.TransportLayer"),
+        (returning(None), r"open returned NoneType, which is not an ottla\.interfaces\.TransportLayer"),
         (returning(object()), "open returned object, which is .*"),
         (raising(SystemExit(3)), r"SystemExit\(3\)"),
     ],
@@ -201,8 +201,8 @@ def ended_while_connecting(transport: Transport, listener: socket.socket) -> Ott
             returning([("127.0.0.1", 9092)]),
             "targets returned a sequence with an item of type tuple; each item must be a Target or a HostTarget",
         ),
-        (returning("127.0.0.1"), "targets returned str, which is no sequence of targets"),
-        (returning(9092), r"targets returned 9092 \(int\), which is no sequence of targets"),
+        (returning("127.0.0.1"), "targets returned str, which is not a sequence of targets"),
+        (returning(9092), r"targets returned 9092 \(int\), which is not a sequence of targets"),
         (
             returning([HostTarget("localhost", 1), None]),
             "targets returned a sequence with an item of type NoneType; .*",

@@ -42,7 +42,7 @@ def test_a_topic_that_is_not_found_in_time_is_unavailable(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("topic", ["", "a b", None])
 def test_an_invalid_topic_name_is_refused(topic: Any) -> None:
-    with simulated(1) as world, pytest.raises(InvalidRecordError, match="is no topic"):
+    with simulated(1) as world, pytest.raises(InvalidRecordError, match="is not a topic name"):
         world.producer.partitions_for(topic)
 
 

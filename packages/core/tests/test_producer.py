@@ -43,13 +43,13 @@ def test_a_key_that_is_not_bytes_is_refused_with_the_remedy(producer: Producer) 
 
 @pytest.mark.parametrize("topic", ["", ".", "..", "a b", "ä", "x" * 250, "\ud800", b"bytes", None])
 def test_an_invalid_topic_name_is_refused_at_once(producer: Producer, topic: Any) -> None:
-    with pytest.raises(InvalidRecordError, match="is no topic"):
+    with pytest.raises(InvalidRecordError, match="is not a topic name"):
         producer.send(topic, b"value")
 
 
 @pytest.mark.parametrize("topic", [b"secret", ["secret"], pa.table({"value": ["secret"]})])
 def test_a_topic_of_a_wrong_type_is_reported_by_its_type_only(producer: Producer, topic: Any) -> None:
-    said = f"^{type(topic).__name__} is no topic: a name is 1 to 249 of "
+    said = f"^{type(topic).__name__} is not a topic name: a name is 1 to 249 of "
     for send in (lambda: producer.send(topic, b"value"), lambda: producer.send_table(topic, "orders")):
         with pytest.raises(InvalidRecordError, match=said) as caught:
             send()
@@ -57,7 +57,7 @@ def test_a_topic_of_a_wrong_type_is_reported_by_its_type_only(producer: Producer
 
 
 def test_a_long_text_as_topic_is_truncated_in_the_error(producer: Producer) -> None:
-    with pytest.raises(InvalidRecordError, match="is no topic") as caught:
+    with pytest.raises(InvalidRecordError, match="is not a topic name") as caught:
         producer.send("x" * 10_000, b"value")
 
     assert len(str(caught.value)) < 300

@@ -304,7 +304,7 @@ def test_a_plugin_that_would_end_the_program_is_only_broken(site: Site, source: 
 def test_an_invalid_entry_point_is_reported(site: Site, attr: str) -> None:
     site.install(GOOD, attr=attr)
 
-    assert "is no entry point; write 'module' or 'module:object'" in broken()
+    assert "is not an entry point; write 'module' or 'module:object'" in broken()
 
 
 @pytest.mark.parametrize("attr", [":Missing", ":hookimpl.x.y"])
@@ -332,7 +332,7 @@ def test_a_plugin_for_other_hook_specs_is_reported(site: Site, spec: str, remedy
     site.install(GOOD + f"\n    ottla_spec = {spec}")
     said = broken()
 
-    assert f"is made for hook specs {spec}, this ottla speaks 1; {remedy}" in said
+    assert f"is made for hook specs {spec}, but this version of ottla supports 1; {remedy}" in said
 
 
 def test_the_spec_of_an_object_is_that_of_its_module(site: Site) -> None:
@@ -431,13 +431,14 @@ def test_a_plugin_of_the_newest_generation_is_used_unchanged(site: Site) -> None
 
 
 def test_an_object_is_checked_by_the_protocol_of_its_generation(site: Site) -> None:
-    with pytest.raises(InvalidPluginError, match="a First, which is no OldPartitioner: it lacks choose"):
+    with pytest.raises(InvalidPluginError, match="a First, which is not a OldPartitioner: it lacks choose"):
         of_two_generations(site, GOOD).create({})
 
 
 @pytest.mark.parametrize(("spec", "remedy"), [("3", "upgrade ottla, or install an older"), ("0", "upgrade ")])
 def test_a_refused_generation_is_reported_with_those_supported(site: Site, spec: str, remedy: str) -> None:
-    with pytest.raises(InvalidPluginError, match=f"is made for hook specs {spec}, this ottla speaks 1 and 2; {remedy}"):
+    said = f"is made for hook specs {spec}, but this version of ottla supports 1 and 2; {remedy}"
+    with pytest.raises(InvalidPluginError, match=said):
         of_two_generations(site, GOOD + f"\n    ottla_spec = {spec}")
 
 
@@ -446,7 +447,7 @@ def test_a_refused_generation_is_reported_with_those_supported(site: Site, spec:
     [
         ("None", "ottla_partitioner returned nothing"),
         ("First", "returned the class First, not an object"),
-        ("object()", "returned a object, which is no Partitioner: it lacks partition"),
+        ("object()", "returned a object, which is not a Partitioner: it lacks partition"),
         ("1 / 0", "ottla_partitioner raised ZeroDivisionError: division by zero"),
     ],
 )
@@ -485,7 +486,7 @@ def test_every_missing_attribute_is_named_including_data(site: Site) -> None:
     """
     site.install(source, kind="compressor")
 
-    assert "which is no Compressor: it lacks codec_id, compress, decompress" in broken("compressor")
+    assert "which is not a Compressor: it lacks codec_id, compress, decompress" in broken("compressor")
 
 
 @pytest.mark.parametrize("returned", ["5", "['first.bias']", "{1: 2}.keys()"])

@@ -206,7 +206,7 @@ def test_a_lookup_longer_than_max_block_refuses_its_record() -> None:
     clock = ManualClock()
     serializer = Schemas(clock=clock, seconds=BLOCK, finds=False)
 
-    with pytest.raises(SerializationError, match=r"which was not over within max\.block\.ms: 60\.0 s"):
+    with pytest.raises(SerializationError, match=r"which did not finish within max\.block\.ms: 60\.0 s"):
         made_with(serializer, clock=clock).serialize("t", None, 1, ())
 
     assert len(serializer.lookups) == 1

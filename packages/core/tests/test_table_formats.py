@@ -124,9 +124,13 @@ def test_a_stream_of_many_batches_keeps_its_order() -> None:
         (
             {"value_format": "json", "value": "nothing"},
             InvalidRecordError,
-            "'nothing' is there nowhere; the table has ",
+            "the table has no column 'nothing'; it has ",
         ),
-        ({"value_format": "json", "value": ["text", "text"]}, InvalidRecordError, "'text' is there more than once"),
+        (
+            {"value_format": "json", "value": ["text", "text"]},
+            InvalidRecordError,
+            "column 'text' occurs more than once",
+        ),
         ({"value_format": "json", "value": []}, InvalidRecordError, "at least one column"),
         ({"value_format": "json", "value": None}, InvalidRecordError, "name the columns that the value is made of"),
         ({"value_format": 7}, InvalidRecordError, "value_format=7: the name of a serializer plugin"),

@@ -35,7 +35,7 @@ def test_a_task_gets_the_allowed_timeout_or_none_with_two_phase_commit() -> None
     [
         ({"transactional_id_prefix": ""}, r"needs the option transactional\.id\.prefix"),
         ({"two_phase_commit": "perhaps"}, r"two\.phase\.commit='perhaps' is neither true nor false"),
-        ({"two_phase_commit": "true", "kafka_transaction_timeout_ms": "60000"}, "leave out either"),
+        ({"two_phase_commit": "true", "kafka_transaction_timeout_ms": "60000"}, "leave one of them out"),
         ({"ledger_replication_factor": "all"}, r"ledger\.replication\.factor='all' is not a positive integer"),
         ({"kafka_enable_idempotence": "false"}, "with guarantee=exactly-once, .*idempotence"),
     ],

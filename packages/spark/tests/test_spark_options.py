@@ -55,7 +55,9 @@ def test_an_empty_topic_is_refused() -> None:
 def test_an_impossible_topic_is_refused_before_any_task_with_the_rule(name: str) -> None:
     _, problems = read(topic=name)
 
-    assert problems == [f"option topic={name!r} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or .."]
+    assert problems == [
+        f"option topic={name!r} is not a topic name: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or .."
+    ]
 
 
 @pytest.mark.parametrize("key", ["topic", "report", "includeHeaders"])

@@ -79,7 +79,7 @@ def each_of(wrong: Sequence[tuple[str, str, str]]) -> pytest.MarkDecorator:
 
 def patience_for(said: str) -> float:
     """Little, where that is what makes the suite speak; else enough for a machine with other things to do."""
-    return 1.0 if "not back" in said or "left threads" in said else 30.0
+    return 1.0 if "not return within" in said or "left threads" in said else 30.0
 
 
 def assert_caught(result: pytest.RunResult, said: str) -> None:

@@ -23,7 +23,7 @@ WRONG = [
     ("SharesItsNonce", "concurrent_logins", "message 2 of an honest broker was refused"),
     ("NeedsAHostWithDots", "broker_name", r"authenticator\(\) raised IndexError"),
     ("SaysText", "honest_broker", r"start\(\) returned a str; it must be bytes"),
-    ("ReturnsAPair", "honest_broker", r"challenge\(\) with .* returned a tuple, which is no Step"),
+    ("ReturnsAPair", "honest_broker", r"challenge\(\) with .* returned a tuple, which is not a Step"),
     ("HasNothingToSay", "honest_broker", "has nothing to reply and is not done either: both sides would wait"),
     ("SaysTooMuch", "honest_broker", "gave 1048576 bytes to send; no broker takes more than 524288"),
     ("NeverEnds", "honest_broker", "the login did not end after 64 messages, at an honest broker"),
@@ -45,9 +45,9 @@ WRONG = [
     (
         "WaitsWithoutSaying",
         "honest_broker",
-        r"start\(\) was not back after 0.5 s; .*do not wait, or say blocking = True",
+        r"start\(\) did not return within 0.5 s; .*do not wait, or say blocking = True",
     ),
-    ("ComputesForEver", "garbage", r"was not back after 1 s; no other connection can log in meanwhile"),
+    ("ComputesForEver", "garbage", r"did not return within 1 s; no other connection can log in meanwhile"),
     ("RaisesInClose", "background_work", r"close\(\) raised AuthenticationError"),
     ("LeavesAThread", "background_work", r"close\(\) left threads behind: left-behind"),
 ]

@@ -39,9 +39,9 @@ EVERY: Final = [
 ]
 ONE: Final = [
     ("CannotBeClosed", "background_work", r"it has no close\(\), and left threads behind: background"),
-    ("KeepsTheProgram", "background_work", "it began 'background', which is no daemon thread"),
-    ("WaitsAtItsEnd", "background_work", r"close\(\) was not back after 1 s; the producer's end waits for it"),
-    ("WaitsAtItsEnd", "without_any_use", r"close\(\) before any use was not back after 1 s"),
+    ("KeepsTheProgram", "background_work", "it began 'background', which is not a daemon thread"),
+    ("WaitsAtItsEnd", "background_work", r"close\(\) did not return within 1 s; the producer's end waits for it"),
+    ("WaitsAtItsEnd", "without_any_use", r"close\(\) before any use did not return within 1 s"),
     ("LeavesItsThread", "without_any_use", r"close\(\) left threads behind: background"),
 ]
 

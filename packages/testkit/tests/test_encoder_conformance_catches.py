@@ -46,7 +46,7 @@ WRONG_ENCODERS = [
     ("FirstOfAll", "contract", "priority is 'highest', and must be an int"),
     ("CheaperThanItIs", "no_more_memory", "record_cost says 50 for each, so"),
     ("OneForAll", "its_own_columns", "a record that was appended to one batch's columns is in another's"),
-    ("TornByThreads", "many_threads", r"returned index|records became|raised|returned None"),
+    ("TornByThreads", "many_threads", r"returned index|records became|raised|returned None|first_timestamp of"),
 ]
 
 

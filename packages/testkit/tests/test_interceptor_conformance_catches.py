@@ -29,14 +29,18 @@ WRONG = [
     ("AppendsToTheTuple", "every_record_can", "raised AttributeError.*; the record would go on without what it adds"),
     ("RefusesItsOwnHeader", "another_interceptor", "and 5 headers raised AssertionError"),
     ("StampsWhatItIsGiven", "arguments_are_not_changed", "was changed into .*: it is the caller's"),
-    ("AsksSomebodyFirst", "at_once", r"on_send\(\) was not back after 1 s; the caller of send\(\) waits for it"),
-    ("TellsSomebodySlowly", "at_once", r"on_acknowledgement\(\) was not back after 1 s; the I/O thread waits for it"),
+    ("AsksSomebodyFirst", "at_once", r"on_send\(\) did not return within 1 s; the caller of send\(\) waits for it"),
+    (
+        "TellsSomebodySlowly",
+        "at_once",
+        r"on_acknowledgement\(\) did not return within 1 s; the I/O thread waits for it",
+    ),
     ("ExpectsWhatItHasSent", "every_outcome", r"on_acknowledgement\(\) of .* raised KeyError\('orders'\)"),
     ("ExpectsWordsInErrors", "every_outcome", r"on_acknowledgement\(\) of .* and RuntimeError\(\) raised IndexError"),
     ("TornByThreads", "while_other", "by many threads at once, .* became .*, and alone|made a dict of the value"),
     ("RaisesAtItsEnd", "background_work", r"close\(\) raised OSError\('no such file'\)"),
     ("LeavesItsThread", "background_work", r"it has no close\(\), and left threads behind: audit"),
-    ("KeepsTheProgram", "background_work", "it began 'audit', which is no daemon thread"),
+    ("KeepsTheProgram", "background_work", "it began 'audit', which is not a daemon thread"),
 ]
 
 

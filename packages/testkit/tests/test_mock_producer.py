@@ -199,7 +199,7 @@ def test_records_that_no_broker_would_accept_are_refused(make: Make) -> None:
 
     with pytest.raises(RecordTooLargeError):
         producer.send("orders", bytes(1000))
-    with pytest.raises(InvalidRecordError, match="is no topic"):
+    with pytest.raises(InvalidRecordError, match="is not a topic name"):
         producer.send("no topic", b"")
     with pytest.raises(TopicUnavailableError, match="UNKNOWN_TOPIC_OR_PARTITION"):
         producer.send("payments", b"")
@@ -388,7 +388,7 @@ def test_the_next_call_of_a_method_can_be_made_to_raise(mock_producer: MockProdu
 
 
 def test_an_unknown_method_cannot_be_made_to_raise(mock_producer: MockProducer) -> None:
-    with pytest.raises(ValueError, match="'sent' is no producer method that can fail; these are: abort_transaction"):
+    with pytest.raises(ValueError, match="'sent' is not a producer method that can fail; these are: abort_transaction"):
         mock_producer.raise_next("sent", BROKEN)
 
 

@@ -57,7 +57,7 @@ WRONG = [
     ("AsksADatabase", "takes_much_less", r"partition\(\) took 5\d(\.\d)? ms or more in each of 20 calls"),
     ("TornBetweenLines", "at_any_line", r"when they change between two of its lines, (partition|a key went)"),
     ("CountsWithAGenerator", "at_any_line", "not safe for threads: .*generator already executing"),
-    ("WaitsForItself", "every_call", r"partition\(\) was not back after 1 s; the caller of send\(\) waits for it"),
+    ("WaitsForItself", "every_call", r"partition\(\) did not return within 1 s; the caller of send\(\) waits for it"),
     ("NeedsAHeader", "every_record", r"partition_record\(\) for RecordView\(.*raised IndexError"),
     ("LongValues", "every_record", r"partition_record\(\) chose partition \d+ of a topic that has"),
     ("ForgetsInOnNewBatch", "new_batch", r"on_new_batch\(\) for partition 0 raised KeyError"),

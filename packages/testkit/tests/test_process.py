@@ -63,7 +63,7 @@ def test_a_process_may_be_stopped_and_started_again(tmp_path: Path, end: Callabl
     process = Process("sleep", command=["sleep", "600"], log_file=tmp_path / "log")
     for _ in range(2):
         process.start()
-        with pytest.raises(ClusterError, match="sleep runs already"):
+        with pytest.raises(ClusterError, match="sleep is already running"):
             process.start()
         assert process.running
         end(process)

@@ -34,7 +34,7 @@ WRONG = [
     (
         "AsksARegistryForEver",
         "at_once",
-        r"serialize\(\) of None was not back after 1 s; the caller of send\(\) waits for it",
+        r"serialize\(\) of None did not return within 1 s; the caller of send\(\) waits for it",
     ),
     ("FillsNulls", "as_its_cells", r"row 1 of a column of struct<a: int64> became b'{}', and .* None makes None"),
     ("ForgetsTheOffset", "as_its_cells", r"row 0 of a column .* became b'{\"a\": 1}', and .* makes None"),
@@ -57,8 +57,12 @@ WRONG = [
     ("ForgetsItsLookups", "the_same_data_needs_none", "needed another lookup each time: the schema of orders"),
     ("LearnsNothing", "samples", r"raised NotPreparedError\('the schema of orders is not known'\)"),
     ("CannotPrepare", "samples", r"needs a lookup, by NotPreparedError.*, and the serializer has no prepare\(\)"),
-    ("WaitsTooLong", "within_its_time", r"prepare\(\) of .* with timeout=0.0 was not back after 1 s; it must return"),
-    ("WaitsInSerialize", "at_once", r"was not back after 1 s; .* what has to wait belongs into prepare"),
+    (
+        "WaitsTooLong",
+        "within_its_time",
+        r"prepare\(\) of .* with timeout=0.0 did not return within 1 s; it must return",
+    ),
+    ("WaitsInSerialize", "at_once", r"did not return within 1 s; .* what has to wait belongs into prepare"),
     ("TornByThreads", "many_threads", "by many threads at once, .* became|raised TypeError"),
 ]
 

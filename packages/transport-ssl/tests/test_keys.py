@@ -146,7 +146,7 @@ def test_store_types_are_case_insensitive() -> None:
             {"ssl.keystore.key": "y", "ssl.keystore.certificate.chain": "y", "ssl.keystore.type": "PKCS12"},
             "set ssl.keystore.type=PEM",
         ),
-        ({"ssl.keystore.password": "hunter2"}, "ssl.keystore.password is set, and no file for it"),
+        ({"ssl.keystore.password": "hunter2"}, "ssl.keystore.password is set without a file"),
         ({"ssl.protocol": "TLSv1.2", "ssl.enabled.protocols": "TLSv1.3"}, "leave no TLS version to use"),
         (
             {"ssl.protocol": "TLSv1.2", "ssl.cipher.suites": "TLS_AES_256_GCM_SHA384"},

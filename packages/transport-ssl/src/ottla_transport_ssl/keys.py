@@ -241,7 +241,7 @@ def _identity_problems(config: PluginConfig) -> Sequence[str]:
         problems.append("ssl.keystore.key is PEM text; set ssl.keystore.type=PEM or leave it out")
     if config["ssl.keystore.password"] and not location:
         problems.append(
-            "ssl.keystore.password is set, and no file for it; set ssl.keystore.location, or ssl.key.password if it is "
+            "ssl.keystore.password is set without a file; set ssl.keystore.location, or ssl.key.password if it is "
             "the private key's"
         )
     return problems

@@ -411,7 +411,7 @@ class RecordAccumulator:
     def abort(self, cause: OttlaError, *, aside: bool = False) -> None:
         """Fail every batch that has no outcome; those in flight as possibly persisted.
 
-        *aside*: the caller is another thread than the I/O thread, which is blocked. Callbacks run on threads of their
+        *aside*: the caller is not the I/O thread, which is blocked. Callbacks run on threads of their
         own, and batches that the I/O thread has taken out of their queues count as in flight.
         """
         self.keyed_appender.fail_unassigned()

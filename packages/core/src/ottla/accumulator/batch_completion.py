@@ -99,7 +99,7 @@ class BatchCompletion:
             self._count(quiet)
 
     def fail(self, batch: ProducerBatch, cause: Exception, *, why: str | None = None, aside: bool = False) -> None:
-        """Fail a batch for another reason than time; *why* replaces the text of its *cause*."""
+        """Fail a batch for a reason other than time; *why* replaces the text of its *cause*."""
         self.complete(batch, Failed(error=delivery_failed(batch, cause, self._clock(), why=why)), aside=aside)
 
     def report(self, pending: Iterable[ProducerBatch]) -> tuple[DeliveryReport, int, DeliveryError | None]:

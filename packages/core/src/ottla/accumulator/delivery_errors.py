@@ -17,7 +17,7 @@ from ottla.errors import (
 
 
 def delivery_failed(batch: ProducerBatch, cause: Exception, now: float, *, why: str | None = None) -> DeliveryError:
-    """The error of a batch that fails for another reason than time; *why* replaces the text of its *cause*."""
+    """The error of a batch that fails for a reason other than time; *why* replaces the text of its *cause*."""
     error = DeliveryError(
         f"{_records(batch)} not delivered: {why or cause}" + _history(batch, now),
         topic=batch.topic,

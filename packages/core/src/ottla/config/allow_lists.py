@@ -76,7 +76,7 @@ def options_of_others(place: str = "the environment") -> Iterator[None]:
 
 
 def from_others() -> bool:
-    """Return whether the options that are read now may be written by another user than the one who runs the program.
+    """Return whether the options that are read now may be written by a user other than the one who runs the program.
 
     If so, a plugin has to check every file that an option names (`check_file`), not only those whose content leaves
     the process.
@@ -122,7 +122,7 @@ def check_url(url: str) -> None:
     if url.startswith("http:"):
         why = "http is not encrypted, so each http URL must be allowed"
     elif listed is None:
-        why = "the options may come from another user than the one who runs the program"
+        why = "the options may come from a user other than the one who runs the program"
     else:
         why = "it is not in the list of allowed URLs"
     raise NotAllowedError(f"{shown} is not allowed: {why}; {_remedy(URLS, shown, 'urls')}")
@@ -164,12 +164,12 @@ def check_login(name: str, *, what: str) -> None:
 def read_file(path: str, *, max_bytes: int) -> bytes:
     """The content of a file that an option may name.
 
-    Raises NotAllowedError; OSError, also if it is no regular file; ValueError if it has more than *max_bytes* bytes.
+    Raises NotAllowedError; OSError, also if it is not a regular file; ValueError if it has more than *max_bytes* bytes.
     """
     real = check_file(path)
     with os.fdopen(open_without_links(real), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(None, "it is no regular file")
+            raise OSError(None, "it is not a regular file")
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
         raise ValueError(f"{quoted(path)} has more than {max_bytes} bytes")

@@ -29,7 +29,7 @@ from ottla.network.api_versions import NodeApiVersions, api_versions_request, re
 from ottla.protocol import API_VERSIONS
 
 _SECURITY: Final = "check security.protocol, and the port"
-_ALIVE: Final = "check whether the broker runs, and check security.protocol and the port"
+_ALIVE: Final = "check whether the broker is running, and check security.protocol and the port"
 _USUALLY: Final = "set security.protocol=SSL or SASL_SSL if this listener requires TLS, else check the port"
 
 

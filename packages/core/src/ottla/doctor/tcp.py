@@ -131,7 +131,7 @@ def _problem(number: int, *, seconds: float, what: str, setting: str) -> Problem
     if number == errno.ECONNREFUSED:
         return Problem(
             "nothing listens there: the connection was refused",
-            f"check that the {what} runs, and host and port in {setting}",
+            f"check that the {what} is running, and host and port in {setting}",
         )
     if number == errno.ETIMEDOUT:
         return Problem(

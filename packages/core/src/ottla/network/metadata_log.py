@@ -137,8 +137,8 @@ class MetadataLog:
             if isinstance(line, OutageUpdate):
                 if line.first:
                     logger.warning(
-                        "%s: records for %s have to wait: %s; asking for metadata again until this is fixed, send "
-                        "waits up to max.block.ms for it",
+                        "%s: records for %s have to wait: %s; asking for metadata again until this is fixed; send "
+                        "waits up to max.block.ms",
                         self._client_id,
                         which,
                         line.error,

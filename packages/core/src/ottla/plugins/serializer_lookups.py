@@ -57,7 +57,7 @@ class LookupWait:
             )
         if self.waited >= self._max_block:
             raise SerializationError(
-                f"{lookup.what} needs a lookup of its serializer, which was not over within max.block.ms: "
+                f"{lookup.what} needs a lookup of its serializer, which did not finish within max.block.ms: "
                 f"{self._max_block} s"
             )
         if self._count == MOST_LOOKUPS:

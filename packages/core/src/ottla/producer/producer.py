@@ -466,7 +466,9 @@ class Producer:
             self._transactions.manager.check_open()
         if not isinstance(topic, str) or not TOPIC_NAME.fullmatch(topic):
             shown = brief(topic) if isinstance(topic, str) else type(topic).__name__  # it may be the record, or a table
-            raise InvalidRecordError(f"{shown} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or ..")
+            raise InvalidRecordError(
+                f"{shown} is not a topic name: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or .."
+            )
         with self._spent.metadata_wait.timed(self._clock):
             return self._routes.find(topic, waited=waited)
 

@@ -87,7 +87,7 @@ class SealedRecords:
 
 @attrs.frozen(kw_only=True, eq=False)
 class SealedBatch:
-    """Records of one partition, encoded for sending, perhaps by another process than the one that sends them."""
+    """Records of one partition, encoded for sending, perhaps by a process other than the one that sends them."""
 
     topic: str
     partition: int

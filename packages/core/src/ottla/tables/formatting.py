@@ -72,8 +72,12 @@ class Formatted:
         for name in names:
             found = schema.get_all_field_indices(name) if isinstance(name, str) else []
             if len(found) != 1 or names.count(name) > 1:
-                times = "more than once" if found else f"nowhere; the table has {', '.join(map(repr, schema.names))}"
-                raise InvalidRecordError(f"value={self.value!r}: column {name!r} is there {times}")
+                problem = (
+                    f"column {name!r} occurs more than once"
+                    if found
+                    else f"the table has no column {name!r}; it has {', '.join(map(repr, schema.names))}"
+                )
+                raise InvalidRecordError(f"value={self.value!r}: {problem}")
         if not names:
             raise InvalidRecordError("value=[]: a value needs at least one column; name it")
         return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)

@@ -61,8 +61,8 @@ def open_stream(table: Any) -> Any:
         batch = pa.record_batch(table)
         return pa.RecordBatchReader.from_batches(batch.schema, [batch])
     raise InvalidRecordError(
-        f"a table is anything with __arrow_c_stream__, as pyarrow, polars, pandas 2.2 and duckdb have it, not "
-        f"{type(table).__name__}"
+        f"a {type(table).__name__} is not a table: it has no __arrow_c_stream__, which tables of pyarrow, polars, "
+        "pandas 2.2 and duckdb have"
     )
 
 

@@ -73,7 +73,9 @@ def read_settings(options: WriteOptions, *, job: str | None = None) -> Settings:
         )
     two_phase = truth(given, TWO_PHASE, problems)
     if two_phase and TIMEOUT in options.producer:
-        problems.append(f"{TWO_PHASE}=true and kafka.{TIMEOUT}: such transactions have no time-out; leave out either")
+        problems.append(
+            f"{TWO_PHASE}=true and kafka.{TIMEOUT}: such transactions have no time-out; leave one of them out"
+        )
     name = prefix if job is None else f"{prefix}/job/{job}"
     topic = given.get(TOPIC)
     shared = truth(given, SHARED, problems) if SHARED in given else bool(topic)

@@ -131,7 +131,9 @@ def _topic(own: Mapping[str, str], problems: list[str]) -> str | None:
     if topic == "":
         problems.append("option topic is empty; name a topic, or leave it out and add a column 'topic'")
     elif topic is not None and not TOPIC_NAME.fullmatch(topic):
-        problems.append(f"option topic={topic!r} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or ..")
+        problems.append(
+            f"option topic={topic!r} is not a topic name: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or .."
+        )
     return topic
 
 

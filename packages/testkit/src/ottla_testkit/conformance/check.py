@@ -125,7 +125,7 @@ def _stated(plugin: Plugin, base: type[Any]) -> type[Any]:
         ) from error
     if not (isinstance(found, type) and issubclass(found, base)):
         raise InvalidPluginError(
-            f"{plugin} states ottla_conformance = {plugin.conformance!r}, which is no subclass of {base.__name__}"
+            f"{plugin} states ottla_conformance = {plugin.conformance!r}, which is not a subclass of {base.__name__}"
         )
     return found
 

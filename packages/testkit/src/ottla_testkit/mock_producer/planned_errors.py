@@ -33,7 +33,9 @@ class PlannedErrors:
     def plan(self, method: str, error: Exception) -> None:
         """Plan an error for a call of this method; ValueError if it has no such method."""
         if method not in METHODS:
-            raise ValueError(f"{method!r} is no producer method that can fail; these are: {', '.join(sorted(METHODS))}")
+            raise ValueError(
+                f"{method!r} is not a producer method that can fail; these are: {', '.join(sorted(METHODS))}"
+            )
         self._planned.setdefault(method, deque()).append(error)
 
     def raise_next(self, method: str) -> None:

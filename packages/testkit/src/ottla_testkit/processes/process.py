@@ -73,7 +73,7 @@ class Process:
     def start(self) -> None:
         """Start the process, which serves some seconds later."""
         if self.running:
-            raise ClusterError(f"{self.name} runs already")
+            raise ClusterError(f"{self.name} is already running")
         with self.log_file.open("ab") as log, interrupts_deferred():
             self._let_go()  # the guard of a process that has ended by itself
             self._log_start = log.tell()

@@ -118,7 +118,7 @@ class SimulatedLogin:
         if response is None:
             return None
         if response.error_code != ErrorCode.NONE:
-            raise HangUpError("a broker without SaslAuthenticate can refuse a login only so")
+            raise HangUpError("a broker without SaslAuthenticate refuses a login by closing the connection")
         return bytes(response.auth_bytes)
 
     def _judge(self, session: Session, token: bytes) -> SaslAuthenticateResponse | None:

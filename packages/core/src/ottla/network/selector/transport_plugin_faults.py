@@ -25,19 +25,19 @@ class TransportPluginFaultError(ConnectionFailedError):
 
 def wrong_count(method: str, count: object, most: int) -> WrongResultError:
     """The error for a number of bytes that `write` or `read_into` cannot have moved."""
-    return WrongResultError(f"{method} returned {_shown(count)}, which is no number of bytes from 0 to {most}")
+    return WrongResultError(f"{method} returned {_shown(count)}, which is not a number of bytes from 0 to {most}")
 
 
 def check_interest(interest: object) -> None:
     """Raise WrongResultError if a layer's `interest` did not return an Interest."""
     if type(interest) is not Interest:
-        raise WrongResultError(f"interest returned {_shown(interest)}, which is no ottla.interfaces.Interest")
+        raise WrongResultError(f"interest returned {_shown(interest)}, which is not an ottla.interfaces.Interest")
 
 
 def check_layer(layer: object) -> None:
     """Raise WrongResultError if a transport's `open` returned no layer."""
     if not isinstance(layer, TransportLayer):
-        raise WrongResultError(f"open returned {_shown(layer)}, which is no ottla.interfaces.TransportLayer")
+        raise WrongResultError(f"open returned {_shown(layer)}, which is not an ottla.interfaces.TransportLayer")
 
 
 def check_targets(targets: Any) -> None:
@@ -45,7 +45,7 @@ def check_targets(targets: Any) -> None:
     if targets is None:
         return
     if not isinstance(targets, Sequence) or isinstance(targets, str | bytes):
-        raise WrongResultError(f"targets returned {_shown(targets)}, which is no sequence of targets")
+        raise WrongResultError(f"targets returned {_shown(targets)}, which is not a sequence of targets")
     for each in targets:
         if not isinstance(each, Target | HostTarget):
             raise WrongResultError(

@@ -76,7 +76,7 @@ def _read(path: Path) -> bytes:
     # The path has no links unless one has appeared since; it may be a pipe, so opening it must not wait.
     with os.fdopen(allow_lists.open_without_links(str(path)), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(None, "it is no regular file")
+            raise OSError(None, "it is not a regular file")
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         del content

@@ -32,7 +32,7 @@ def _pattern(raw: Any) -> re.Pattern[str]:
     try:
         return re.compile(raw)
     except re.error as error:
-        raise ValueError(f"it is no regular expression: {error}") from None
+        raise ValueError(f"it is not a regular expression: {error}") from None
 
 
 @hookimpl

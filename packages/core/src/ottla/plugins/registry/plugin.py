@@ -95,13 +95,13 @@ class Plugin:
             raise broken from cause
         if lacking:
             raise InvalidPluginError(
-                f"{self} cannot be used: {hook} returned a {type(made).__name__}, which is no "
+                f"{self} cannot be used: {hook} returned a {type(made).__name__}, which is not a "
                 f"{protocol.__name__}: it lacks {', '.join(lacking)}"
             )
         if uncallable:
             raise InvalidPluginError(
-                f"{self} cannot be used: {hook} returned a {type(made).__name__}, of which these are no methods: "
-                f"{', '.join(uncallable)}"
+                f"{self} cannot be used: {hook} returned a {type(made).__name__}, and these attributes of it are not "
+                f"methods: {', '.join(uncallable)}"
             )
         former = self.info.kind.former.get(self.generation)
         if former is not None:
@@ -220,8 +220,10 @@ def _generation(info: EntryInfo, loaded: object) -> int:
     older = f"upgrade {info.distribution}"
     newer = f"upgrade ottla, or install an older {info.distribution}"
     remedy = newer if isinstance(spec, int) and spec > supported[-1] else older
-    speaks = " and ".join(map(str, supported))
-    raise InvalidPluginError(f"{info} is made for hook specs {spec!r}, this ottla speaks {speaks}; {remedy}")
+    supports = " and ".join(map(str, supported))
+    raise InvalidPluginError(
+        f"{info} is made for hook specs {spec!r}, but this version of ottla supports {supports}; {remedy}"
+    )
 
 
 def _stated(info: EntryInfo, loaded: object, attribute: str, default: Any) -> Any:
@@ -235,7 +237,7 @@ def _module(info: EntryInfo) -> str:
         return info.entry_point.module
     except (AttributeError, AssertionError):  # raised for a value that cannot be parsed, since Python 3.13 the second
         raise InvalidPluginError(
-            f"{info} cannot be imported: {info.value!r} is no entry point; write 'module' or 'module:object'"
+            f"{info} cannot be imported: {info.value!r} is not an entry point; write 'module' or 'module:object'"
         ) from None
 
 

@@ -89,7 +89,7 @@ class LedgerReader:
         count, first = scan.skipped.take()
         if count:
             _log.warning(
-                "%d of the batches in partition %d of the ledger topic %r are no entries of %r and were skipped: %s",
+                "%d of the batches in partition %d of the ledger topic %r are not entries of %r and were skipped: %s",
                 count,
                 place.partition,
                 place.topic,

@@ -71,7 +71,7 @@ class CheckedLayer:
     def interest(self) -> Interest:
         with self._watched("interest()"):
             wanted = self._layer.interest()
-        check(isinstance(wanted, Interest), f"interest() returned {wanted!r}, which is no Interest")
+        check(isinstance(wanted, Interest), f"interest() returned {wanted!r}, which is not an Interest")
         return wanted
 
     def may_read(self) -> bool:
@@ -120,7 +120,7 @@ class CheckedLayer:
         finally:
             self._started_at, self.running = None, ""
         if time.monotonic() - started_at >= self._timeout:
-            fail(f"{call} blocked: it was not back after {self._timeout:g} s; no method may wait", late)
+            fail(f"{call} blocked: it did not return within {self._timeout:g} s; no method may wait", late)
 
     def _watch_for_blocking(self) -> None:
         while not self._over.wait(self._timeout / 4):

@@ -47,7 +47,7 @@ def encode(columns: Columns, magic: int) -> Encoded:
         encoded: Any = columns.encode(magic)
     except Exception as error:
         fail(f"encode({magic}) of {len(columns)} records raised {error!r}", error)
-    check(isinstance(encoded, Encoded), f"encode() returned {encoded!r}, which is no Encoded")
+    check(isinstance(encoded, Encoded), f"encode() returned {encoded!r}, which is not of type Encoded")
     assert isinstance(encoded, Encoded)
     return encoded
 
@@ -75,7 +75,7 @@ def check_bytes(columns: Columns, rows: Sequence[Row], *, magic: int = 2) -> Non
 def check_facts(columns: Columns, rows: Sequence[Row], when: str) -> None:
     """Check that the reported facts of each record are those of the appended ones."""
     facts: Any = columns.facts()
-    check(isinstance(facts, Facts), f"facts() returned {facts!r}, which is no Facts")
+    check(isinstance(facts, Facts), f"facts() returned {facts!r}, which is not of type Facts")
     times, keys, values = facts
     check(
         list(times) == [row.timestamp_ms for row in rows],

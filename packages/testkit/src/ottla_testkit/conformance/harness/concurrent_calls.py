@@ -45,7 +45,7 @@ def within(timeout: float, call: str, work: Callable[[], Result], *, remedy: str
     if not results:
         frame = sys._current_frames().get(thread.ident or 0)
         stack = None if frame is None else traceback.extract_stack(frame)
-        raise NotBackError(f"{call} was not back after {timeout:g} s; {remedy}", stack)
+        raise NotBackError(f"{call} did not return within {timeout:g} s; {remedy}", stack)
     return results[0]
 
 
@@ -72,7 +72,7 @@ def together(timeout: float, works: list[Callable[[], object]], *, call: str) ->
         raise raised[0]
     if any(thread.is_alive() for thread in threads):
         raise NotBackError(
-            f"{call} by {len(works)} threads at once was not back after {timeout:g} s; do they wait for each other?"
+            f"{call} by {len(works)} threads at once did not return within {timeout:g} s; do they wait for each other?"
         )
 
 

@@ -42,7 +42,7 @@ class CheckedMechanism(BoundedSuite):
 
     def _challenge(self, mechanism: Mechanism, exchange: Authenticator, data: bytes) -> Step:
         step: Any = self._called(shown(data), mechanism, lambda: exchange.challenge(data))
-        check(isinstance(step, Step), f"{shown(data)} returned a {kind(step)}, which is no Step")
+        check(isinstance(step, Step), f"{shown(data)} returned a {kind(step)}, which is not a Step")
         assert isinstance(step, Step)
         reply: object = step.reply
         check(reply is None or isinstance(reply, bytes), f"{shown(data)} replied with a {kind(reply)}, not bytes")

@@ -26,7 +26,7 @@ class StartedThreads:
         for thread in self._alive():
             check(
                 thread.daemon or _ends_by_itself(thread),
-                f"{what} began {thread.name!r}, which is no daemon thread: a program that forgets to close its "
+                f"{what} began {thread.name!r}, which is not a daemon thread: a program that forgets to close its "
                 "producer would never end",
             )
 
