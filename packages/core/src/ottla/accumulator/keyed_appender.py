@@ -74,7 +74,7 @@ class KeyedAppender(RecordAppender):
             self._completion.fail(batch, cause, why=why)
 
     def recover(self, batch: ProducerBatch) -> bool:
-        """Repair a batch that a failed round has left in no queue; False: it is no unassigned batch."""
+        """Repair a batch that a failed round has left in no queue; False: it is not an unassigned batch."""
         if batch.partition != UNASSIGNED:
             return False
         match batch.outcome:

@@ -81,7 +81,7 @@ class ConnectionConfig:
         "client.id",
         text(most_bytes=SHORT_MAX),
         default="",
-        meaning="The producer's name in the brokers' logs and quotas; empty: a name is made up.",
+        meaning="The producer's name in the brokers' logs and quotas; empty: a name is generated.",
     )
     security_protocol: SecurityProtocol = option(  # noqa: RUF009 - a field, not a default
         "security.protocol",

@@ -76,7 +76,7 @@ class CoordinatorRequest(abc.ABC):
         """Return what a response means for the transaction; changes no state."""
 
     def failure(self, code: ErrorCode) -> RequestFailed | None:
-        """The action for an error code; None if it is no error."""
+        """The action for an error code; None if it is not an error."""
         action = TRANSACTION_ERROR_ACTIONS[self.kind][code]
         return None if action is TransactionErrorAction.DONE else RequestFailed(action, BrokerError(code))
 

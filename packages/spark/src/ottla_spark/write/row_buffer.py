@@ -50,7 +50,7 @@ class TopicTable:
 class RowBuffer:
     """Collect the rows of one task into tables. *send* returns the rows that it refused, with their errors.
 
-    Raises WriteError for the first row that is no valid record, and instead of errors that *send* raises.
+    Raises WriteError for the first row that is not a valid record, and instead of errors that *send* raises.
     """
 
     def __init__(self, send: Callable[[TopicTable], Mapping[int, DeliveryError]]) -> None:
