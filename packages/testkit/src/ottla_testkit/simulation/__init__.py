@@ -1,4 +1,4 @@
-"""A cluster and a network in one thread, on a clock that the test moves: for unit tests of code above the sockets."""
+"""A cluster and a network on a clock that the test moves, and producers with their threads: all decided by one seed."""
 
 from ottla_testkit.simulation.brokers import AfterAppend, SimulatedBroker, SimulatedCluster, SimulatedTopic
 from ottla_testkit.simulation.chance import Chance
@@ -7,6 +7,9 @@ from ottla_testkit.simulation.link import Link
 from ottla_testkit.simulation.link_conditions import LinkConditions
 from ottla_testkit.simulation.login import Session, SimulatedLogin
 from ottla_testkit.simulation.network import SimulatedNetwork
+from ottla_testkit.simulation.planned_network import PlannedNetwork, PlannedTreatment, Treatment
+from ottla_testkit.simulation.simulation import Simulation
+from ottla_testkit.simulation.threads import SimulatedThreads, StuckError
 from ottla_testkit.simulation.trace import Trace
 
 __all__ = [
@@ -16,11 +19,17 @@ __all__ = [
     "FaultyNetwork",
     "Link",
     "LinkConditions",
+    "PlannedNetwork",
+    "PlannedTreatment",
     "Session",
     "SimulatedBroker",
     "SimulatedCluster",
     "SimulatedLogin",
     "SimulatedNetwork",
+    "SimulatedThreads",
     "SimulatedTopic",
+    "Simulation",
+    "StuckError",
     "Trace",
+    "Treatment",
 ]

@@ -1,14 +1,15 @@
 """Simulated brokers that speak Kafka's protocol: ApiVersions, Metadata, Produce, transactions.
 
 They follow the test's script: refuse, stay silent, respond with an error code. Produced batches are parsed and stored.
-Not simulated are acks other than "response or none", quotas, and topic sizes.
+Topics can be deleted and created again, get partitions, refuse large batches, and lose the state of producers. Not
+simulated are acks other than "response or none", followers, and the waiting of throttled brokers.
 """
 
 from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import attrs
@@ -62,19 +63,30 @@ An `AfterAppend` appends and returns its code; None appends and never responds.
 FIRST_THAT_ADDS = 12
 """From this version on, Produce adds partitions to the transaction (KIP-890)."""
 
+FIRST_WITH_HINTS = 10
+
 
 @attrs.define(kw_only=True)
 class SimulatedTopic:
-    """A topic: its id, and the leader and contents of each partition."""
+    """A topic: its id, and the leader and contents of each partition.
+
+    A batch of more than `max_message_bytes` is refused.
+    """
 
     name: str
     id: bytes
     leaders: list[int]
     epoch: int = 0
+    max_message_bytes: int | None = None
     log: dict[int, list[Record]] = attrs.field(factory=dict)
     producers: dict[int, PartitionProducers] = attrs.field(factory=dict)
     undecided: dict[int, dict[int, list[int]]] = attrs.field(factory=dict)  # places in the log by producer id
     aborted: dict[int, set[int]] = attrs.field(factory=dict)
+
+    def move_leader(self, partition: int, leader: int) -> None:
+        """Make another broker the leader of a partition, in a new epoch."""
+        self.leaders[partition] = leader
+        self.epoch += 1
 
     def committed(self, partition: int) -> list[bytes | None]:
         """Return the values that a read_committed consumer gets, including those behind open transactions."""
@@ -126,6 +138,8 @@ class SimulatedBroker:
     hints: bool = False  # Produce responses name the leader (KIP-951)
     named_records: Mapping[int, str] = attrs.field(factory=dict)  # records that it names for INVALID_RECORD (KIP-467)
     magics: list[int] = attrs.field(factory=list)
+    outdated_metadata: MetadataResponse | None = None
+    """The metadata that it returns, if it has not got the newest yet."""
     login: SimulatedLogin | None = None
     versions: dict[int, tuple[int, int]] = attrs.field(
         factory=lambda: {
@@ -161,7 +175,10 @@ class SimulatedBroker:
         assert low <= version <= high, "a real broker would cut the connection"
         if message is METADATA:
             tags = bytes(message.flexible(version))
-            return prefix + tags + METADATA.response(version).encode(self.cluster.metadata())
+            asked = METADATA.request(version).decode(body).topics or ()
+            names = [topic.name for topic in asked if topic.name]
+            metadata = self.outdated_metadata or self.cluster.answer_metadata(names)
+            return prefix + tags + METADATA.response(version).encode(metadata)
         if message in COORDINATING:
             codes = self.errand_codes.get(message.name)
             code = codes.popleft() if codes else ErrorCode.NONE
@@ -184,6 +201,10 @@ class SimulatedBroker:
         tags = bytes(message.flexible(version))
         return prefix + tags + PRODUCE.response(version).encode(response)
 
+    @property
+    def _gives_hints(self) -> bool:
+        return self.hints and self.produce_version >= FIRST_WITH_HINTS
+
     def _api_versions(self) -> ApiVersionsResponse:
         return ApiVersionsResponse(
             api_keys=[
@@ -203,9 +224,11 @@ class SimulatedBroker:
         scripted = self.codes.popleft() if self.codes else ErrorCode.NONE
         responses = []
         for topic_data in request.topic_data:
-            topic = self.cluster.topic(topic_data.name, topic_data.topic_id)
+            topic = self.cluster.find_topic(topic_data.name, topic_data.topic_id)
             partitions = [
-                self._partition_answer(
+                PartitionProduceResponse(index=data.index, error_code=_unknown(topic_data.name), base_offset=-1)
+                if topic is None or data.index >= len(topic.leaders)
+                else self._partition_answer(
                     topic, data.index, *self._take(topic, data, request.transactional_id, scripted=scripted)
                 )
                 for data in topic_data.partition_data
@@ -217,32 +240,41 @@ class SimulatedBroker:
         if scripted is None:
             return None
         return ProduceResponse(
-            responses=responses, throttle_time_ms=self.throttle_ms, node_endpoints=nodes if self.hints else []
+            responses=responses, throttle_time_ms=self.throttle_ms, node_endpoints=nodes if self._gives_hints else []
         )
 
     def _take(
         self, topic: SimulatedTopic, data: PartitionProduceData, transactional_id: str | None, *, scripted: Scripted
     ) -> tuple[int, int]:
         """Append a partition's batches; return the error code and the base offset."""
-        if isinstance(scripted, int) and scripted != ErrorCode.NONE:
-            return scripted, -1
-        if topic.leaders[data.index] != self.id:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
         base_offset = -1
-        for batch in parse_batches(data.records or b"", compressors={}):
+        records = data.records or b""
+        for batch in parse_batches(records, compressors={}):
             self.magics.append(batch.magic)
-            refusal = self._admit(transactional_id, (topic.name, data.index), batch)
+            refusal, offset = self._refusal(topic, data.index, len(records), scripted), -1
+            if refusal is ErrorCode.NONE:
+                refusal = self._admit(transactional_id, (topic.name, data.index), batch)
             if refusal is ErrorCode.NONE:
                 refusal, offset = topic.append(data.index, batch)
                 base_offset = offset if base_offset < 0 else base_offset
-            if refusal is not ErrorCode.NONE:
+            self.cluster.on_batch(topic, data.index, batch, offset)
+            if refusal != ErrorCode.NONE:
                 return refusal, -1
         return (scripted.code, -1) if isinstance(scripted, AfterAppend) else (ErrorCode.NONE, base_offset)
+
+    def _refusal(self, topic: SimulatedTopic, partition: int, size: int, scripted: Scripted) -> int:
+        """Return the code of the checks that come before those of the producer, NONE if they pass."""
+        if isinstance(scripted, int) and scripted != ErrorCode.NONE:
+            return scripted
+        if topic.leaders[partition] != self.id:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        too_large = topic.max_message_bytes is not None and size > topic.max_message_bytes
+        return ErrorCode.MESSAGE_TOO_LARGE if too_large else ErrorCode.NONE
 
     def _partition_answer(
         self, topic: SimulatedTopic, partition: int, code: int, base_offset: int
     ) -> PartitionProduceResponse:
-        response = self.hints and code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        response = self._gives_hints and code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         hint = LeaderIdAndEpoch(leader_id=topic.leaders[partition], leader_epoch=topic.epoch)
         return PartitionProduceResponse(
             index=partition,
@@ -266,6 +298,11 @@ class SimulatedBroker:
         return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code
 
 
+def _unknown(name: str) -> ErrorCode:
+    """The error code for a topic or partition that does not exist; *name* is empty in a request with topic ids."""
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name else ErrorCode.UNKNOWN_TOPIC_ID
+
+
 def _unknown_version(low: int, high: int) -> ApiVersionsResponse:
     """Refuse a version of ApiVersions; brokers that know version 3 return the supported ones (KIP-511)."""
     own = [ApiVersion(api_key=API_VERSIONS.key, min_version=low, max_version=high)] if high >= 3 else []
@@ -285,6 +322,12 @@ class SimulatedCluster:
     transaction_version: int = 2
     features_epoch: int = 1
     coordinator: int | None = None  # the broker that coordinates all transactions and groups; None: the first
+    deleted: list[SimulatedTopic] = attrs.field(factory=list)
+    """Topics that no longer exist, with what was written to them."""
+    on_batch: Callable[[SimulatedTopic, int, RecordBatch, int], object] = lambda _topic, _partition, _batch, _offset: (
+        None
+    )
+    """Called for each batch that arrives at a broker, with its base offset, -1 if it was refused."""
     transactions: TransactionCoordinator = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -306,12 +349,32 @@ class SimulatedCluster:
         return cluster
 
     def create(self, name: str, *leaders: int) -> SimulatedTopic:
-        topic = SimulatedTopic(name=name, id=bytes([len(self.topics) + 1]) * 16, leaders=list(leaders))
+        number = len(self.topics) + len(self.deleted) + 1
+        topic = SimulatedTopic(name=name, id=bytes([number]) * 16, leaders=list(leaders))
         self.topics[name] = topic
         return topic
 
-    def topic(self, name: str, topic_id: bytes) -> SimulatedTopic:
-        return self.topics[name] if name else next(t for t in self.topics.values() if t.id == topic_id)
+    def delete(self, name: str) -> SimulatedTopic:
+        """Delete a topic; `create` makes one of the same name, with another id."""
+        topic = self.topics.pop(name)
+        self.deleted.append(topic)
+        return topic
+
+    def find_topic(self, name: str, topic_id: bytes) -> SimulatedTopic | None:
+        """Return a topic by its name or, if that is empty, by its id; None: it does not exist."""
+        if name:
+            return self.topics.get(name)
+        return next((topic for topic in self.topics.values() if topic.id == topic_id), None)
+
+    def answer_metadata(self, asked: Sequence[str]) -> MetadataResponse:
+        """Return the metadata of all topics, and an error for each topic that was *asked* for and does not exist."""
+        response = self.metadata()
+        response.topics += [
+            MetadataResponseTopic(name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            for name in asked
+            if name not in self.topics
+        ]
+        return response
 
     def metadata(self) -> MetadataResponse:
         return MetadataResponse(

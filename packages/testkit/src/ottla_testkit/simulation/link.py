@@ -44,6 +44,8 @@ class Link:
     out_vanishes: bool = False  # the client's bytes are lost
     back_vanishes: bool = False
     used_at: float = 0.0  # when bytes left or arrived last
+    requests: int = 0  # that have arrived at the broker
+    responses: int = 0  # that the client has read
     client: ClientEnd = attrs.field(init=False)
     channel: Channel = attrs.field(init=False)
     _broker_end: BrokerEnd = attrs.field(factory=BrokerEnd)
@@ -124,6 +126,7 @@ class Link:
 
     def _ask(self, request: bytes) -> None:
         self.used_at = self.now()
+        self.requests += 1
         self.trace.note(self.used_at, self.node, ">", request)
         answer = self.take(self, request)
         if answer is not None:

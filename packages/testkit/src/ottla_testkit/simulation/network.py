@@ -21,10 +21,11 @@ from ottla_testkit.simulation.link import Link
 from ottla_testkit.simulation.link_conditions import LinkConditions
 from ottla_testkit.simulation.names import SimulatedNames
 from ottla_testkit.simulation.schedule import Schedule
+from ottla_testkit.simulation.threads import SimulatedThreads, StuckError
 from ottla_testkit.simulation.trace import Trace
 
 _FOREVER = 1e8
-_SPINNING = 50_000
+_SPINNING = 10_000
 
 
 class SimulatedNetwork:
@@ -53,6 +54,9 @@ class SimulatedNetwork:
         self.waits: list[float] = []
         """The seconds that each poll waited, of polls that had no immediate work."""
         self.wakeups = 0
+        self.polls = 0
+        self.threads: SimulatedThreads | None = None
+        """The threads of the simulation, which run while one of them waits here; None: the test's thread is alone."""
         self._links: dict[int, Link] = {}
         self._to_close: dict[int, OttlaError] = {}
         self._woken = False
@@ -140,6 +144,7 @@ class SimulatedNetwork:
             self._to_close[node] = reason
 
     def poll(self, timeout: float) -> None:
+        self.polls += 1
         self._clear()
         to_close, self._to_close = self._to_close, {}
         for node, reason in to_close.items():
@@ -147,7 +152,11 @@ class SimulatedNetwork:
         self._wait(max(0.0, timeout))
         self._still = 0 if self.clock() > self._polled_at else self._still + 1
         self._polled_at = self.clock()
-        assert self._still < _SPINNING, "the client spins: it polls repeatedly, and no time passes"
+        if self._still >= _SPINNING:
+            error = StuckError("the client spins: it polls repeatedly, and no time passes")
+            if self.threads is not None:
+                self.threads.fail(error)  # a producer would recover from the exception, and spin on
+            raise error
         self._woken = False
         for link in list(self._links.values()):
             self._serve(link)
@@ -181,7 +190,10 @@ class SimulatedNetwork:
         """Let time pass until the client would be called, or until the time-out."""
         started_at = self.clock()
         end = started_at + timeout
-        self._happen()
+        if self.threads is not None:
+            self.threads.wait(self._stirred, end)
+            return
+        self.happen()
         while not self._stirred():
             at = self.schedule.next_at
             if at > end:
@@ -190,11 +202,12 @@ class SimulatedNetwork:
                 self.waits.append(timeout)
                 return
             self.clock.advance(max(0.0, at - self.clock()))
-            self._happen()
+            self.happen()
         if self.clock() > started_at:
             self.waits.append(self.clock() - started_at)
 
-    def _happen(self) -> None:
+    def happen(self) -> None:
+        """Run the events that are due."""
         self.schedule.run()
         for link in self._links.values():
             if not link.broker.up and link.client.established and link.client.ended is None:
@@ -220,6 +233,7 @@ class SimulatedNetwork:
                 return
             answer = channel.read() if _readable(link) else None
             if answer is not None:
+                link.responses += 1
                 self._received.append((link.node, answer))
             if channel.sending and channel.write():
                 self._sent.append(link.node)

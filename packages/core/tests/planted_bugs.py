@@ -1,0 +1,366 @@
+"""Bugs of one line that simulated histories must find, each planted into the core while it is imported.
+
+A bug replaces a text that occurs once in a module. `install` must be called before the core is imported.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import CodeType, ModuleType
+from typing import Any, Final
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class PlantedBug:
+    """A bug: in this module of the core, *before* becomes *after*. *kinds* of histories find it."""
+
+    module: str
+    before: str
+    after: str
+    kinds: Sequence[str]
+
+
+BUGS: Final[Mapping[str, PlantedBug]] = {
+    # Sequence numbers
+    "numbers of split parts overlap": PlantedBug(
+        module="accumulator.sequences",
+        before="sequence = sequence.advanced_by(part.count)",
+        after="sequence = sequence.advanced_by(max(part.count - 1, 1))",
+        kinds=["reshaped", "patient"],
+    ),
+    "split in doubt forgotten": PlantedBug(
+        module="accumulator.sequences",
+        before="        numbers.split_in_doubt |= batch.maybe_written\n",
+        after="",
+        kinds=["patient", "expiring"],
+    ),
+    "epoch not bumped": PlantedBug(
+        module="accumulator.idempotent_epoch_bump",
+        before="epoch=used.epoch + 1)",
+        after="epoch=used.epoch)",
+        kinds=["expiring", "patient"],
+    ),
+    "numbers of an expired batch used again": PlantedBug(
+        module="accumulator.sequences",
+        before="            numbers.next_uncertain = self.uncertain = True\n",
+        after="            pass\n",
+        kinds=["expiring"],
+    ),
+    "more batches in flight than a broker remembers": PlantedBug(
+        module="accumulator.partition_sequences",
+        before="return not first_lost and len(self.in_flight) + len(self.acknowledged_later) < BATCHES_REMEMBERED",
+        after="return not first_lost",
+        kinds=["patient", "expiring"],
+    ),
+    "batches overtake one whose response was lost": PlantedBug(
+        module="accumulator.partition_sequences",
+        before="return not first_lost and len",
+        after="return len",
+        kinds=["patient", "expiring"],
+    ),
+    "first batches of a partition in flight together": PlantedBug(
+        module="accumulator.sequences",
+        before="numbers.known_to_broker and own and numbers.has_room",
+        after="own and numbers.has_room",
+        kinds=["patient", "expiring"],
+    ),
+    "numbers of refused batches not free": PlantedBug(
+        module="accumulator.sequences",
+        before="numbers.next = (numbers.last_acknowledged + 1) % SEQUENCES  # the",
+        after="pass  # the",
+        kinds=["expiring", "reshaped"],
+    ),
+    "acknowledgement does not advance the numbers": PlantedBug(
+        module="accumulator.sequences",
+        before="                numbers.last_acknowledged = last\n",
+        after="                pass\n",
+        kinds=["patient", "calm"],
+    ),
+    "batch renumbered although it may be written": PlantedBug(
+        module="accumulator.sequences",
+        before="if batch.maybe_written and (numbers.next_uncertain",
+        after="if False and (numbers.next_uncertain",
+        kinds=["expiring", "patient"],
+    ),
+    "retried batches leave in any order": PlantedBug(
+        module="accumulator.sequences",
+        before="return not numbers.out_of_order and numbers.in_flight[0] is batch",
+        after="return not numbers.out_of_order",
+        kinds=["patient", "expiring"],
+    ),
+    # Order
+    "retried batch behind younger ones": PlantedBug(
+        module="accumulator.partition_queue",
+        before="        self.batches.insert(place, batch)\n",
+        after="        self.batches.append(batch)\n",
+        kinds=["plain", "patient"],
+    ),
+    "retried batch before older ones": PlantedBug(
+        module="accumulator.partition_queue",
+        before="        self.batches.insert(place, batch)\n",
+        after="        self.batches.appendleft(batch)\n",
+        kinds=["patient", "plain"],
+    ),
+    "partition not muted": PlantedBug(
+        module="sender.sender",
+        before="                self._accumulator.mute(batch)\n",
+        after="                pass\n",
+        kinds=["plain"],
+    ),
+    "partition not unmuted": PlantedBug(
+        module="sender.sender",
+        before="                self._accumulator.unmute(batch, at=completion.throttled_until)\n",
+        after="                pass\n",
+        kinds=["plain"],
+    ),
+    "records overtake the unassigned batch": PlantedBug(
+        module="producer.producer",
+        before="                self._accumulator.keyed_appender.assign_partitions(route.topic)\n",
+        after="                pass\n",
+        kinds=["calm"],
+    ),
+    # Outcomes
+    "batch in flight expires as not written": PlantedBug(
+        module="accumulator.batch",
+        before="        return self.in_flight or self.maybe_written\n",
+        after="        return self.maybe_written\n",
+        kinds=["expiring"],
+    ),
+    "lost response counts as not written": PlantedBug(
+        module="sender.produce_response_handler",
+        before="        batch.maybe_written |= written\n",
+        after="",
+        kinds=["expiring"],
+    ),
+    "every code counts as a refusal": PlantedBug(
+        module="sender.produce_response_handler",
+        before="        batch.maybe_written |= response.code not in REFUSED_BEFORE_APPEND\n",
+        after="",
+        kinds=["expiring"],
+    ),
+    "ambiguous code counts as a refusal": PlantedBug(
+        module="sender.produce_error_origins",
+        before='        AppendTime.EITHER,\n        "before: `Partition.appendRecordsToLeader`;',
+        after='        AppendTime.BEFORE,\n        "before: `Partition.appendRecordsToLeader`;',
+        kinds=["expiring"],
+    ),
+    "retried although delivery.timeout.ms has passed": PlantedBug(
+        module="accumulator.accumulator",
+        before="            if self._batches.oldest + self._delivery_timeout > now:\n",
+        after="            if now >= 0:\n",
+        kinds=["expiring"],
+    ),
+    "batches in flight never expire": PlantedBug(
+        module="sender.in_flight_batches",
+        before="        if self.next_expiry > now:\n",
+        after="        if now >= 0:\n",
+        kinds=["expiring"],
+    ),
+    "offset of a record one too high": PlantedBug(
+        module="accumulator.batch_result",
+        before="            count(base_offset) if base_offset >= 0",
+        after="            count(base_offset + 1) if base_offset >= 0",
+        kinds=["calm"],
+    ),
+    "callbacks of a split batch dropped": PlantedBug(
+        module="accumulator.batch_result",
+        before="        self.forward_callbacks()\n        return True",
+        after="        return True",
+        kinds=["calm", "reshaped"],
+    ),
+    "callbacks of an aborted batch dropped": PlantedBug(
+        module="accumulator.accumulator",
+        before="            self._completion.fail(batch, cause, aside=aside)\n",
+        after="            batch.complete(Failed(error=delivery_failed(batch, cause, self._clock())))\n",
+        kinds=["patient", "crowded"],
+    ),
+    "flush ignores the parts of a split batch": PlantedBug(
+        module="accumulator.accumulator",
+        before="                    pending += batch.outcome.parts\n",
+        after="                    pass\n",
+        kinds=["calm", "reshaped"],
+    ),
+    "closed with batches in flight": PlantedBug(
+        module="sender.io_thread",
+        before="        return deadline is not None and (self._sender.idle or self._clock() >= deadline)",
+        after="        return deadline is not None",
+        kinds=["patient", "calm"],
+    ),
+    # Memory
+    "memory of a split batch counted twice": PlantedBug(
+        module="accumulator.accumulator",
+        before="    batch.held_bytes = 0  # no step from here on can fail\n",
+        after="",
+        kinds=["reshaped", "patient"],
+    ),
+    "memory of a failed batch kept": PlantedBug(
+        module="accumulator.batch_completion",
+        before="            held += batch.held_bytes\n",
+        after="            held += 0 if isinstance(batch.outcome, Failed) else batch.held_bytes\n",
+        kinds=["expiring"],
+    ),
+    "surplus memory released twice": PlantedBug(
+        module="accumulator.drained_batches",
+        before="            batch.held_bytes -= surplus\n",
+        after="",
+        kinds=["calm"],
+    ),
+    "memory collected by a call that gave up is lost": PlantedBug(
+        module="accumulator.buffer_pool",
+        before="                served = self._serve(collected)\n",
+        after="                pass\n",
+        kinds=["crowded"],
+    ),
+    "waiting call not served on release": PlantedBug(
+        module="accumulator.buffer_pool",
+        before="            served = self._serve(size)\n        for",
+        after="            self._free += size\n            served = ()\n        for",
+        kinds=["crowded"],
+    ),
+    # The network
+    "rest of a chunk lost after a partial write": PlantedBug(
+        module="network.selector.channel",
+        before="                        self._unsent[0] = memoryview(chunk)[rest:]\n",
+        after="                        self._unsent[:1] = []\n",
+        kinds=["calm"],
+    ),
+    "throttle time ignored": PlantedBug(
+        module="network.connection",
+        before="        self.throttled_until = max(self.throttled_until, now + seconds)\n",
+        after="",
+        kinds=["patient", "reshaped"],
+    ),
+    "one request more in flight": PlantedBug(
+        module="network.connection",
+        before="            and len(self.in_flight) < self.max_in_flight\n",
+        after="            and len(self.in_flight) <= self.max_in_flight\n",
+        kinds=["patient"],
+    ),
+    "requests never time out": PlantedBug(
+        module="network.connection",
+        before="                return self.in_flight[0].deadline\n",
+        after='                return float("inf")\n',
+        kinds=["patient"],
+    ),
+    "requests in flight forgotten with their connection": PlantedBug(
+        module="network.connection",
+        before="        return self.in_flight.take_all()\n",
+        after="        self.in_flight.take_all()\n        return ()\n",
+        kinds=["patient"],
+    ),
+    "busy connection closed as idle": PlantedBug(
+        module="network.connection",
+        before="        self.used_at, self.idle_at = now, now + self.max_idle\n",
+        after="        self.used_at, self.idle_at = now, min(self.idle_at, now + self.max_idle)\n",
+        kinds=["calm"],
+    ),
+    "metadata not asked for after a lost response": PlantedBug(
+        module="sender.produce_response_handler",
+        before="            return _failed(batch, error, now)\n        self._metadata.request_update()\n",
+        after="            return _failed(batch, error, now)\n",
+        kinds=["patient"],
+    ),
+    "older metadata replaces a newer leader": PlantedBug(
+        module="network.metadata",
+        before="        if epoch > epochs[partition] >= 0 and known",
+        after="        if False and known",
+        kinds=["patient"],
+    ),
+    "older leader hint followed": PlantedBug(
+        module="network.metadata",
+        before=" or epoch <= known.epochs[partition]:",
+        after=":",
+        kinds=["patient"],
+    ),
+    # Waking
+    "new batch does not wake the I/O thread": PlantedBug(
+        module="sender.io_handoff",
+        before="        if not expected:\n            self.wake()\n",
+        after="",
+        kinds=["calm"],
+    ),
+    "flush does not wake the I/O thread": PlantedBug(
+        module="accumulator.accumulator",
+        before="            pending = list(self._batches.all)\n        self._wake()\n",
+        after="            pending = list(self._batches.all)\n",
+        kinds=["calm"],
+    ),
+    "linger has no end": PlantedBug(
+        module="accumulator.readiness",
+        before="head.closed else head.created_at + self.linger\n",
+        after="head.closed else head.created_at + 60\n",
+        kinds=["calm"],
+    ),
+    "producer polls without a pause": PlantedBug(
+        module="network.client",
+        before="            self._selector.poll(max(0.0, seconds))\n",
+        after="            self._selector.poll(min(0.001, seconds))\n",
+        kinds=["patient"],
+    ),
+    # Transactions
+    "commit before all batches are acknowledged": PlantedBug(
+        module="transactions.transaction_request_source",
+        before=" and state.current.all_records_queued and all_complete:",
+        after=" and state.current.all_records_queued:",
+        kinds=["transactions-2-patient"],
+    ),
+    "refused partition counts as added": PlantedBug(
+        module="transactions.transaction_requests",
+        before="        return self.failure(deciding_code(self.kind, causes)) or PartitionsAdded(self.partitions)\n",
+        after="        return PartitionsAdded(self.partitions)\n",
+        kinds=["transactions-0-patient"],
+    ),
+    "moved coordinator asked again": PlantedBug(
+        module="transactions.response_action_handler",
+        before="            case TransactionErrorAction.REFIND:\n                self._coordinators.forget(request)\n",
+        after="            case TransactionErrorAction.REFIND:\n",
+        kinds=["transactions-0-patient", "transactions-2-patient"],
+    ),
+    "epoch used again after an uncertain abort": PlantedBug(
+        module="transactions.current_transaction",
+        before="needs_new_epoch=self.needs_new_epoch or uncertain or lost or not reusable",
+        after="needs_new_epoch=self.needs_new_epoch or lost or not reusable",
+        kinds=["transactions-0-expiring", "transactions-1-expiring"],
+    ),
+}
+
+
+def install(name: str) -> None:
+    """Plant a bug: the core's module has it when it is imported."""
+    assert "ottla" not in sys.modules, "a bug is planted before the core is imported"
+    sys.meta_path.insert(0, _Planting(BUGS[name]))
+
+
+class _Planting(MetaPathFinder):
+    def __init__(self, bug: PlantedBug) -> None:
+        self._bug = bug
+
+    def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != f"ottla.{self._bug.module}":
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        assert spec is not None
+        assert spec.origin is not None
+        loader: Loader = _Planted(name, spec.origin, self._bug)
+        return importlib.util.spec_from_file_location(name, spec.origin, loader=loader)
+
+
+class _Planted(SourceFileLoader):
+    def __init__(self, name: str, path: str, bug: PlantedBug) -> None:
+        super().__init__(name, path)
+        self._bug = bug
+
+    def get_code(self, fullname: str) -> CodeType:  # compiled files have no bug
+        return compile(planted(self.get_data(self.path).decode(), self._bug), self.path, "exec", dont_inherit=True)
+
+
+def planted(source: str, bug: PlantedBug) -> str:
+    """The source with the bug; its text must occur exactly once."""
+    assert source.count(bug.before) == 1, f"{bug.before!r} occurs {source.count(bug.before)} times in {bug.module}"
+    return source.replace(bug.before, bug.after)
