@@ -27,8 +27,8 @@ from rounds import Broker, Run, run_rounds
 from send import CODECS, TABLE_WIDTH, environment, report
 from workload import DISTINCT_KEYS, Workload
 
+from ottla.interfaces import TableRows
 from ottla.recordbatch.arrow import cut_rows
-from ottla.recordbatch.table_rows import TableRows
 from ottla.tables.sending import BATCH_BYTES
 from ottla_testkit.kafka_cluster import KafkaCluster
 

@@ -16,11 +16,7 @@ from ottla.interfaces import (
     Columns,
     RecordEncoder,
     SupportsClose,
-    SupportsCutRows,
     SupportsDetails,
-    SupportsJsonRows,
-    SupportsMurmur2Partitions,
-    SupportsQuickSend,
     SupportsRefused,
     TransportLayer,
 )
@@ -44,8 +40,6 @@ MADE_BY_OTHERS: Final[Mapping[str, Sequence[Any]]] = {
     "encoder": (Columns,),
 }
 """Protocols of objects that the objects of hooks make."""
-NOT_FOR_PLUGINS: Final = (SupportsQuickSend, SupportsCutRows, SupportsMurmur2Partitions, SupportsJsonRows)
-"""Abilities that depend on classes of the core."""
 NUMBERS: Final = {"priority", "record_cost", "codec_id"}
 """Attributes that are no methods, and change no thread."""
 
@@ -77,7 +71,7 @@ class TestTheEncoder(RecordEncoderConformance):
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_every_method_of_a_kind_is_in_its_contract_with_its_thread(kind: Kind) -> None:
-    protocols = {kind.protocol, *kind.abilities, *MADE_BY_OTHERS.get(kind.name, ())} - {*NOT_FOR_PLUGINS}
+    protocols = {kind.protocol, *kind.abilities, *MADE_BY_OTHERS.get(kind.name, ())}
     if kind.name != "reporter":
         protocols -= {SupportsClose}  # the same for every kind
     members = {name for each in protocols for name in {*vars(each), *each.__annotations__} if not name.startswith("_")}

@@ -23,6 +23,8 @@ from ottla.plugins.registry import KINDS
 from ottla.plugins.registry.installed import announced
 from ottla.recordbatch.objects import ObjectEncoder
 from ottla.recordbatch.parse import parse_batches
+from ottla_accel.json_rows import objects
+from ottla_accel.tables import cut_rows, murmur2_partitions
 from ottla_testkit.simulation import SimulatedCluster, SimulatedLogin, brokers
 from plugin_contracts import contract
 from third_party_mechanism import Plain
@@ -110,7 +112,7 @@ class Hooks:
 
     @hookimpl
     def ottla_encoder(self) -> Any:
-        return self.make("encoder", ObjectEncoder())
+        return self.make("encoder", TableEncoder())
 
     @hookimpl
     def ottla_reporter(self) -> Any:
@@ -230,6 +232,14 @@ class Interceptor:
         """Nothing to note."""
 
 
+class TableEncoder(ObjectEncoder):
+    """The encoder in Python, with abilities of the one in C."""
+
+    cut_rows = staticmethod(cut_rows)
+    murmur2_partitions = staticmethod(murmur2_partitions)
+    json_rows = staticmethod(objects)
+
+
 class Provider:
     def get(self, path: str, keys: Any) -> Mapping[str, str]:
         return dict.fromkeys(keys, PASSWORD)
@@ -259,6 +269,7 @@ def seen() -> Seen:
         everything()
         logins()
         partitioners()
+        tables()
         interceptors()
     return seen
 
@@ -338,6 +349,15 @@ def partitioners() -> None:
             producer.send("t", b"value").result(PATIENT)  # the linger time ends, so the I/O thread chooses partitions
             producer.send_table("t", rows)
             producer.flush(PATIENT)
+
+
+def tables() -> None:
+    """Rows with keys for Java's partitioner, and values as JSON."""
+    broker = open_broker()
+    rows = pa.table({"key": [b"a", b"b"], "value": [1, 2], "text": ["x", "y"]})
+    with broker.serving() as servers, producer_at(servers, {"record.encoder": "watched"}) as producer:
+        producer.send_table("t", rows, value=["value", "text"], value_format="json")
+        producer.flush(PATIENT)
 
 
 def interceptors() -> None:

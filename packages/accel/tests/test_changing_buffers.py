@@ -24,9 +24,9 @@ import pyarrow as pa
 import pytest
 
 from ottla.errors import TableReadError
+from ottla.interfaces import Cut, TableRows
 from ottla.recordbatch.parse import parse_batches
 from ottla.recordbatch.sealed_records import finish
-from ottla.recordbatch.table_rows import Cut, TableRows
 from ottla.tables.sealed import TableSealer
 from ottla_accel import tables
 from ottla_accel.json_rows import objects

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.interfaces import Cut, TableRows
 from ottla.recordbatch.arrow import cut_rows
 from ottla.recordbatch.number_columns import Constant
-from ottla.recordbatch.table_rows import Cut, TableRows
 from ottla_accel import tables
 from ottla_accel.murmur2 import murmur2
 
@@ -198,7 +198,7 @@ def test_cached_memory_of_unused_sizes_is_released() -> None:
 WRITING_AND_FORGETTING = """
 import psutil
 import pyarrow as pa
-from ottla.recordbatch.table_rows import TableRows
+from ottla.interfaces import TableRows
 from ottla_accel import tables
 
 rows = TableRows(count=64, now_ms=0, values=pa.array([bytes(1_000_000)] * 64, pa.binary()))

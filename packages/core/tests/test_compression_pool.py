@@ -13,9 +13,9 @@ import pytest
 from ottla import BufferExhaustedError, DeliveryError, ErrorCode, InvalidPluginError, TableReadError
 from ottla.interfaces import Buffer, Columns, Compressor, Facts
 from ottla.protocol import PRODUCE
+from ottla.recordbatch.finished_columns import FinishedColumns
 from ottla.recordbatch.parse import parse_batches
 from ottla.recordbatch.sealed_records import SealedRecords, finish
-from ottla.recordbatch.table_rows import FinishedColumns
 from ottla.tables import sending
 from ottla.tables.compression_pool import CompressionPool, PartitionRows, SealedPiece, threads
 from ottla.tables.table_delivery import TableDelivery

@@ -27,7 +27,7 @@ HARMLESS = {
 }
 EXCEPTIONS = {
     "accumulator/batch_result.py": "nothing waits while its lock is held",
-    "accumulator/column_abilities.py": "nothing waits while its lock is held; timestamps are the system's time",
+    "accumulator/locked_columns.py": "nothing waits while its lock is held; timestamps are the system's time",
     "accumulator/delivery.py": "a delivery outlives its producer, and keeps nothing of it",
     "accumulator/topic_routes.py": "nothing waits while its lock is held",
     "concurrency/environment.py": "the default environment is made of Python's functions",

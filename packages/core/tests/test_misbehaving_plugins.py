@@ -216,7 +216,7 @@ def test_an_encoder_that_fails_costs_one_batch_and_is_named(encode: Any, monkeyp
         delivery = world.producer.send("t", b"value")
         world.settle()
 
-        assert "the encoder ottla.recordbatch.objects.ObjectColumns failed in encode: " in str(failed.exception(0))
+        assert "the encoder 'python' of ottla " in str(failed.exception(0))
         assert delivery.exception(0) is None
 
 

@@ -21,7 +21,6 @@ from ottla.interfaces import (
     SupportsIdentity,
     SupportsJsonRows,
     SupportsMurmur2Partitions,
-    SupportsQuickSend,
     SupportsRefused,
     supports,
 )
@@ -127,12 +126,7 @@ def test_flags_that_are_none_and_methods_that_are_none_have_defaults() -> None:
 
 def test_the_native_encoder_has_every_ability_of_encoders() -> None:
     encoder = NativeEncoder()
-    typed: tuple[SupportsQuickSend, SupportsCutRows, SupportsMurmur2Partitions, SupportsJsonRows] = (
-        encoder,
-        encoder,
-        encoder,
-        encoder,
-    )
+    typed: tuple[SupportsCutRows, SupportsMurmur2Partitions, SupportsJsonRows] = (encoder, encoder, encoder)
 
     *own, close = KINDS["encoder"].abilities
     assert [supports(encoder, ability) for ability in own] == [True] * len(typed)
@@ -215,7 +209,7 @@ def test_a_plugin_with_a_method_of_another_kind_is_refused(
     monkeypatch.setattr(Wrong, "wrong", method)
     registry = Registry([EntryPoint("mine", f"{__name__}:Wrong", KINDS[kind].group)])
 
-    with pytest.raises(InvalidPluginError, match=rf"{kind} 'mine' of .* are no methods: {method}$"):
+    with pytest.raises(InvalidPluginError, match=rf"{kind} 'mine' of .* are not methods: {method}$"):
         registry.plugin(kind, "mine").create({}, **EXTRA.get(kind, {}))
 
 

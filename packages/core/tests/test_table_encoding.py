@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.errors import UnsupportedVersionError
-from ottla.interfaces import Header
+from ottla.interfaces import Cut, Header, TableRows
 from ottla.recordbatch.arrow import cut_rows
 from ottla.recordbatch.objects import ObjectColumns, encode_headers
-from ottla.recordbatch.table_rows import Cut, TableRows
 from ottla.tables.headers import header_sections
 from ottla_accel.tables import cut_rows as native_cut_rows
 

@@ -26,11 +26,12 @@ from ottla_accel.layout import check, offsets
 
 check()
 
+from ottla import RecordMetadata
 from ottla.accumulator.delivery import AcknowledgedDelivery
 from ottla.errors import InvalidRecordError
 from ottla.interfaces import Encoded, Facts
+from ottla.recordbatch.core_abilities import CallbackRunner, LockingColumns
 from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns, encode_headers
-from ottla.results import RecordMetadata
 
 cdef type METADATA = RecordMetadata
 cdef type DELIVERY = AcknowledgedDelivery
@@ -524,6 +525,9 @@ cdef class NativeColumns:
             )
         return columns
 
+
+LockingColumns.register(NativeColumns)
+CallbackRunner.register(NativeColumns)
 
 
 cdef inline object part_of(const uint8_t* start, Py_ssize_t size):

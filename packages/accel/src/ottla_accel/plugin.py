@@ -22,18 +22,18 @@ from ottla_accel.layout import check
 check()
 
 # ruff: noqa: E402 - these use the core's objects
+from ottla.recordbatch.core_abilities import QuickSender
 from ottla_accel.columns import FACT_SIZE, NativeColumns
 from ottla_accel.json_rows import objects
 from ottla_accel.sending import QuickSend
 from ottla_accel.tables import cut_rows, murmur2_partitions
 
 if TYPE_CHECKING:
-    from ottla.accumulator.delivery import Delivery
+    from ottla import Delivery, Producer
     from ottla.accumulator.topic_routes import Route
-    from ottla.producer import Producer
 
 
-class NativeEncoder:
+class NativeEncoder(QuickSender):
     """An encoder whose columns encode each record when it is appended."""
 
     priority = 10

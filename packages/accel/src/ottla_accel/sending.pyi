@@ -2,9 +2,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from ottla.accumulator.delivery import Delivery
+from ottla import Delivery, Producer
 from ottla.accumulator.topic_routes import Route
-from ottla.producer import Producer
 
 class QuickSend:
     def __init__(

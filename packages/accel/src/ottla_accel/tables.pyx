@@ -17,9 +17,9 @@ from ottla_accel.murmur2 cimport hash_of
 from ottla_accel.varints cimport varint_size, write_varint
 
 from ottla.accumulator.batch import UNASSIGNED
-from ottla.interfaces import Facts
+from ottla.interfaces import Cut, Facts
 from ottla.recordbatch.number_columns import Constant
-from ottla.recordbatch.table_rows import Cut, FinishedColumns
+from ottla.recordbatch.finished_columns import FinishedColumns
 
 cdef struct Column:
     const uint8_t* valid

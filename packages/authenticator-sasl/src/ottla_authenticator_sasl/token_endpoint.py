@@ -21,8 +21,14 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from ottla.errors import AuthenticationError, ConnectionFailedError, SecurityError, TlsHandshakeError, printable
-from ottla.errors.secret import without_frames
+from ottla.errors import (
+    AuthenticationError,
+    ConnectionFailedError,
+    SecurityError,
+    TlsHandshakeError,
+    printable,
+    without_frames,
+)
 from ottla.interfaces import Secret
 from ottla_authenticator_sasl.bearer_token import ClaimNames, Token, token_of
 from ottla_authenticator_sasl.deadline import Deadline

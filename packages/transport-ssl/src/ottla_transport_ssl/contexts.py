@@ -12,8 +12,7 @@ from typing import Final, NoReturn, TypeAlias
 
 import attrs
 
-from ottla.errors import ConfigError
-from ottla.errors.too_many_open_files import remedy
+from ottla.errors import ConfigError, files_remedy
 from ottla_transport_ssl.certificate import Certificate
 from ottla_transport_ssl.keys import TlsSettings
 from ottla_transport_ssl.pem import Block
@@ -78,7 +77,7 @@ def _noting(problems: list[str], source: StoreSource | None) -> Iterator[None]:
     except ConfigError as error:
         problems.extend(error.problems)
     except OSError as error:  # for example no temporary file for OpenSSL
-        problems.append(f"{source}: it cannot be used: {error.strerror or error}{remedy(error)}")
+        problems.append(f"{source}: it cannot be used: {error.strerror or error}{files_remedy(error)}")
 
 
 def _bare_context(settings: TlsSettings) -> ssl.SSLContext:
@@ -102,7 +101,7 @@ def _trust(context: ssl.SSLContext, source: StoreSource | None) -> Sequence[Give
         try:
             trust_system(context)
         except OSError as error:
-            raise ConfigError([f"{_system_store()} cannot be read: {error.strerror}{remedy(error)}"]) from None
+            raise ConfigError([f"{_system_store()} cannot be read: {error.strerror}{files_remedy(error)}"]) from None
         return ()
     found = authorities(source)
     for number, certificate in enumerate(found, start=1):

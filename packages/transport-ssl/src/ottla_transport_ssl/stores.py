@@ -13,8 +13,7 @@ from typing import Final, NoReturn
 
 import attrs
 
-from ottla.errors import ConfigError
-from ottla.errors.too_many_open_files import remedy
+from ottla.errors import ConfigError, files_remedy
 from ottla.interfaces import Secret
 from ottla_transport_ssl.passwords import Password, current
 from ottla_transport_ssl.pem import Block, blocks
@@ -100,7 +99,7 @@ def read_content(source: StoreSource) -> Secret[bytes]:
         content = Secret(_read(source.location))
     except (OSError, ValueError) as cause:
         said = cause.strerror if isinstance(cause, OSError) and cause.strerror else cause
-        _refuse(source, f"it cannot be read: {said}{remedy(cause)}")
+        _refuse(source, f"it cannot be read: {said}{files_remedy(cause)}")
     if not content.reveal().strip():
         _refuse(source, "it is empty")
     return content

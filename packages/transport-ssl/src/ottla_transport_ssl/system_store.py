@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ottla.errors.too_many_open_files import exhausted
+from ottla.errors import has_too_many_files
 
 _HASHED: Final = re.compile(r"[0-9a-f]{8}\.[0-9]+")
 """Names that OpenSSL reads in the folder; `openssl rehash` creates them."""
@@ -45,7 +45,7 @@ def trust_system(context: ssl.SSLContext) -> None:
         except ssl.SSLError:
             continue  # not a certificate; OpenSSL skips it, too
         except OSError as error:
-            if exhausted(error):
+            if has_too_many_files(error):
                 raise
         else:
             known = known or content
@@ -65,7 +65,7 @@ def _files(place: str) -> Iterator[str]:
         if _is_file(place):
             yield place
     except OSError as error:
-        if exhausted(error):
+        if has_too_many_files(error):
             raise
         return
     for name in names:

@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 import pytest
 
 from ottla.interfaces import Mechanism
-from ottla.plugins.registry import Registry, make_alone
 from ottla_authenticator_sasl.conformance.kerberos_library import library_of_kerberos
-from ottla_authenticator_sasl.gssapi import NAME, SERVICE
+from ottla_authenticator_sasl.gssapi import SERVICE, ottla_authenticator, ottla_config_keys
 from ottla_testkit.conformance import AuthenticatorConformance, SaslBroker
 
 
@@ -41,11 +40,9 @@ class GssapiConformance(AuthenticatorConformance):
 
     @pytest.fixture
     def mechanism(self, monkeypatch: pytest.MonkeyPatch) -> Mechanism:
-        """The installed mechanism; the library may be missing."""
+        """The mechanism; the library may be missing."""
         monkeypatch.setitem(sys.modules, "gssapi", library_of_kerberos())
-        registry = Registry()
-        made: Mechanism = make_alone(registry.plugin("authenticator", NAME), self.settings, registry=registry)
-        return made
+        return ottla_authenticator({**{key.name: key.default for key in ottla_config_keys()}, **self.settings})
 
     @pytest.fixture
     def broker(self) -> Callable[[], SaslBroker]:

@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from ottla.accumulator.batch_result import BatchResult
-from ottla.accumulator.column_abilities import LockedColumns, are_guarded
 from ottla.accumulator.delivery import OnDelivery
+from ottla.accumulator.locked_columns import LockedColumns
 from ottla.errors import OttlaError
 from ottla.interfaces import Columns, Header
 from ottla.recordbatch.batch_sequence import BatchSequence
+from ottla.recordbatch.core_abilities import are_locking
 
 UNASSIGNED: Final = -1
 """The partition number of records whose partition is not chosen yet."""
@@ -67,10 +68,10 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
     )
 
     def __init__(self, *, topic: str, partition: int, columns: Columns, now: float) -> None:
-        guarded: Any = columns if are_guarded(type(columns)) else LockedColumns(columns)
-        BatchResult.__init__(self, topic, partition, guarded)
+        locking: Any = columns if are_locking(type(columns)) else LockedColumns(columns)
+        BatchResult.__init__(self, topic, partition, locking)
         self._columns = columns
-        self.append: Append = guarded.put
+        self.append: Append = locking.put
         self.created_at = now
         self.held_bytes = 0  # of the buffer pool
         self.queued_bytes = 0  # as counted in the topic's `queued_bytes`

@@ -15,7 +15,6 @@ from operator import length_hint
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded, Outcome
-from ottla.accumulator.column_abilities import CallbackRunner, Callbacks, GuardedColumns, first, is_callback_runner
 from ottla.accumulator.delivery import (
     AcknowledgedDelivery,
     Delivery,
@@ -24,12 +23,14 @@ from ottla.accumulator.delivery import (
     ObservingCallback,
     OnDelivery,
 )
+from ottla.accumulator.locked_columns import first
 from ottla.accumulator.unretrieved_errors import DropNotice, FailedRecords
 from ottla.concurrency import io_threads, signals
 from ottla.concurrency.locks import Latch
 from ottla.errors import DeliveryError, IllegalStateError
 from ottla.interfaces import Columns, Facts
 from ottla.recordbatch.callbacks import CallbackColumn
+from ottla.recordbatch.core_abilities import CallbackRunner, Callbacks, LockingColumns, is_callback_runner
 from ottla.recordbatch.sealed_records import SealedRecords
 from ottla.results import RecordMetadata
 
@@ -58,16 +59,16 @@ class BatchResult(Generic[B]):
     """The result of one batch, and the base of ProducerBatch. For any thread; `outcome` is None until there is one.
 
     It is a base class, because a separate object for each batch costs 5 % of the time for batches of two records.
-    *guarded* has the lock, and the callbacks of the records.
+    *locking* has the lock, and the callbacks of the records.
     """
 
     __slots__ = (
         "_added",
         "_callbacks_to_run",
         "_drop_notice",
-        "_guarded",
         "_latches",
         "_lock",
+        "_locking",
         "_retrieved",
         "counted",
         "outcome",
@@ -79,7 +80,7 @@ class BatchResult(Generic[B]):
 
     _columns: Columns  # a slot of ProducerBatch, which native code reads
 
-    def __init__(self, topic: str, partition: int, guarded: GuardedColumns) -> None:
+    def __init__(self, topic: str, partition: int, locking: LockingColumns) -> None:
         self.topic = topic
         self.partition = partition
         self.outcome: Outcome[B] | None = None
@@ -87,8 +88,8 @@ class BatchResult(Generic[B]):
         """Called by a thread that waits for the batch, before it sleeps, with the maximum number of seconds to run."""
         self.sealed: SealedRecords | None = None  # released with the outcome
         self.counted = False  # it is part of a delivery report
-        self._guarded = guarded
-        self._lock: AbstractContextManager[Any] = guarded.lock
+        self._locking = locking
+        self._lock: AbstractContextManager[Any] = locking.lock
         self._latches: tuple[Latch, ...] = ()  # one for each waiting thread
         self._added: list[tuple[int, OnDelivery]] | None = None  # callbacks of `call_when_settled`
         self._retrieved: set[int] | None = None
@@ -143,7 +144,7 @@ class BatchResult(Generic[B]):
             if self.outcome is not None:
                 return None
             added = sorted(self._added, key=first) if self._added else []  # forwarded ones come late
-            callbacks = self._guarded.take_callbacks(added)
+            callbacks = self._locking.take_callbacks(added)
             # From here on no call can fail: the outcome is set together with its callbacks, or not at all.
             self._callbacks_to_run, self._added = callbacks, None
             self.outcome = outcome

@@ -19,11 +19,12 @@ from ottla.accumulator.sequences import Sequences
 from ottla.accumulator.topic_routes import Routes
 from ottla.concurrency.environment import Environment
 from ottla.config import ProducerConfig
-from ottla.interfaces import RecordEncoder, SupportsQuickSend, supports
+from ottla.interfaces import RecordEncoder
 from ottla.metrics import Counters
 from ottla.network.backoff import Backoff
 from ottla.network.metadata import Metadata
 from ottla.plugins.selection import Plugins
+from ottla.recordbatch.core_abilities import QuickSender
 
 SEALING_SECONDS: Final = 0.000_5
 """Seconds before the end of its linger at which a batch is sealed and put into a request, which takes about as long.
@@ -137,4 +138,4 @@ def _key_partitioner(partitioner: PartitionerAbilities, plugins: Plugins, sizes:
 
 def _hashes_quickly(partitioner: PartitionerAbilities, encoder: RecordEncoder) -> bool:
     """Return whether the encoder computes the partition of each key at no cost while it stores the record."""
-    return partitioner.hashes == "murmur2" and supports(encoder, SupportsQuickSend)
+    return partitioner.hashes == "murmur2" and isinstance(encoder, QuickSender)

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from ottla.accumulator.batch import ProducerBatch
-from ottla.errors import InvalidPluginError, OttlaError, printable
-from ottla.errors.plugin_origin import FAULTS, origin_of
+from ottla.errors import OttlaError
+from ottla.errors.plugin_origin import FAULTS
 from ottla.interfaces import Columns, Compressor, Encoded
 from ottla.recordbatch.codecs import ZSTD
 from ottla.recordbatch.compression_ratio import CAUTION, CompressionRatios
 from ottla.recordbatch.down_conversion import down_converted
+from ottla.recordbatch.encoder_faults import encoder_failed
 from ottla.recordbatch.header_v2 import MAGIC as NEWEST_MAGIC
 from ottla.recordbatch.old_format_errors import zstd_is_newer
 from ottla.recordbatch.parse import Record, parse_batches
@@ -95,7 +96,4 @@ def _encoded(columns: Columns, magic: int) -> Encoded:
     except (OttlaError, MemoryError):  # a lack of memory is no fault of the encoder
         raise
     except FAULTS as cause:
-        origin = origin_of("encoder", columns)
-        raise InvalidPluginError(
-            f"the {origin.name} failed in encode: {type(cause).__name__}: {printable(str(cause))}; {origin.remedy}"
-        ) from cause
+        raise encoder_failed(columns, "encode", cause) from cause

@@ -54,6 +54,8 @@ from ottla.errors.exceptions import (
 )
 from ottla.errors.plurals import counted, were
 from ottla.errors.quoting import Secrets, printable, quoted
+from ottla.errors.secret import without_frames
+from ottla.errors.too_many_open_files import files_remedy, has_too_many_files
 
 __all__ = [
     "AbortableTransactionError",
@@ -109,7 +111,10 @@ __all__ = [
     "UnsupportedVersionError",
     "counted",
     "error_code",
+    "files_remedy",
+    "has_too_many_files",
     "printable",
     "quoted",
     "were",
+    "without_frames",
 ]

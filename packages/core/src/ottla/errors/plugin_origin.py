@@ -42,10 +42,14 @@ def note_origin(made: object, origin: PluginOrigin) -> None:
 
 
 def origin_of(kind: str, made: object) -> PluginOrigin:
-    """The plugin that has made an object of this *kind*; if none has, the object's class, or the function itself."""
-    reference, origin = _origins.get(id(made), (None, None))
-    if reference is not None and origin is not None and reference() is made:
-        return origin
+    """The plugin that is noted for an object of this *kind*, or for its class.
+
+    If there is none, the object's class, or the function itself.
+    """
+    for noted in (made, type(made)):
+        reference, origin = _origins.get(id(noted), (None, None))
+        if reference is not None and origin is not None and reference() is noted:
+            return origin
     return PluginOrigin(f"{kind} {class_name(made)}", f"correct it, or use another {kind}")
 
 

@@ -11,14 +11,14 @@ REMEDY: Final = "close unused files and sockets, or raise the limit of open file
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
-def exhausted(error: BaseException) -> bool:
+def has_too_many_files(error: BaseException) -> bool:
     """Return whether an error means that too many files are open, in this process or on the whole machine."""
     return isinstance(error, OSError) and error.errno in _EXHAUSTED
 
 
-def remedy(error: BaseException) -> str:
+def files_remedy(error: BaseException) -> str:
     """The remedy to append to an error's message; empty for other errors."""
-    return f"; {REMEDY}" if exhausted(error) else ""
+    return f"; {REMEDY}" if has_too_many_files(error) else ""
 
 
 def none_left() -> OSError | None:
@@ -26,5 +26,5 @@ def none_left() -> OSError | None:
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError as error:
-        return error if exhausted(error) else None
+        return error if has_too_many_files(error) else None
     return None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import enum
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import attrs
 
-from ottla.interfaces.partitioner import Partitioner
 from ottla.interfaces.records import Buffer, Header
 
 
@@ -44,13 +44,7 @@ class Facts(NamedTuple):
 class Columns(Protocol):
     """The records of one open batch, kept as columns until it is sealed. `append` and `allow` never run at once.
 
-    Optional abilities, for the encoders that are released with the core. The first three come together:
-
-    - `put(...)`, an `append` for any thread that takes a callback, see `ProducerBatch.append`;
-    - `lock`, which `put` holds meanwhile;
-    - `take_callbacks(given)`, the callbacks that `put` has stored and those *given*, in order, as pairs with their
-      index;
-    - `run_callbacks(...)`, which runs the callbacks of an acknowledged batch, see `ProducerBatch`.
+    Callbacks of records, and the lock that `append` needs, are the core's.
     """
 
     def append(
@@ -99,9 +93,7 @@ class Columns(Protocol):
 class RecordEncoder(Protocol):
     """Makes the columns of batches. Of those released with the core the highest `priority` that takes the kind wins.
 
-    Optional ability: `SupportsClose`. Others depend on the core's own classes, so that only `ottla-accel`, which is
-    released with the core, has them: `SupportsQuickSend`, `SupportsCutRows`, `SupportsMurmur2Partitions`,
-    `SupportsJsonRows`.
+    Optional abilities: `SupportsCutRows`, `SupportsMurmur2Partitions`, `SupportsJsonRows`, `SupportsClose`.
     """
 
     priority: int
@@ -112,34 +104,68 @@ class RecordEncoder(Protocol):
         """Return columns whose records may occupy *limit* bytes of memory at first; None: this kind is not taken."""
 
 
-class SupportsQuickSend(Protocol):
-    """An optional ability of encoders: a `Producer.send` of its own for records that fit into an open batch."""
+@attrs.frozen(kw_only=True)
+class TableRows:
+    """Rows of a table: `pyarrow.Array`s of `count` rows, which may be slices with an offset. None: null in every row.
 
-    def quick_send(self, producer: Any, *, routes: dict[str, Any], partitioner: Partitioner) -> Callable[..., Any]:
-        """Return `send` of this producer, without a reference that keeps the producer alive."""
+    `keys` and `values` are of type binary or large_binary, as are `headers`: the end of an encoded record in format v2,
+    with the number of its headers; null for a record without headers. `timestamps` are int64 in ms without nulls; None:
+    all records have the time `now_ms`.
+    """
+
+    count: int
+    now_ms: int
+    keys: Any | None = None
+    values: Any | None = None
+    headers: Any | None = None
+    timestamps: Any | None = None
+
+
+class Cut(NamedTuple):
+    """One batch of a table's rows: its partition, or -1; the indexes of its rows in order; and their records.
+
+    The columns take no more records, whatever `allow` allows. Their `encode` may be called by another thread.
+    """
+
+    partition: int
+    rows: Sequence[int]
+    columns: Columns
 
 
 class SupportsCutRows(Protocol):
-    """An optional ability of encoders: cut a table's rows into encoded batches."""
+    """An optional ability of encoders: to encode the rows of tables, in place of the core."""
 
-    def cut_rows(self, rows: Any, partitions: Any | None, *, max_bytes: int) -> Iterator[Any]:
-        """Like `ottla.recordbatch.arrow.cut_rows`."""
+    def cut_rows(self, rows: TableRows, partitions: Any | None, *, max_bytes: int) -> Iterator[Cut]:
+        """Yield batches of at most *max_bytes* bytes of records in format v2, or of one row; each row is in one batch.
+
+        *partitions* is a `pyarrow.Array` of int32 without nulls, and rows of a partition stay in order. None: the
+        batches have partition -1, and all rows stay in order. The next batch may be requested before the last one is
+        encoded.
+        """
 
 
 class SupportsMurmur2Partitions(Protocol):
-    """An optional ability of encoders: Java's partitions for a column of keys."""
+    """An optional ability of encoders: Java's partitions for a column of keys.
 
-    def murmur2_partitions(self, keys: Any, partitions: int) -> Any:
-        """Like `ottla.plugins.partitioners.murmur2_arrow.murmur2_partitions`."""
+    It is used for tables whose partitioner has `hashes = "murmur2"`.
+    """
+
+    def murmur2_partitions(self, keys: Any, partitions: int) -> Buffer | array[int]:
+        """Return the partitions of *keys*: a buffer of as many int32 in the machine's byte order.
+
+        *keys* is a `pyarrow.Array` of type binary or large_binary without nulls, and may be a slice with an offset.
+        """
 
 
 class SupportsJsonRows(Protocol):
-    """An optional ability of encoders: JSON objects of Arrow columns."""
+    """An optional ability of encoders: JSON objects of Arrow columns, for the serializer `json`."""
 
     def json_rows(
         self, names: Sequence[str], columns: Sequence[Any], *, count: int, text: Callable[[Any], tuple[Any, str]]
     ) -> tuple[Any, Any]:
-        """Return the offsets and the bytes of *count* objects with these fields, without null ones.
+        """Return *count* objects with these fields, as two buffers: *count* + 1 offsets of int32, and text in UTF-8.
 
-        For a column of an unsupported type it calls *text*, which returns a string column and the quotes for its cells.
+        *columns* are `pyarrow.Array`s of *count* rows, which may be slices with an offset. A field that is null is left
+        out. For a column of a type that it does not know it calls *text*, which returns a string column of the JSON of
+        each cell, and the quotes that belong around each: they are empty, or `"`.
         """

@@ -291,7 +291,9 @@ def _encoder(found: Sequence[ResolvedPlugin], registry: Registry, objects: Plugi
     named = [each.create(objects) for each in found if each.request.name is not None]
     encoders = named or registry.create_encoders(((each.plugin, each.values) for each in found), create=objects.create)
     for encoder in encoders:
-        if encoder.columns(ColumnsKind.OBJECTS, 1) is not None:
+        columns = encoder.columns(ColumnsKind.OBJECTS, 1)
+        if columns is not None:
+            note_origin(type(columns), origin_of("encoder", encoder))  # a note for each batch would cost time
             return encoder
     raise InvalidPluginError(
         "no installed record encoder takes records of `send`; is ottla itself installed completely?"
@@ -317,7 +319,11 @@ def _serializer(choice: SerializerChoice, created: Serializer | None) -> Seriali
 
     None: values are bytes already.
     """
-    return created if isinstance(choice, str) else _CallableSerializer(choice)
+    if isinstance(choice, str):
+        return created
+    made = _CallableSerializer(choice)
+    note_origin(made, origin_of("serializer", choice))
+    return made
 
 
 def _with_encoder(serializer: Serializer, encoder: RecordEncoder) -> Serializer:

@@ -14,7 +14,7 @@ from ottla.concurrency import io_threads
 from ottla.errors import SerializationError
 from ottla.errors.plugin_origin import FAULTS
 from ottla.interfaces import Header, SupportsPrepare
-from ottla.plugins.serializers.failures import serialization_failure
+from ottla.plugins.serializer_failures import serialization_failure
 
 MOST_LOOKUPS: Final = 5
 """Lookups for one record or column: a serializer that needs more of them would need them for ever."""

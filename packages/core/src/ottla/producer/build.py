@@ -10,7 +10,6 @@ from ottla.accumulator.sealing import Sealer
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.config import ProducerConfig
 from ottla.errors.secret import hide_settings
-from ottla.interfaces import SupportsQuickSend, supports
 from ottla.network.build import build_authentication, build_backoff, build_client, build_metadata, build_selector
 from ottla.plugins.plugin_objects import PluginObjects
 from ottla.plugins.registry import Registry
@@ -19,6 +18,7 @@ from ottla.producer.components import Engine
 from ottla.producer.send_signature import Send, weak_send
 from ottla.producer.serialization import PartSerializer, RecordSerializer
 from ottla.protocol import PRODUCE
+from ottla.recordbatch.core_abilities import QuickSender
 from ottla.sender.build import build_io_thread, build_sender
 from ottla.sender.io_handoff import IoHandoff, NoHandoff
 from ottla.sender.node_latency import NodeLatencyStats
@@ -82,7 +82,7 @@ def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send |
         and queueing.partitioner.on_new_batch is None
         and queueing.partitioner.partition_record is None
     )
-    if simple and supports(plugins.encoder, SupportsQuickSend):
+    if simple and isinstance(plugins.encoder, QuickSender):
         send = plugins.encoder.quick_send(producer, routes=queueing.routes.known, partitioner=plugins.partitioner)
     if engine.interceptors is not None:
         send = engine.interceptors.around(send or weak_send(producer))

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 from ottla.errors import InvalidRecordError, NotPreparedError, SerializationError
 from ottla.errors.plugin_origin import FAULTS
 from ottla.interfaces import Header, Serializer, SupportsPrepare, SupportsSetsHeaders, supports
+from ottla.plugins.serializer_failures import serialization_failure
 from ottla.plugins.serializer_lookups import Lookup, LookupWait
 from ottla.plugins.serializers.bytes import plain_bytes
-from ottla.plugins.serializers.failures import serialization_failure
 from ottla.producer.headers import checked_headers
 
 Serialized: TypeAlias = tuple[bytes | None, bytes | None, Sequence[Header]]

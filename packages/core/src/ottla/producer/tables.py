@@ -11,9 +11,9 @@ from ottla.interfaces import ProducerRows
 from ottla.producer.components import Engine
 from ottla.producer.table_interceptors import TableInterceptors
 from ottla.recordbatch.codecs import NONE
+from ottla.recordbatch.finished_columns import sealed_columns
 from ottla.recordbatch.header_v2 import HEADER_SIZE
 from ottla.recordbatch.sealed_records import SealedBatch
-from ottla.recordbatch.table_rows import sealed_columns
 from ottla.tables.columns import choose
 from ottla.tables.formatting import Formatted
 from ottla.tables.interception import INTERCEPTED, Intercepted

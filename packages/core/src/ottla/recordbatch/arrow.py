@@ -14,10 +14,10 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.interfaces import Facts
+from ottla.interfaces import Cut, Facts, TableRows
 from ottla.protocol.primitives import VARINT, varint
+from ottla.recordbatch.finished_columns import FinishedColumns
 from ottla.recordbatch.number_columns import Constant
-from ottla.recordbatch.table_rows import Cut, FinishedColumns, TableRows
 
 FRAME: Final = 31
 """The maximum bytes of a record besides its key, value and headers: six varints and a byte."""

@@ -21,6 +21,7 @@ from ottla.hookspecs import hookimpl
 from ottla.interfaces import Columns, ColumnsKind, Encoded, Facts, Header, RecordEncoder
 from ottla.protocol.primitives import varint, varint_size
 from ottla.recordbatch.callbacks import CallbackColumn, RecordCallback
+from ottla.recordbatch.core_abilities import LockingColumns
 from ottla.recordbatch.message_sets import NO_TIMESTAMP, message_set
 from ottla.recordbatch.number_columns import Constant, Timestamps
 from ottla.recordbatch.old_format_errors import no_headers
@@ -55,6 +56,7 @@ _LONGER_SIZES: Final = 12
 """One byte more for each 4096 bytes covers the varints of sizes from 8192 on, which take more than two bytes."""
 
 
+@LockingColumns.register
 class ObjectColumns:
     """Keys, values, headers and callbacks in Python lists; all lists but the values are None until a record needs them.
 

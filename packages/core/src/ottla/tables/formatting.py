@@ -12,8 +12,8 @@ import pyarrow as pa
 from ottla.errors import InvalidPluginError, InvalidRecordError, NotPreparedError, SerializationError
 from ottla.errors.plugin_origin import FAULTS, origin_of
 from ottla.interfaces import SupportsPrepare, SupportsSerializeColumn, supports
+from ottla.plugins.serializer_failures import serialization_failure
 from ottla.plugins.serializer_lookups import Lookup, LookupWait
-from ottla.plugins.serializers.failures import serialization_failure
 from ottla.tables.columns import is_bytes
 from ottla.tables.private_copy import checked_copy
 from ottla.tables.slicing import cut

@@ -22,8 +22,8 @@ from ottla.accumulator.partitioner_calls import (
     partition_of_record,
     partitions_of,
 )
-from ottla.interfaces import RecordEncoder, SupportsMurmur2Partitions, TopicView, supports
-from ottla.plugins.partitioners.murmur2_arrow import murmur2_partitions
+from ottla.interfaces import RecordEncoder, TopicView
+from ottla.tables.encoder_calls import partitions_of_keys
 from ottla.tables.reading import Chunk
 from ottla.tables.record_views import record_views
 
@@ -39,8 +39,7 @@ class RowPartitions:
         self._sticky = partitioner.sticky
         self._column = partitioner.partition_column
         self._finished = partitioner.finished
-        hashed = encoder.murmur2_partitions if supports(encoder, SupportsMurmur2Partitions) else murmur2_partitions
-        self._hashed = hashed if partitioner.hashes == "murmur2" else None
+        self._hashed_by = encoder if partitioner.hashes == "murmur2" else None
 
     def of(self, view: TopicView, chunk: Chunk, *, size: int) -> Any | None:
         """Return an int32 array without nulls; None: all are UNASSIGNED. The chunk's own partitions are checked.
@@ -83,10 +82,8 @@ class RowPartitions:
         return pc.replace_with_mask(pa.repeat(stay, count), keys.is_valid(), keyed)
 
     def _keyed(self, keys: Any, view: TopicView) -> Any:
-        if self._hashed is not None:
-            return pa.Array.from_buffers(
-                pa.int32(), len(keys), [None, pa.py_buffer(self._hashed(keys, view.partitions))]
-            )
+        if self._hashed_by is not None:
+            return partitions_of_keys(self._hashed_by, keys, view.partitions)
         if self._column is None:
             return self._one_by_one(keys.to_pylist(), view)
         return pa.array(partitions_of(self._column, self._topic, keys.to_pylist(), view), pa.int32())

@@ -30,14 +30,15 @@ from ottla.errors import (
     counted,
     were,
 )
-from ottla.interfaces import Columns, RecordEncoder, SupportsCutRows, supports
-from ottla.recordbatch.arrow import FRAME, cut_rows, sums
+from ottla.interfaces import Columns, RecordEncoder, TableRows
+from ottla.recordbatch.arrow import FRAME, sums
+from ottla.recordbatch.finished_columns import refused_columns
 from ottla.recordbatch.header_v2 import HEADER_SIZE
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import SealedRecords
-from ottla.recordbatch.table_rows import TableRows, refused_columns
 from ottla.tables.columns import ColumnChoice
 from ottla.tables.compression_pool import CompressionPool, PartitionRows, SealedPiece, threads
+from ottla.tables.encoder_calls import cut_rows
 from ottla.tables.partitioning import RowPartitions
 from ottla.tables.reading import Chunk, chunks
 from ottla.tables.table_delivery import TableDelivery
@@ -146,7 +147,6 @@ class TableSending:
         self.route = route
         self.delivery = TableDelivery(topic)
         self._partitions = RowPartitions(topic, partitioner=sender.partitioner, encoder=sender.encoder)
-        self._cut = sender.encoder.cut_rows if supports(sender.encoder, SupportsCutRows) else cut_rows
         self._compression_pool = CompressionPool(sender.seal, threads=threads())
         self._taken = range(0)  # the rows of a chunk that is not cut completely
         self._answered: list[Sequence[int]] = []  # rows of that chunk that have failed, or are in a piece
@@ -200,7 +200,8 @@ class TableSending:
         )
         topic = self.route.topic
         max_bytes = min(sender.sizes.batch, topic.max_bytes or sender.sizes.batch)
-        for partition, indexes, columns in self._cut(rows, partitions, max_bytes=max_bytes):
+        cuts = cut_rows(sender.encoder, rows, partitions, max_bytes=max_bytes, partitions=view.partitions)
+        for partition, indexes, columns in cuts:
             if partition == UNASSIGNED:
                 partition = self._partitions.stay(view, columns.size_estimate())
             if kept is not None:

@@ -22,7 +22,7 @@ from ottla.config.hosts import with_port
 from ottla.errors import ConnectionFailedError, NameResolutionError, NetworkError, OttlaError, printable, quoted
 from ottla.errors.log_throttle import ThrottledLog
 from ottla.errors.plugin_origin import origin_of
-from ottla.errors.too_many_open_files import remedy
+from ottla.errors.too_many_open_files import files_remedy
 from ottla.interfaces import Buffer, Interest, Target, Transport
 from ottla.network.selector.channel import Channel
 from ottla.network.selector.event_pauses import EventPauses, EventUse
@@ -95,7 +95,9 @@ class Selector:
         try:
             self._wake_reader, self._wake_writer = socket.socketpair()
         except OSError as cause:
-            raise ConnectionFailedError(f"the producer has no socket to be woken by: {cause}{remedy(cause)}") from cause
+            raise ConnectionFailedError(
+                f"the producer has no socket to be woken by: {cause}{files_remedy(cause)}"
+            ) from cause
         self._wake_reader.setblocking(False)
         self._wake_writer.setblocking(False)
         try:
@@ -103,7 +105,9 @@ class Selector:
         except OSError as cause:
             self._wake_reader.close()
             self._wake_writer.close()
-            raise ConnectionFailedError(f"the producer cannot watch its sockets: {cause}{remedy(cause)}") from cause
+            raise ConnectionFailedError(
+                f"the producer cannot watch its sockets: {cause}{files_remedy(cause)}"
+            ) from cause
         self._watch.register(self._wake_reader, selectors.EVENT_READ, None)
         self.connected: Sequence[int] = ()
         self.sent: Sequence[int] = ()
@@ -135,7 +139,9 @@ class Selector:
         try:
             sock = socket.socket(target.family, socket.SOCK_STREAM)
         except OSError as cause:  # this machine lacks the address family, or this process has no more files
-            raise ConnectionFailedError(f"could not connect to {peer}: no socket: {cause}{remedy(cause)}") from cause
+            raise ConnectionFailedError(
+                f"could not connect to {peer}: no socket: {cause}{files_remedy(cause)}"
+            ) from cause
         connection = _Connection(node=node, sock=sock, host=host, port=port, peer=peer)
         self._connections[node] = connection
         try:

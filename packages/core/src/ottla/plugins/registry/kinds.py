@@ -33,7 +33,6 @@ from ottla.interfaces import (
     SupportsPartitionColumn,
     SupportsPartitionRecord,
     SupportsPrepare,
-    SupportsQuickSend,
     SupportsRemedy,
     SupportsSerializeColumn,
     SupportsSetsHeaders,
@@ -163,7 +162,6 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             protocol=RecordEncoder,
             setting="record.encoder",
             abilities=(
-                SupportsQuickSend,
                 SupportsCutRows,
                 SupportsMurmur2Partitions,
                 SupportsJsonRows,

@@ -29,7 +29,6 @@ from ottla.interfaces import (
     SupportsPartitionColumn,
     SupportsPartitionRecord,
     SupportsPrepare,
-    SupportsQuickSend,
     SupportsRemedy,
     SupportsSerializeColumn,
     SupportsSetsHeaders,
@@ -52,7 +51,7 @@ ABILITIES: Final[Mapping[type, Sequence[type]]] = {
         SupportsPartitionRecord,
         SupportsSticky,
     ),
-    RecordEncoder: (SupportsCutRows, SupportsJsonRows, SupportsMurmur2Partitions, SupportsQuickSend),
+    RecordEncoder: (SupportsCutRows, SupportsJsonRows, SupportsMurmur2Partitions),
     Serializer: (SupportsPrepare, SupportsSerializeColumn, SupportsSetsHeaders, SupportsUseEncoder),
     Transport: (SupportsOpenOver,),
 }

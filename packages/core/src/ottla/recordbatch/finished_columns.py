@@ -1,12 +1,8 @@
-"""Rows of a table for an encoder, the batches that it returns, and their finished columns.
-
-An encoder cuts rows into batches in one go, so its columns are finished before any other code sees them.
-"""
+"""Columns that were encoded as a whole: of rows that an encoder cuts into batches, and of batches sealed elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 import attrs
 
@@ -15,30 +11,6 @@ from ottla.recordbatch.down_conversion import down_converted
 from ottla.recordbatch.header_v2 import MAGIC
 from ottla.recordbatch.number_columns import Constant
 from ottla.recordbatch.sealed_records import SealedRecords, finish
-
-
-@attrs.frozen(kw_only=True)
-class TableRows:
-    """Rows as Arrow arrays of one length, each of one chunk. Keys, values and headers are binary or large_binary.
-
-    None means: null in every row; for `headers`, which are encoded header sections, none in any; for `timestamps`,
-    int64 in ms without nulls, `now_ms` in all.
-    """
-
-    count: int
-    now_ms: int
-    keys: Any | None = None
-    values: Any | None = None
-    headers: Any | None = None
-    timestamps: Any | None = None
-
-
-class Cut(NamedTuple):
-    """One batch: its partition, or UNASSIGNED; the indexes of its rows in order; and its records."""
-
-    partition: int
-    rows: Sequence[int]
-    columns: Columns
 
 
 class FinishedColumns:

@@ -11,7 +11,7 @@ def serialization_failure(serializer: object, cause: BaseException) -> str:
 
     TypeError and ValueError are for data that it refuses; any other exception is its own fault.
     """
-    origin = origin_of("serializer", getattr(serializer, "function", serializer))
+    origin = origin_of("serializer", serializer)
     if isinstance(cause, TypeError | ValueError | OttlaError):
         return f"{cause} ({origin.name})"
     text = f": {cause}" if str(cause) else ""

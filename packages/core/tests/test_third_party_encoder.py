@@ -1,0 +1,268 @@
+"""The encoder of the guide, installed as a package of another author, and a partitioner: both do what Ottla's own do.
+
+They are written only from the public interfaces, and have every ability that spares calls.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+
+from documents import ROOT, blocks
+from ottla import InvalidPluginError, InvalidRecordError
+from ottla.interfaces import TopicView
+from plugin_site import Site, plugin_site
+from simulated_producer import Calling, simulated
+
+__all__ = ["plugin_site"]
+
+PAGE: Final = ROOT / "docs" / "plugins-encoder.md"
+HOOK: Final = "@hookimpl\ndef ottla_encoder():\n    return TableEncoder()\n"
+NOW: Final = 1_700_000_000_000
+NAMED: Final = r"the encoder 'first' of acme 1\.0 \(ottla_test_\w+\) "
+KEYS: Final = [None, *(b"k" * size for size in range(9)), b"another key", b"\xff\0" * 30]
+ROWS: Final = pa.table(
+    {
+        "value": [None if number % 7 == 3 else b"%d" % number * (number % 50) for number in range(300)],
+        "key": [KEYS[number % len(KEYS)] for number in range(300)],
+        "headers": pa.array(
+            [None if number % 3 else [("x", b"1"), ("\u00e9", None)] for number in range(300)],
+            pa.map_(pa.string(), pa.binary()),
+        ),
+        "time": pa.array([None if number % 5 == 1 else NOW + number * 1_000 for number in range(300)], pa.int64()),
+        "number": list(range(300)),
+        "text": [None if number % 4 else f'"{number}"\n\u00e9' for number in range(300)],
+        "list": [[None, number] for number in range(300)],
+    }
+)
+
+Install = Callable[..., None]
+
+
+def code() -> list[str]:
+    """The code of the guide's encoder, and of its abilities for tables."""
+    return [block.text for block in blocks(PAGE) if "class ListColumns" in block.text or "def cut_rows" in block.text]
+
+
+@pytest.fixture
+def install(plugin_site: Site) -> Install:
+    """Install the encoder of the guide under the name `first`; *change* is more code of its module."""
+
+    def install(change: str = "") -> None:
+        plugin_site.install("\n".join([*code(), textwrap.dedent(change), HOOK]), kind="encoder")
+
+    return install
+
+
+def sent(encoder: str, send: Callable[[Any], object], **options: Any) -> dict[int, list[Any]]:
+    """The records of each partition of a topic with four, as a broker got them."""
+    with simulated(1, 1, 1, 1, config={"record.encoder": encoder}, **options) as world:
+        send(world.producer)
+        Calling(world, world.producer.flush).rounds()
+
+        return {
+            partition: [(each.key, each.value, tuple(each.headers), each.timestamp_ms) for each in records]
+            for partition, records in world.cluster.topics["t"].log.items()
+        }
+
+
+def send_all(producer: Any) -> None:
+    for number, key in enumerate(KEYS * 5):
+        given = number % 4 if key is None else None
+        producer.send("t", b"v" * number, key, headers=[("h", key)], timestamp_ms=NOW + number, partition=given)
+
+
+def send_table(producer: Any) -> None:
+    keyed = ROWS.filter(pa.compute.is_valid(ROWS["key"]))
+    producer.send_table("t", keyed, headers="headers", timestamp="time")
+
+
+def send_json(producer: Any) -> None:
+    rows = ROWS.filter(pa.compute.is_valid(ROWS["key"]))
+    producer.send_table("t", rows, value=["number", "text", "list"], value_format="json", timestamp="number")
+
+
+def timeless(found: dict[int, list[Any]]) -> dict[int, list[Any]]:
+    """The same records, with 0 for the time of those that were sent without one."""
+    return {
+        partition: [(*each, time if time < NOW * 1.01 else 0) for *each, time in records]
+        for partition, records in found.items()
+    }
+
+
+@pytest.mark.parametrize("send", [send_all, send_table, send_json])
+def test_it_writes_the_records_that_own_encoders_write(install: Install, send: Callable[[Any], object]) -> None:
+    install()
+    third, native, python = (timeless(sent(encoder, send)) for encoder in ("first", "native", "python"))
+
+    assert len(third) == 4
+    assert third == native == python
+
+
+def test_its_abilities_for_tables_are_used(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    install("calls = []\nfor name in ('cut_rows', 'murmur2_partitions', 'json_rows'):\n"
+            "    def counted(self, *arguments, method=getattr(TableEncoder, name), name=name, **options):\n"
+            "        calls.append(name)\n"
+            "        return method(self, *arguments, **options)\n"
+            "    setattr(TableEncoder, name, counted)\n")  # fmt: skip
+    with simulated(1, 1, config={"record.encoder": "first"}) as world:
+        send_json(world.producer)
+        encoder: Any = world.producer._engine.plugins.encoder
+
+        assert {*encoder.cut_rows.__globals__["calls"]} == {"cut_rows", "murmur2_partitions", "json_rows"}
+
+
+# Faults
+
+
+@pytest.mark.parametrize("fault", ["KeyError('boom')", "SystemExit(3)", "RuntimeError('a\\n\\x1b[2Jb')"])
+def test_an_append_that_fails_refuses_its_record_and_is_named(install: Install, fault: str) -> None:
+    install(
+        f"""
+        append = ListColumns.append
+        def failing(self, key, *rest):
+            if key == b"bad":
+                raise {fault}
+            return append(self, key, *rest)
+        ListColumns.append = failing
+        """
+    )
+    with simulated(1, config={"record.encoder": "first"}) as world:
+        for _ in range(2):  # in a new batch, and in the open one
+            with pytest.raises(InvalidPluginError, match=rf"^{NAMED}failed in append: {fault[:5]}\w+: .*; report it"):
+                world.producer.send("t", b"v", b"bad", partition=0)
+            good = world.producer.send("t", b"v", b"good", partition=0)
+        world.settle()
+
+        assert good.metadata is not None
+        assert world.pool.free == world.pool.capacity
+
+
+def test_an_encode_that_fails_costs_its_batch_and_is_named(install: Install) -> None:
+    install("ListColumns.encode = lambda self, magic: {}[magic]")
+    with simulated(1, config={"record.encoder": "first"}) as world:
+        failed = world.producer.send("t", b"v")
+        world.settle()
+
+        error = failed.exception(0)
+    with pytest.raises(InvalidPluginError, match=rf"{NAMED}failed in encode: KeyError: 2; report it"):
+        raise error.__cause__ if error is not None and error.__cause__ is not None else AssertionError(error)
+
+
+def test_an_error_of_ottla_that_append_raises_is_passed_on(install: Install) -> None:
+    install()
+    with (
+        simulated(1, config={"record.encoder": "first"}) as world,
+        pytest.raises(InvalidRecordError, match="a header's name cannot be written"),
+    ):
+        world.producer.send("t", b"v", headers=[("\ud800", None)])
+
+
+@pytest.mark.parametrize(
+    ("ability", "fault"),
+    [
+        ("cut_rows = lambda self, rows, partitions, *, max_bytes: {}[1]", "failed in cut_rows: KeyError: 1"),
+        ("cut_rows = lambda self, rows, partitions, *, max_bytes: 5", "failed in cut_rows: TypeError: .*int.*iterable"),
+        ("cut_rows = lambda self, rows, partitions, *, max_bytes: [(1, 2)]", "failed in cut_rows: ValueError: "),
+        (
+            "cut_rows = lambda self, rows, partitions, *, max_bytes: []",
+            "returned batches with 0 rows in cut_rows, where",
+        ),
+        (
+            "cut_rows = lambda self, *rest, cut=TableEncoder.cut_rows, **options: "
+            "(each._replace(partition=7) for each in cut(self, *rest, **options))",
+            "returned a batch for partition 7 in cut_rows, which no row has",
+        ),
+        (
+            "cut_rows = lambda self, *rest, cut=TableEncoder.cut_rows, **options: "
+            "(each._replace(rows=[0]) for each in cut(self, *rest, **options))",
+            r"returned a batch with \d+ records for 1 row in cut_rows",
+        ),
+        ("murmur2_partitions = lambda self, keys, partitions: {}[1]", "failed in murmur2_partitions: KeyError: 1"),
+        ("murmur2_partitions = lambda self, keys, partitions: None", "failed in murmur2_partitions: TypeError"),
+        (
+            "murmur2_partitions = lambda self, keys, partitions: bytes(len(keys))",
+            r"returned 275 bytes in murmur2_partitions for 275 keys, not four for each",
+        ),
+        (
+            "murmur2_partitions = lambda self, keys, partitions: array('i', [partitions] * len(keys))",
+            "chose partitions from 2 to 2 in murmur2_partitions, where there are 2",
+        ),
+    ],
+)
+def test_an_ability_for_tables_that_fails_is_named(install: Install, ability: str, fault: str) -> None:
+    install(f"TableEncoder.{ability}")
+    with simulated(1, 1, config={"record.encoder": "first"}) as world:
+        with pytest.raises(InvalidPluginError, match=rf"^{NAMED}{fault}.*; report it"):
+            send_table(world.producer)
+        world.settle()
+
+        assert world.pool.free == world.pool.capacity
+
+
+def test_methods_with_names_of_own_abilities_are_not_called(install: Install) -> None:
+    install(
+        """
+        def refuse(self, *arguments, **options):
+            raise AssertionError("it is the encoder's own")
+        for name in ("put", "lock", "take_callbacks", "run_callbacks"):
+            setattr(ListColumns, name, refuse)
+        TableEncoder.quick_send = refuse
+        """
+    )
+    called: list[Any] = []
+    with simulated(1, config={"record.encoder": "first"}) as world:
+        delivery = world.producer.send("t", b"v", on_delivery=called.append)
+        world.settle()
+
+        assert delivery.exception(0) is None
+    assert len(called) == 1
+
+
+# A partitioner
+
+
+class KeyHash:
+    """A partitioner with Java's hash, which knows nothing of Ottla's own."""
+
+    hashes = "murmur2"
+
+    def __init__(self) -> None:
+        names: dict[str, Any] = {}
+        exec("\n".join(code()), names)
+        self._hash: Callable[[bytes], int] = names["murmur2"]
+        self.calls: list[str] = []
+
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        self.calls.append("partition")
+        return 0 if key is None else (self._hash(key) & 0x7FFFFFFF) % view.partitions
+
+    def partition_column(self, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
+        self.calls.append("partition_column")
+        return [(self._hash(key) & 0x7FFFFFFF) % view.partitions for key in keys]
+
+
+@pytest.mark.parametrize(
+    ("encoder", "send", "calls"),
+    [
+        ("native", send_table, set()),
+        ("python", send_table, set()),
+        ("python", send_all, {"partition_column"}),
+        ("first", send_table, set()),
+        ("first", send_all, {"partition_column"}),
+    ],
+)
+def test_a_partitioner_that_names_its_hash_is_spared_the_calls(
+    install: Install, encoder: str, send: Callable[[Any], object], calls: set[str]
+) -> None:
+    install()
+    partitioner = KeyHash()
+
+    third = timeless(sent(encoder, send, plugins={"partitioner": partitioner}))
+
+    assert third == timeless(sent(encoder, send))
+    assert {*partitioner.calls} == calls
