@@ -1,4 +1,4 @@
-"""Metrics, a reporter and an interceptor on a real broker: they agree with what other clients read back."""
+"""Metrics, a reporter and interceptors on a real broker: they agree with what other clients read back."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from distance_kit import near_or_distant
@@ -23,6 +24,8 @@ pytestmark = pytest.mark.kafka
 
 RECORDS = 2_000
 PLUGIN = """
+    import attrs
+
     from ottla.hookspecs import hookimpl
 
     class Last:
@@ -44,6 +47,39 @@ PLUGIN = """
         def on_acknowledgement(self, metadata, error):
             (self.offsets if error is None else self.errors).append(metadata.offset)
 
+    class Tracing:
+        outcomes = []
+
+        def on_send(self, record):
+            return record
+
+        def on_acknowledgement(self, metadata, error, context):
+            raise AssertionError("rows have no outcome of their own")
+
+        def on_send_table(self, rows):
+            header = ("span", b"%d rows" % rows.count)
+            return attrs.evolve(rows, added_headers=(*rows.added_headers, header), context=(rows.context or 0) + 1)
+
+        def on_table_acknowledgement(self, topic, result, error, context):
+            self.outcomes.append((topic, result, error, context))
+
+    class Dropping(Tracing):
+        def on_send_table(self, rows):
+            return attrs.evolve(rows, values=rows.values.slice(1))
+
+    class Newest:
+        ottla_spec = 2
+
+        def __init__(self, interceptor):
+            self.interceptor = interceptor
+
+        @hookimpl
+        def ottla_interceptor(self):
+            return self.interceptor
+
+    TRACING = Newest(Tracing())
+    DROPPING = Newest(Dropping())
+
     @hookimpl
     def ottla_reporter():
         return Last()
@@ -56,13 +92,15 @@ PLUGIN = """
 
 @pytest.fixture
 def onlookers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """An installed package with a reporter and an interceptor, both named onlooker."""
+    """An installed package with a reporter and interceptors."""
     (tmp_path / "acme_onlookers_on_a_broker.py").write_text(textwrap.dedent(PLUGIN))
     info = tmp_path / "acme_onlookers-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-onlookers\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
-        "".join(f"[ottla.{kind}s]\nonlooker = acme_onlookers_on_a_broker\n" for kind in ("reporter", "interceptor"))
+        "[ottla.reporters]\nonlooker = acme_onlookers_on_a_broker\n"
+        "[ottla.interceptors]\nonlooker = acme_onlookers_on_a_broker\n"
+        "tracing = acme_onlookers_on_a_broker:TRACING\ndropping = acme_onlookers_on_a_broker:DROPPING\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     yield importlib.import_module("acme_onlookers_on_a_broker")
@@ -103,6 +141,42 @@ def test_metrics_and_results_agree_with_the_records_read_back(
     assert figures[producer_metric("request-latency-max")] >= figures[producer_metric("request-latency-avg")] > 0
     assert figures[producer_metric("outgoing-byte-total")] > figures[producer_metric("batch-size-max")] > 61
     assert (connections, figures[producer_metric("connection-count")]) == (1, 0)
+
+
+@pytest.mark.rule("producer.send-table.interceptors", "producer.send-table.interceptors.outcomes")
+def test_a_header_of_an_interceptor_is_read_back_with_every_row(
+    kafka: KafkaCluster, make_topic: MakeTopic, onlookers: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = make_topic(partitions=3)
+    settings = {
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "compression.type": "gzip",
+        "interceptor.classes": "tracing,dropping",
+    }
+    own = [None if row % 3 else [("own", b"%d" % row)] for row in range(RECORDS)]
+    table = pa.table(
+        {
+            "key": [b"key %d" % row for row in range(RECORDS)],
+            "value": [f"value {row}" for row in range(RECORDS)],
+            "headers": pa.array(own, pa.map_(pa.string(), pa.binary())),
+        }
+    )
+    with Producer(settings) as producer:
+        result = producer.send_table(topic, table, headers="headers").result(60)
+
+    records = read_back(kafka.bootstrap_servers, topic, partitions=3)
+    span = ("span", b"%d rows" % RECORDS)
+    assert {(record.key, record.value, record.headers) for record in records} == {
+        (b"key %d" % row, b"value %d" % row, (*(own[row] or ()), span)) for row in range(RECORDS)
+    }
+    assert onlookers.Tracing.outcomes == [(topic, result, None, 1), (topic, result, None, None)]
+    assert {partition: found.last_offset for partition, found in result.partitions.items()} == {
+        partition: max(record.offset for record in records if record.partition == partition) for partition in range(3)
+    }
+    assert (
+        "the interceptor 'dropping' of acme-onlookers 1.0 (acme_onlookers_on_a_broker:DROPPING) failed in "
+        "on_send_table; the rows are sent without its change: ValueError"
+    ) in caplog.messages
 
 
 CLIENT = (("client-id", "onlooked"),)

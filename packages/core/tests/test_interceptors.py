@@ -274,7 +274,7 @@ def test_a_table_is_refused_if_an_interceptor_takes_records_only() -> None:
         world_with(onlooker) as world,
         pytest.raises(
             IllegalStateError,
-            match="would send rows past the interceptor 0, which has no on_send_table: send them one by one, use a",
+            match="would send rows past the interceptor 0, which has no on_send_table: use a version of the plugin",
         ),
     ):
         world.producer.send_table("t", pyarrow.table({"value": [b"a"]}))

@@ -11,12 +11,14 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Any, TypeAlias
 
+import attrs
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ottla import DeliveryError, ErrorCode, TopicUnavailableError
+from ottla import DeliveryError, ErrorCode, TableResult, TopicUnavailableError
+from ottla.interfaces import ProducerRows
 from ottla_spark.errors import WriteError
 from ottla_spark.options.options import WriteOptions, read_options
 from ottla_spark.write import row_buffer
@@ -298,3 +300,40 @@ def until(happened: Callable[[], object]) -> None:
     while not happened():
         assert time.monotonic() < deadline, "it has not happened"
         threading.Event().wait(0.001)
+
+
+class Tracing:
+    """Adds a header to all rows, and counts them."""
+
+    ottla_spec = 2
+
+    def __init__(self) -> None:
+        self.outcomes: list[Any] = []
+
+    def on_send_table(self, rows: ProducerRows) -> ProducerRows:
+        return attrs.evolve(rows, added_headers=(("span", b"1"),), context=rows.count + (rows.context or 0))
+
+    def on_table_acknowledgement(self, topic: str, result: TableResult, error: Exception | None, context: Any) -> None:
+        self.outcomes.append((topic, result.acknowledged, error, context))
+
+
+def test_interceptors_get_the_tables_of_a_task_and_their_outcomes() -> None:
+    tracing = Tracing()
+    batch = pa.record_batch({"topic": ["t", "u", "t"], "value": ["a", "b", "c"]})
+    with cluster(plugins={"interceptors": {"tracing": tracing}}) as world:
+        assert sent(world, [batch]).records == 3
+
+        logs = {topic: world.cluster.topics[topic].log.values() for topic in ("t", "u")}
+        found = {topic: [(r.value, r.headers) for log in logs[topic] for r in log] for topic in logs}
+    span = (("span", b"1"),)
+    assert found == {"t": [(b"a", span), (b"c", span)], "u": [(b"b", span)]}
+    assert sorted(tracing.outcomes, key=str) == [("t", 2, None, 2), ("u", 1, None, 1)]
+
+
+def test_an_interceptor_that_takes_no_tables_fails_the_task_by_name() -> None:
+    interceptor = type("Records", (), {"ottla_spec": 2})()
+    with (
+        cluster(plugins={"interceptors": {"interceptor 'records'": interceptor}}) as world,
+        pytest.raises(WriteError, match=r"row 1 .* cannot be sent: .* the interceptor 'records', which has no on_send"),
+    ):
+        sent(world, [pa.record_batch({"value": ["a"]})], topic="t")

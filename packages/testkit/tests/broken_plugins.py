@@ -60,7 +60,7 @@ def plugin(kind: str, method: str, fault: str) -> Any:
         case "serializer":
             return broken(wrong_serializers.Right, method, fault)()
         case "interceptor":
-            return broken(wrong_interceptors.Right, method, fault)()
+            return broken(wrong_interceptors.RightForTables, method, fault)()
         case "reporter":
             return broken(wrong_reporters.Right, method, fault)()
         case "config_provider":

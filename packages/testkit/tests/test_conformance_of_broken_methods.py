@@ -56,7 +56,13 @@ KINDS: Final = {
     "interceptor": Kind(
         "InterceptorConformance",
         "interceptor",
-        {"on_send": EVERY, "on_acknowledgement": NOT_A_RESULT, "close": WITHOUT_ARGUMENTS},
+        {
+            "on_send": EVERY,
+            "on_acknowledgement": NOT_A_RESULT,
+            "on_send_table": EVERY,
+            "on_table_acknowledgement": NOT_A_RESULT,
+            "close": WITHOUT_ARGUMENTS,
+        },
     ),
     "reporter": Kind("MetricsReporterConformance", "reporter", {"start": NOT_A_RESULT, "close": WITHOUT_ARGUMENTS}),
     "authenticator": Kind(
@@ -99,6 +105,8 @@ FIRST_CALLS: Final = {
     ("serializer", "serialize"): "test_null_remains_null",
     ("interceptor", "on_send"): "test_every_record_can_be_sent",
     ("interceptor", "on_acknowledgement"): "test_every_call_returns_at_once",
+    ("interceptor", "on_send_table"): "test_rows_of_every_kind_can_be_sent",
+    ("interceptor", "on_table_acknowledgement"): "test_every_outcome_of_a_table_is_accepted",
     ("reporter", "start"): "test_it_starts_and_closes_at_once_without_an_error",
     ("reporter", "close"): "test_it_starts_and_closes_at_once_without_an_error",
     ("authenticator", "authenticator"): "test_every_connection_has_its_own_exchange",

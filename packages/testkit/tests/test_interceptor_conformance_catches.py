@@ -41,6 +41,31 @@ WRONG = [
     ("RaisesAtItsEnd", "background_work", r"close\(\) raised OSError\('no such file'\)"),
     ("LeavesItsThread", "background_work", r"it has no close\(\), and left threads behind: audit"),
     ("KeepsTheProgram", "background_work", "it began 'audit', which is not a daemon thread"),
+    ("ForgetsTheRows", "outcomes_of_tables", "no on_send_table, so a producer with it refuses every table"),
+    ("ReturnsNoRows", "rows_of_every_kind", "5 rows with values .binary. returned NoneType; it must be ProducerRows"),
+    ("ReturnsOnlyHeaders", "rows_of_every_kind", "returned tuple; it must be ProducerRows"),
+    ("SendsTablesElsewhere", "rows_of_every_kind", "on_send_table returned another topic, which cannot be changed"),
+    ("DropsTombstones", "rows_of_every_kind", "on_send_table returned values of 4 rows for 5 rows"),
+    ("CountsItsOwnRow", "rows_of_every_kind", "on_send_table returned a count of 6 for 5 rows"),
+    ("ReturnsLists", "rows_of_every_kind", "on_send_table returned keys as list, not as a pyarrow.Array"),
+    ("NumbersTheKeys", "rows_of_every_kind", "returned keys of type int64; it must be binary, string"),
+    (
+        "WritesTextOfFormattedValues",
+        "rows_of_every_kind",
+        "returned values of type string; it must be int64, which the serializer has accepted",
+    ),
+    ("CountsPartitionsOfTablesFromTheEnd", "rows_of_every_kind", "returned partitions with a negative number"),
+    ("WritesATextHeaderForAll", "rows_of_every_kind", "name is str and its value bytes or None, not str and str"),
+    ("NeedsKeys", "rows_of_every_kind", "raised AttributeError.*; the rows would go on without what it adds"),
+    ("RefusesHeadersOfOthers", "rows_changed_by", "raised AssertionError"),
+    ("ForgetsTheContextOfATable", "context", r"on_table_acknowledgement\(\) .* raised AssertionError"),
+    ("BeginsATableOnce", "context", r"on_send_table\(\) .* raised AssertionError"),
+    ("NeedsTheContextOfATable", "every_outcome_of_a_table", r"on_table_acknowledgement\(\) .* raised TypeError"),
+    ("ExpectsTableErrors", "every_outcome_of_a_table", "raised AttributeError.*'InvalidRecordError' object has no"),
+    ("DividesByTheRows", "every_outcome_of_a_table", "raised ZeroDivisionError"),
+    ("WaitsForATable", "for_a_table", r"on_send_table\(\) of 5 rows was not back after 1 s; the caller of send_table"),
+    ("WaitsAfterATable", "for_a_table", r"on_table_acknowledgement\(\) was not back after 1 s; the I/O thread waits"),
+    ("MixesTables", "many_threads", r"by many threads at once, .* made .*, and alone|on_send_table returned values"),
 ]
 
 
@@ -68,7 +93,16 @@ def test_an_interceptor_that_keeps_all_promises_passes(pytester: pytest.Pytester
     result = run_suite(pytester, "InterceptorConformance", "interceptor", "wrong_interceptors.Right()", more=RECORDS)
 
     assert_passed(result)
-    result.assert_outcomes(passed=10, skipped=1)
+    result.assert_outcomes(passed=11, skipped=7)
+
+
+def test_an_interceptor_of_tables_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
+    result = run_suite(
+        pytester, "InterceptorConformance", "interceptor", "wrong_interceptors.RightForTables()", more=RECORDS
+    )
+
+    assert_passed(result)
+    result.assert_outcomes(passed=17, skipped=1)
 
 
 def test_an_interceptor_that_changes_types_may_declare_it(pytester: pytest.Pytester) -> None:

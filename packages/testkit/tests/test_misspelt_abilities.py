@@ -24,6 +24,8 @@ def plugin(name: str, value: object) -> object:
         (Serializer, "serialize_columns", "serialize_column"),
         (Serializer, "use_encoders", "use_encoder"),
         (Transport, "open_ower", "open_over"),
+        (Interceptor, "on_send_tables", "on_send_table"),
+        (Interceptor, "on_table_acknowledged", "on_table_acknowledgement"),
         (Interceptor, "close_", "close"),
         (Interceptor, "Close", "close"),
     ],

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import attrs
+import pyarrow as pa
 
-from ottla import RecordMetadata
-from ottla.interfaces import Header, ProducerRecord
+from ottla import RecordMetadata, TableResult
+from ottla.interfaces import Header, ProducerRecord, ProducerRows
 
 
 class Right:
@@ -162,3 +163,130 @@ class LeavesItsThread(Right):
 class KeepsTheProgram(LeavesItsThread):
     def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None, context: Any) -> None:
         threading.Thread(target=self._over.wait, args=(5,), name="audit", daemon=False).start()
+
+
+class RightForTables(Right):
+    """Adds a header to all rows, and counts its calls for a table."""
+
+    def on_send_table(self, rows: ProducerRows) -> Any:
+        changes = {"added_headers": (*rows.added_headers, ("seen", b"1")), "context": (rows.context or 0) + 1}
+        return attrs.evolve(rows, **{**changes, **self.changes_of(rows)})
+
+    def changes_of(self, rows: ProducerRows) -> dict[str, Any]:
+        return {}
+
+    def on_table_acknowledgement(
+        self, topic: str, result: TableResult, error: Exception | None, context: Any
+    ) -> None: ...
+
+
+class ForgetsTheRows(RightForTables):
+    on_send_table = None  # type: ignore[assignment]  # the fault
+
+
+class ReturnsNoRows(RightForTables):
+    def on_send_table(self, rows: ProducerRows) -> Any:
+        return None
+
+
+class ReturnsOnlyHeaders(RightForTables):
+    def on_send_table(self, rows: ProducerRows) -> Any:
+        return (("seen", b"1"),)
+
+
+class SendsTablesElsewhere(RightForTables):
+    def changes_of(self, rows: ProducerRows) -> dict[str, Any]:
+        return {"topic": "audit"}
+
+
+class DropsTombstones(RightForTables):
+    def changes_of(self, rows: ProducerRows) -> dict[str, Any]:
+        return {} if rows.values is None else {"values": rows.values.drop_null()}
+
+
+class CountsItsOwnRow(RightForTables):
+    def changes_of(self, rows: ProducerRows) -> dict[str, Any]:
+        return {"count": rows.count + 1}
+
+
+class ReturnsLists(RightForTables):
+    def changes_of(self, rows: ProducerRows) -> dict[str, Any]:
+        return {"keys": [b"key"] * rows.count}
+
+
+class NumbersTheKeys(RightForTables):
+    def changes_of(self, rows: ProducerRows) -> dict[str, Any]:
+        return {"keys": pa.array(range(rows.count))}
+
+
+class WritesTextOfFormattedValues(RightForTables):
+    def changes_of(self, rows: ProducerRows) -> dict[str, Any]:
+        return {"values": pa.array(map(str, range(rows.count)))}
+
+
+class CountsPartitionsOfTablesFromTheEnd(RightForTables):
+    def changes_of(self, rows: ProducerRows) -> dict[str, Any]:
+        return {"partitions": pa.array([-1] * rows.count)}
+
+
+class WritesATextHeaderForAll(RightForTables):
+    def changes_of(self, rows: ProducerRows) -> dict[str, Any]:
+        return {"added_headers": (*rows.added_headers, ("seen", "yes"))}
+
+
+class NeedsKeys(RightForTables):
+    def changes_of(self, rows: ProducerRows) -> dict[str, Any]:
+        return {"keys": rows.keys.fill_null(b"none")}
+
+
+class RefusesHeadersOfOthers(RightForTables):
+    def changes_of(self, rows: ProducerRows) -> dict[str, Any]:
+        assert "seen" not in dict(rows.added_headers)
+        return {}
+
+
+class ForgetsTheContextOfATable(RightForTables):
+    def on_table_acknowledgement(self, topic: str, result: TableResult, error: Exception | None, context: Any) -> None:
+        assert context is None
+
+
+class NeedsTheContextOfATable(RightForTables):
+    def on_table_acknowledgement(self, topic: str, result: TableResult, error: Exception | None, context: Any) -> None:
+        assert context > 0
+
+
+class BeginsATableOnce(RightForTables):
+    def changes_of(self, rows: ProducerRows) -> dict[str, Any]:
+        assert rows.context is None
+        return {}
+
+
+class ExpectsTableErrors(RightForTables):
+    def on_table_acknowledgement(self, topic: str, result: TableResult, error: Any, context: Any) -> None:
+        if error is not None:
+            error.result.failed  # noqa: B018  # an attribute that other errors lack
+
+
+class DividesByTheRows(RightForTables):
+    def on_table_acknowledgement(self, topic: str, result: TableResult, error: Exception | None, context: Any) -> None:
+        self.share = result.acknowledged / result.rows
+
+
+class WaitsForATable(RightForTables):
+    def changes_of(self, rows: ProducerRows) -> dict[str, Any]:
+        time.sleep(1.5)
+        return {}
+
+
+class WaitsAfterATable(RightForTables):
+    def on_table_acknowledgement(self, topic: str, result: TableResult, error: Exception | None, context: Any) -> None:
+        time.sleep(1.5)
+
+
+class MixesTables(RightForTables):
+    """Puts the rows aside where other threads put theirs."""
+
+    def on_send_table(self, rows: ProducerRows) -> Any:
+        self.rows = rows
+        time.sleep(0.001)
+        return attrs.evolve(rows, values=self.rows.values)

@@ -47,8 +47,8 @@ class Interceptors:
         for name, interceptor in self.by_name.items():
             if not supports(interceptor, SupportsOnSendTable):
                 raise IllegalStateError(
-                    f"send_table would send rows past the {name}, which has no on_send_table: send them one by one, "
-                    "use a version of the plugin that has it, or a producer without it in interceptor.classes"
+                    f"send_table would send rows past the {name}, which has no on_send_table: use a version of the "
+                    "plugin that has it, leave it out of interceptor.classes, or send the rows one by one"
                 )
 
     def refuse_sealed(self) -> None:

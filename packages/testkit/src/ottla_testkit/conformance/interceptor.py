@@ -18,10 +18,11 @@ import pytest
 
 from ottla import BrokerError, DeliveryError, ErrorCode, InvalidRecordError, RecordMetadata
 from ottla.interfaces import Header, Interceptor, ProducerRecord
-from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
+from ottla_testkit.conformance.harness.bounded_suite import check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
+from ottla_testkit.conformance.interceptor_tables import TableRequirements
 
 Made: TypeAlias = tuple[Any, Any, tuple[Header, ...]]
 
@@ -48,7 +49,7 @@ _THREADS: Final = 8
 _TIMES: Final = 200
 
 
-class InterceptorConformance(BoundedSuite):
+class InterceptorConformance(TableRequirements):
     """Subclass it as `Test...`, and override the fixture `interceptor`."""
 
     subject: ClassVar[str] = "interceptor"

@@ -1,0 +1,185 @@
+"""The requirements for the rows of tables, for interceptors with `on_send_table`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import attrs
+import pytest
+
+from ottla import InvalidRecordError, PartitionResult, TableDeliveryError, TableResult
+from ottla.interfaces import (
+    Header,
+    Interceptor,
+    ProducerRows,
+    SupportsOnSendTable,
+    SupportsOnTableAcknowledgement,
+)
+from ottla.producer.headers import checked_headers
+from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite
+from ottla_testkit.conformance.harness.checked_layer import check, fail, has_ability, needed
+from ottla_testkit.conformance.harness.concurrent_calls import together, within
+
+_ALL: Final = TableResult(
+    rows=5, acknowledged=5, failed=0, partitions={3: PartitionResult(rows=5, first_offset=0, last_offset=4)}
+)
+_NONE: Final = TableResult(rows=0, acknowledged=0, failed=0, partitions={})
+_SOME: Final = attrs.evolve(_ALL, rows=7, failed=2)
+_OUTCOMES: Final[Sequence[tuple[TableResult, Exception | None]]] = (
+    (_ALL, None),
+    (_NONE, None),
+    (attrs.evolve(_ALL, partitions={0: PartitionResult(rows=5, first_offset=-1, last_offset=-1)}), None),
+    (_SOME, TableDeliveryError(_SOME, "2 of 7 rows for topic 'orders' were not delivered")),
+    (_NONE, InvalidRecordError("value='value': the table has no such column")),
+    (_SOME, RuntimeError()),
+)
+
+_COLUMNS: Final = ("keys", "values", "headers", "partitions", "timestamps_ms")
+_THREADS: Final = 8
+_TIMES: Final = 20
+
+
+class TableRequirements(BoundedSuite):
+    """What `InterceptorConformance` requires of an interceptor that takes tables."""
+
+    def test_outcomes_of_tables_are_for_interceptors_that_take_their_rows(self, interceptor: Interceptor) -> None:
+        check(
+            has_ability(interceptor, SupportsOnSendTable)
+            or not has_ability(interceptor, SupportsOnTableAcknowledgement),
+            "it has on_table_acknowledgement and no on_send_table, so a producer with it refuses every table",
+        )
+
+    def test_rows_of_every_kind_can_be_sent(self, interceptor: Interceptor) -> None:
+        for rows in _samples(interceptor):
+            _pass(interceptor, rows)
+
+    def test_it_accepts_rows_changed_by_another_interceptor(self, interceptor: Interceptor) -> None:
+        for rows in _samples(interceptor):
+            _pass(interceptor, attrs.evolve(_pass(interceptor, rows), context=None))
+
+    def test_its_context_comes_back_with_later_rows_and_any_outcome(self, interceptor: Interceptor) -> None:
+        for rows in _samples(interceptor):
+            for result, error in _OUTCOMES:
+                context = _pass(interceptor, rows).context
+                context = _pass(interceptor, attrs.evolve(rows, context=context)).context
+                _report(interceptor, result, error, context)
+
+    def test_every_outcome_of_a_table_is_accepted(self, interceptor: Interceptor) -> None:
+        needed(interceptor, SupportsOnTableAcknowledgement)
+        for result, error in (*_OUTCOMES, *_OUTCOMES):  # also of tables that it did not get
+            _report(interceptor, result, error)
+
+    def test_every_call_for_a_table_returns_at_once(self, interceptor: Interceptor) -> None:
+        for rows in _samples(interceptor):
+            within(
+                self.timeout,
+                f"on_send_table() of {rows.count} rows",
+                lambda rows=rows: _pass(interceptor, rows),  # type: ignore[misc]
+                remedy="the caller of send_table() waits for it",
+            )
+        within(
+            self.timeout,
+            "on_table_acknowledgement()",
+            lambda: _report(interceptor, _ALL, None),
+            remedy="the I/O thread waits for it, and with it all other records",
+        )
+
+    def test_tables_of_many_threads_pass_at_once(self, interceptor: Interceptor) -> None:
+        samples = [(rows, _constant(interceptor, rows)) for rows in _samples(interceptor)]
+
+        def send(first: int) -> None:
+            for turn in range(_TIMES):
+                rows, expected = samples[(first + turn) % len(samples)]
+                made = _cells(_pass(interceptor, rows))
+                check(
+                    expected is None or made == expected,
+                    f"by many threads at once, on_send_table() of {_cells(rows)!r} made {made!r}, and alone "
+                    f"{expected!r}",
+                )
+
+        def report() -> None:
+            for turn in range(_TIMES):
+                _report(interceptor, *_OUTCOMES[turn % len(_OUTCOMES)])
+
+        works: list[Callable[[], object]] = [lambda first=first: send(first) for first in range(_THREADS)]  # type: ignore[misc]
+        together(self.timeout * 3, [*works, report], call="on_send_table()")
+
+
+def _samples(interceptor: Interceptor) -> Iterator[ProducerRows]:
+    """Rows of tables, as the core passes them; skips the test if the interceptor takes none."""
+    needed(interceptor, SupportsOnSendTable)
+    pa = pytest.importorskip("pyarrow")
+    pairs = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+    values = pa.array([b"value", None, b"", b"x" * 500, b"\xff"], pa.binary())
+    everything = _rows(
+        keys=pa.array([b"key", b"", None, b"key", b"\xff"], pa.binary()),
+        values=values,
+        headers=pa.array([[], [("trace", b"1"), ("nothing", None)], [], [("\u00e9", b"\0")], [(None, b"")]], pairs),
+        partitions=pa.array([0, None, 7, -1, 2], pa.int64()),
+        timestamps_ms=pa.array([0, None, 1_700_000_000_000, -1, 5], pa.int64()),
+    )
+    yield _rows(values=values)
+    yield everything
+    for start, stop in ((1, 4), (4, 5), (0, 1)):
+        yield _rows(**{name: getattr(everything, name)[start:stop] for name in _COLUMNS})
+    yield _rows(keys=values)
+    yield attrs.evolve(_rows(values=values), added_headers=(("trace", b"1"), ("nothing", None)))
+    yield _rows(values=values.cast(pa.large_binary()), topic="a.b-c_d" * 30)
+    yield _rows(values=pa.array([b"value"] * 10_000, pa.binary()))
+    numbers = pa.array([1, None, 3], pa.int64())  # from here on values that a serializer gets
+    yield _rows(values=numbers)
+    yield _rows(values=pa.StructArray.from_arrays([numbers, numbers.cast(pa.string())], ["id", "name"]))
+
+
+def _rows(*, topic: str = "orders", **columns: Any) -> ProducerRows:
+    count = next(len(column) for column in columns.values())
+    return ProducerRows(topic=topic, count=count, **{**dict.fromkeys(_COLUMNS), **columns})
+
+
+def _pass(interceptor: Interceptor, rows: ProducerRows) -> ProducerRows:
+    """What the interceptor makes of rows: fails if the core would send the rows without it."""
+    from ottla.tables.interception import checked_rows  # it needs pyarrow, which `_samples` has found
+
+    parts = [f"{name} ({column.type})" for name in _COLUMNS if (column := getattr(rows, name)) is not None]
+    what = f"on_send_table() of {rows.count} rows with {' and '.join(parts)}"
+    before = _cells(rows)
+    try:
+        made: Any = needed(interceptor, SupportsOnSendTable).on_send_table(rows)
+    except Exception as error:
+        fail(f"{what} raised {error!r}; the rows would go on without what it adds", error)
+    check(isinstance(made, ProducerRows), f"{what} returned {type(made).__name__}; it must be ProducerRows")
+    try:
+        checked = checked_rows(made, rows, formatted=_is_formatted(rows))
+        headers = checked_headers(made.added_headers)
+        for name, _content in headers:
+            name.encode()
+    except Exception as error:
+        fail(f"{what}: {error}")
+    check(_cells(rows) == before, f"{what} changed the rows that it got; it must return others")
+    return attrs.evolve(checked, added_headers=headers)
+
+
+def _constant(interceptor: Interceptor, rows: ProducerRows) -> object | None:
+    """What the interceptor makes of rows, or None if repeated calls differ."""
+    once, again = _cells(_pass(interceptor, rows)), _cells(_pass(interceptor, rows))
+    return once if once == again else None
+
+
+def _is_formatted(rows: ProducerRows) -> bool:
+    return rows.values is not None and "binary" not in str(rows.values.type)
+
+
+def _cells(rows: ProducerRows) -> tuple[object, Sequence[Header]]:
+    """The contents of rows, to compare them."""
+    columns = [None if (column := getattr(rows, name)) is None else column.to_pylist() for name in _COLUMNS]
+    return columns, tuple(rows.added_headers)
+
+
+def _report(interceptor: Interceptor, result: TableResult, error: Exception | None, context: Any = None) -> None:
+    if not has_ability(interceptor, SupportsOnTableAcknowledgement):
+        return
+    try:
+        interceptor.on_table_acknowledgement("orders", result, error, context)
+    except Exception as raised:
+        fail(f"on_table_acknowledgement() of {result} and {error!r} raised {raised!r}", raised)
