@@ -63,8 +63,16 @@ WRONG = [
     ("NeedsTheContextOfATable", "every_outcome_of_a_table", r"on_table_acknowledgement\(\) .* raised TypeError"),
     ("ExpectsTableErrors", "every_outcome_of_a_table", "raised AttributeError.*'InvalidRecordError' object has no"),
     ("DividesByTheRows", "every_outcome_of_a_table", "raised ZeroDivisionError"),
-    ("WaitsForATable", "for_a_table", r"on_send_table\(\) of 5 rows was not back after 1 s; the caller of send_table"),
-    ("WaitsAfterATable", "for_a_table", r"on_table_acknowledgement\(\) was not back after 1 s; the I/O thread waits"),
+    (
+        "WaitsForATable",
+        "for_a_table",
+        r"on_send_table\(\) of 5 rows did not return within 1 s; the caller of send_table",
+    ),
+    (
+        "WaitsAfterATable",
+        "for_a_table",
+        r"on_table_acknowledgement\(\) did not return within 1 s; the I/O thread waits",
+    ),
     ("MixesTables", "many_threads", r"by many threads at once, .* made .*, and alone|on_send_table returned values"),
 ]
 
