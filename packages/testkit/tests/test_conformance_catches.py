@@ -64,6 +64,7 @@ WRONG_OVER = [
     ("IgnoresTheLowerInterest", "chunks_of_any", "the handshake is not done, and nothing goes on"),
     ("HidesLowerBytes", "reads_of_any_size", r"when the layer holds some, may_read\(\) must say so"),
     ("StopsBeforeTheLowerLayer", "reads_of_any_size", "bytes have come that are not read"),
+    ("ReadsWhileTheLowerLayerMayRead", "may_always_read", r"read_into\(\) blocked: it did not return within 1 s"),
     ("LeavesTheLowerLayerOpen", "closing_is_possible", r"close\(\) left the socket open"),
 ]
 
@@ -79,6 +80,7 @@ FOUND_AT_THE_LIMIT = {
     "LiesAboutFlush",
     "LosesWhatHasNoRoom",
     "ReadsAheadInSecret",
+    "ReadsWhileTheLowerLayerMayRead",
     "SaysNothingForClosed",
     "ShakesForEver",
     "Sleeps",
@@ -128,7 +130,8 @@ def test_targets_without_an_address_are_caught(pytester: pytest.Pytester) -> Non
     SUITE.assert_catches(pytester, "NoTargets()", "targets", "returned no address at all; None resolves")
 
 
-# `may_read` is an offer: who may always read is asked again only after the socket, and costs a read for each answer.
+# `may_read` is a hint: after a read that found nothing, the core asks the socket. A layer that may always read costs
+# up to one read for each response, and none while the connection is idle.
 @pytest.mark.parametrize("layer", ["Right", "MayAlwaysRead"])
 def test_a_layer_that_keeps_all_promises_passes(pytester: pytest.Pytester, layer: str) -> None:
     SUITE.assert_passes(pytester, f"WrongTransport(wrong_transports.{layer})")

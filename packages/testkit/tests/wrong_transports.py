@@ -381,6 +381,18 @@ class StopsBeforeTheLowerLayer(RightOver):
         return got
 
 
+class ReadsWhileTheLowerLayerMayRead(RightOver):
+    """Takes a hint for a promise."""
+
+    def read_into(self, buffer: memoryview) -> int | None:
+        until = time.monotonic() + 1.5  # what is caught is just this
+        while self.lower.may_read() and time.monotonic() < until:
+            got = self.lower.read_into(buffer)
+            if got is not None:
+                return got
+        return self.lower.read_into(buffer)
+
+
 class LeavesTheLowerLayerOpen(RightOver):
     def close(self) -> None:
         pass

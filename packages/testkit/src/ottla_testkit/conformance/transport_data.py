@@ -97,6 +97,12 @@ class DataRequirements(TransportConnections):
             check(got != b"", "read_into() returned 0 while the peer is silent: 0 is for a peer that has closed")
             check(got is None, f"read_into() gave {got!r}, which the peer never said")
 
+    def test_a_lower_layer_that_may_always_read_is_read_until_it_has_none(self, begin: Begin) -> None:
+        talk = begin(always_may_read=True)
+        talk.open()
+        talk.exchange(b"ping", b"pong")
+        check(talk.read(100) is None, "read_into() gave bytes, and the peer is silent")
+
     @pytest.mark.parametrize("room", [1, 7, 4096])
     def test_reads_of_any_size_return_every_byte_once_without_an_event(
         self, begin: Begin, chance: random.Random, room: int

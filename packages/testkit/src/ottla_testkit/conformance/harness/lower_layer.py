@@ -18,10 +18,14 @@ _PIECES: Final = (1, 1000, 3, 16_384)
 
 
 class LowerLayer:
-    """Passes bytes on unchanged, as a tunnel through a proxy behind TLS would."""
+    """Passes bytes on unchanged, as a tunnel through a proxy behind TLS would.
 
-    def __init__(self, sock: socket.socket) -> None:
+    With *always_may_read*, `may_read` is always True: it is a hint, and a read may find nothing.
+    """
+
+    def __init__(self, sock: socket.socket, *, always_may_read: bool = False) -> None:
         self._sock = sock
+        self._always_may_read = always_may_read
         self._turns = 0
         self._ahead = bytearray()
         self._unsent = bytearray()
@@ -74,8 +78,8 @@ class LowerLayer:
         return Interest.WRITE if self._turns < _TURNS or self._unsent else Interest.NONE
 
     def may_read(self) -> bool:
-        """Return whether bytes were taken from the socket that are not read yet."""
-        return bool(self._ahead)
+        """Return whether bytes were taken from the socket that are not read yet; always True if the test says so."""
+        return self._always_may_read or bool(self._ahead)
 
     def close(self) -> None:
         """Send what the socket takes now, and close it."""

@@ -62,18 +62,18 @@ class TransportConnections(BoundedSuite):
             pytest.skip("it lacks SupportsOpenOver; over_layers = False leaves these cases out")
         begun: list[LayerSession] = []
 
-        def open_layer(sock: socket.socket) -> TransportLayer:
+        def open_layer(sock: socket.socket, always_may_read: bool) -> TransportLayer:
             if over_layer and supports(transport, SupportsOpenOver):
-                layer = transport.open_over(LowerLayer(sock), self.host, self.port)
+                layer = transport.open_over(LowerLayer(sock, always_may_read=always_may_read), self.host, self.port)
             else:
                 layer = transport.open(sock, self.host, self.port)
             check_contract(layer, TransportLayer, made_by="open_over()" if over_layer else "open()")
             return layer
 
-        def begin(*, roomy: bool = False) -> LayerSession:
+        def begin(*, roomy: bool = False, always_may_read: bool = False) -> LayerSession:
             wire = Wire(self.socket_pair, roomy=roomy)
             try:
-                layer = open_layer(wire.layer_end)
+                layer = open_layer(wire.layer_end, always_may_read)
             except BaseException:
                 wire.close()
                 raise
