@@ -12,9 +12,10 @@ import pytest
 from ottla.config import ConfigDraft
 from ottla.config.allow_lists import options_of_others
 from ottla.errors import AuthenticationError, ConfigError, ConnectionFailedError
-from ottla.interfaces import Authenticator, Mechanism, Step
+from ottla.interfaces import Authenticator, Mechanism, MetricName, Step
 from ottla.plugins.registry import Registry
 from ottla_authenticator_msk_iam_example import Credentials, MskIamMechanism
+from ottla_testkit.conformance import metric_values, plugin_context
 
 HOST = "b-1.demo.abc123.c2.kafka.eu-central-1.amazonaws.com"
 NOON = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
@@ -44,7 +45,8 @@ def said(settings: dict[str, Any], host: str = HOST) -> dict[str, str]:
 
 
 def exchange(credentials: Callable[[], Credentials]) -> Authenticator:
-    return MskIamMechanism(credentials, region=None, clock=lambda: NOON).authenticator(HOST, 9098)
+    mechanism = MskIamMechanism(credentials, region=None, context=plugin_context(), clock=lambda: NOON)
+    return mechanism.authenticator(HOST, 9098)
 
 
 def test_the_plugin_is_found_by_name_and_has_the_required_attributes() -> None:
@@ -53,6 +55,16 @@ def test_the_plugin_is_found_by_name_and_has_the_required_attributes() -> None:
     assert mechanism.name == "AWS_MSK_IAM"
     assert isinstance(mechanism, Mechanism)
     assert isinstance(mechanism.authenticator(HOST, 9098), Authenticator)
+
+
+def test_each_login_is_counted() -> None:
+    context = plugin_context()
+    keys = Credentials(access_key="AKID", secret_key="s3cret", session_token=None)
+    mechanism = MskIamMechanism(lambda: keys, region=None, context=context)
+    for host in (HOST, HOST, "another.example.com"):
+        mechanism.authenticator(host, 9098)
+
+    assert metric_values(context) == {MetricName("plugins", "logins-total"): 3}
 
 
 def test_the_first_message_equals_that_of_the_aws_library() -> None:

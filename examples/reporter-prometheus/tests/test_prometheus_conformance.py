@@ -7,17 +7,18 @@ import pytest
 from ottla.interfaces import MetricsReporter
 from ottla_reporter_prometheus_example import PrometheusReporter, plugin
 from ottla_reporter_prometheus_example.conformance import PrometheusConformance
+from ottla_testkit.conformance import plugin_context
 from ottla_testkit.processes.free_ports import free_ports
 
 
 class TestInTheRegistry(PrometheusConformance):
     @pytest.fixture
     def reporter(self) -> MetricsReporter:
-        return PrometheusReporter()
+        return PrometheusReporter(context=plugin_context())
 
     @pytest.fixture
     def another(self) -> MetricsReporter:
-        return PrometheusReporter()
+        return PrometheusReporter(context=plugin_context())
 
 
 class TestWithAServer(PrometheusConformance):
@@ -30,11 +31,11 @@ class TestWithAServer(PrometheusConformance):
 
     @pytest.fixture
     def reporter(self, port: int) -> MetricsReporter:
-        return PrometheusReporter(listen=("127.0.0.1", port))
+        return PrometheusReporter(listen=("127.0.0.1", port), context=plugin_context())
 
     @pytest.fixture
     def another(self, port: int) -> MetricsReporter:
-        return PrometheusReporter(listen=("127.0.0.1", port))
+        return PrometheusReporter(listen=("127.0.0.1", port), context=plugin_context())
 
 
 def test_the_plugin_names_its_conformance_suite() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import urllib.request
 from typing import Any
@@ -12,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ottla_reporter_prometheus_example import PrometheusReporter
 from ottla_reporter_prometheus_example.plugin import LISTEN, ottla_config_keys, ottla_reporter
-from ottla_testkit.conformance import CountingRegistry
+from ottla_testkit.conformance import CountingRegistry, plugin_context
 from ottla_testkit.mock_producer import MockProducer
 from ottla_testkit.processes.free_ports import free_ports
 
@@ -38,7 +39,10 @@ def started(reporter: Any, producer: MockProducer) -> Any:
 def test_prometheus_reads_the_metrics_of_every_producer_over_http() -> None:
     [port] = free_ports(1)
     with MockProducer(client_id="one") as one, MockProducer(client_id="other") as other:
-        reporters = [started(PrometheusReporter(listen=("127.0.0.1", port)), each) for each in (one, other)]
+        address = ("127.0.0.1", port)
+        reporters = [
+            started(PrometheusReporter(listen=address, context=plugin_context()), each) for each in (one, other)
+        ]
         for _ in range(3):
             one.send("orders", b"value")
         other.send("orders", b"value")
@@ -57,14 +61,16 @@ def test_prometheus_reads_the_metrics_of_every_producer_over_http() -> None:
     assert "# TYPE kafka_producer_request_latency_avg gauge" in text
 
 
-def test_a_closed_producer_is_no_longer_exported() -> None:
+def test_a_closed_producer_is_no_longer_exported(caplog: pytest.LogCaptureFixture) -> None:
     [port] = free_ports(1)
-    with MockProducer(client_id="gone") as producer:
-        reporter = started(PrometheusReporter(listen=("127.0.0.1", port)), producer)
+    with caplog.at_level(logging.INFO), MockProducer(client_id="gone") as producer:
+        context = plugin_context(client_id="gone")
+        reporter = started(PrometheusReporter(listen=("127.0.0.1", port), context=context), producer)
         producer.send("orders", b"value")
         assert of("gone", "orders") in read(generate_latest(REGISTRY).decode())
         reporter.close()
 
+    assert f"gone: Prometheus can read the metrics at 127.0.0.1:{port}" in caplog.messages
     assert of("gone", "orders") not in read(generate_latest(REGISTRY).decode())
     with socket.socket() as sock:
         assert sock.connect_ex(("127.0.0.1", port)) != 0
@@ -74,7 +80,7 @@ def test_an_address_in_use_is_an_error_and_nothing_is_exported() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        reporter = PrometheusReporter(listen=taken.getsockname())
+        reporter = PrometheusReporter(listen=taken.getsockname(), context=plugin_context())
         with pytest.raises(OSError, match="in use"):
             reporter.start(CountingRegistry("never"))
 
@@ -84,7 +90,7 @@ def test_an_address_in_use_is_an_error_and_nothing_is_exported() -> None:
 def test_names_and_labels_are_changed_to_those_that_prometheus_takes() -> None:
     figures = CountingRegistry('a "b"\\\n')
     figures.odd = True
-    reporter = PrometheusReporter()
+    reporter = PrometheusReporter(context=plugin_context())
     reporter.start(figures)
     try:
         samples = read(generate_latest(REGISTRY).decode())
@@ -101,7 +107,7 @@ def test_the_listen_key_is_parsed_to_an_address() -> None:
     assert key.name == LISTEN
     assert key.type("127.0.0.1:9404") == ("127.0.0.1", 9404)
     assert key.type(" [::1]:80 ") == ("::1", 80)
-    assert isinstance(ottla_reporter(config={LISTEN: None}), PrometheusReporter)
+    assert isinstance(ottla_reporter(config={LISTEN: None}, context=plugin_context()), PrometheusReporter)
 
 
 @pytest.mark.parametrize("wrong", ["9404", ":9404", "localhost:", "localhost:http", "localhost:0", "localhost:65536"])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ottla.hookspecs import hookimpl
-from ottla.interfaces import Authenticator, ConfigKey, Mechanism, PluginConfig
+from ottla.interfaces import Authenticator, ConfigKey, Mechanism, PluginConfig, PluginContext
 from ottla_authenticator_msk_iam_example.credentials import (
     ACCESS_KEY,
     PROVIDER,
@@ -24,6 +24,7 @@ ottla_conformance = "ottla_authenticator_msk_iam_example.conformance:MskIamConfo
 
 NAME: Final = "AWS_MSK_IAM"
 REGION: Final = "aws.msk.region"
+LOGINS: Final = "logins-total"
 
 _IN_HOST: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?$")
 
@@ -39,14 +40,17 @@ class MskIamMechanism:
         credentials: Callable[[], Credentials],
         *,
         region: str | None,
+        context: PluginContext,
         clock: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     ) -> None:
         self._credentials = credentials
         self._region = region
         self._clock = clock
+        self._logins = context.metrics.add_counter(LOGINS, unit="logins", meaning="Logins that were begun.")
 
     def authenticator(self, host: str, port: int) -> Authenticator:
         """Return a login at this broker, in the configured region or the one in its name."""
+        self._logins.add()
         named = _IN_HOST.search(host.lower())
         region = self._region or (named[1] if named else None)
         return MskIamExchange(host, region=region, credentials=self._credentials, clock=self._clock)
@@ -65,9 +69,10 @@ def ottla_config_keys() -> Sequence[ConfigKey]:
 
 
 @hookimpl
-def ottla_authenticator(config: PluginConfig) -> Mechanism:
+def ottla_authenticator(config: PluginConfig, context: PluginContext) -> Mechanism:
     """The mechanism named `AWS_MSK_IAM`."""
-    return MskIamMechanism(credentials_source(config), region=config[REGION] or os.environ.get("AWS_REGION"))
+    region = config[REGION] or os.environ.get("AWS_REGION")
+    return MskIamMechanism(credentials_source(config), region=region, context=context)
 
 
 def _callable(raw: Any) -> Callable[[], Any]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from prometheus_client import REGISTRY
 
 from ottla.hookspecs import hookimpl
-from ottla.interfaces import ConfigKey, MetricsRegistry, MetricsReporter, PluginConfig
+from ottla.interfaces import ConfigKey, MetricsRegistry, MetricsReporter, PluginConfig, PluginContext
 from ottla_reporter_prometheus_example import server
 from ottla_reporter_prometheus_example.collector import ProducersCollector
 
@@ -22,14 +22,18 @@ _collector: Final = ProducersCollector()
 class PrometheusReporter:
     """Publish a producer's metrics in the program's registry, and over HTTP if an address is configured."""
 
-    def __init__(self, *, listen: server.Address | None = None) -> None:
+    def __init__(self, *, listen: server.Address | None = None, context: PluginContext) -> None:
         self._listen = listen
+        self._context = context
         self._producer: MetricsRegistry | None = None
 
     def start(self, registry: MetricsRegistry) -> None:
         """Publish the metrics. Raises OSError if the address is not available; then nothing is published."""
         if self._listen is not None:
             server.open_at(self._listen)
+            self._context.logger.info(
+                "%s: Prometheus can read the metrics at %s:%d", self._context.client_id, *self._listen
+            )
         self._producer = registry
         _collector.add(registry, to=REGISTRY)
 
@@ -55,9 +59,9 @@ def ottla_config_keys() -> Sequence[ConfigKey]:
 
 
 @hookimpl
-def ottla_reporter(config: PluginConfig) -> MetricsReporter:
+def ottla_reporter(config: PluginConfig, context: PluginContext) -> MetricsReporter:
     """The reporter named `prometheus`."""
-    return PrometheusReporter(listen=config[LISTEN])
+    return PrometheusReporter(listen=config[LISTEN], context=context)
 
 
 def _address(written: Any) -> server.Address:
