@@ -7,11 +7,13 @@ import importlib
 import subprocess
 import sys
 from pkgutil import resolve_name
+from typing import NamedTuple
 
 import pytest
 
 import ottla
 import ottla_accel
+from ottla import RecordMetadata
 from ottla.recordbatch import native_layout
 from ottla_accel import layout
 
@@ -32,6 +34,43 @@ def test_each_offset_is_where_the_interpreter_keeps_the_attribute(slot: str, off
 
     assert offset + ctypes.sizeof(ctypes.c_void_p) <= cls.__basicsize__
     assert ctypes.c_void_p.from_address(id(owner) + offset).value == id(thing)
+
+
+def test_a_tuple_made_in_memory_equals_one_of_its_class() -> None:
+    layout.check_tuples(RecordMetadata)
+
+
+class Longer(tuple[object, ...]):
+    """A tuple whose objects have more than items."""
+
+    _fields = ("a",)
+    more: object
+
+
+class Pair(NamedTuple):
+    """A tuple of two."""
+
+    a: object
+    b: object
+
+
+def swapped(cls: type[Pair], a: object, b: object) -> Pair:
+    return tuple.__new__(cls, (b, a))
+
+
+@pytest.mark.parametrize(
+    ("cls", "what"),
+    [(Longer, "the layout of Longer is not that of a tuple"), (Pair, "a Pair made in memory is another one than in")],
+)
+def test_tuples_of_another_layout_are_refused(
+    cls: type[tuple[object, ...]], what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pair, "__new__", swapped)
+
+    with pytest.raises(ImportError, match=rf"^ottla-accel \S+ does not know the objects of \S+ \S+: {what}") as raised:
+        layout.check_tuples(cls)
+
+    assert str(raised.value).endswith("; try: pip install --upgrade ottla-accel, or set record.encoder=python")
 
 
 def remedy() -> str:

@@ -218,7 +218,7 @@ def test_a_callback_reads_the_outcome_from_its_delivery() -> None:
 @pytest.mark.parametrize("read", [0, 1, 7], ids=["none", "each", "each seventh"])
 def test_a_delivery_that_a_callback_keeps_stays_as_it_was(encoder: str, read: int) -> None:
     if encoder == "native":
-        pytest.importorskip("ottla_accel")
+        pytest.importorskip("ottla_accel", exc_type=ImportError)
     kept: list[Delivery] = []
     seen: list[RecordMetadata | None] = []
 

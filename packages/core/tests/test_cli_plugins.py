@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from ottla import __version__ as ottla_version
 from ottla.cli.commands import ottla
 from ottla.plugins.registry import KINDS, KindName
 
@@ -193,9 +194,37 @@ def test_every_installed_plugin_is_listed_with_its_package(install: Install) -> 
         "value": "acme_listed",
         "chosen_by": "acme",
         "problem": None,
+        "default": None,
     }
     assert entries["compressor", "gzip"]["distribution"] == "ottla"
     assert entries["transport", "plaintext"]["problem"] is None
+
+
+def encoder_row(name: str) -> str:
+    [row] = [line for line in run().stdout.splitlines() if line.startswith("encoder") and f" {name} " in line]
+    return row.rstrip()
+
+
+def test_the_list_names_the_encoder_that_producers_use() -> None:
+    pytest.importorskip("ottla_accel", exc_type=ImportError)
+
+    assert encoder_row("native").endswith("loaded, used by default")
+    assert encoder_row("python").endswith("loaded, used if record.encoder names it")
+    assert {name: entry["default"] for (kind, name), entry in listed().items() if kind == "encoder"} == {
+        "native": True,
+        "python": False,
+    }
+
+
+def test_the_list_says_why_a_compiled_encoder_is_not_used(install: Install) -> None:
+    install("", dist="ottla-accel", name="native", group="ottla.encoders")
+
+    entries = listed()
+    assert f"does not belong to this version of ottla; try: pip install ottla-accel=={ottla_version}" in str(
+        entries["encoder", "native"]["problem"]
+    )
+    assert (entries["encoder", "native"]["default"], entries["encoder", "python"]["default"]) == (False, True)
+    assert encoder_row("python").endswith("loaded, used by default")
 
 
 def test_the_table_has_the_same_content_as_the_json(install: Install) -> None:

@@ -73,7 +73,7 @@ def test_time_spent_on_metadata_is_not_available_for_memory(
     monkeypatch: pytest.MonkeyPatch, call: Callable[[Simulated], object], encoder: str
 ) -> None:
     if encoder == "native":
-        pytest.importorskip("ottla_accel")
+        pytest.importorskip("ottla_accel", exc_type=ImportError)
     with metadata_late(monkeypatch, seconds=BUDGET_MS / 1_000, record_encoder=encoder) as world:
         reserve, timeouts = world.pool.reserve, []
 

@@ -391,6 +391,7 @@ def test_a_wait_for_memory_that_starts_during_a_check_is_noticed() -> None:
 @pytest.mark.rule("sender.log.coordinator")
 def test_a_missing_coordinator_has_a_first_and_a_last_line(caplog: pytest.LogCaptureFixture) -> None:
     world = Simulated(1, config={"transactional.id": "tx", "client.id": "me"})
+    caplog.clear()
     refusals = deque([ErrorCode.COORDINATOR_NOT_AVAILABLE] * 30)
     world.cluster.brokers[1].errand_codes["FindCoordinator"] = refusals
 

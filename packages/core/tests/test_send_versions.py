@@ -63,7 +63,7 @@ def test_all_versions_of_send_have_the_same_signature() -> None:
 def test_encoder_serializers_and_interceptors_decide_which_send_is_used(
     encoder: str, config: dict[str, Any], version: str, interceptors: bool
 ) -> None:
-    pytest.importorskip("ottla_accel")
+    pytest.importorskip("ottla_accel", exc_type=ImportError)
     plugins = {"interceptors": {"passive": Passive()}} if interceptors else {}
     with simulated(1, config={"record.encoder": encoder, **config}, plugins=plugins) as world:
         send: Any = world.producer.send

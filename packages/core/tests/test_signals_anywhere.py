@@ -39,7 +39,7 @@ class World:
 
     def __init__(self, encoder: str) -> None:
         if encoder == "native":
-            pytest.importorskip("ottla_accel")
+            pytest.importorskip("ottla_accel", exc_type=ImportError)
         self.cluster = SimulatedCluster.of(1)
         for topic in ("t", "u"):
             self.cluster.create(topic, 1, 1)

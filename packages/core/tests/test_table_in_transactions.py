@@ -19,7 +19,7 @@ def cluster() -> SimulatedCluster:
 @pytest.mark.parametrize("encoder", ["python", "native"])
 def test_rows_become_visible_with_the_transaction(encoder: str) -> None:
     if encoder == "native":
-        pytest.importorskip("ottla_accel")
+        pytest.importorskip("ottla_accel", exc_type=ImportError)
     config = {"transactional.id": "mine", "record.encoder": encoder}
     with simulated(config=config, cluster=cluster()) as world:
         producer = world.producer

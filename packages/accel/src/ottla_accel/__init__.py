@@ -1,3 +1,7 @@
 """Ottla's hot paths in C. Import nothing from here: the core finds it by an entry point."""
 
+from ottla_accel.gil import check_gil
+
 __version__ = "0.1.0"
+
+check_gil()

@@ -22,7 +22,7 @@ from ottla_accel.slots cimport (
 )
 from ottla_accel.varints cimport read_varint, varint_size, write_varint
 
-from ottla_accel.layout import check, offsets
+from ottla_accel.layout import check, check_tuples, offsets
 
 check()
 
@@ -38,6 +38,7 @@ cdef type DELIVERY = AcknowledgedDelivery
 cdef Py_ssize_t DELIVERY_BATCH, DELIVERY_INDEX, DELIVERY_METADATA
 
 *_, DELIVERY_BATCH, DELIVERY_INDEX, DELIVERY_METADATA = offsets()
+check_tuples(METADATA)
 
 cdef tuple INDEXES = tuple(range(4096))  # of most records; a new int for each callback would take a seventh of its time
 cdef int32_t NO_SIZE = -2  # no size of any key or value: that of null is -1

@@ -3,10 +3,13 @@
 The names are those of `ottla.recordbatch.native_layout`, in the same order: compiled code accesses slots by position.
 """
 
+import platform
 from importlib import import_module
 from pkgutil import resolve_name
 
-from ottla_accel.slots cimport slot_of
+from cpython.object cimport PyObject
+
+from ottla_accel.slots cimport fill, has_references, new_object, new_tuple, read_slot, slot_of
 
 from ottla_accel import __version__
 
@@ -51,13 +54,33 @@ def check():
 
 
 def offsets():
-    """Return the place of each slot in its object, in bytes."""
+    """Return the place of each slot in its object, in bytes. Raises ImportError if the interpreter keeps it elsewhere."""
     return tuple([offset_of(slot) for slot in SLOTS])
+
+
+def check_tuples(cls):
+    """Raise ImportError if a tuple of this class, filled in memory, is not the one that a call of the class returns."""
+    values = tuple([object() for _ in cls._fields])
+    if cls.__bases__ != (tuple,) or (cls.__basicsize__, cls.__itemsize__) != (tuple.__basicsize__, tuple.__itemsize__):
+        refuse_interpreter(f"the layout of {cls.__name__} is not that of a tuple")
+    made = new_tuple(cls, len(values))
+    alone = has_references(<PyObject*>made, 1)
+    for index, value in enumerate(values):
+        fill(made, index, value)
+    wanted = cls(*values)
+    if not alone or type(made) is not cls or (made, hash(made), len(made)) != (wanted, hash(wanted), len(wanted)):
+        refuse_interpreter(f"a {cls.__name__} made in memory is another one than in Python")
 
 
 def offset_of(str slot):
     path, _, attribute = slot.rpartition(".")
-    return slot_of(resolve_name(path), attribute)
+    cls, value = resolve_name(path), object()
+    cdef Py_ssize_t offset = slot_of(cls, attribute)
+    owner = new_object(cls)
+    object.__setattr__(owner, attribute, value)
+    if offset + <Py_ssize_t>sizeof(PyObject*) > cls.__basicsize__ or read_slot(<PyObject*>owner, offset) != <PyObject*>value:
+        refuse_interpreter(f"{slot} is not where its descriptor says")
+    return offset
 
 
 def refuse(there):
@@ -66,3 +89,10 @@ def refuse(there):
         f"ottla-accel {__version__} is compiled for layout {VERSION} of the core's objects, and that of ottla "
         f"{installed} is {there}; try: pip install --upgrade ottla-accel ottla=={installed}"
     ) from None
+
+
+def refuse_interpreter(what):
+    raise ImportError(
+        f"ottla-accel {__version__} does not know the objects of {platform.python_implementation()} "
+        f"{platform.python_version()}: {what}; try: pip install --upgrade ottla-accel, or set record.encoder=python"
+    )

@@ -19,8 +19,18 @@ cdef extern from *:
     static PyObject* ottla_new(PyObject* cls) {
         return ((PyTypeObject*)cls)->tp_alloc((PyTypeObject*)cls, 0);
     }
+    /* Since Python 3.14 a tuple keeps its hash, and -1 says that it is not computed; the allocator writes 0. */
+    static void ottla_forget_hash(PyObject* made) {
+    #if PY_VERSION_HEX >= 0x030E0000
+        ((PyTupleObject*)made)->ob_hash = -1;
+    #else
+        (void)made;
+    #endif
+    }
     static PyObject* ottla_new_tuple(PyObject* cls, Py_ssize_t size) {
-        return ((PyTypeObject*)cls)->tp_alloc((PyTypeObject*)cls, size);
+        PyObject* made = ((PyTypeObject*)cls)->tp_alloc((PyTypeObject*)cls, size);
+        if (made != NULL) ottla_forget_hash(made);
+        return made;
     }
     static void ottla_fill(PyObject* made, Py_ssize_t index, PyObject* item) {
         PyObject* before = PyTuple_GET_ITEM(made, index);
@@ -33,9 +43,7 @@ cdef extern from *:
     }
     static int ottla_reuse_tuple(PyObject* made, Py_ssize_t references) {
         if (Py_REFCNT(made) != references) return 0;
-    #if PY_VERSION_HEX >= 0x030E0000
-        ((PyTupleObject*)made)->ob_hash = -1;
-    #endif
+        ottla_forget_hash(made);
         return 1;
     }
     """

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ottla.cli.table import console
 from ottla.errors import printable
-from ottla.plugins.registry import KINDS, PluginCondition
+from ottla.plugins.registry import KINDS, PluginCondition, default_encoder
 
 _FINE: Final = "loaded"
 _TITLES: Final = ("kind", "name", "distribution", "version")
@@ -32,7 +32,9 @@ def document(standings: Sequence[PluginCondition], misplaced: Sequence[EntryPoin
     """One object: `plugins` and `notes`, which are sentences.
 
     A plugin's `chosen_by` is what a configuration writes to choose it; its `problem` is null if there is none.
+    `default` says of an encoder whether producers without `record.encoder` use it; it is null for other kinds.
     """
+    default = default_encoder(standings)
     plugins = [
         {
             "kind": standing.info.kind.name,
@@ -42,6 +44,7 @@ def document(standings: Sequence[PluginCondition], misplaced: Sequence[EntryPoin
             "value": standing.info.value,
             "chosen_by": standing.chosen_by,
             "problem": standing.problem,
+            "default": standing is default if standing.info.kind.name == "encoder" else None,
         }
         for standing in standings
     ]
@@ -53,6 +56,7 @@ def _table(standings: Sequence[PluginCondition]) -> Table:
     for title in _TITLES:
         table.add_column(title, no_wrap=title in ("kind", "version"), overflow="fold")
     table.add_column("state", overflow="fold")
+    default = default_encoder(standings)
     for standing in standings:
         info = standing.info
         table.add_row(
@@ -61,11 +65,18 @@ def _table(standings: Sequence[PluginCondition]) -> Table:
             Text(_harmless(standing.chosen_by or info.name)),
             Text(_harmless(info.distribution)),
             Text(_harmless(info.version)),
-            Text(_FINE, style="green")
+            Text(_fine(standing, default), style="green")
             if standing.problem is None
             else Text(_harmless(standing.problem), style="bold red"),
         )
     return table
+
+
+def _fine(standing: PluginCondition, default: PluginCondition | None) -> str:
+    """The state of a plugin that can be used."""
+    if standing.info.kind.name != "encoder":
+        return _FINE
+    return f"{_FINE}, used by default" if standing is default else f"{_FINE}, used if record.encoder names it"
 
 
 def _harmless(text: str) -> str:

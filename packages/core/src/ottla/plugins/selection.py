@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
@@ -34,6 +35,8 @@ from ottla.plugins.registry import Plugin, Registry
 from ottla.plugins.requests import PluginRequest, ResolvedPlugin, Resolver, request_named
 from ottla.plugins.transports.chain import TransportChain, UnchangedBytes
 from ottla.plugins.value_formats import ValueFormats
+
+_log = logging.getLogger(__name__)
 
 KAFKAS_CODECS: Final = frozenset({1, 2, 3, 4})
 
@@ -293,7 +296,9 @@ def _encoder(found: Sequence[ResolvedPlugin], registry: Registry, objects: Plugi
     for encoder in encoders:
         columns = encoder.columns(ColumnsKind.OBJECTS, 1)
         if columns is not None:
-            note_origin(type(columns), origin_of("encoder", encoder))  # a note for each batch would cost time
+            origin = origin_of("encoder", encoder)
+            note_origin(type(columns), origin)  # a note for each batch would cost time
+            _log.info("%s: records are encoded by the %s", objects.client_id, origin)
             return encoder
     raise InvalidPluginError(
         "no installed record encoder takes records of `send`; is ottla itself installed completely?"

@@ -4,7 +4,7 @@ from ottla.plugins.registry.installed import EntryInfo
 from ottla.plugins.registry.kinds import KINDS, Kind, KindName
 from ottla.plugins.registry.lookup import Registry
 from ottla.plugins.registry.plugin import Plugin
-from ottla.plugins.registry.single import PluginCondition, make_alone, plugin_condition
+from ottla.plugins.registry.single import PluginCondition, default_encoder, make_alone, plugin_condition
 
 __all__ = [
     "KINDS",
@@ -14,6 +14,7 @@ __all__ = [
     "Plugin",
     "PluginCondition",
     "Registry",
+    "default_encoder",
     "make_alone",
     "plugin_condition",
 ]

@@ -78,7 +78,7 @@ class Registry:
             if not info.built_in:
                 continue
             try:
-                _check_released_together(info)
+                check_released_together(info)
                 usable.append(self.load(info))
             except PluginError as error:
                 _log_left_out(info, error)
@@ -159,7 +159,8 @@ def _log_left_out(info: EntryInfo, error: PluginError) -> None:
     _log.warning("the %s is left out: %s", info, str(error).removeprefix(f"{info} "))
 
 
-def _check_released_together(info: EntryInfo) -> None:
+def check_released_together(info: EntryInfo) -> None:
+    """Raise InvalidPluginError if this encoder of ours is of another version than the core."""
     if info.version != __version__:
         raise InvalidPluginError(
             f"{info} does not belong to this version of ottla; try: pip install {info.package}=={__version__}"

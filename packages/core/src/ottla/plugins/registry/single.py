@@ -6,7 +6,7 @@ For tools that inspect plugins: `ottla plugins`, and the checks of the testkit.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import attrs
@@ -16,7 +16,7 @@ from ottla.errors import ConfigError, PluginError, PluginNotFoundError
 from ottla.interfaces import PluginContext
 from ottla.plugins.calls import CLOSE_SECONDS, PluginCloser
 from ottla.plugins.registry.installed import EntryInfo
-from ottla.plugins.registry.lookup import Registry
+from ottla.plugins.registry.lookup import Registry, check_released_together
 from ottla.plugins.registry.plugin import Plugin
 
 _NO_CLUSTER: Final = {"bootstrap.servers": "localhost:9092"}
@@ -29,12 +29,23 @@ _PICKED: Final = frozenset({_PLAIN, "ssl"})
 class PluginCondition:
     """An installed plugin, and the reason why it cannot be used: None if it can, as far as settings do not matter.
 
-    `chosen_by` is what a configuration writes to choose it, None if nothing does.
+    `chosen_by` is what a configuration writes to choose it, None if nothing does. `priority` is that of an encoder that
+    a producer may use without being configured, None of all other plugins.
     """
 
     info: EntryInfo
     chosen_by: str | None
     problem: str | None = None
+    priority: int | None = None
+
+
+def default_encoder(conditions: Iterable[PluginCondition]) -> PluginCondition | None:
+    """The encoder of producers without `record.encoder`: of those that can be used, the one of highest priority."""
+    return max(
+        (each for each in conditions if each.problem is None and each.priority is not None),
+        key=lambda each: each.priority or 0,
+        default=None,
+    )
 
 
 def make_alone(
@@ -58,34 +69,39 @@ def plugin_condition(info: EntryInfo, *, registry: Registry, timeout: float) -> 
     and never the plugin's.
     """
     chosen_by = registry.chosen_by(info)
-    problems: list[str | None] = []
+    tried: list[tuple[str | None, int | None]] = []
     thread = threading.Thread(
-        target=lambda: problems.append(_problem(info, registry)), name="ottla-plugin-condition", daemon=True
+        target=lambda: tried.append(_try(info, registry)), name="ottla-plugin-condition", daemon=True
     )
     thread.start()
     thread.join(timeout)
-    if not problems:
-        problems = [f"{info} cannot be used: its import or its hook has not ended after {timeout:g} s"]
-    elif chosen_by is None and problems[0] is None:
-        problems = [f"{info} cannot be chosen: another plugin of {info.distribution} has this name"]
-    return PluginCondition(info=info, chosen_by=chosen_by, problem=problems[0])
+    if not tried:
+        tried = [(f"{info} cannot be used: its import or its hook has not ended after {timeout:g} s", None)]
+    [(problem, priority)] = tried
+    if chosen_by is None and problem is None:
+        problem = f"{info} cannot be chosen: another plugin of {info.distribution} has this name"
+    return PluginCondition(info=info, chosen_by=chosen_by, problem=problem, priority=priority)
 
 
-def _problem(info: EntryInfo, registry: Registry) -> str | None:
+def _try(info: EntryInfo, registry: Registry) -> tuple[str | None, int | None]:
+    """The problem and the priority of a `PluginCondition`."""
+    released_with_core = info.kind.name == "encoder" and info.built_in
     try:
+        if released_with_core:
+            check_released_together(info)
         made = make_alone(registry.load(info), {}, registry=registry)
         if info.kind.name != "reporter":  # it was not started
             closer = PluginCloser()
             closer.add(str(info), made)
             closer.close(CLOSE_SECONDS)
     except PluginError as error:
-        return str(error)
+        return str(error), None
     except ConfigError:
         # It reports missing settings, so it works.
-        return None
+        return None, None
     except BaseException as error:
-        return f"{info} cannot be used: {type(error).__name__}: {error}"
-    return None
+        return f"{info} cannot be used: {type(error).__name__}: {error}", None
+    return None, made.priority if released_with_core else None
 
 
 def _extra(plugin: Plugin, registry: Registry) -> Mapping[str, Any]:
