@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
 import attrs
 
-from ottla.errors import InvalidRecordError
+from ottla.errors import InvalidRecordError, UnsupportedVersionError
 from ottla.interfaces import Columns, ColumnsKind, Encoded, Facts, Header
 from ottla.recordbatch.objects import ObjectColumns, ObjectEncoder
 
@@ -197,6 +198,64 @@ class HasNoTimeBefore1970(Right):
         if timestamp_ms < 0:
             raise InvalidRecordError("no such time")
         return super().append(key, value, headers, timestamp_ms)
+
+
+class SwapsKeyAndValue(Right):
+    def append(
+        self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
+    ) -> int | None:
+        return super().append(value, key, headers, timestamp_ms)
+
+
+class OffsetsFromOne(Right):
+    """Only the first record's offset is wrong, at a place that depends on its size."""
+
+    def encode(self, magic: int) -> Encoded:
+        encoded = super().encode(magic)
+        section = bytearray(b"".join(encoded.chunks))
+        section[3 if section[0] < 0x80 else 4] = 2
+        return attrs.evolve(encoded, chunks=[bytes(section)])
+
+
+class SortsByKey(Right):
+    """As a columnar format would, to compress better."""
+
+    def encode(self, magic: int) -> Encoded:
+        keys, values = self._keys, self._values
+        if keys is not None:
+            order = sorted(range(len(values)), key=lambda index: keys[index] or b"")
+            self._keys, self._values = [keys[index] for index in order], [values[index] for index in order]
+        return super().encode(magic)
+
+
+class FirstIsLowest(Right):
+    def encode(self, magic: int) -> Encoded:
+        lowest = min(self.facts().timestamps_ms)
+        return attrs.evolve(super().encode(magic), first_timestamp=lowest)
+
+
+class ChecksumOfTheValue(Right):
+    def encode(self, magic: int) -> Encoded:
+        first = self._values[0] or b""
+        encoded = super().encode(magic)
+        section = bytearray(b"".join(encoded.chunks))
+        if magic < 2:
+            section[12:16] = zlib.crc32(first).to_bytes(4, "big")
+        return attrs.evolve(encoded, chunks=[bytes(section)])
+
+
+class ReleasesWhatItRefuses(Right):
+    def encode(self, magic: int) -> Encoded:
+        try:
+            return super().encode(magic)
+        except UnsupportedVersionError:
+            self.release()
+            raise
+
+
+class SizeOfWhatIsLeft(Right):
+    def size_estimate(self) -> int:
+        return super().size_estimate() if self._values else 0
 
 
 class EstimatesTooLittle(Right):

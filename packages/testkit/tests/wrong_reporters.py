@@ -68,6 +68,40 @@ class LosesTheLastFigures(Right):
         self._thread.join()
 
 
+class ReadsAtItsStartAlone(LosesTheLastFigures):
+    """Keeps the snapshot of its start."""
+
+    def start(self, registry: MetricsRegistry) -> None:
+        registry.snapshot()
+        super().start(registry)
+
+
+class ReadsAllTheTime(Right):
+    def _run(self) -> None:
+        while not self._over.is_set():
+            self.report()
+
+
+class NeedsADescription(Right):
+    def report(self) -> None:
+        units = {(each.group, each.name): each.unit for each in self.registry.describe()}
+        for name in self.registry.snapshot():
+            assert units[name.group, name.name]
+
+
+class ExpectsTheSameNames(Right):
+    """Looks up at the end what it has seen at its start."""
+
+    def start(self, registry: MetricsRegistry) -> None:
+        self.names = list(registry.snapshot())
+        super().start(registry)
+
+    def report(self) -> None:
+        figures = self.registry.snapshot()
+        for name in self.names:
+            assert figures[name] is not None
+
+
 class TakesFiguresOut(Right):
     def report(self) -> None:
         figures = self.registry.snapshot()

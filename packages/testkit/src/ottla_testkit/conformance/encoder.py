@@ -224,6 +224,8 @@ class RecordEncoderConformance(BoundedSuite):
                 size <= estimate,
                 f"{count} records have {size} bytes, and size_estimate() said {estimate}: requests would be too large",
             )
+            later = columns.size_estimate()
+            check(size <= later, f"after encode(), {size} bytes are estimated as {later}")
             check(
                 size <= memory,
                 f"{count} records have {size} bytes on the wire, and memory() said {memory}: it is never less",
