@@ -69,6 +69,19 @@ class TestTheEncoder(RecordEncoderConformance):
         return encoder
 
 
+class TestTheEncoderOfTables(RecordEncoderConformance):
+    """So does the one with the abilities for tables that the guide adds."""
+
+    @pytest.fixture
+    def encoder(self) -> RecordEncoder:
+        names: dict[str, Any] = {}
+        for block in blocks(ENCODER_PAGE):
+            if "def ottla_encoder" in block.text or "def cut_rows" in block.text:
+                exec(compile(block.program, str(block), "exec"), names)
+        encoder: RecordEncoder = names["TableEncoder"]()
+        return encoder
+
+
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_every_method_of_a_kind_is_in_its_contract_with_its_thread(kind: Kind) -> None:
     protocols = {kind.protocol, *kind.abilities, *MADE_BY_OTHERS.get(kind.name, ())}

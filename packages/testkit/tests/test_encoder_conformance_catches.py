@@ -56,16 +56,38 @@ WRONG_ENCODERS = [
     ("TornByThreads", "many_threads", r"returned index|records became|raised|returned None|first_timestamp of"),
 ]
 
+WRONG_FOR_TABLES = [
+    (
+        "CutsTooMuch",
+        "stay_in_order",
+        r"cut_rows\(\) made a batch of \d+ bytes and \d+ rows, where \d+ bytes are",
+    ),
+    ("LosesTheLastBatch", "encoded_like", r"cut_rows\(\) put 0 rows into batches of partition -1, \[\]; these are its"),
+    ("MixesPartitions", "stay_in_order", r"cut_rows\(\) put \d+ rows into batches of partition"),
+    ("ForgetsTimesOfRows", "encoded_like", r"facts\(\) before has other timestamps"),
+    ("CutsIntoTuples", "encoded_like", r"cut_rows\(\) returned tuple; it must be a Cut"),
+    ("CutsOpenColumns", "encoded_like", r"append\(\) of columns of cut_rows\(\) took a record"),
+    ("KeepsTheSign", "partitions_of_java", r"murmur2_partitions\(\) put the key .* Java's producer puts it on"),
+    ("ReturnsLongs", "partitions_of_java", r"of 40 keys returned 320 bytes, not four for each"),
+    ("WritesNulls", "json_of_their", r"json_rows\(\) wrote .*null fields are left out"),
+    ("ForgetsQuotes", "json_of_their", r"json_rows\(\) wrote .*, which is no JSON"),
+    ("ForgetsTheFirstOffset", "json_of_their", r"json_rows\(\) of 6 rows returned the offsets"),
+]
+
 
 @each_of(WRONG_COLUMNS)
 def test_a_broken_promise_of_columns_is_named(pytester: pytest.Pytester, plugin: str, test: str, said: str) -> None:
     SUITE.assert_catches(pytester, f"WrongEncoder(wrong_encoders.{plugin})", test, said)
 
 
-@each_of(WRONG_ENCODERS)
+@each_of([*WRONG_ENCODERS, *WRONG_FOR_TABLES])
 def test_a_broken_promise_of_an_encoder_is_named(pytester: pytest.Pytester, plugin: str, test: str, said: str) -> None:
     SUITE.assert_catches(pytester, plugin + "()", test, said)
 
 
 def test_an_encoder_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
     SUITE.assert_passes(pytester, "WrongEncoder()")
+
+
+def test_an_encoder_with_right_abilities_for_tables_passes(pytester: pytest.Pytester) -> None:
+    SUITE.assert_passes(pytester, "RightForTables()")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.interfaces import Interceptor, Mechanism, Partitioner, Serializer, Transport
+from ottla.interfaces import Interceptor, Mechanism, Partitioner, RecordEncoder, Serializer, Transport
 from ottla_testkit.conformance.harness.abilities import check_spelling
 
 
@@ -23,6 +23,9 @@ def plugin(name: str, value: object) -> object:
         (Serializer, "serialise_column", "serialize_column"),
         (Serializer, "serialize_columns", "serialize_column"),
         (Serializer, "use_encoders", "use_encoder"),
+        (RecordEncoder, "cut_row", "cut_rows"),
+        (RecordEncoder, "murmur_partitions", "murmur2_partitions"),
+        (RecordEncoder, "jsonRows", "json_rows"),
         (Transport, "open_ower", "open_over"),
         (Interceptor, "on_send_tables", "on_send_table"),
         (Interceptor, "on_table_acknowledged", "on_table_acknowledgement"),

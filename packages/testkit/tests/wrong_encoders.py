@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import time
 import zlib
-from collections.abc import Sequence
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 import attrs
 
 from ottla.errors import InvalidRecordError, UnsupportedVersionError
-from ottla.interfaces import Columns, ColumnsKind, Encoded, Facts, Header
+from ottla.interfaces import Columns, ColumnsKind, Cut, Encoded, Facts, Header, TableRows
+from ottla.plugins.partitioners.murmur2 import partition_for_key
+from ottla.plugins.partitioners.murmur2_hash import murmur2
+from ottla.recordbatch.arrow import cut_rows
 from ottla.recordbatch.objects import ObjectColumns, ObjectEncoder
 
 
@@ -348,3 +354,91 @@ class TakesAwayWhatItMoves(Right):
         assert isinstance(other, Right)
         other._values[indexes[0]] = b""
         return taken
+
+
+class RightForTables(WrongEncoder):
+    """Has every ability for tables, and keeps all promises."""
+
+    def cut_rows(self, rows: TableRows, partitions: Any | None, *, max_bytes: int) -> Iterator[Cut]:
+        return cut_rows(rows, partitions, max_bytes=max_bytes)
+
+    def murmur2_partitions(self, keys: Any, partitions: int) -> Any:
+        return array("i", [partition_for_key(key, partitions) for key in keys.to_pylist()])
+
+    def json_rows(
+        self, names: Sequence[str], columns: Sequence[Any], *, count: int, text: Callable[[Any], tuple[Any, str]]
+    ) -> tuple[Any, Any]:
+        cells = [self._written(json.dumps(name), *text(column)) for name, column in zip(names, columns, strict=True)]
+        rows = [self._row([cell for cell in row if cell]).encode() for row in zip(*cells, strict=True)]
+        return array("i", accumulate(map(len, rows), initial=0)), b"".join(rows)
+
+    def _written(self, name: str, cells: Any, quote: str) -> list[str]:
+        return ["" if cell is None else f"{name}:{quote}{cell}{quote}" for cell in cells.to_pylist()]
+
+    def _row(self, fields: list[str]) -> str:
+        return "{" + ",".join(fields) + "}"
+
+
+class CutsTooMuch(RightForTables):
+    def cut_rows(self, rows: TableRows, partitions: Any | None, *, max_bytes: int) -> Iterator[Cut]:
+        return super().cut_rows(rows, partitions, max_bytes=10 * max_bytes)
+
+
+class LosesTheLastBatch(RightForTables):
+    def cut_rows(self, rows: TableRows, partitions: Any | None, *, max_bytes: int) -> Iterator[Cut]:
+        return iter([*super().cut_rows(rows, partitions, max_bytes=max_bytes)][:-1])
+
+
+class MixesPartitions(RightForTables):
+    def cut_rows(self, rows: TableRows, partitions: Any | None, *, max_bytes: int) -> Iterator[Cut]:
+        return (
+            cut._replace(partition=max(cut.partition, 0)) for cut in super().cut_rows(rows, None, max_bytes=max_bytes)
+        )
+
+
+class ForgetsTimesOfRows(RightForTables):
+    def cut_rows(self, rows: TableRows, partitions: Any | None, *, max_bytes: int) -> Iterator[Cut]:
+        return super().cut_rows(attrs.evolve(rows, timestamps=None), partitions, max_bytes=max_bytes)
+
+
+class CutsIntoTuples(RightForTables):
+    def cut_rows(self, rows: TableRows, partitions: Any | None, *, max_bytes: int) -> Iterator[Cut]:
+        return (tuple(cut) for cut in super().cut_rows(rows, partitions, max_bytes=max_bytes))  # type: ignore[misc]
+
+
+class CutsOpenColumns(RightForTables):
+    def cut_rows(self, rows: TableRows, partitions: Any | None, *, max_bytes: int) -> Iterator[Cut]:
+        keys, values = rows.keys.to_pylist(), rows.values.to_pylist()  # type: ignore[union-attr]
+        columns = self._make(1 << 40)
+        for key, value in zip(keys, values, strict=True):
+            columns.append(key, value, (), 1)
+        yield Cut(-1, range(rows.count), columns)
+
+
+class KeepsTheSign(RightForTables):
+    def murmur2_partitions(self, keys: Any, partitions: int) -> Any:
+        hashes = [murmur2(key) for key in keys.to_pylist()]
+        return array("i", [abs(each - (1 << 32) if each >> 31 else each) % partitions for each in hashes])
+
+
+class ReturnsLongs(RightForTables):
+    def murmur2_partitions(self, keys: Any, partitions: int) -> Any:
+        return array("q", super().murmur2_partitions(keys, partitions))
+
+
+class WritesNulls(RightForTables):
+    def _written(self, name: str, cells: Any, quote: str) -> list[str]:
+        return [f"{name}:null" if cell is None else f"{name}:{quote}{cell}{quote}" for cell in cells.to_pylist()]
+
+
+class ForgetsQuotes(RightForTables):
+    def _written(self, name: str, cells: Any, quote: str) -> list[str]:
+        return super()._written(name, cells, "")
+
+
+class ForgetsTheFirstOffset(RightForTables):
+    def json_rows(
+        self, names: Sequence[str], columns: Sequence[Any], *, count: int, text: Callable[[Any], tuple[Any, str]]
+    ) -> tuple[Any, Any]:
+        offsets, content = super().json_rows(names, columns, count=count, text=text)
+        return offsets[1:], content

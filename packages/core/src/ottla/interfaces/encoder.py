@@ -106,11 +106,11 @@ class RecordEncoder(Protocol):
 
 @attrs.frozen(kw_only=True)
 class TableRows:
-    """Rows of a table: `pyarrow.Array`s of `count` rows, which may be slices with an offset. None: null in every row.
+    """Rows of a table: `pyarrow.Array`s of `count` rows, which may be slices with an offset.
 
-    `keys` and `values` are of type binary or large_binary, as are `headers`: the end of an encoded record in format v2,
-    with the number of its headers; null for a record without headers. `timestamps` are int64 in ms without nulls; None:
-    all records have the time `now_ms`.
+    `keys` and `values` are of type binary or large_binary; None: null in every row. `headers` are of these types, too,
+    without nulls: each is the end of an encoded record in format v2, from the number of its headers on; None: no record
+    has headers. `timestamps` are int64 in ms without nulls; None: all records have the time `now_ms`.
     """
 
     count: int

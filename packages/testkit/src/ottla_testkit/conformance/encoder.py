@@ -7,7 +7,8 @@ class TestMine(RecordEncoderConformance):
         return MyEncoder()
 ```
 
-The suite appends random records to its columns and to those of the core's own encoder, and compares the bytes.
+The suite appends random records to its columns and to those of the core's own encoder, and compares the bytes. If the
+encoder has abilities for tables, their results are compared in the same way, which needs pyarrow.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ import pytest
 from ottla.errors import InvalidRecordError, UnsupportedVersionError
 from ottla.interfaces import Columns, ColumnsKind, RecordEncoder
 from ottla.recordbatch.objects import TIMESTAMP_MAX
-from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
+from ottla_testkit.conformance.encoder_tables import TableRequirements
+from ottla_testkit.conformance.harness.bounded_suite import check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.columns import (
     PLENTY,
@@ -43,7 +45,7 @@ _THREADS: Final = 6
 _NAMELESS: Final = "\ud800"
 
 
-class RecordEncoderConformance(BoundedSuite):
+class RecordEncoderConformance(TableRequirements):
     """Subclass it as `Test...`, and override the fixture `encoder`."""
 
     subject: ClassVar[str] = "encoder"

@@ -52,8 +52,8 @@ def encode(columns: Columns, magic: int) -> Encoded:
     return encoded
 
 
-def check_bytes(columns: Columns, rows: Sequence[Row], *, magic: int = 2) -> None:
-    """Encode, and compare with the bytes of the core's own columns for the same records."""
+def check_bytes(columns: Columns, rows: Sequence[Row], *, magic: int = 2) -> int:
+    """Encode, and compare with the bytes of the core's own columns for the same records; return how many they are."""
     reference = ObjectColumns(PLENTY)
     for row in rows:
         assert reference.append(*row) is not None, "the suite appends nothing that the format cannot hold"
@@ -70,6 +70,7 @@ def check_bytes(columns: Columns, rows: Sequence[Row], *, magic: int = 2) -> Non
     for field in ("first_timestamp", "max_timestamp", "count"):
         mine, theirs = getattr(encoded, field), getattr(expected, field)
         check(mine == theirs, f"{field} of {len(rows)} records in format v{magic} is {mine!r}, for {theirs}")
+    return len(got)
 
 
 def check_facts(columns: Columns, rows: Sequence[Row], when: str) -> None:
