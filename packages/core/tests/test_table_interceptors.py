@@ -355,6 +355,14 @@ def rows_of(rows: ProducerRows, *cells: Any, kind: Any = None) -> Any:
             {"values": lambda rows: pa.Array.from_buffers(pa.binary(), 2, [None, WRONG_OFFSETS, pa.py_buffer(b"ab")])},
             "Offset invariant failure",
         ),
+        (
+            {
+                "headers": lambda rows: pa.Array.from_buffers(
+                    PAIRS, 2, [None, WRONG_OFFSETS], children=[pa.array([("x", b"")] * 2, PAIRS.value_type)]
+                )
+            },
+            "Offset invariant failure",
+        ),
     ],
 )
 def test_a_wrong_change_of_rows_is_the_fault_of_the_interceptor(
