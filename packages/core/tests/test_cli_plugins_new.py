@@ -13,10 +13,38 @@ from click.testing import CliRunner, Result
 
 from ottla.cli.commands import ottla
 from ottla.plugins.registry import KINDS
+from ottla_testkit.mock_cluster import MockCluster
 
 FINE, USAGE = 0, 2
 WRITTEN = list(KINDS)
 LONGEST = "abcdefgh-ijklmnop_qrstuv"
+USES_ALL = """
+import sys
+
+from ottla import Producer
+
+servers, secrets = sys.argv[1:]
+settings = {
+    "bootstrap.servers": servers,
+    "client.id": "${acme-2:shop:till}",
+    "config.providers": "acme-2",
+    "config.providers.acme-2.param.file": secrets,
+    "connection.via": "acme-2",
+    "acme.2.address": servers.split(",")[0],
+    "partitioner.class": "acme-2",
+    "compression.type": "acme-2",
+    "compression.gzip.level": 9,
+    "value.serializer": "acme-2",
+    "interceptor.classes": "acme-2",
+    "metric.reporters": "acme-2",
+    "record.encoder": "acme-2",
+}
+with Producer(settings) as producer:
+    deliveries = [producer.send("orders", {"n": n}, key=b"%d" % n, headers=[("h", None)]) for n in range(100)]
+    assert len({delivery.result(60).partition for delivery in deliveries}) > 1
+    [lost] = [name for name in producer.metrics() if name.group == "plugins"]
+    assert dict(lost.tags)["client-id"] == "till-1"
+"""
 
 
 def new(kind: str, name: str, *more: str) -> Result:
@@ -62,6 +90,20 @@ def test_each_generated_plugin_passes_its_tests_and_its_suite(
         )
         assert ended.returncode == FINE, f"{command}: {ended.stdout}{ended.stderr}"
         assert " passed" in ended.stdout
+
+
+def test_a_producer_sends_with_the_plugins_of_all_templates(
+    written: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sites = [announced(folder) for folder in written]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([*sites, os.environ.get("PYTHONPATH", "")]))
+    secrets = tmp_path / "secrets.json"
+    secrets.write_text('{"shop": {"till": "till-1"}}')
+    with MockCluster() as cluster:
+        command = [sys.executable, "-W", "error", "-c", USES_ALL, cluster.bootstrap_servers, str(secrets)]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    assert ended.returncode == FINE, ended.stderr
 
 
 @pytest.mark.parametrize("name", ["x", LONGEST, "UPPER"])
