@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from ottla.errors import ErrorCode
+from ottla.interfaces import Compressor
 from ottla.protocol import (
     API_VERSIONS,
     METADATA,
@@ -249,7 +250,7 @@ class SimulatedBroker:
         """Append a partition's batches; return the error code and the base offset."""
         base_offset = -1
         records = data.records or b""
-        for batch in parse_batches(records, compressors={}):
+        for batch in parse_batches(records, compressors=self.cluster.compressors):
             self.magics.append(batch.magic)
             refusal, offset = self._refusal(topic, data.index, len(records), scripted), -1
             if refusal is ErrorCode.NONE:
@@ -322,6 +323,8 @@ class SimulatedCluster:
     transaction_version: int = 2
     features_epoch: int = 1
     coordinator: int | None = None  # the broker that coordinates all transactions and groups; None: the first
+    compressors: Mapping[int, Compressor] = attrs.field(factory=dict)
+    """The codecs of compressed batches that the brokers read, by Kafka's number."""
     deleted: list[SimulatedTopic] = attrs.field(factory=list)
     """Topics that no longer exist, with what was written to them."""
     on_batch: Callable[[SimulatedTopic, int, RecordBatch, int], object] = lambda _topic, _partition, _batch, _offset: (
