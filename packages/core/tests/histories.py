@@ -1,330 +1,81 @@
-"""Random histories of a producer with its real threads: its configuration, its calls and its faults come from a seed.
+"""Random histories of a producer with its real threads, run as `history_plans` has planned them.
 
-A history is planned first, as values; then it runs in a simulation, and `invariants` judges it. A history that fails
-raises its `Violation` with the story: the plan, and what happened.
+`invariants` judges each. A history that fails raises its `Violation` with the story: the plan, and what happened.
 """
 
 from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from functools import partial
 
 import attrs
 
-from invariants import Arrivals, History, Sent, Violation, check, in_time, no_busy_rounds, value_of
+from history_plans import (
+    BROKERS,
+    CROWDED,
+    FIRST_RECORD,
+    NOTHING,
+    PROMPT,
+    ROUND_TRIP,
+    SETTLED_WITHIN,
+    STANDING,
+    TOPICS,
+    Call,
+    Close,
+    Flush,
+    Plan,
+    Send,
+    Transaction,
+    plan,
+)
+from invariants import (
+    ABORTED,
+    COMMITTED,
+    UNKNOWN,
+    Arrivals,
+    History,
+    Sent,
+    Transactions,
+    Violation,
+    check,
+    in_time,
+    no_busy_rounds,
+    value_of,
+)
 from ottla import Producer
+from ottla.accumulator.delivery import Delivery
 from ottla.errors import (
+    AbortableTransactionError,
     BufferExhaustedError,
-    ErrorCode,
+    DeliveryError,
+    FatalTransactionError,
     FlushTimeoutError,
     IllegalStateError,
     OttlaError,
     ProducerClosedError,
     RecordTooLargeError,
     TopicUnavailableError,
+    TransactionTimeoutError,
 )
+from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
+from ottla.recordbatch.parse import RecordBatch
 from ottla_testkit.simulation import Chance, Link, SimulatedCluster
-from ottla_testkit.simulation.brokers import Scripted, SimulatedTopic
+from ottla_testkit.simulation.brokers import SimulatedTopic
 from ottla_testkit.simulation.fault_injection import some_wire
 from ottla_testkit.simulation.link_conditions import LinkConditions
 from ottla_testkit.simulation.planned_faults import (
-    AddedPartition,
-    CoordinatorRefusals,
-    CrashedBroker,
-    CutConnections,
-    DistantBroker,
     Fault,
+    FencedProducer,
     ForgottenProducers,
-    FrozenBroker,
-    HalfOpenConnections,
-    MovedLeader,
-    OutdatedMetadata,
     RecreatedTopic,
-    SmallBatches,
     StoppedProcess,
-    ThrottlingBroker,
-    TreatedRequests,
-    UnlistedBroker,
-    UnreachableBroker,
 )
 from ottla_testkit.simulation.planned_faults import plan as plan_faults
-from ottla_testkit.simulation.planned_network import PlannedNetwork, some_treatment
-from ottla_testkit.simulation.refusals import ANY, PASSING
+from ottla_testkit.simulation.planned_network import PlannedNetwork
 from ottla_testkit.simulation.simulation import Simulation
-
-BROKERS: Final = (1, 2, 3)
-TOPICS: Final[Mapping[str, tuple[int, ...]]] = {"t": (1, 2, 3), "u": (3, 1)}
-CROWDED: Final = "t"
-LONGEST: Final = 30.0
-"""Seconds in which faults begin."""
-SETTLED_WITHIN: Final = 45.0
-"""Seconds after the last fault and the last call in which a producer has to be done."""
-PROMPT: Final = 2.0
-"""Seconds in which a record has its outcome if there are no faults, and every record finds room in a batch."""
-ROUND_TRIP: Final = 0.2
-"""Seconds that a request takes if there are no faults, at most."""
-
-# What a callback does, besides noting its outcome.
-NOTHING, RAISE, SEND, FLUSH, CLOSE = "nothing", "raise", "send", "flush", "close"
-
-
-@attrs.frozen(kw_only=True)
-class Call:
-    """One call of a program, and the seconds that it sleeps afterwards."""
-
-    sleep: float = 0.0
-
-
-@attrs.frozen(kw_only=True)
-class Send(Call):
-    """A record, and what its callback does."""
-
-    topic: str
-    partition: int | None
-    key: bytes | None
-    size: int
-    reaction: str = NOTHING
-
-
-@attrs.frozen(kw_only=True)
-class Flush(Call):
-    """A flush, in seconds."""
-
-    timeout: float | None
-
-
-@attrs.frozen(kw_only=True)
-class Close(Call):
-    """A close, in seconds."""
-
-    timeout: float | None
-
-
-@attrs.frozen(kw_only=True)
-class Kind:
-    """The kind of a history. In a *patient* one records wait longer than faults last, so few may fail."""
-
-    idempotent: bool = True
-    patient: bool = False
-    calm: bool = False
-    crowded: bool = False
-    reshaped: bool = False
-    refusals: Sequence[Scripted] = PASSING
-
-
-@attrs.frozen(kw_only=True)
-class Plan:
-    """All that is decided before a history begins."""
-
-    kind: Kind
-    seed: int
-    config: Mapping[str, Any]
-    programs: Sequence[Sequence[Call]]
-    close_timeout: float | None
-    faults: Sequence[Fault]
-    hints: Sequence[bool]
-    produce_version: int | None
-    switching: float
-
-    def lines(self) -> Iterator[str]:
-        """The lines of the plan."""
-        yield f"configuration: {dict(self.config)}"
-        yield f"leader hints {list(self.hints)}, Produce up to version {self.produce_version or 'newest'}"
-        for fault in sorted(self.faults, key=lambda fault: fault.at):
-            yield f"  {fault.at:8.3f} - {fault.until:8.3f}  {fault}"
-
-
-KINDS: Final[Mapping[str, Kind]] = {
-    "calm": Kind(calm=True, patient=True),
-    "patient": Kind(patient=True),
-    "expiring": Kind(refusals=ANY),
-    "crowded": Kind(patient=True, crowded=True),
-    "reshaped": Kind(reshaped=True, patient=True),
-    "plain": Kind(idempotent=False, patient=True),
-}
-
-
-def plan(name: str, seed: int) -> Plan:
-    """The plan of a history."""
-    kind = KINDS[name]
-    chance = Chance(seed * len(KINDS) + list(KINDS).index(name))
-    crowded = kind.crowded or chance.happens(0.2)
-    config = _configuration(kind, chance.fork(), crowded=crowded)
-    calls = chance.fork()
-    programs = [_program(calls, crowded=crowded) for _ in range(calls.choice((1, 1, 2, 3)))]
-    return Plan(
-        kind=kind,
-        seed=seed,
-        config=config,
-        programs=programs,
-        close_timeout=chance.choice((None, None, None, 0.0, 0.5, 5.0)),
-        faults=() if kind.calm else _faults(kind, chance.fork()),
-        hints=[chance.happens(0.5) for _ in BROKERS],
-        produce_version=chance.choice((None, None, 3, 7, 9, 12)),
-        switching=chance.choice((0.0, 0.02, 0.2)),
-    )
-
-
-def _configuration(kind: Kind, chance: Chance, *, crowded: bool) -> Mapping[str, Any]:
-    batching: Mapping[str, Any] = chance.choice(
-        (
-            {"batch.size": 1, "batch.growth.enable": False, "linger.ms": 0},
-            {"batch.size": 300, "batch.growth.enable": False, "linger.ms": 5},
-            {"batch.size": 1_000, "linger.ms": 50},
-            {"linger.ms": 0},
-            {"linger.ms": 300},
-        )
-    )
-    timeout = 120_000 if kind.patient else chance.choice((1_500, 2_500, 4_000))
-    config = {
-        **batching,
-        "enable.idempotence": kind.idempotent,
-        "acks": "all" if kind.idempotent else chance.choice(("all", "1")),
-        "max.in.flight.requests.per.connection": chance.choice((1, 2, 5)),
-        "delivery.timeout.ms": timeout,
-        "request.timeout.ms": 1_000,
-        "socket.connection.setup.timeout.ms": 1_000,
-        "socket.connection.setup.timeout.max.ms": 2_000,
-        "max.block.ms": chance.choice((300, 2_000, 60_000)),
-        "io.handoff.enable": chance.happens(0.5),
-    }
-    if chance.happens(0.3):
-        config["connections.max.idle.ms"] = 1_500
-    if chance.happens(0.3):
-        config["max.request.size"] = 3_000
-    if crowded:
-        config["buffer.memory"] = chance.choice((3_000, 8_000, 20_000))
-    if not kind.patient and chance.happens(0.4):
-        config["retries"] = chance.choice((1, 3))
-    return config
-
-
-def _program(chance: Chance, *, crowded: bool) -> Sequence[Call]:
-    pauses = chance.choice(((0.0, 0.0, 0.0, 0.01), (0.0, 0.1, 0.5), (0.0, 0.0, 0.0, 0.0, 0.0, 2.0)))
-    sizes = chance.choice(((8,), (8, 100, 400), (8, 1_000))) if crowded else chance.choice(((8,), (8, 300), (8, 2_500)))
-    one_partition = chance.happens(0.4)
-    calls: list[Call] = []
-    for _ in range(chance.randint(5, 40)):
-        sleep = chance.choice(pauses)
-        draw = chance.random()
-        if draw < 0.04:
-            calls.append(Flush(timeout=chance.choice((None, None, 0.1, 2.0)), sleep=sleep))
-        elif draw < 0.045:
-            calls.append(Close(timeout=chance.choice((None, 0.0, 1.0)), sleep=sleep))
-        else:
-            topic = CROWDED if one_partition else chance.choice(tuple(TOPICS))
-            way = chance.randrange(4)
-            calls.append(
-                Send(
-                    topic=topic,
-                    partition=0 if one_partition else chance.randrange(len(TOPICS[topic])) if way == 0 else None,
-                    key=b"%d" % chance.randrange(5) if way == 1 else None,
-                    size=chance.choice(sizes),
-                    reaction=chance.choice((NOTHING,) * 30 + (RAISE, SEND, FLUSH)) if chance.happens(0.98) else CLOSE,
-                    sleep=sleep,
-                )
-            )
-    if not chance.happens(0.1):  # most programs close at the end only, and no callback does
-        calls = [
-            attrs.evolve(call, reaction=NOTHING) if isinstance(call, Send) and call.reaction == CLOSE else call
-            for call in calls
-            if not isinstance(call, Close)
-        ]
-    return calls
-
-
-def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
-    makers: list[Callable[[Chance, float], Fault]] = [_treated] * 6 + list(_MAKERS)
-    if kind.reshaped:
-        makers += [_recreated, _forgotten, _added, _small] * 4
-    else:
-        makers += [_small]
-    longest = chance.choice((3.0, 12.0, LONGEST))
-    faults = []
-    for _ in range(chance.choice((1, 2, 4, 8, 16))):
-        made = chance.choice(makers)(chance, chance.uniform(0.0, longest))
-        if isinstance(made, TreatedRequests):
-            treatments = tuple(
-                some_treatment(chance, list(kind.refusals), longest=2.0) for _ in range(chance.choice((1, 1, 2, 4)))
-            )
-            made = attrs.evolve(made, treatments=treatments)
-        faults.append(made)
-    return faults
-
-
-def _broker(chance: Chance) -> int:
-    return chance.choice(BROKERS)
-
-
-def _treated(chance: Chance, at: float) -> Fault:
-    return TreatedRequests(at=at, seconds=chance.uniform(0.1, 5.0), broker=_broker(chance), treatments=())
-
-
-def _crash(chance: Chance, at: float) -> Fault:
-    broker = _broker(chance)
-    heir = chance.choice([other for other in BROKERS if other != broker])
-    return CrashedBroker(at=at, seconds=chance.uniform(0.1, 4.0), broker=broker, heir=heir)
-
-
-def _leader(chance: Chance, at: float) -> Fault:
-    topic = chance.choice(tuple(TOPICS))
-    return MovedLeader(at=at, topic=topic, partition=chance.randrange(len(TOPICS[topic])), leader=_broker(chance))
-
-
-def _coordinator(chance: Chance, at: float) -> Fault:
-    codes = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
-    return CoordinatorRefusals(
-        at=at, seconds=2.0, broker=_broker(chance), request="InitProducerId", codes=(chance.choice(codes),)
-    )
-
-
-def _recreated(chance: Chance, at: float) -> Fault:
-    topic = chance.choice(tuple(TOPICS))
-    return RecreatedTopic(
-        at=at, seconds=chance.uniform(0.0, 3.0), topic=topic, leaders=tuple(_broker(chance) for _ in TOPICS[topic])
-    )
-
-
-def _forgotten(chance: Chance, at: float) -> Fault:
-    return ForgottenProducers(at=at, topic=chance.choice(tuple(TOPICS)))
-
-
-def _added(chance: Chance, at: float) -> Fault:
-    return AddedPartition(at=at, topic=chance.choice(tuple(TOPICS)), leader=_broker(chance))
-
-
-def _small(chance: Chance, at: float) -> Fault:
-    limit = chance.choice((150, 400, 1_500))
-    return SmallBatches(
-        at=at, seconds=chance.uniform(0.5, 8.0), topic=chance.choice(tuple(TOPICS)), max_message_bytes=limit
-    )
-
-
-_MAKERS: Final[Sequence[Callable[[Chance, float], Fault]]] = (
-    _crash,
-    _leader,
-    _leader,
-    _leader,
-    _coordinator,
-    lambda chance, at: CutConnections(at=at, broker=_broker(chance), gently=chance.happens(0.5)),
-    lambda chance, at: HalfOpenConnections(
-        at=at, seconds=1.0, broker=_broker(chance), out=chance.happens(0.7), back=chance.happens(0.7)
-    ),
-    lambda chance, at: FrozenBroker(at=at, seconds=chance.uniform(0.1, 3.0), broker=_broker(chance)),
-    lambda chance, at: UnreachableBroker(
-        at=at, seconds=chance.uniform(0.5, 5.0), broker=_broker(chance), black_hole=chance.happens(0.5)
-    ),
-    lambda chance, at: DistantBroker(at=at, seconds=chance.uniform(1.0, 10.0), broker=_broker(chance), round_trip=0.2),
-    lambda chance, at: OutdatedMetadata(at=at, seconds=chance.uniform(0.5, 4.0), broker=_broker(chance)),
-    lambda chance, at: UnlistedBroker(at=at, seconds=chance.uniform(0.5, 4.0), broker=_broker(chance)),
-    lambda chance, at: ThrottlingBroker(
-        at=at, seconds=chance.uniform(0.5, 4.0), broker=_broker(chance), throttle_ms=chance.choice((50, 400, 1_500))
-    ),
-    lambda chance, at: StoppedProcess(at=at, seconds=chance.choice((0.2, 1.5, 10.0))),
-)
 
 
 class Run:
@@ -353,7 +104,15 @@ class Run:
         stopped = any(isinstance(fault, StoppedProcess) for fault in plan.faults)
         wires = [network.wire, *network.wires.values()]
         immediate = all(wire.buffer is None and not (wire.partly or wire.nothing or wire.pieces) for wire in wires)
-        self.arrivals = Arrivals(max_in_flight=max_in_flight, throttled=immediate and not stopped)
+        cluster.transaction_version = plan.transaction_version
+        for broker in cluster.brokers.values() if plan.old_coordinators and plan.kind.transactional else ():
+            broker.versions[INIT_PRODUCER_ID.key] = (0, 1)
+        self.transactions = Transactions()
+        self.arrivals = Arrivals(
+            max_in_flight=max_in_flight,
+            throttled=immediate and not stopped,
+            one_by_one=max_in_flight == 1 and not any(map(plan.disturbs_numbers, plan.faults)),
+        )
         network.on_request = self._on_request
         self._encoder = encoder
         self._numbers = [0] * (len(plan.programs) + 1)
@@ -380,6 +139,8 @@ class Run:
         world.run(*(lambda number=number: self._program(number) for number in range(len(plan.programs))))
         self.history.topics = [*world.cluster.topics.values(), *world.cluster.deleted]
         check(self.history)
+        if plan.kind.transactional:
+            self.transactions.check(world.cluster)
         if pool.free != pool.capacity:
             raise Violation(f"{pool.capacity - pool.free} bytes of buffer.memory were not given back")
         if self.producer._engine.io_thread._thread.is_alive():
@@ -403,12 +164,17 @@ class Run:
 
     def _program(self, number: int) -> None:
         try:
+            if self.plan.kind.transactional:
+                self._until_known(self.producer.init_transactions)
             for call in self.plan.programs[number]:
                 self._call(number, call)
                 if call.sleep:
                     self.world.sleep(call.sleep)
-        except ProducerClosedError:
-            pass
+        except (ProducerClosedError, FatalTransactionError) as error:
+            self.note(f"program {number} ends: {error}")
+            fenced = any(isinstance(fault, FencedProducer) for fault in self.plan.faults)
+            if isinstance(error, FatalTransactionError) and not (self.plan.old_coordinators or fenced):
+                raise Violation(f"the producer can do nothing more, without need: {error}") from error
         finally:
             self._open -= 1
         if number:
@@ -423,6 +189,8 @@ class Run:
                 self._send(program, call)
             case Flush(timeout=timeout):
                 self._flush(program, timeout)
+            case Transaction():
+                self._transaction(program, call)
             case Close(timeout=timeout):
                 self._close(timeout)
 
@@ -442,12 +210,16 @@ class Run:
                 key=call.key,
                 partition=call.partition,
                 timestamp_ms=number,
-                on_delivery=lambda delivery: self._on_delivery(record, call, delivery.error),
+                on_delivery=lambda delivery: self._on_delivery(record, call, delivery),
             )
+            record.queued_at = clock()
             self.note(f"{record} is queued")
         except (BufferExhaustedError, TopicUnavailableError, RecordTooLargeError) as error:
             self.sent.remove(record)
             self.note(f"{record} is refused: {error}")
+            free = self.producer._engine.queueing.pool.free
+            if isinstance(error, BufferExhaustedError) and free > 2 * call.size + FIRST_RECORD:
+                raise Violation(f"send gave up with {free} bytes of memory free: {error}") from error
             if not isinstance(error, RecordTooLargeError) and clock() - began < max_block - 0.001:
                 raise Violation(f"send gave up after {clock() - began:.3f} s of {max_block} s: {error}") from error
         except ProducerClosedError:
@@ -455,8 +227,50 @@ class Run:
             raise
         in_time("send", began=began, ended=clock(), timeout=max_block, faults=self.plan.faults)
 
-    def _on_delivery(self, record: Sent, call: Send, error: Any) -> None:
-        record.calls.append((self.world.clock(), error))
+    def _transaction(self, program: int, call: Transaction) -> None:
+        self.note("begin_transaction()")
+        self.producer.begin_transaction()
+        first = len(self.sent)
+        written: Sequence[Sent] = ()
+        outcome = ABORTED
+        try:
+            for send in call.sends:
+                self._send(program, send)
+                if send.sleep:
+                    self.world.sleep(send.sleep)
+            if call.offset is not None:
+                self._until_known(partial(self.producer.send_offsets_to_transaction, {("in", 0): call.offset}, "g"))
+            written = self.sent[first:]
+            if call.commits:
+                outcome = UNKNOWN
+                self.note("commit_transaction()")
+                self._until_known(self.producer.commit_transaction)
+                outcome = COMMITTED
+        except AbortableTransactionError as error:
+            self.note(f"the transaction must be aborted: {error}")
+            outcome = ABORTED
+            if self.plan.kind.patient and not isinstance(error.__cause__, DeliveryError):
+                raise Violation(f"the transaction failed without need: {error}") from error
+        finally:
+            self.transactions.note(outcome, written or self.sent[first:], call.offset)
+        if outcome is ABORTED:
+            self.note("abort_transaction()")
+            self._until_known(self.producer.abort_transaction)
+
+    def _until_known(self, call: Callable[[], object]) -> None:
+        """Call again while time runs out: it is the same outcome that is waited for."""
+        for _ in range(20):
+            try:
+                call()
+            except TransactionTimeoutError:
+                continue
+            return
+        raise Violation("the outcome of a call on the transaction is not known after 20 time-outs")
+
+    def _on_delivery(self, record: Sent, call: Send, delivery: Delivery) -> None:
+        record.calls.append((self.world.clock(), delivery.error))
+        record.metadata = delivery.metadata
+        error = delivery.error
         self.note(f"{record}: {'acknowledged' if error is None else f'failed: {error}'}")
         match call.reaction:
             case "raise":
@@ -472,7 +286,7 @@ class Run:
                     return
                 raise Violation("flush did not raise inside a callback")
             case "close":
-                self.history.closed_at = min(self.history.closed_at, self.world.clock())
+                self.history.closes.append(self.world.clock())
                 self.producer.close()
 
     def _flush(self, program: int, timeout: float | None) -> None:
@@ -489,13 +303,14 @@ class Run:
             late = [record for record in before if record.delivery is not None and not record.delivery.done()]
             if late:
                 raise Violation(f"flush returned, and {late[0]} has no outcome")
-        limit = timeout if timeout is not None else self._longest_wait()
+        limit = timeout if timeout is not None else self._longest_flush()
         in_time(f"flush({timeout})", began=began, ended=self.world.clock(), timeout=limit, faults=self.plan.faults)
 
     def _close(self, timeout: float | None, *, last: bool = False) -> None:
         began = self.world.clock()
         history = self.history
-        history.closed_at = min(history.closed_at, began)
+        seconds = self.plan.config["delivery.timeout.ms"] / 1000 if timeout is None else timeout
+        history.closes.append(began + seconds)
         self.note(f"close({timeout})")
         self.producer.close(timeout)
         self.note("closed")
@@ -504,9 +319,14 @@ class Run:
         limit = timeout + 0.5 if timeout is not None else self._longest_wait()
         in_time(f"close({timeout})", began=began, ended=self.world.clock(), timeout=limit, faults=self.plan.faults)
 
+    def _longest_flush(self) -> float:
+        """Seconds that a flush may take: in a calm history it does not wait for a linger."""
+        linger: float = self.plan.config["linger.ms"] / 1000
+        return self.history.prompt - linger if self.plan.kind.calm else self._longest_wait()
+
     def _longest_wait(self) -> float:
         """Seconds from now in which everything has to be settled."""
-        last = max((fault.until for fault in self.plan.faults), default=0.0)
+        last = max((fault.until for fault in self.plan.faults if fault.seconds < STANDING), default=0.0)
         bound = max(0.0, last - self.world.clock()) + SETTLED_WITHIN
         return bound if self.plan.kind.patient else min(bound, self.plan.config["delivery.timeout.ms"] / 1000)
 
@@ -516,28 +336,15 @@ class Run:
         except Violation as error:
             self.world.threads.fail(error)
 
-    def _on_batch(self, topic: SimulatedTopic, partition: int, batch: Any, offset: int) -> None:
-        names = ", ".join(str(record.value[:8]) for record in batch.records[:3])
-        self.note(
-            f"  {topic.name}-{partition} gets {batch.epoch}/{batch.sequence} ({len(batch.records)}: {names}): {offset}"
-        )
+    def _on_batch(self, topic: SimulatedTopic, partition: int, batch: RecordBatch, code: int, offset: int) -> None:
+        names = ", ".join(str((record.value or b"")[:8]) for record in batch.records[:3])
+        answer = f"at {offset}" if offset >= 0 else f"code {code}"
+        numbers = f"{batch.epoch}/{batch.sequence}"
+        self.note(f"  {topic.name}-{partition} gets {numbers} ({len(batch.records)}: {names}): {answer}")
         try:
-            self.arrivals.on_batch(topic, partition, batch, offset)
+            self.arrivals.on_batch(topic, partition, batch, code, offset)
         except Violation as error:
             self.world.threads.fail(error)
-
-
-def _wire(chance: Chance) -> LinkConditions:
-    """Link conditions with which a large request takes less than `request.timeout.ms`."""
-    wire = some_wire(chance)
-    return wire if wire.buffer is None or wire.round_trip < 0.005 else attrs.evolve(wire, buffer=20_000)
-
-
-def _prompt(plan: Plan) -> float:
-    """Seconds in which each record has its outcome if there are no faults."""
-    records = sum(len(calls) for calls in plan.programs)
-    small = plan.config.get("batch.size", 16_384) <= 1_000 or "buffer.memory" in plan.config
-    return PROMPT + (ROUND_TRIP * records if small else 0.0)
 
 
 def _noted(fault: Fault, run: Run) -> Fault:
@@ -610,3 +417,17 @@ def run(name: str, seed: int, *, encoder: str = "python", shown: int = 60, plann
             story = "\n".join([*planned.lines(), "", *history.lines[-shown:]])
             raise Violation(f"{name} {seed}: {error}{failed}\n{story}") from error
     return digest
+
+
+def _wire(chance: Chance) -> LinkConditions:
+    """Link conditions with which a large request takes less than `request.timeout.ms`."""
+    wire = some_wire(chance)
+    return wire if wire.buffer is None or wire.round_trip < 0.005 else attrs.evolve(wire, buffer=20_000)
+
+
+def _prompt(plan: Plan) -> float:
+    """Seconds in which each record has its outcome if there are no faults."""
+    records = sum(len(calls) for calls in plan.programs)
+    small = plan.config.get("batch.size", 16_384) <= 1_000 or "buffer.memory" in plan.config
+    linger: float = plan.config["linger.ms"] / 1000
+    return PROMPT + linger + (ROUND_TRIP * records if small else 0.0)

@@ -6,19 +6,21 @@ Each function raises `Violation`, which says what was broken and by which record
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
 
+from ottla import RecordMetadata
 from ottla.accumulator.delivery import Delivery
-from ottla.errors import BrokerError, DeliveryError, ErrorCode, ProducerClosedError
+from ottla.errors import DeliveryError, ErrorCode, ProducerClosedError, TransactionAbortedError
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.parse import RecordBatch
-from ottla_testkit.simulation import Link
+from ottla_testkit.simulation import Link, SimulatedCluster
 from ottla_testkit.simulation.brokers import SimulatedTopic
 from ottla_testkit.simulation.planned_faults import (
     Fault,
+    FencedProducer,
     ForgottenProducers,
     RecreatedTopic,
     SmallBatches,
@@ -33,6 +35,9 @@ SOON: Final = 0.25
 
 FIRST_THAT_THROTTLES: Final = 6
 """From this version of Produce on, the client waits after a throttled response, not the broker before it (KIP-219)."""
+
+RECORD_COST: Final = 100
+"""Bytes that a record alone in its batch has at most, besides its value."""
 
 
 class Violation(AssertionError):
@@ -49,8 +54,11 @@ class Sent:
     partition: int | None
     size: int
     sent_at: float
+    queued_at: float = float("inf")
     delivery: Delivery | None = None  # None: `send` has not returned, so it is not known which partition it goes to
     calls: list[tuple[float, DeliveryError | None]] = attrs.field(factory=list)
+    metadata: RecordMetadata | None = None
+    """What the callback got."""
 
     @property
     def name(self) -> tuple[int, int]:
@@ -86,10 +94,10 @@ class History:
     faults: Sequence[Fault]
     topics: Sequence[SimulatedTopic]
     sent: Sequence[Sent]
-    closed_at: float = float("inf")
-    """The time at which `close` was called first."""
+    closes: list[float] = attrs.field(factory=list)
+    """The times from which on a `close` may fail records."""
     returned_at: float = float("inf")
-    close_timeout: float | None = None
+    """The time at which the last `close` returned."""
 
 
 def name_of(value: bytes | None) -> tuple[int, int]:
@@ -107,10 +115,12 @@ class Arrivals:
     """Requests and their batches, checked as they arrive at brokers.
 
     *throttled*: whether to check that requests wait as brokers ask; the links must not delay what was sent before.
+    *one_by_one*: a batch leaves only once the one before has its outcome, so each has the number that brokers expect.
     """
 
-    def __init__(self, *, max_in_flight: int, throttled: bool) -> None:
+    def __init__(self, *, max_in_flight: int, throttled: bool, one_by_one: bool) -> None:
         self.requests = 0
+        self._one_by_one = one_by_one
         self._max_in_flight = max_in_flight
         self._throttled = throttled
         self._pauses: dict[int, tuple[float, float]] = {}  # by connection
@@ -134,10 +144,15 @@ class Arrivals:
         if pause and answered and int.from_bytes(frame[2:4], "big") >= FIRST_THAT_THROTTLES:
             self._pauses[link.node] = (now + wire.round_trip + 2 * wire.jitter + 0.001, now + pause)
 
-    def on_batch(self, topic: SimulatedTopic, partition: int, batch: RecordBatch, offset: int) -> None:
-        """Check a batch that was judged, with its base offset or -1."""
+    def on_batch(self, topic: SimulatedTopic, partition: int, batch: RecordBatch, code: int, offset: int) -> None:
+        """Check a batch that arrives at a broker, with the broker's error code and the base offset or -1."""
         if batch.producer_id < 0:
             return
+        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._one_by_one:
+            raise Violation(
+                f"{topic.name}-{partition}: number {batch.sequence} of epoch {batch.epoch} is not the next one, and no "
+                f"batch before it was lost"
+            )
         if offset >= 0:
             held = [record.value for record in topic.log[partition][offset : offset + len(batch.records)]]
             if held != [record.value for record in batch.records]:
@@ -149,6 +164,47 @@ class Arrivals:
         if epoch not in self._begun and batch.sequence != 0 and topic.name not in self.forgotten:
             raise Violation(f"{topic.name}-{partition}: epoch {batch.epoch} begins with number {batch.sequence}")
         self._begun.add(epoch)
+
+
+ABORTED, COMMITTED, UNKNOWN = "aborted", "committed", "unknown"
+
+
+class Transactions:
+    """The transactions of one producer, and their outcomes as its program knows them."""
+
+    def __init__(self) -> None:
+        self._ended: list[tuple[str, Sequence[Sent], int | None]] = []
+
+    def note(self, outcome: str, records: Sequence[Sent], offset: int | None) -> None:
+        """Add a transaction."""
+        self._ended.append((outcome, records, offset))
+
+    def check(self, cluster: SimulatedCluster) -> None:
+        """Check that each transaction is visible completely and in order, or not at all, as its outcome says."""
+        visible: dict[tuple[int, int], int] = defaultdict(int)
+        for topic in cluster.topics.values():
+            for partition in topic.log:
+                names = [name_of(value) for value in topic.committed(partition)]
+                if names != sorted(names):
+                    raise Violation(f"{topic.name}-{partition}: committed records are out of order: {names}")
+                for name in names:
+                    visible[name] += 1
+        for outcome, records, _offset in self._ended:
+            counts = {visible[record.name] for record in records if record.delivery is not None}
+            if len(counts) > 1 or counts - {0, 1}:
+                raise Violation(f"a transaction of {len(records)} records is visible in part, or twice: {records[0]}")
+            expected = {COMMITTED: {1}, ABORTED: {0}}.get(outcome, counts)
+            if counts and counts != expected:
+                raise Violation(f"{records[0]} is part of a transaction that was {outcome}; visible: {counts}")
+        self._check_offsets(cluster)
+
+    def _check_offsets(self, cluster: SimulatedCluster) -> None:
+        known = [offset for outcome, _records, offset in self._ended if outcome == COMMITTED and offset is not None]
+        unknown = [offset for outcome, _records, offset in self._ended if outcome == UNKNOWN and offset is not None]
+        allowed = {max(known, default=0), *unknown}
+        found = cluster.transactions.committed_offsets.get(("g", "in", 0), 0)
+        if found not in allowed:
+            raise Violation(f"the committed offset is {found}, and should be in {allowed}")
 
 
 def check(history: History) -> None:
@@ -172,6 +228,8 @@ def each_has_one_outcome(history: History) -> None:
             raise Violation(
                 f"the callback of {record} got {record.error!r}, and its delivery {record.delivery.error!r}"
             )
+        if record.delivery.metadata != record.metadata:
+            raise Violation(f"the callback of {record} got {record.metadata}, its delivery {record.delivery.metadata}")
         if record.settled_at > history.returned_at:
             raise Violation(f"{record} was open after close had returned")
 
@@ -203,11 +261,18 @@ def logs_agree_with_outcomes(history: History) -> None:
 
 def nothing_failed_needlessly(history: History) -> None:
     """Check that a fault explains each failure: one that was there while the record waited, and could cause it."""
+    alone = len({type(fault) for fault in history.faults}) == 1
     for record in history.sent:
         error = record.error
-        if error is None or isinstance(error.__cause__, ProducerClosedError):
+        if error is None:
             continue
-        if not any(_may_explain(fault, record, error, patient=history.patient) for fault in history.faults):
+        if isinstance(error, TransactionAbortedError):
+            continue  # its program aborted it, or a record before it failed
+        if isinstance(error.__cause__, ProducerClosedError):
+            if record.settled_at < min(history.closes) - 0.001:
+                raise Violation(f"{record} failed before the time-out of close: {error}")
+            continue
+        if not any(_may_explain(fault, record, patient=history.patient, alone=alone) for fault in history.faults):
             raise Violation(f"{record} failed without need: {error}")
 
 
@@ -216,17 +281,23 @@ def all_settled_in_time(history: History) -> None:
     stopped = sum(fault.seconds for fault in history.faults if isinstance(fault, StoppedProcess))
     limit = min(history.delivery_timeout, history.prompt) + stopped + SOON
     for record in history.sent:
-        if record.delivery is not None and record.settled_at - record.sent_at > limit:
-            raise Violation(f"{record} was open for {record.settled_at - record.sent_at:.3f} s")
+        if record.delivery is not None and record.settled_at - record.queued_at > limit:
+            raise Violation(f"{record} was open for {record.settled_at - record.queued_at:.3f} s")
 
 
-def _may_explain(fault: Fault, record: Sent, error: DeliveryError, *, patient: bool) -> bool:
-    if fault.at > record.settled_at or fault.until + GRACE < record.sent_at:
+def _may_explain(fault: Fault, record: Sent, *, patient: bool, alone: bool) -> bool:
+    """Return whether a fault can be the reason of a failure; *alone*: all faults are of its kind."""
+    ended = float("inf") if isinstance(fault, FencedProducer) else fault.until + GRACE
+    if fault.at > record.settled_at or ended < record.sent_at:
         return False
     if not patient:
         return True
     # A patient history has only codes that pass, and faults that end long before `delivery.timeout.ms`.
-    return isinstance(fault, SmallBatches | RecreatedTopic | ForgottenProducers) and fault.topic == record.topic
+    if isinstance(fault, SmallBatches):
+        return fault.topic == record.topic and (not alone or record.size + RECORD_COST > fault.max_message_bytes)
+    if isinstance(fault, FencedProducer):
+        return True
+    return isinstance(fault, RecreatedTopic | ForgottenProducers) and fault.topic == record.topic
 
 
 def _offset_is_true(record: Sent, found: Sequence[tuple[SimulatedTopic, int, int]]) -> None:
@@ -254,14 +325,14 @@ def _in_order(history: History, topic: SimulatedTopic, partition: int, log: Sequ
 
 
 def _state_was_lost(history: History, record: Sent) -> bool:
-    """Return whether brokers lost the producer's state while the record was under way, or a moment before it was sent.
+    """Return whether brokers lost the producer's state while a copy of the record was under way, or just before.
 
     Then no producer can know what is written: a broker without state takes any number as the first.
     """
     return any(
         isinstance(fault, RecreatedTopic | ForgottenProducers)
         and fault.topic == record.topic
-        and fault.at <= record.settled_at
+        and fault.at <= record.settled_at + GRACE
         and record.sent_at <= fault.until + GRACE
         for fault in history.faults
     )
@@ -283,11 +354,3 @@ def no_busy_rounds(*, polls: int, seconds: float, events: int) -> None:
     allowed = 300 + 60 * seconds + 12 * events
     if polls > allowed:
         raise Violation(f"{polls} polls in {seconds:.1f} s with {events} events: at most {allowed:.0f} are needed")
-
-
-def refusals_of(error: BaseException | None) -> Iterator[ErrorCode]:
-    """The codes with which brokers refused a record."""
-    while error is not None:
-        if isinstance(error, BrokerError):
-            yield error.code
-        error = error.__cause__

@@ -32,13 +32,13 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         module="accumulator.sequences",
         before="sequence = sequence.advanced_by(part.count)",
         after="sequence = sequence.advanced_by(max(part.count - 1, 1))",
-        kinds=["reshaped", "patient"],
+        kinds=["divided", "reshaped"],
     ),
     "split in doubt forgotten": PlantedBug(
         module="accumulator.sequences",
         before="        numbers.split_in_doubt |= batch.maybe_written\n",
         after="",
-        kinds=["patient", "expiring"],
+        kinds=["divided", "reshaped", "patient"],
     ),
     "epoch not bumped": PlantedBug(
         module="accumulator.idempotent_epoch_bump",
@@ -48,20 +48,14 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "numbers of an expired batch used again": PlantedBug(
         module="accumulator.sequences",
-        before="            numbers.next_uncertain = self.uncertain = True\n",
-        after="            pass\n",
+        before="        if numbers.remove(batch, written=False) and uncertain:\n",
+        after="        if numbers.remove(batch, written=False) and False:\n",
         kinds=["expiring"],
     ),
     "more batches in flight than a broker remembers": PlantedBug(
         module="accumulator.partition_sequences",
         before="return not first_lost and len(self.in_flight) + len(self.acknowledged_later) < BATCHES_REMEMBERED",
         after="return not first_lost",
-        kinds=["patient", "expiring"],
-    ),
-    "batches overtake one whose response was lost": PlantedBug(
-        module="accumulator.partition_sequences",
-        before="return not first_lost and len",
-        after="return len",
         kinds=["patient", "expiring"],
     ),
     "first batches of a partition in flight together": PlantedBug(
@@ -88,12 +82,6 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="if False and (numbers.next_uncertain",
         kinds=["expiring", "patient"],
     ),
-    "retried batches leave in any order": PlantedBug(
-        module="accumulator.sequences",
-        before="return not numbers.out_of_order and numbers.in_flight[0] is batch",
-        after="return not numbers.out_of_order",
-        kinds=["patient", "expiring"],
-    ),
     # Order
     "retried batch behind younger ones": PlantedBug(
         module="accumulator.partition_queue",
@@ -106,12 +94,6 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         before="        self.batches.insert(place, batch)\n",
         after="        self.batches.appendleft(batch)\n",
         kinds=["patient", "plain"],
-    ),
-    "partition not muted": PlantedBug(
-        module="sender.sender",
-        before="                self._accumulator.mute(batch)\n",
-        after="                pass\n",
-        kinds=["plain"],
     ),
     "partition not unmuted": PlantedBug(
         module="sender.sender",
@@ -150,7 +132,13 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after='        AppendTime.BEFORE,\n        "before: `Partition.appendRecordsToLeader`;',
         kinds=["expiring"],
     ),
-    "retried although delivery.timeout.ms has passed": PlantedBug(
+    "delivery.timeout.ms counts from the last attempt": PlantedBug(
+        module="accumulator.batch",
+        before="        return self.created_at + timeout <= now\n",
+        after="        return self._since + timeout <= now\n",
+        kinds=["expiring"],
+    ),
+    "queued batches never expire": PlantedBug(
         module="accumulator.accumulator",
         before="            if self._batches.oldest + self._delivery_timeout > now:\n",
         after="            if now >= 0:\n",
@@ -172,7 +160,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         module="accumulator.batch_result",
         before="        self.forward_callbacks()\n        return True",
         after="        return True",
-        kinds=["calm", "reshaped"],
+        kinds=["divided"],
     ),
     "callbacks of an aborted batch dropped": PlantedBug(
         module="accumulator.accumulator",
@@ -184,7 +172,19 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         module="accumulator.accumulator",
         before="                    pending += batch.outcome.parts\n",
         after="                    pass\n",
-        kinds=["calm", "reshaped"],
+        kinds=["divided"],
+    ),
+    "flush waits for one batch only": PlantedBug(
+        module="accumulator.accumulator",
+        before="            pending = list(self._batches.all)\n        self._wake()\n",
+        after="            pending = list(self._batches.all)[:1]\n        self._wake()\n",
+        kinds=["calm"],
+    ),
+    "batch without room in its request lost": PlantedBug(
+        module="accumulator.accumulator",
+        before="                    self._batches.put_first(batch)\n                free_bytes",
+        after="                    pass\n                free_bytes",
+        kinds=["calm"],
     ),
     "closed with batches in flight": PlantedBug(
         module="sender.io_thread",
@@ -193,11 +193,23 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         kinds=["patient", "calm"],
     ),
     # Memory
-    "memory of a split batch counted twice": PlantedBug(
+    "memory of a split batch given to each part": PlantedBug(
         module="accumulator.accumulator",
-        before="    batch.held_bytes = 0  # no step from here on can fail\n",
+        before="        part.held_bytes += share\n",
+        after="        part.held_bytes += held\n",
+        kinds=["divided"],
+    ),
+    "memory of an unassigned batch kept": PlantedBug(
+        module="accumulator.keyed_appender",
+        before="        self._pool.release(surplus)\n",
         after="",
-        kinds=["reshaped", "patient"],
+        kinds=["calm"],
+    ),
+    "memory of calls that wait at close lost": PlantedBug(
+        module="accumulator.buffer_pool",
+        before="                self._free += waiter.size - waiter.missing\n",
+        after="",
+        kinds=["crowded"],
     ),
     "memory of a failed batch kept": PlantedBug(
         module="accumulator.batch_completion",
@@ -230,6 +242,18 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="                        self._unsent[:1] = []\n",
         kinds=["calm"],
     ),
+    "response paired with the newest request": PlantedBug(
+        module="network.in_flight_requests",
+        before="        sent = self[0]\n",
+        after="        sent = self[-1]\n",
+        kinds=["calm"],
+    ),
+    "leader not looked up after it moved": PlantedBug(
+        module="sender.produce_response_handler",
+        before="        if has_new_leader(self._metadata.cluster, batch):\n",
+        after="        if True:\n",
+        kinds=["patient"],
+    ),
     "throttle time ignored": PlantedBug(
         module="network.connection",
         before="        self.throttled_until = max(self.throttled_until, now + seconds)\n",
@@ -252,30 +276,6 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         module="network.connection",
         before="        return self.in_flight.take_all()\n",
         after="        self.in_flight.take_all()\n        return ()\n",
-        kinds=["patient"],
-    ),
-    "busy connection closed as idle": PlantedBug(
-        module="network.connection",
-        before="        self.used_at, self.idle_at = now, now + self.max_idle\n",
-        after="        self.used_at, self.idle_at = now, min(self.idle_at, now + self.max_idle)\n",
-        kinds=["calm"],
-    ),
-    "metadata not asked for after a lost response": PlantedBug(
-        module="sender.produce_response_handler",
-        before="            return _failed(batch, error, now)\n        self._metadata.request_update()\n",
-        after="            return _failed(batch, error, now)\n",
-        kinds=["patient"],
-    ),
-    "older metadata replaces a newer leader": PlantedBug(
-        module="network.metadata",
-        before="        if epoch > epochs[partition] >= 0 and known",
-        after="        if False and known",
-        kinds=["patient"],
-    ),
-    "older leader hint followed": PlantedBug(
-        module="network.metadata",
-        before=" or epoch <= known.epochs[partition]:",
-        after=":",
         kinds=["patient"],
     ),
     # Waking

@@ -20,6 +20,7 @@ from typing import Final
 import planted_bugs
 
 RECORD: Final = Path(__file__).with_name("simulated_seeds.txt")
+TOOLS: Final = Path(__file__).parents[3] / "tools"
 BLOCK: Final = 250
 """Seeds that one process runs."""
 
@@ -41,12 +42,14 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 def history(kind: str) -> Callable[[int, str], str]:
     """The function that runs one history of this kind, by seed and encoder."""
+    import histories
+    import history_plans
+
+    if kind in history_plans.KINDS:
+        return lambda seed, encoder: histories.run(kind, seed, encoder=encoder)
+    sys.path.append(str(TOOLS))
     import storms
 
-    import histories
-
-    if kind in histories.KINDS:
-        return lambda seed, encoder: histories.run(kind, seed, encoder=encoder)
     return lambda seed, _encoder: storms.KINDS[kind](seed)
 
 
@@ -70,9 +73,9 @@ def run_here(options: argparse.Namespace) -> int:
 
 def run_blocks(options: argparse.Namespace) -> int:
     """Run the histories in several processes; return 1 if one failed."""
-    import histories
+    import history_plans
 
-    kinds = options.kind or list(histories.KINDS)
+    kinds = options.kind or list(history_plans.KINDS)
     encoders = options.encoder or ["python", *(["native"] if find_spec("ottla_accel") is not None else [])]
     end = options.first + options.seeds
     commands = [

@@ -5,25 +5,26 @@
 
 from __future__ import annotations
 
-import os
 from importlib.util import find_spec
 
 import attrs
 import pytest
+from long_forms import LONG
 
 import histories
+import history_plans
 from invariants import Violation
 from ottla_testkit.simulation.brokers import SimulatedTopic
 
 pytestmark = pytest.mark.unmeasured
 
-SEEDS = 2_000 if os.environ.get("OTTLA_SOAK", "") not in ("", "0") else 20
+SEEDS = 2_000 if LONG else 20
 ENCODERS = ["python", "native"] if find_spec("ottla_accel") is not None else ["python"]
 
 
 @pytest.mark.rule("sender.retry.corrects", "sender.retry.sequence", "batch.possibly")
 @pytest.mark.parametrize("encoder", ENCODERS)
-@pytest.mark.parametrize("kind", histories.KINDS)
+@pytest.mark.parametrize("kind", history_plans.KINDS)
 def test_every_promise_holds_in_random_histories(kind: str, encoder: str) -> None:
     for seed in range(1, SEEDS + 1):
         histories.run(kind, seed, encoder=encoder)
@@ -42,9 +43,9 @@ def test_the_error_of_a_failed_history_has_its_story(monkeypatch: pytest.MonkeyP
 
 
 def test_all_that_happens_is_planned() -> None:
-    plan = histories.plan("patient", 1)
+    plan = history_plans.plan("patient", 1)
 
-    assert plan == histories.plan("patient", 1)
-    assert plan != histories.plan("patient", 2)
+    assert plan == history_plans.plan("patient", 1)
+    assert plan != history_plans.plan("patient", 2)
     calm = attrs.evolve(plan, faults=())
     assert histories.run("patient", 1, planned=calm) != histories.run("patient", 1)

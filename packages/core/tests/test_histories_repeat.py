@@ -8,18 +8,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from long_forms import LONG
 
-import histories
+import history_plans
 import simulate
 
 pytestmark = pytest.mark.unmeasured
 
-SEEDS = 200 if os.environ.get("OTTLA_SOAK", "") not in ("", "0") else 20
+SEEDS = 200 if LONG else 20
 
 
 def digests(hash_seed: int) -> list[str]:
     """The digests of histories of every kind, in another process."""
-    kinds = [part for kind in histories.KINDS for part in ("--kind", kind)]
+    kinds = [part for kind in history_plans.KINDS for part in ("--kind", kind)]
     done = subprocess.run(
         [
             sys.executable,
@@ -49,4 +50,4 @@ def test_every_frame_is_the_same_in_every_process() -> None:
     first, second = digests(1), digests(2)
 
     assert first == second
-    assert len({line.split()[-1] for line in first}) == len(first) == SEEDS * len(histories.KINDS)
+    assert len({line.split()[-1] for line in first}) == len(first) == SEEDS * len(history_plans.KINDS)

@@ -258,7 +258,7 @@ class SimulatedBroker:
             if refusal is ErrorCode.NONE:
                 refusal, offset = topic.append(data.index, batch)
                 base_offset = offset if base_offset < 0 else base_offset
-            self.cluster.on_batch(topic, data.index, batch, offset)
+            self.cluster.on_batch(topic, data.index, batch, refusal, offset)
             if refusal != ErrorCode.NONE:
                 return refusal, -1
         return (scripted.code, -1) if isinstance(scripted, AfterAppend) else (ErrorCode.NONE, base_offset)
@@ -327,10 +327,8 @@ class SimulatedCluster:
     """The codecs of compressed batches that the brokers read, by Kafka's number."""
     deleted: list[SimulatedTopic] = attrs.field(factory=list)
     """Topics that no longer exist, with what was written to them."""
-    on_batch: Callable[[SimulatedTopic, int, RecordBatch, int], object] = lambda _topic, _partition, _batch, _offset: (
-        None
-    )
-    """Called for each batch that arrives at a broker, with its base offset, -1 if it was refused."""
+    on_batch: Callable[[SimulatedTopic, int, RecordBatch, int, int], object] = lambda *_given: None
+    """Called for each batch that arrives at a broker: topic, partition, batch, error code, base offset or -1."""
     transactions: TransactionCoordinator = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:

@@ -68,6 +68,27 @@ class CoordinatorRefusals(Fault):
 
 
 @attrs.frozen(kw_only=True)
+class MovedCoordinator(Fault):
+    """Another broker becomes the coordinator of all transactions."""
+
+    broker: int
+
+    def begin(self, world: Simulation) -> None:
+        if world.cluster.brokers[self.broker].up:
+            world.cluster.coordinator = self.broker
+
+
+@attrs.frozen(kw_only=True)
+class FencedProducer(Fault):
+    """Another producer takes a transactional id over."""
+
+    transactional_id: str
+
+    def begin(self, world: Simulation) -> None:
+        world.cluster.transactions.initialize(self.transactional_id, None)
+
+
+@attrs.frozen(kw_only=True)
 class CutConnections(Fault):
     """The connections to a broker end; *gently*: bytes that the broker has sent still arrive."""
 

@@ -1,0 +1,391 @@
+"""Plans of random histories: the configuration of a producer, the calls of its programs, and faults, from one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from invariants import RECORD_COST
+from ottla.errors import (
+    ErrorCode,
+)
+from ottla_testkit.simulation import Chance
+from ottla_testkit.simulation.brokers import AfterAppend, Scripted
+from ottla_testkit.simulation.fault_injection import COORDINATOR_REFUSALS, COORDINATOR_REQUESTS
+from ottla_testkit.simulation.planned_faults import (
+    AddedPartition,
+    CoordinatorRefusals,
+    CrashedBroker,
+    CutConnections,
+    DistantBroker,
+    Fault,
+    FencedProducer,
+    ForgottenProducers,
+    FrozenBroker,
+    HalfOpenConnections,
+    MovedCoordinator,
+    MovedLeader,
+    OutdatedMetadata,
+    RecreatedTopic,
+    SmallBatches,
+    StoppedProcess,
+    ThrottlingBroker,
+    TreatedRequests,
+    UnlistedBroker,
+    UnreachableBroker,
+)
+from ottla_testkit.simulation.planned_network import Treatment, some_treatment
+from ottla_testkit.simulation.refusals import ANY, ANY_THAT_ABORTS, PASSING
+
+BROKERS: Final = (1, 2, 3)
+TOPICS: Final[Mapping[str, tuple[int, ...]]] = {"t": (1, 2, 3), "u": (3, 1)}
+CROWDED: Final = "t"
+TRANSACTIONAL_ID: Final = "tx"
+STANDING: Final = 1_000.0
+"""Seconds that a fault lasts that does not end in a history."""
+LONGEST: Final = 30.0
+"""Seconds in which faults begin."""
+SETTLED_WITHIN: Final = 45.0
+"""Seconds after the last fault and the last call in which a producer has to be done."""
+PROMPT: Final = 2.0
+"""Seconds in which a record has its outcome if there are no faults, and every record finds room in a batch."""
+ROUND_TRIP: Final = 0.2
+"""Seconds that a request takes if there are no faults, at most."""
+
+FIRST_RECORD: Final = 1_500
+"""Bytes that a batch may want for its first record, besides twice the record's size."""
+LARGEST: Final = 2_500
+"""The largest size of a record."""
+
+# What a callback does, besides noting its outcome.
+NOTHING, RAISE, SEND, FLUSH, CLOSE = "nothing", "raise", "send", "flush", "close"
+
+
+@attrs.frozen(kw_only=True)
+class Call:
+    """One call of a program, and the seconds that it sleeps afterwards."""
+
+    sleep: float = 0.0
+
+
+@attrs.frozen(kw_only=True)
+class Send(Call):
+    """A record, and what its callback does."""
+
+    topic: str
+    partition: int | None
+    key: bytes | None
+    size: int
+    reaction: str = NOTHING
+
+
+@attrs.frozen(kw_only=True)
+class Flush(Call):
+    """A flush, in seconds."""
+
+    timeout: float | None
+
+
+@attrs.frozen(kw_only=True)
+class Close(Call):
+    """A close, in seconds."""
+
+    timeout: float | None
+
+
+@attrs.frozen(kw_only=True)
+class Transaction(Call):
+    """A transaction with these records, and perhaps an offset of a consumer."""
+
+    sends: Sequence[Send]
+    offset: int | None
+    commits: bool
+
+
+@attrs.frozen(kw_only=True)
+class Kind:
+    """The kind of a history. In a *patient* one records wait longer than faults last, so few may fail."""
+
+    idempotent: bool = True
+    patient: bool = False
+    calm: bool = False
+    crowded: bool = False
+    reshaped: bool = False
+    divided: bool = False
+    transactional: bool = False
+    refusals: Sequence[Scripted] = PASSING
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    """All that is decided before a history begins."""
+
+    kind: Kind
+    seed: int
+    config: Mapping[str, Any]
+    programs: Sequence[Sequence[Call]]
+    close_timeout: float | None
+    faults: Sequence[Fault]
+    hints: Sequence[bool]
+    produce_version: int | None
+    transaction_version: int
+    old_coordinators: bool
+    """Whether coordinators give a producer no new epoch (KIP-360), so that some errors end it."""
+    switching: float
+
+    def disturbs_numbers(self, fault: Fault) -> bool:
+        """Return whether a batch may arrive out of order after this fault although it was sent in order."""
+        if isinstance(fault, TreatedRequests):
+            late = any(planned.treatment is Treatment.LATE for planned in fault.treatments)
+            return late or self.kind.transactional  # an aborted transaction leaves out the numbers of its records
+        if isinstance(fault, SmallBatches):
+            return fault.max_message_bytes < LARGEST + RECORD_COST  # the number of a record that fails is left out
+        return self.kind.transactional or isinstance(fault, RecreatedTopic | ForgottenProducers)
+
+    def lines(self) -> Iterator[str]:
+        """The lines of the plan."""
+        yield f"configuration: {dict(self.config)}"
+        yield f"leader hints {list(self.hints)}, Produce up to version {self.produce_version or 'newest'}"
+        for fault in sorted(self.faults, key=lambda fault: fault.at):
+            yield f"  {fault.at:8.3f} - {fault.until:8.3f}  {fault}"
+
+
+COMMON: Final[tuple[Scripted, ...]] = (
+    AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    AfterAppend(ErrorCode.REQUEST_TIMED_OUT),
+    AfterAppend(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND),
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+)
+"""The refusals of Produce requests that are most frequent in reality."""
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "calm": Kind(calm=True, patient=True),
+    "patient": Kind(patient=True),
+    "expiring": Kind(refusals=ANY),
+    "crowded": Kind(patient=True, crowded=True),
+    "reshaped": Kind(reshaped=True, patient=True),
+    "divided": Kind(divided=True, patient=True),
+    "transactional": Kind(transactional=True, patient=True),
+    "aborting": Kind(transactional=True, refusals=ANY_THAT_ABORTS),
+    "plain": Kind(idempotent=False, patient=True),
+}
+
+
+def plan(name: str, seed: int) -> Plan:
+    """The plan of a history."""
+    kind = KINDS[name]
+    chance = Chance(seed * len(KINDS) + list(KINDS).index(name))
+    crowded = kind.crowded or chance.happens(0.2)
+    config = _configuration(kind, chance.fork(), crowded=crowded)
+    calls = chance.fork()
+    programs = [_program(calls, crowded=crowded) for _ in range(calls.choice((1, 1, 2, 3)))]
+    if kind.transactional:
+        programs = [_transactions(calls, programs[0])]
+    return Plan(
+        kind=kind,
+        seed=seed,
+        config=config,
+        programs=programs,
+        close_timeout=chance.choice((None, None, None, 0.0, 0.5, 5.0)),
+        faults=() if kind.calm else _faults(kind, chance.fork()),
+        hints=[chance.happens(0.5) for _ in BROKERS],
+        produce_version=None if kind.transactional else chance.choice((None, None, 3, 7, 9, 12)),
+        transaction_version=chance.choice((0, 1, 2)),
+        old_coordinators=chance.happens(0.2),
+        switching=chance.choice((0.0, 0.02, 0.2)),
+    )
+
+
+def _configuration(kind: Kind, chance: Chance, *, crowded: bool) -> Mapping[str, Any]:
+    batching: Mapping[str, Any] = chance.choice(
+        (
+            {"batch.size": 1, "batch.growth.enable": False, "linger.ms": 0},
+            {"batch.size": 300, "batch.growth.enable": False, "linger.ms": 5},
+            {"batch.size": 1_000, "linger.ms": 50},
+            {"linger.ms": 0},
+            {"linger.ms": 300},
+            {"linger.ms": 5_000 if kind.calm else 20},
+        )
+    )
+    timeout = 120_000 if kind.patient else chance.choice((1_500, 2_500, 4_000))
+    config = {
+        **batching,
+        "enable.idempotence": kind.idempotent,
+        "acks": "all" if kind.idempotent else chance.choice(("all", "1")),
+        "max.in.flight.requests.per.connection": chance.choice((1, 2, 5)),
+        "delivery.timeout.ms": timeout,
+        "request.timeout.ms": 1_000,
+        "socket.connection.setup.timeout.ms": 1_000,
+        "socket.connection.setup.timeout.max.ms": 2_000,
+        "max.block.ms": chance.choice((300, 2_000, 60_000)),
+        "io.handoff.enable": chance.happens(0.5),
+    }
+    if chance.happens(0.3):
+        config["connections.max.idle.ms"] = 1_500
+    if chance.happens(0.3):
+        config["max.request.size"] = 3_000
+    if kind.transactional:
+        config |= {"transactional.id": TRANSACTIONAL_ID, "max.block.ms": 20_000}
+    if crowded:
+        config["buffer.memory"] = chance.choice((3_000, 8_000, 20_000))
+    if not kind.patient and chance.happens(0.4):
+        config["retries"] = chance.choice((1, 3))
+    return config
+
+
+def _program(chance: Chance, *, crowded: bool) -> Sequence[Call]:
+    pauses = chance.choice(((0.0, 0.0, 0.0, 0.01), (0.0, 0.1, 0.5), (0.0, 0.0, 0.0, 0.0, 0.0, 2.0)))
+    largest = 1_000 if crowded else LARGEST
+    sizes = chance.choice(((8,), (8, 100, 400), (8, largest)))
+    one_partition = chance.happens(0.4)
+    calls: list[Call] = []
+    for _ in range(chance.randint(5, 40)):
+        sleep = chance.choice(pauses)
+        draw = chance.random()
+        if draw < 0.04:
+            calls.append(Flush(timeout=chance.choice((None, None, 0.1, 2.0)), sleep=sleep))
+        elif draw < 0.045:
+            calls.append(Close(timeout=chance.choice((None, 0.0, 1.0)), sleep=sleep))
+        else:
+            topic = CROWDED if one_partition else chance.choice(tuple(TOPICS))
+            way = chance.randrange(4)
+            calls.append(
+                Send(
+                    topic=topic,
+                    partition=0 if one_partition else chance.randrange(len(TOPICS[topic])) if way == 0 else None,
+                    key=b"%d" % chance.randrange(5) if way == 1 else None,
+                    size=chance.choice(sizes),
+                    reaction=chance.choice((NOTHING,) * 30 + (RAISE, SEND, FLUSH)) if chance.happens(0.98) else CLOSE,
+                    sleep=sleep,
+                )
+            )
+    if not chance.happens(0.1):  # most programs close at the end only, and no callback does
+        calls = [
+            attrs.evolve(call, reaction=NOTHING) if isinstance(call, Send) and call.reaction == CLOSE else call
+            for call in calls
+            if not isinstance(call, Close)
+        ]
+    return calls
+
+
+def _transactions(chance: Chance, calls: Sequence[Call]) -> Sequence[Call]:
+    """Put the records of a program into transactions."""
+    sends = [attrs.evolve(call, reaction=NOTHING) for call in calls if isinstance(call, Send)]
+    transactions: list[Call] = []
+    while sends:
+        size = chance.randint(1, 8)
+        part, sends = sends[:size], sends[size:]
+        offset = len(transactions) + 1 if chance.happens(0.3) else None
+        sleep = chance.choice((0.0, 0.1, 1.0))
+        transactions.append(Transaction(sends=part, offset=offset, commits=chance.happens(0.8), sleep=sleep))
+    return transactions
+
+
+def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
+    makers: list[Callable[[Chance, float], Fault]] = [_treated] * 6 + list(_MAKERS)
+    faults: list[Fault] = []
+    if kind.transactional:
+        makers += [_coordinator, _moved_coordinator] * 2 + [_fenced] * chance.happens(0.2)
+    elif kind.reshaped:
+        makers += [_recreated, _forgotten, _added, _small] * 4
+    elif kind.divided:
+        makers = [_treated, _small]
+        limit = LARGEST + RECORD_COST
+        faults = [SmallBatches(at=0.0, seconds=STANDING, topic=topic, max_message_bytes=limit) for topic in TOPICS]
+    else:
+        makers += [_small]
+    longest = chance.choice((0.5, 3.0, 12.0, LONGEST))
+    for _ in range(chance.choice((0, 1, 4)) if kind.divided else chance.choice((1, 2, 4, 8, 16))):
+        made = chance.choice(makers)(chance, chance.uniform(0.0, longest))
+        if isinstance(made, TreatedRequests):
+            refusals = [*kind.refusals, *COMMON * (len(kind.refusals) // len(COMMON))]
+            treatments = tuple(
+                some_treatment(chance, refusals, longest=2.0) for _ in range(chance.choice((1, 1, 2, 4)))
+            )
+            if chance.happens(0.3):
+                treatments = treatments[:1] * 6  # so that a record may fail after the same fault, again and again
+            made = attrs.evolve(made, treatments=treatments)
+        faults.append(made)
+    return faults
+
+
+def _broker(chance: Chance) -> int:
+    return chance.choice(BROKERS)
+
+
+def _treated(chance: Chance, at: float) -> Fault:
+    return TreatedRequests(at=at, seconds=chance.uniform(0.1, 5.0), broker=_broker(chance), treatments=())
+
+
+def _crash(chance: Chance, at: float) -> Fault:
+    broker = _broker(chance)
+    heir = chance.choice([other for other in BROKERS if other != broker])
+    return CrashedBroker(at=at, seconds=chance.uniform(0.1, 4.0), broker=broker, heir=heir)
+
+
+def _leader(chance: Chance, at: float) -> Fault:
+    topic = chance.choice(tuple(TOPICS))
+    return MovedLeader(at=at, topic=topic, partition=chance.randrange(len(TOPICS[topic])), leader=_broker(chance))
+
+
+def _coordinator(chance: Chance, at: float) -> Fault:
+    request = chance.choice(COORDINATOR_REQUESTS)
+    codes = tuple(chance.choice(COORDINATOR_REFUSALS) for _ in range(chance.choice((1, 3))))
+    return CoordinatorRefusals(at=at, seconds=2.0, broker=_broker(chance), request=request, codes=codes)
+
+
+def _moved_coordinator(chance: Chance, at: float) -> Fault:
+    return MovedCoordinator(at=at, broker=_broker(chance))
+
+
+def _fenced(chance: Chance, at: float) -> Fault:
+    return FencedProducer(at=at, transactional_id=TRANSACTIONAL_ID)
+
+
+def _recreated(chance: Chance, at: float) -> Fault:
+    topic = chance.choice(tuple(TOPICS))
+    return RecreatedTopic(
+        at=at, seconds=chance.uniform(0.0, 3.0), topic=topic, leaders=tuple(_broker(chance) for _ in TOPICS[topic])
+    )
+
+
+def _forgotten(chance: Chance, at: float) -> Fault:
+    return ForgottenProducers(at=at, topic=chance.choice(tuple(TOPICS)))
+
+
+def _added(chance: Chance, at: float) -> Fault:
+    return AddedPartition(at=at, topic=chance.choice(tuple(TOPICS)), leader=_broker(chance))
+
+
+def _small(chance: Chance, at: float) -> Fault:
+    limit = chance.choice((150, 400, 1_500))
+    return SmallBatches(
+        at=at, seconds=chance.uniform(0.5, 8.0), topic=chance.choice(tuple(TOPICS)), max_message_bytes=limit
+    )
+
+
+_MAKERS: Final[Sequence[Callable[[Chance, float], Fault]]] = (
+    _crash,
+    _leader,
+    _leader,
+    _leader,
+    _coordinator,
+    lambda chance, at: CutConnections(at=at, broker=_broker(chance), gently=chance.happens(0.5)),
+    lambda chance, at: HalfOpenConnections(
+        at=at, seconds=1.0, broker=_broker(chance), out=chance.happens(0.7), back=chance.happens(0.7)
+    ),
+    lambda chance, at: FrozenBroker(at=at, seconds=chance.uniform(0.1, 3.0), broker=_broker(chance)),
+    lambda chance, at: UnreachableBroker(
+        at=at, seconds=chance.uniform(0.5, 5.0), broker=_broker(chance), black_hole=chance.happens(0.5)
+    ),
+    lambda chance, at: DistantBroker(at=at, seconds=chance.uniform(1.0, 10.0), broker=_broker(chance), round_trip=0.2),
+    lambda chance, at: OutdatedMetadata(at=at, seconds=chance.uniform(0.5, 4.0), broker=_broker(chance)),
+    lambda chance, at: UnlistedBroker(at=at, seconds=chance.uniform(0.5, 4.0), broker=_broker(chance)),
+    lambda chance, at: ThrottlingBroker(
+        at=at, seconds=chance.uniform(0.5, 4.0), broker=_broker(chance), throttle_ms=chance.choice((50, 400, 1_500))
+    ),
+    lambda chance, at: StoppedProcess(at=at, seconds=chance.choice((0.2, 1.5, 10.0))),
+)
