@@ -174,6 +174,19 @@ def test_a_wrong_serializer_is_named_and_refuses_its_record(part: str, serialize
         check_named(caught.value, "serializer")
 
 
+def named(value: object) -> bytes:
+    raise LookupError(value)
+
+
+@pytest.mark.parametrize(("function", "name"), [(str.encode, r"builtins\.str\.encode"), (named, r"\S+plugins\.named")])
+def test_a_function_that_serializes_is_named_when_it_fails(function: Callable[[Any], bytes], name: str) -> None:
+    with (
+        simulated(1, config={"value.serializer": function}) as world,
+        pytest.raises(SerializationError, match=rf"serializer {name}\b"),
+    ):
+        world.producer.send("t", 5)
+
+
 # Compressors
 
 

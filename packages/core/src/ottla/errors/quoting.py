@@ -192,4 +192,5 @@ def _escaped(text: str) -> str:
 def class_name(thing: object) -> str:
     """The class of a plugin's object, or the plugin's function, with its module."""
     kind = thing if hasattr(thing, "__qualname__") else type(thing)
-    return f"{kind.__module__}.{kind.__qualname__}"
+    module = getattr(kind, "__module__", None) or "builtins"  # methods of built-in types have none
+    return f"{module}.{kind.__qualname__}"
