@@ -11,8 +11,11 @@ from time_limits import pytest_collection_modifyitems
 __all__ = ["pytest_collection_modifyitems"]
 
 
-if os.environ.get("OTTLA_TEST_TIMES"):
-    pytest_plugins = ["module_times"]
+pytest_plugins = [
+    plugin
+    for variable, plugin in (("OTTLA_TEST_TIMES", "module_times"), ("OTTLA_MISSING", "missing_libraries"))
+    if os.environ.get(variable)
+]
 
 with contextlib.suppress(ImportError):  # the tests of the installation do without
     import hypothesis

@@ -1,0 +1,77 @@
+"""`OTTLA_MISSING` skips what needs a library that a Python cannot have, with the reason, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+MODULE = "import no_such_library\n\ndef test_of_it():\n    pass\n"
+TESTS = """
+def test_with_the_library():
+    import no_such_library.of_parts
+
+def test_with_a_plugin_of_it():
+    try:
+        import no_such_library
+    except ImportError as error:
+        raise RuntimeError("the plugin cannot be used") from error
+
+def test_without_it():
+    pass
+
+def test_with_another_library():
+    import no_other_library
+
+def test_that_is_wrong():
+    assert False
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "test_module.py").write_text(MODULE)
+    (tmp_path / "test_tests.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    return tmp_path
+
+
+def outcomes(folder: Path, missing: str) -> str:
+    """The summary of pytest for the tests of a folder."""
+    ended = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "missing_libraries",
+            "-p",
+            "no:randomly",
+            "-p",
+            "no:cacheprovider",
+            "-rs",
+        ],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "OTTLA_MISSING": missing, "PYTHONPATH": str(ROOT / "tools"), "PYTEST_ADDOPTS": ""},
+    )
+    return ended.stdout
+
+
+def test_modules_and_tests_that_need_a_missing_library_are_skipped(folder: Path) -> None:
+    printed = outcomes(folder, "another,no_such_library")
+
+    assert "2 failed, 1 passed, 3 skipped" in printed
+    assert printed.count("there is no no_such_library for this Python") == 3
+
+
+def test_a_library_that_is_not_named_as_missing_fails(folder: Path) -> None:
+    assert "1 error" in outcomes(folder, "another")
