@@ -1,11 +1,19 @@
-"""The extension modules; everything else is in pyproject.toml."""
+"""The extension modules, and the README with links that work elsewhere; everything else is in pyproject.toml."""
+
+import re
+from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 MODULES = ("columns", "crc32c", "json_rows", "layout", "murmur2", "sending", "tables")
 
+REPOSITORY = "https://github.com/ottla/ottla/blob/main"
+README = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
+
 setup(
+    long_description=re.sub(r"\]\(\.\./([^)]+)\)", rf"]({REPOSITORY}/packages/\1)", README),
+    long_description_content_type="text/markdown",
     ext_modules=cythonize(
         [
             Extension(f"ottla_accel.{name}", [f"src/ottla_accel/{name}.pyx"], extra_compile_args=["-O3"])

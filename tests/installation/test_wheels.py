@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import email
+import re
 import zipfile
+from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,15 @@ TOP = {
     "accel": {"ottla_accel"},
 }
 SUFFIXES = {".py", ".typed", ".pyi", ".in", ".so", ".pyd", ".txt"}
+URLS = {"Changelog", "Documentation", "Issues", "Source"}
+CLASSIFIERS = {
+    "Development Status :: 3 - Alpha",
+    "Intended Audience :: Developers",
+    "Programming Language :: Python :: 3 :: Only",
+    *(f"Programming Language :: Python :: 3.{minor}" for minor in (11, 12, 13, 14)),
+    "Programming Language :: Python :: Implementation :: CPython",
+    "Typing :: Typed",
+}
 SHIPPED = [*PURE, *(COMPILED if LONG else ())]
 
 
@@ -38,6 +49,13 @@ def package(request: pytest.FixtureRequest) -> str:
 def wheel(wheels: Path, package: str) -> zipfile.ZipFile:
     [path] = wheels.glob(f"{distribution(package)}-*.whl")
     return zipfile.ZipFile(path)
+
+
+def description(metadata: Message) -> str:
+    """The README in the metadata."""
+    text = metadata.get_payload()
+    assert isinstance(text, str)
+    return text
 
 
 def modules(wheel: zipfile.ZipFile) -> list[str]:
@@ -63,20 +81,37 @@ def test_type_information_is_shipped(package: str, wheel: zipfile.ZipFile) -> No
     assert f"{distribution(package)}/py.typed" in wheel.namelist()
 
 
-def test_the_metadata_of_a_package_is_complete(package: str, wheel: zipfile.ZipFile) -> None:
+@pytest.fixture
+def metadata(wheel: zipfile.ZipFile) -> Message:
     [name] = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
-    metadata = email.message_from_bytes(wheel.read(name))
+    return email.message_from_bytes(wheel.read(name))
 
+
+def test_the_metadata_of_a_package_is_complete(package: str, metadata: Message) -> None:
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.11"
     assert metadata["Summary"]
     assert metadata["Description-Content-Type"] == "text/markdown"
-    assert len(metadata.get_payload()) > 200
+    assert len(description(metadata)) > 200
+    assert metadata["Author"]
+    assert metadata["Keywords"]
+    assert metadata.get_all("License-File") == ["LICENSE"]
+    assert {url.partition(",")[0] for url in metadata.get_all("Project-URL", [])} == URLS
+    assert set(metadata.get_all("Classifier", [])) >= CLASSIFIERS
 
 
-def test_every_requirement_of_a_package_has_a_lower_bound(package: str, wheel: zipfile.ZipFile) -> None:
-    [name] = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
-    needed = map(Requirement, email.message_from_bytes(wheel.read(name)).get_all("Requires-Dist", []))
+def test_links_of_a_package_lead_to_files_of_the_repository(package: str, metadata: Message) -> None:
+    urls = dict(url.split(", ") for url in metadata.get_all("Project-URL", []))
+    targets = {*re.findall(r"\]\(([^)#]+)", description(metadata)), urls["Documentation"], urls["Changelog"]}
+    start = f"{urls['Source']}/blob/main/"
+
+    assert [target for target in targets if not target.startswith("https://")] == []
+    ours = [target.removeprefix(start) for target in targets if target.startswith(start)]
+    assert [path for path in ours if not (ROOT / path).is_file()] == []
+
+
+def test_every_requirement_of_a_package_has_a_lower_bound(package: str, metadata: Message) -> None:
+    needed = map(Requirement, metadata.get_all("Requires-Dist", []))
 
     # Ours are released together; `ottla plugins` says what does not fit.
     assert [str(one) for one in needed if not one.specifier and not one.name.startswith("ottla")] == []

@@ -1,0 +1,156 @@
+"""Builds the distributions of all packages as they are published, and checks them, on Linux.
+
+`python tools/packages.py FOLDER` builds a source distribution of each package, and from it a wheel, into FOLDER/dist.
+It does so twice, and compares the hashes. Then it checks their metadata and files, installs the wheels into a clean
+environment, and sends a record there. Ends with the hashes, the sizes, and the processor time
+of `import ottla`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tarfile
+import venv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parent.parent
+PACKAGES: Final = (
+    "core",
+    "transport-plaintext",
+    "transport-ssl",
+    "authenticator-sasl",
+    "accel",
+    "testkit",
+    "spark",
+)
+INSTALLED: Final = ("ottla[cli]", "ottla-transport-plaintext", "ottla-accel", "ottla-testkit")
+"""What the clean environment gets: all that a first record needs, without PySpark."""
+
+IGNORED: Final = "W009"
+"""Of check-wheel-contents: several packages in one wheel. ottla-spark has the one that Spark looks for, too."""
+
+SEND: Final = """
+import ottla_accel.sending
+from ottla import Producer
+from ottla_testkit.mock_producer import MockProducer
+
+Producer(bootstrap_servers="127.0.0.1:9092").close()
+with MockProducer() as producer:
+    delivery = producer.send("orders", b"value", key=b"42")
+    producer.complete_next()
+    print(delivery.result(timeout=10))
+"""
+IMPORT: Final = "import time; begun = time.process_time(); import ottla; print(time.process_time() - begun)"
+IMPORTS: Final = 9
+
+
+def run(*command: str | Path, environment: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
+    """The output of a command, which must succeed."""
+    ended = subprocess.run(
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env={**os.environ, **(environment or {})},
+    )
+    if ended.returncode:
+        sys.exit(f"{' '.join(map(str, command))} has failed:\n{ended.stdout}{ended.stderr}")
+    return ended.stdout
+
+
+def time_of_commit() -> int:
+    """The time that the files of all archives get, in seconds since 1970."""
+    return int(run("git", "log", "-1", "--format=%ct", cwd=ROOT))
+
+
+def build(folder: Path, moment: int) -> None:
+    """Build all distributions into *folder*, each wheel from its source distribution."""
+    shutil.rmtree(folder, ignore_errors=True)
+    settings = {
+        "SOURCE_DATE_EPOCH": str(moment),
+        "CFLAGS": "-g0",  # debugging symbols would have the names of temporary folders
+    }
+    for name in PACKAGES:
+        source = ROOT / "packages" / name
+        run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, source, environment=settings)
+    for archive in folder.glob("*.tar.gz"):
+        set_times(archive, moment)
+    for wheel in folder.glob("*-linux_*.whl"):
+        command = (sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", folder, wheel)
+        run(*command, environment=settings)
+        wheel.unlink()
+
+
+def set_times(archive: Path, moment: int) -> None:
+    """Write the archive with this time, and without the names of users: setuptools leaves those of this machine."""
+    made = archive.with_suffix(".made")
+    with (
+        tarfile.open(archive) as old,
+        made.open("wb") as file,
+        gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=moment) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as new,
+    ):
+        for member in sorted(old.getmembers(), key=lambda member: member.name):
+            member.mtime, member.uid, member.gid, member.uname, member.gname = moment, 0, 0, "", ""
+            member.pax_headers = {}
+            new.addfile(member, old.extractfile(member) if member.isfile() else None)
+    made.replace(archive)
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """The SHA-256 of each distribution."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+
+
+def check(dist: Sequence[Path]) -> None:
+    """Check metadata, long descriptions, and the files of wheels."""
+    run(sys.executable, "-m", "twine", "check", "--strict", *dist)
+    wheels = [path for path in dist if path.suffix == ".whl"]
+    run(sys.executable, "-m", "check_wheel_contents", "--ignore", IGNORED, *wheels)
+
+
+def clean_environment(folder: Path, dist: Path) -> Path:
+    """The Python of an environment with the wheels and what they require."""
+    shutil.rmtree(folder, ignore_errors=True)
+    venv.EnvBuilder(symlinks=True).create(folder)
+    python = folder / "bin" / "python"
+    pip = (sys.executable, "-m", "pip", "--python", python)
+    wheels = ("--only-binary", "ottla,ottla-accel,ottla-testkit,ottla-transport-plaintext", "--find-links", dist)
+    run(*pip, "install", "--quiet", *wheels, *INSTALLED)
+    run(*pip, "check")
+    return python
+
+
+def import_time(python: Path, cwd: Path) -> float:
+    """The median processor seconds of the import of the core, which other programs do not change."""
+    return statistics.median(float(run(python, "-c", IMPORT, cwd=cwd)) for _ in range(IMPORTS))
+
+
+def main(folder: Path) -> None:
+    """Build, compare, check and use the distributions."""
+    moment, dist, second = time_of_commit(), folder / "dist", folder / "second"
+    build(dist, moment)
+    build(second, moment)
+    made, again = hashes(dist), hashes(second)
+    if made != again:
+        different = sorted(name for name in made.keys() | again.keys() if made.get(name) != again.get(name))
+        sys.exit(f"two builds differ: {', '.join(different)}; compare {dist} and {second}")
+    check(sorted(dist.iterdir()))
+    python = clean_environment(folder / "environment", dist)
+    print(run(python, "-W", "error", "-c", SEND, cwd=folder).strip())
+    for name, digest in made.items():
+        print(f"{digest}  {name}  {(dist / name).stat().st_size:,} bytes")
+    print(f"import of ottla: {1000 * import_time(python, folder):.0f} ms of processor time, median of {IMPORTS}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())
