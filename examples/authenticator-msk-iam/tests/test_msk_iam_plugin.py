@@ -64,7 +64,7 @@ def test_each_login_is_counted() -> None:
     for host in (HOST, HOST, "another.example.com"):
         mechanism.authenticator(host, 9098)
 
-    assert metric_values(context) == {MetricName("plugins", "logins-total"): 3}
+    assert metric_values(context) == {MetricName("plugins", "aws-msk-iam-logins-total"): 3}
 
 
 def test_the_first_message_equals_that_of_the_aws_library() -> None:

@@ -103,6 +103,13 @@ ITS_OWN_SUITE = """
     class NoSuite:
         pass
 """
+OWN_LOGIN_SUITE = """
+    from ottla_testkit.conformance import AuthenticatorConformance
+
+    class Own(AuthenticatorConformance):
+        settings = {"acme.password": "swordfish"}
+        secrets = ("swordfish",)
+"""
 SETTLES = """
     from ottla_testkit.conformance import PartitionerConformance
 
@@ -453,6 +460,18 @@ def test_secrets_that_were_given_are_searched_for(install: Install, capfd: pytes
     told = capfd.readouterr().out
     assert "secrets[0] is seen in `identity`" in told
     assert SECRET not in told
+
+
+def test_a_secret_whose_key_is_not_secret_is_reported(install: Install) -> None:
+    install(OWN_LOGIN_SUITE, module="acme_own_login", name="")
+    source = textwrap.dedent(TALKATIVE).replace(", secret=True", "")
+    stated = f'{source}\nottla_conformance = "acme_own_login:Own"\n'
+    install(stated, group="ottla.authenticators", name="ACME")
+    result = run("check", "ACME")
+
+    assert result.exit_code == BROKEN
+    assert "has the value of acme.password in `secrets`, and its ConfigKey is not secret" in result.output
+    assert "swordfish" not in result.output
 
 
 def test_several_plugins_are_checked_at_once_and_reported_by_name(

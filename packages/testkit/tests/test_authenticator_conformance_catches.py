@@ -48,6 +48,18 @@ WRONG = [
         r"start\(\) did not return within 0.5 s; .*do not wait, or say blocking = True",
     ),
     ("ComputesForEver", "garbage", r"did not return within 1 s; no other connection can log in meanwhile"),
+    ("TakesAShortenedProof", "changed_proof", r"proof cut from 64 to 1 bytes ended a login well; an impostor"),
+    ("ComparesHalfOfTheProof", "changed_proof", r"the broker's proof with another byte 63 ended a login well"),
+    ("TakesALongerProof", "changed_proof", "the broker's proof with a byte appended ended a login well"),
+    ("TakesItsOwnProof", "its_own_messages", "own messages, sent back, ended a login well; .* proofs must differ"),
+    ("TellsItAfterAWrongProof", "changed_proof", r"secrets\[0\] is seen in a AuthenticationError that it raised"),
+    ("LogsItWhenItIsMade", "secrets", r"secrets\[0\] is seen in the log"),
+    ("QuotesTheBroker", "not_quoted", "an error quotes the broker's message 'what-the-broker-has-sent'"),
+    ("NotesRefusalsWithoutCertain", "noted_at_once", r"refused\(certain=True\) raised TypeError"),
+    ("RaisesForARefusal", "noted_at_once", r"secrets\[0\] is seen in a RuntimeError that it raised"),
+    ("WaitsAfterARefusal", "noted_at_once", r"refused\(certain=True\) did not return within 0.5 s; the I/O thread"),
+    ("RefusesByAnotherName", "of_an_exchange", "has `on_refused`, .* is it meant to be `refused`"),
+    ("NotesRefusalsItself", "of_an_exchange", "has `refused`, which the core does not use: it is called on the exch"),
     ("RaisesInClose", "background_work", r"close\(\) raised AuthenticationError"),
     ("LeavesAThread", "background_work", r"close\(\) left threads behind: left-behind"),
 ]
@@ -66,7 +78,7 @@ def test_a_broken_promise_of_a_mechanism_is_named(pytester: pytest.Pytester, plu
     SUITE.assert_catches(pytester, plugin + "()", test, said)
 
 
-@pytest.mark.parametrize("mechanism", ["Right()", "EndsItsThread()"])
+@pytest.mark.parametrize("mechanism", ["Right()", "EndsItsThread()", "NotesRefusals()"])
 def test_a_mechanism_that_keeps_all_promises_passes(pytester: pytest.Pytester, mechanism: str) -> None:
     SUITE.assert_passes(pytester, mechanism)
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.interfaces import Interceptor, Mechanism, Partitioner, RecordEncoder, Serializer, Transport
+from ottla.interfaces import (
+    Authenticator,
+    Interceptor,
+    Mechanism,
+    Partitioner,
+    RecordEncoder,
+    Serializer,
+    Transport,
+)
 from ottla_testkit.conformance.harness.abilities import check_spelling
 
 
@@ -29,6 +37,8 @@ def plugin(name: str, value: object) -> object:
         (Transport, "open_ower", "open_over"),
         (Interceptor, "on_send_tables", "on_send_table"),
         (Interceptor, "on_table_acknowledged", "on_table_acknowledgement"),
+        (Authenticator, "refuse", "refused"),
+        (Authenticator, "on_refused", "refused"),
         (Interceptor, "close_", "close"),
         (Interceptor, "Close", "close"),
     ],

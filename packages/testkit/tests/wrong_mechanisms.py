@@ -311,3 +311,117 @@ class EndsItsThread(LeavesAThread):
 
     def close(self) -> None:
         self.over.set()
+
+
+class TakesAShortenedProof(Right):
+    class Taking(Exchange):
+        def verify(self, data: bytes) -> Step:
+            right = proof("broker", self.ours, self.theirs or b"")
+            return Step(reply=None, done=True) if data and right.startswith(data) else super().verify(data)
+
+    exchange = Taking
+
+
+class ComparesHalfOfTheProof(Right):
+    class Comparing(Exchange):
+        def verify(self, data: bytes) -> Step:
+            right = proof("broker", self.ours, self.theirs or b"")
+            return Step(reply=None, done=True) if data[:32] == right[:32] else super().verify(data)
+
+    exchange = Comparing
+
+
+class TakesALongerProof(Right):
+    class Taking(Exchange):
+        def verify(self, data: bytes) -> Step:
+            return super().verify(data[:64])
+
+    exchange = Taking
+
+
+class TakesItsOwnProof(Right):
+    class Taking(Exchange):
+        def verify(self, data: bytes) -> Step:
+            own = proof("user", self.ours, self.theirs or b"")
+            return Step(reply=None, done=True) if data == own else super().verify(data)
+
+    exchange = Taking
+
+
+class TellsItAfterAWrongProof(Right):
+    """Only for a proof of the right length."""
+
+    class Telling(Exchange):
+        def verify(self, data: bytes) -> Step:
+            try:
+                return super().verify(data)
+            except AuthenticationError:
+                if len(data) != 64:
+                    raise
+                raise AuthenticationError(f"the broker does not know {PASSWORD}") from None
+
+    exchange = Telling
+
+
+class LogsItWhenItIsMade(Right):
+    def __init__(self) -> None:
+        logging.getLogger("mechanism").info("made with %s", PASSWORD)
+
+
+class QuotesTheBroker(Right):
+    class Quoting(Exchange):
+        def verify(self, data: bytes) -> Step:
+            if len(data) != 64:
+                raise AuthenticationError(f"the broker's proof is {data!r}")
+            return super().verify(data)
+
+    exchange = Quoting
+
+
+class NotesRefusals(Right):
+    """As it should be."""
+
+    class Noting(Exchange):
+        def refused(self, *, certain: bool) -> None:
+            self.mechanism.remedy = "renew the password" if certain else "is it the password?"
+
+    exchange = Noting
+
+
+class NotesRefusalsWithoutCertain(Right):
+    class Noting(Exchange):
+        def refused(self) -> None:
+            """It lacks the argument."""
+
+    exchange = Noting
+
+
+class RaisesForARefusal(Right):
+    class Raising(Exchange):
+        def refused(self, *, certain: bool) -> None:
+            raise RuntimeError(PASSWORD)
+
+    exchange = Raising
+
+
+class WaitsAfterARefusal(Right):
+    blocking = True
+
+    class Waiting(Exchange):
+        def refused(self, *, certain: bool) -> None:
+            time.sleep(1)  # what is caught is just this
+
+    exchange = Waiting
+
+
+class RefusesByAnotherName(Right):
+    class Refusing(Exchange):
+        def on_refused(self, *, certain: bool) -> None:
+            """The core does not call it."""
+
+    exchange = Refusing
+
+
+class NotesRefusalsItself(Right):
+    def refused(self, *, certain: bool) -> None:
+        """The core calls the exchange."""

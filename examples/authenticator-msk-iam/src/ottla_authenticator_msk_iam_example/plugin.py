@@ -24,7 +24,7 @@ ottla_conformance = "ottla_authenticator_msk_iam_example.conformance:MskIamConfo
 
 NAME: Final = "AWS_MSK_IAM"
 REGION: Final = "aws.msk.region"
-LOGINS: Final = "logins-total"
+LOGINS: Final = "aws-msk-iam-logins-total"
 
 _IN_HOST: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?$")
 

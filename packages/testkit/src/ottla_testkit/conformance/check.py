@@ -99,6 +99,7 @@ def suite(kind: KindName, name: str, settings: Mapping[str, str]) -> type[Any]:
     if kind == "authenticator":
         if "entry_point" not in vars(bases[0]):
             members["entry_point"] = plugin.name
+        _check_secret_keys(plugin, bases[0].secrets, settled)
         members["secrets"] = (*bases[0].secrets, *_secrets(plugin, settled))
     tested: type[Any] = type("TestInstalled", bases, members)
     if kind == "transport" and _is_made_here(tested, kind):
@@ -147,6 +148,16 @@ def _secrets(plugin: Plugin, settings: Mapping[str, Any]) -> Sequence[str]:
     """Return the secret settings; short ones are left out, because they occur by chance."""
     declared = [settings.get(key.name) for key in plugin.config_keys() if key.secret]
     return [value for value in declared if isinstance(value, str) and len(value) >= _SHORTEST_SECRET]
+
+
+def _check_secret_keys(plugin: Plugin, secrets: Sequence[str], settings: Mapping[str, Any]) -> None:
+    """Raise InvalidPluginError for a setting with a secret of the suite, if its key is not declared as secret."""
+    for key in plugin.config_keys():
+        if not key.secret and settings.get(key.name) in secrets:
+            raise InvalidPluginError(
+                f"{plugin}: its suite has the value of {key.name} in `secrets`, and its ConfigKey is not secret; give "
+                "the key secret=True, so that no log and no error shows the value"
+            )
 
 
 def _installed(kind: KindName, name: str, base: type[Any]) -> type[Any]:

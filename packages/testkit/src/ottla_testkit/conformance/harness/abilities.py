@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from ottla.interfaces import (
+    Authenticator,
     Interceptor,
     Mechanism,
     Partitioner,
@@ -29,6 +30,7 @@ from ottla.interfaces import (
     SupportsPartitionColumn,
     SupportsPartitionRecord,
     SupportsPrepare,
+    SupportsRefused,
     SupportsRemedy,
     SupportsSerializeColumn,
     SupportsSetsHeaders,
@@ -39,6 +41,7 @@ from ottla.interfaces import (
 from ottla_testkit.conformance.harness.checked_layer import fail
 
 ABILITIES: Final[Mapping[type, Sequence[type]]] = {
+    Authenticator: (SupportsRefused,),
     Interceptor: (SupportsOnSendTable, SupportsOnTableAcknowledgement),
     Mechanism: (SupportsIdentity, SupportsRemedy),
     Partitioner: (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from ottla.errors import OttlaError
@@ -12,6 +12,7 @@ from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import within
 from ottla_testkit.conformance.harness.sasl_broker import SaslBroker
+from ottla_testkit.conformance.harness.secret_leaks import Secrets
 
 MakeBroker: TypeAlias = Callable[[], SaslBroker]
 
@@ -24,6 +25,7 @@ class CheckedMechanism(BoundedSuite):
     host: ClassVar[str]
     port: ClassVar[int]
     at_once: ClassVar[float]
+    secrets: ClassVar[Sequence[str]]
 
     def _begun(self, mechanism: Mechanism, *, host: str | None = None, port: int | None = None) -> Authenticator:
         host, port = host or self.host, port or self.port
@@ -70,11 +72,16 @@ class CheckedMechanism(BoundedSuite):
         try:
             return within(limit, call, work, remedy=remedy)
         except OttlaError as error:
+            Secrets(self.secrets).check_error(error)
             if raises == "nothing":
                 fail(f"{call} raised {error!r}; what can fail belongs into start() or challenge()", error)
             raise
         except Exception as error:
-            fail(f"{call} raised {type(error).__name__}; what it refuses must be an AuthenticationError", error)
+            fail(
+                f"{call} raised {type(error).__name__}; what it refuses must be an AuthenticationError, and any other "
+                "exception is a fault",
+                error,
+            )
 
     def _check_size(self, call: str, said: bytes) -> None:
         check(len(said) <= MAX_TOKEN, f"{call} gave {len(said)} bytes to send; no broker takes more than {MAX_TOKEN}")
@@ -100,14 +107,17 @@ class CheckedMechanism(BoundedSuite):
 
 
 class Login:
-    """One exchange with one broker, one message at a time. `said` has the broker's messages."""
+    """One exchange with one broker, one message at a time.
+
+    `said` has the broker's messages, and `message` is the mechanism's last one.
+    """
 
     def __init__(self, calls: CheckedMechanism, mechanism: Mechanism, broker: SaslBroker | None) -> None:
         self._calls = calls
         self._mechanism = mechanism
         self._broker = broker
         self.exchange = calls._begun(mechanism)
-        self._message = calls._start(mechanism, self.exchange)
+        self.message = calls._start(mechanism, self.exchange)
         self.said: list[bytes] = []
         self.over = False
 
@@ -115,7 +125,7 @@ class Login:
         """Return the broker's response to the mechanism's last message."""
         assert self._broker is not None, "there is no broker to ask"
         try:
-            return self._broker.answer(self._message)
+            return self._broker.answer(self.message)
         except ValueError as error:
             fail(f"an honest broker refused message {len(self.said) + 1} of {self._mechanism.name}: {error}")
 
@@ -130,7 +140,7 @@ class Login:
         except OttlaError as error:
             fail(f"message {len(self.said)} of an honest broker was refused: {error}", error)
         if step.reply is not None:
-            self._message = step.reply
+            self.message = step.reply
         if step.done:
             self._end(step)
 
