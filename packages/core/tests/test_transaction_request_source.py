@@ -58,7 +58,7 @@ class World:
     def next(self, *, all_complete: bool = True) -> CoordinatorRequest | None:
         """The next request, which is in flight from now on; coordinators are found on the way."""
         self.now += 10.0
-        while (request := self.requests.next_request(self.now, all_complete=all_complete)) is not None:
+        while (request := self.requests.next_request(self.now, all_complete=lambda: all_complete)) is not None:
             self.requests.begin(request)
             if not isinstance(request, FindCoordinator):
                 return request
@@ -106,6 +106,21 @@ def test_an_end_is_not_requested_before_every_record_is_queued() -> None:
     assert world.next(all_complete=False) is None
 
     assert isinstance(world.next(all_complete=True), EndTxn)
+
+
+def test_records_are_counted_while_no_thread_can_commit() -> None:
+    world = initialized()
+    world.begin()
+    world.manager.end(commit=True)
+    world.manager.all_records_queued()
+    locked = []
+
+    def all_complete() -> bool:
+        locked.append(world.state.lock.raw._is_owned())
+        return False
+
+    assert world.requests.next_request(world.now, all_complete=all_complete) is None
+    assert locked == [True]
 
 
 def test_after_a_lost_response_the_next_transaction_has_a_new_epoch() -> None:

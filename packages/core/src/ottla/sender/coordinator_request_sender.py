@@ -66,7 +66,7 @@ class CoordinatorRequestSender:
             request_source.fail_fatally(self._metadata.fatal_error)
         if request_source.queued_batches is QueuedBatches.ABORT:
             self._fail_queued()  # first: EndTxn may be sent only when no batch of the transaction is left
-        request = request_source.next_request(now, all_complete=not self._accumulator.incomplete)
+        request = request_source.next_request(now, all_complete=lambda: not self._accumulator.incomplete)
         self._fail_queued()  # `next_request` may have ended the transaction
         due_at = request_source.due_at() if request is None else self._send(request, now)
         return min(due_at, self._log.due_at()) if self._log.active else due_at

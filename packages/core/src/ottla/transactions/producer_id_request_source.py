@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from ottla.accumulator.sequences import Sequences
@@ -52,12 +53,12 @@ class ProducerIdRequestSource:
     def note_level(self, level: int) -> None:
         """Ignore the level; only transactions need it."""
 
-    def next_request(self, now: float, *, all_complete: bool) -> CoordinatorRequest | None:
+    def next_request(self, now: float, *, all_complete: Callable[[], bool]) -> CoordinatorRequest | None:
         """An InitProducerId request, while there is no id."""
         sequences = self._sequences
         if sequences.producer_id_and_epoch is not None or sequences.off or self._in_flight:
             return None
-        if self.cause is not None and (self._unreported or all_complete):
+        if self.cause is not None and (self._unreported or all_complete()):
             self._unreported = False
             return None  # queued batches fail; the next request follows once there is more to send
         if now < self._retry_at:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from ottla.errors import OttlaError
@@ -39,8 +40,8 @@ class RequestSource(Protocol):
     def note_level(self, level: int) -> None:
         """Note the cluster's `transaction.version`."""
 
-    def next_request(self, now: float, *, all_complete: bool) -> CoordinatorRequest | None:
-        """The request to send now, or None; *all_complete*: every record that was queued has its outcome."""
+    def next_request(self, now: float, *, all_complete: Callable[[], bool]) -> CoordinatorRequest | None:
+        """The request to send now, or None; *all_complete* returns whether every queued record has its outcome."""
 
     def due_at(self) -> float:
         """The time at which the next request may be sent; infinity: only after an event."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from ottla.errors import AbortableTransactionError, OttlaError, UnsupportedVersionError
@@ -64,7 +65,7 @@ class TransactionRequestSource:
         """Note the cluster's `transaction.version`; it takes effect with the next transaction."""
         self._state.cluster_version = level
 
-    def next_request(self, now: float, *, all_complete: bool) -> CoordinatorRequest | None:
+    def next_request(self, now: float, *, all_complete: Callable[[], bool]) -> CoordinatorRequest | None:
         """The request to send now, or None."""
         state = self._state
         with state.lock:
@@ -72,8 +73,11 @@ class TransactionRequestSource:
             self._due_at = float("inf")
             if self._in_flight:
                 return None
-            state.advance(all_complete=all_complete)
-            request = self._wanted(all_complete=all_complete)
+            # Read after the state, under its lock. Otherwise another thread could send records and call `commit` in
+            # between: the count would be without these records, and EndTxn would commit the transaction without them.
+            complete = state.current.all_records_queued and all_complete()
+            state.advance(all_complete=complete)
+            request = self._wanted(all_complete=complete)
             if request is None:
                 return None
             if now < self._retries.next_at:

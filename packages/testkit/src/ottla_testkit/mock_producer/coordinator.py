@@ -54,7 +54,7 @@ class MockCoordinator:
 
     def advance(self, now: float, *, all_complete: bool) -> None:
         """Send every request that is due, and process its response."""
-        while (request := self.requests.next_request(now, all_complete=all_complete)) is not None:
+        while (request := self.requests.next_request(now, all_complete=lambda: all_complete)) is not None:
             self.requests.begin(request)
             self.requests.on_response(request, self._answer(request), now)
 
