@@ -10,6 +10,10 @@ from time_limits import pytest_collection_modifyitems
 
 __all__ = ["pytest_collection_modifyitems"]
 
+collect_ignore = [
+    "packages/testkit/tests/third_party_packages"
+]  # packages with tests of their own: test_third_party_packages.py
+
 
 pytest_plugins = [
     plugin

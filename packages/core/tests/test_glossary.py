@@ -50,7 +50,7 @@ def replaced_names() -> frozenset[str]:
 
 def python_files() -> list[Path]:
     found = (path for folder in SOURCES for path in (ROOT / folder).rglob("*.py"))
-    return [path for path in found if not {"build", ".tox", "node_modules"} & set(path.relative_to(ROOT).parts)]
+    return [path for path in found if not {"build", ".tox", "third_party_packages"} & set(path.relative_to(ROOT).parts)]
 
 
 @functools.cache

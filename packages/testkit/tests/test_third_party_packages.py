@@ -1,0 +1,108 @@
+"""Plugins that others wrote from the pages alone, in third_party_packages: they pass, and mistakes in them are found.
+
+A package has `VARIANTS` in its `variants.py`: a mistake's name, the file, the text that it replaces, the mistake, and a
+part of the message that finds it, None if nothing does. The long form makes every mistake that is found, the short form
+one in each package.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import attrs
+import pytest
+from long_forms import LONG
+
+FOLDER: Final = Path(__file__).parent / "third_party_packages"
+PACKAGES: Final = sorted(path.parent.name for path in FOLDER.glob("*/pyproject.toml"))
+SHORT: Final = 1
+MISTAKES: Final = 10
+LIMIT: Final = 300.0
+QUIETLY: Final = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly")
+
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
+
+
+@attrs.frozen
+class Mistake:
+    """A change of one or two lines in a package, and a part of the message that names it."""
+
+    name: str
+    file: str
+    right: str
+    wrong: str
+    message: str
+
+    def make(self, package: Path) -> None:
+        file = package / self.file
+        text = file.read_text()
+        assert text.count(self.right) == 1, f"{self.file} has {self.right!r} {text.count(self.right)} times"
+        file.write_text(text.replace(self.right, self.wrong))
+
+
+def mistakes(package: str) -> list[Mistake]:
+    """Return the mistakes that the package's tests find."""
+    variants = runpy.run_path(str(FOLDER / package / "variants.py"))["VARIANTS"]
+    return [Mistake(*each) for each in variants if each[-1] is not None]
+
+
+def made() -> Iterator[object]:
+    for package in PACKAGES:
+        for mistake in mistakes(package)[: None if LONG else SHORT]:
+            yield pytest.param(package, mistake, id=f"{package}-{mistake.name.replace(' ', '-')}")
+
+
+def install(package: str, folder: Path) -> Path:
+    """Copy a package, with the metadata that an installed one has."""
+    copy = folder / package
+    shutil.copytree(FOLDER / package, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    project = tomllib.loads((copy / "pyproject.toml").read_text())["project"]
+    info = copy / "src" / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    info.mkdir()
+    metadata = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    (info / "METADATA").write_text(metadata)
+    groups = project["entry-points"].items()
+    lines = [line for group, entries in groups for line in (f"[{group}]", *(f"{k} = {v}" for k, v in entries.items()))]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    return copy
+
+
+def run(package: Path) -> tuple[int, str]:
+    """Run the package's tests as their author does; return the exit code and the output."""
+    path = os.pathsep.join([str(package / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", "pytest", *QUIETLY, "--maxfail=4", "tests"]
+    ended = subprocess.run(
+        command, cwd=package, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=LIMIT
+    )
+    return ended.returncode, ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_written_from_the_pages_passes(tmp_path: Path, package: str) -> None:
+    code, output = run(install(package, tmp_path))
+
+    assert code == 0, output
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_has_mistakes_to_make(package: str) -> None:
+    assert len(mistakes(package)) >= MISTAKES
+
+
+@pytest.mark.parametrize(("package", "mistake"), list(made()))
+def test_a_mistake_of_an_author_is_found_and_named(tmp_path: Path, package: str, mistake: Mistake) -> None:
+    copy = install(package, tmp_path)
+    mistake.make(copy)
+
+    code, output = run(copy)
+
+    assert code == 1, output
+    assert mistake.message in output, output

@@ -1,0 +1,5 @@
+"""The reporter for `metric.reporters=statsd`."""
+
+from ottla_reporter_statsd.plugin import StatsdReporter
+
+__all__ = ["StatsdReporter"]

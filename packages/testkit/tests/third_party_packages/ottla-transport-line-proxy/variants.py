@@ -1,0 +1,41 @@
+"""Broken variants: name, file, old text, new text, a piece of the message by which the suite caught it, or None."""
+
+P = "src/ottla_transport_line_proxy/plugin.py"
+N = "src/ottla_transport_line_proxy/negotiation.py"
+
+VARIANTS = [
+    ('hears too much', N, 'hear=len(ACCEPTED),', 'hear=len(ACCEPTED) + 1,', 'the handshake is not done, and nothing goes on: after 10 s, 0 of 0 bytes were taken by write(), 0 came to the '),
+    ('hears too little', N, 'hear=len(ACCEPTED),', 'hear=len(ACCEPTED) - 1,', "the handshake is not done: the layer raised ConnectionFailedError('the line proxy localhost:9000 is no line pr"),
+    ('reads 4096 like recv', N, 'hear=len(ACCEPTED),', 'hear=4096,', 'the handshake is not done, and nothing goes on: after 10 s, 0 of 0 bytes were taken by write(), 0 came to the '),
+    ('line break forgotten', N, '{token.reveal()}\\n"', '{token.reveal()}"', 'the handshake is not done, and nothing goes on: after 10 s, 0 of 0 bytes were taken by write(), 41 came to the'),
+    ('CRLF', N, '{token.reveal()}\\n"', '{token.reveal()}\\r\\n"', 'the handshake is not done: the layer raised ConnectionFailedError("the line proxy localhost:9000 refused local'),
+    ('host and port swapped', N, '{asked_for} {port} ', '{port} {asked_for} ', 'the handshake is not done: the layer raised ConnectionFailedError("the line proxy localhost:9000 refused local'),
+    ('str, not bytes', N, '\\n".encode("ascii"),', '\\n",  # type: ignore', 'TypeError at `layer = transport.open(sock, self.host, self.port)`, in open ('),
+    ("token's stars are sent", N, '{token.reveal()}\\n"', '{token}\\n"', 'the handshake is not done: the layer raised ConnectionFailedError("the line proxy localhost:9000 refused local'),
+    ('answer is not checked', N, '    if heard == ACCEPTED:\n', '    if True:\n', None),
+    ('refusal is ignored', N, '    raise ConnectionFailedError(f"{proxy} refused {asked_for}:{port}: {said}; check line.proxy.token")\n', '    return\n', None),
+    ("answer 'NO' loops for ever", N, 'while last != b"\\n":', 'while True:', None),
+    ('reason unlimited', N, 'if len(reason) > LONGEST_REASON:', 'if False:', None),
+    ('reason not quoted, token hides not', N, 'quoted(bytes(reason).strip(), secrets=[token.reveal()])', "bytes(reason).decode('latin-1')", None),
+    ('token in the error', N, 'check line.proxy.token")', 'check the token {token.reveal()}")', None),
+    ('token logged', N, '    reason = bytearray()\n', "    __import__('logging').getLogger('x').warning('said %s', token.reveal())\n    reason = bytearray()\n", None),
+    ('token logged at success', N, '    if heard == ACCEPTED:\n', "    if heard == ACCEPTED:\n        __import__('logging').getLogger('x').warning('said %s', token.reveal())\n", None),
+    ('key is not secret', P, 'what the proxy wants to see", secret=True)', 'what the proxy wants to see")', None),
+    ('peer is the token', P, 'peer=self._proxy,', "peer=f'{self._proxy} with {self._token.reveal()}',", None),
+    ('plain error class', N, 'raise ConnectionFailedError(f"{proxy} refused {asked_for}:{port}: {said}', 'raise ValueError(f"{proxy} refused {asked_for}:{port}: {said}', None),
+    ('host not checked: injection', N, '    if not one_word(encoded):\n', '    if False:\n', None),
+    ('inner is not opened over, plaintext forced', P, 'inner=self._inner,', "inner=__import__('ottla_transport_plaintext').PlaintextTransport(),", None),
+    ('host of the proxy to inner: TLS checks the wrong name', P, '            host=host,\n', '            host=self._address.host,\n', None),
+    ("negotiates for the proxy's own host", P, 'negotiation=negotiation(host, port,', 'negotiation=negotiation(self._address.host, self._address.port,', 'the handshake is not done: the layer raised ConnectionFailedError("the line proxy localhost:9000 refused local'),
+    ('generator shared by connections', P, 'negotiation=negotiation(host, port, token=self._token, proxy=self._proxy),', "negotiation=self.__dict__.setdefault('_n', negotiation(host, port, token=self._token, proxy=self._proxy)),", 'StopIteration at `layer = transport.open(sock, self.host, self.port)`, in open ('),
+    ('targets returns a pair', P, 'return [self._address]', 'return [(self._address.host, self._address.port)]  # type: ignore', "targets('localhost', 9092) returned [('localhost', 9000)]; it must be None or a sequence of Target or HostTarg"),
+    ('targets returns one, no list', P, 'return [self._address]', 'return self._address  # type: ignore', "targets('localhost', 9092) returned HostTarget(host='localhost', port=9000); it must be None or a sequence of "),
+    ('targets returns None: proxy bypassed', P, 'return [self._address]', 'return None  # type: ignore', None),
+    ('targets resolves names', P, 'return [self._address]', 'return [HostTarget(socket.gethostbyname(self._address.host), self._address.port)]', None),
+    ('open blocks: talks in place', P, '        return self.open_over(SocketLayer(sock), host, port)', '        sock.setblocking(True); return self.open_over(SocketLayer(sock), host, port)', 'handshake() blocked: it did not return within 10 s; no method may wait'),
+    ('open sends at once', P, '        return self.open_over(SocketLayer(sock), host, port)', "        sock.send(b'CONNECT '); return self.open_over(SocketLayer(sock), host, port)", 'the handshake is not done: the layer raised ConnectionFailedError("the line proxy localhost:9000 refused local'),
+    ('open_over ignores lower', P, '        return TunnelLayer(\n            lower,', "        return TunnelLayer(\n            getattr(lower, '_lower', lower),", None),
+    ('open_over opens inner at once', P, '        return TunnelLayer(\n', '        return self._inner.open_over(lower, host, port)  # type: ignore\n        return TunnelLayer(\n', 'what was written has not all arrived, and nothing goes on: after 10 s, 1287609 of 1287609 bytes were taken by '),
+    ('open_over misspelt', P, 'def open_over(self, lower', 'def openover(self, lower', 'open() returned an object of type NoneType, which lacks `handshake`, `write`, `flush`, `read_into`, `interest`'),
+    ('socket duplicated', P, 'self.open_over(SocketLayer(sock)', 'self.open_over(SocketLayer(sock.dup())', 'close() left the socket open (stage: opened)'),
+]
