@@ -60,7 +60,15 @@ WRONG = [
     ("WaitsForItself", "every_call", r"partition\(\) did not return within 1 s; the caller of send\(\) waits for it"),
     ("NeedsAHeader", "every_record", r"partition_record\(\) for RecordView\(.*raised IndexError"),
     ("LongValues", "every_record", r"partition_record\(\) chose partition \d+ of a topic that has"),
-    ("ForgetsInOnNewBatch", "new_batch", r"on_new_batch\(\) for partition 0 raised KeyError"),
+    ("ForgetsInOnNewBatch", "called_again", r"on_new_batch\(\) for partition 0 raised KeyError"),
+    ("OneTurnForAllTopics", "by_turns", r"of 2 topics by turns only \[\d\] of one of them: keep a count for each"),
+    ("NeverTheLast", "reach_all", r"never went to the partitions \[\d+\] of \d+, which have a leader"),
+    ("NeverTheLastForKeys", "reach_many", "none of 2000 different keys went to the last of 12 partitions"),
+    ("ReadsThePrefix", "reach_many", r"2000 different keys that differ after the 32nd byte went to 1 of 12"),
+    ("ColumnFollowsTheLeaders", "in_any_view", r"on partition \d+ of \d+ when \d+ have a leader, and partition\(\)"),
+    ("HashesAsPython", "every_process", r"depending on Python's hash\(\), which differs in each process"),
+    ("HashesTextAsPython", "every_process", r"depending on Python's hash\(\), which differs in each process"),
+    ("ShowsAnEmptyTable", "unknown_size", r"of threads that are the first to ask for \d partitions, one saw|different"),
 ]
 
 
@@ -79,6 +87,10 @@ def test_a_key_in_the_wrong_partition_is_caught(pytester: pytest.Pytester) -> No
 
 def test_a_partitioner_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
     SUITE.assert_passes(pytester, "Right()")
+
+
+def test_a_partitioner_by_turns_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
+    SUITE.assert_passes(pytester, "RightByTurns()", more="heeds_availability = keys_decide = True")
 
 
 def test_a_partitioner_by_records_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:

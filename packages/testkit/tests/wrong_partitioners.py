@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 import time
@@ -38,6 +39,35 @@ class Right:
 
     def of_key(self, key: bytes, view: TopicView) -> int:
         return zlib.crc32(key) % view.partitions
+
+
+class RightByTurns:
+    """Keys by their checksum; the rest by turns in each topic."""
+
+    def __init__(self) -> None:
+        self.turns: dict[str, itertools.count[int]] = {}
+
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        if key is not None:
+            return zlib.crc32(key) % view.partitions
+        candidates = view.available or range(view.partitions)
+        return candidates[self.turn(topic) % len(candidates)]
+
+    def turn(self, topic: str) -> int:
+        return next(self.turns.setdefault(topic, itertools.count()))
+
+
+class OneTurnForAllTopics(RightByTurns):
+    def turn(self, topic: str) -> int:
+        return super().turn("all")
+
+
+class NeverTheLast(RightByTurns):
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        if key is not None:
+            return super().partition(topic, key, view)
+        candidates = view.available or range(view.partitions)
+        return candidates[self.turn(topic) % max(1, len(candidates) - 1)]
 
 
 class RightByRecord:
@@ -163,6 +193,47 @@ class EatsTheKeys(Right):
         if isinstance(keys, list):
             keys.sort()
         return chosen
+
+
+class ColumnFollowsTheLeaders(Right):
+    def partition_column(self, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
+        return [zlib.crc32(key) % (len(view.available) or view.partitions) for key in keys]
+
+
+class HashesAsPython(Right):
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        return hash(key) % view.partitions
+
+
+class HashesTextAsPython(Right):
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        return hash((view.partitions, key.decode("latin-1"))) % view.partitions
+
+
+class NeverTheLastForKeys(Right):
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        return zlib.crc32(key) % max(1, view.partitions - 1)
+
+
+class ReadsThePrefix(Right):
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        return zlib.crc32(key[:8]) % view.partitions
+
+
+class ShowsAnEmptyTable(Right):
+    """Keeps a table for each number of partitions, and fills it where other threads can read it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables: dict[int, list[int]] = {}
+
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        table = self.tables.get(view.partitions)
+        if table is None:
+            table = self.tables[view.partitions] = []
+            for partition in range(view.partitions):
+                table.append(partition)
+        return table[zlib.crc32(key) % len(table)]
 
 
 class NearlyMurmur2(Right):
