@@ -31,10 +31,12 @@ with contextlib.suppress(ImportError):  # the tests of the installation do witho
 
 def pytest_collection_finish() -> None:
     """Have the garbage collector leave out the collected tests: each collection would visit all of them."""
-    gc.collect()
-    gc.freeze()
+    if hasattr(gc, "freeze"):  # PyPy's collector has no such call
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_runtest_setup() -> None:
     """Remove the collector's callbacks. Hypothesis has one, in which a KeyboardInterrupt of a signal would be lost."""
-    gc.callbacks.clear()
+    if hasattr(gc, "callbacks"):  # PyPy's collector has no such list
+        gc.callbacks.clear()

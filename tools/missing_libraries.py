@@ -1,8 +1,8 @@
 """Skips tests that need a library which a Python cannot have, with the reason.
 
 Not every library has wheels for PyPy, for a Python without the GIL, or for one that is not released yet. With
-`OTTLA_MISSING=NAME,NAME` in its environment, pytest skips a module or test whose error is that one of these cannot be
-imported. The same holds for ottla-accel, which refuses to be imported without the GIL.
+`OTTLA_MISSING=NAME,NAME` in its environment, pytest skips a module or test whose error is that one of these is not
+installed.
 """
 
 from __future__ import annotations
@@ -51,12 +51,10 @@ def pytest_runtest_makereport(
 def _reason(error: BaseException) -> str:
     """Why a library is missing, according to an error or its causes; empty: none of the missing ones is."""
     for each in _chain(error):
-        if isinstance(each, ImportError):
+        if isinstance(each, ModuleNotFoundError):
             name = (each.name or "").partition(".")[0]
-            if isinstance(each, ModuleNotFoundError) and name in _MISSING:
+            if name in _MISSING:
                 return f"there is no {name} for this Python"
-            if str(each).startswith("ottla-accel ") and "ottla_accel" in _MISSING:
-                return str(each)
     return ""
 
 

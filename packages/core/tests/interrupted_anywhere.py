@@ -15,6 +15,11 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final
 
+import pytest
+
+if not hasattr(ctypes, "pythonapi"):
+    pytest.skip("only CPython notes a signal between two chosen instructions", allow_module_level=True)
+
 _interrupt: Final = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.py_object, ctypes.py_object)(
     ("PyErr_SetInterrupt", ctypes.pythonapi)
 )

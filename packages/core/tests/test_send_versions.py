@@ -77,6 +77,8 @@ def test_encoder_serializers_and_interceptors_decide_which_send_is_used(
 
 
 def test_a_send_that_a_subclass_overrides_is_used() -> None:
+    pytest.importorskip("ottla_accel", exc_type=ImportError)
+
     assert MockProducer(record_encoder="native").send.__func__ is MockProducer.send  # type: ignore[attr-defined]
 
 
