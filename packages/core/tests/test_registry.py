@@ -431,7 +431,13 @@ def test_a_plugin_of_the_newest_generation_is_used_unchanged(site: Site) -> None
 
 
 def test_an_object_is_checked_by_the_protocol_of_its_generation(site: Site) -> None:
+    other = GOOD.replace("def partition(self, topic, key, view)", "def choice(self, topic)")
     with pytest.raises(InvalidPluginError, match="a First, which is not a OldPartitioner: it lacks choose"):
+        of_two_generations(site, other).create({})
+
+
+def test_methods_of_another_generation_are_named(site: Site) -> None:
+    with pytest.raises(InvalidPluginError, match=r"of generation 2 .* write `ottla_spec = 2` in ottla_test_"):
         of_two_generations(site, GOOD).create({})
 
 

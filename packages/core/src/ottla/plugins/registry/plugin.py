@@ -20,6 +20,7 @@ from ottla.interfaces import ConfigKey, PluginConfig, PluginContext, PluginMetri
 from ottla.metrics.plugin_metrics import PluginMetricGroup
 from ottla.plugins.registry.installed import EntryInfo
 from ottla.plugins.registry.kinds import KINDS, missing_attributes, uncallable_methods
+from ottla.plugins.registry.signatures import fitting_generation, wrong_signatures
 from ottla.plugins.registry.slow_calls import logged_when_slow
 
 _log = logging.getLogger(__name__)
@@ -90,9 +91,17 @@ class Plugin:
         try:
             lacking = missing_attributes(made, protocol)
             uncallable = uncallable_methods(made, self.info.kind, protocol)
+            wrong = wrong_signatures(made, self.info.kind, protocol)
+            fitting = fitting_generation(made, self.info.kind) if lacking or wrong else None
         except _FAULTS as error:
             broken, cause = self._broken(f"reading the attributes of what {hook} returned raised", error, config)
             raise broken from cause
+        if fitting not in (None, self.generation):
+            raise InvalidPluginError(
+                f"{self} cannot be used: the methods of {type(made).__name__} are those of generation {fitting} of the "
+                f"{self.info.kind.name}'s contract, and the plugin is taken for generation {self.generation}; "
+                f"write `ottla_spec = {fitting}` in {_module(self.info)}"
+            )
         if lacking:
             raise InvalidPluginError(
                 f"{self} cannot be used: {hook} returned a {type(made).__name__}, which is not a "
@@ -102,6 +111,10 @@ class Plugin:
             raise InvalidPluginError(
                 f"{self} cannot be used: {hook} returned a {type(made).__name__}, and these attributes of it are not "
                 f"methods: {', '.join(uncallable)}"
+            )
+        if wrong:
+            raise InvalidPluginError(
+                f"{self} cannot be used: {hook} returned a {type(made).__name__}, whose {'; and '.join(wrong)}"
             )
         former = self.info.kind.former.get(self.generation)
         if former is not None:

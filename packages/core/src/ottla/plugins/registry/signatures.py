@@ -1,0 +1,92 @@
+"""The arguments of a plugin's methods, compared with those of its contract while the plugin is assembled."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+from ottla.plugins.registry.kinds import Kind, missing_attributes
+
+_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def wrong_signatures(found: object, kind: Kind, protocol: Any) -> tuple[str, ...]:
+    """The methods of an object that cannot be called as the kind's contract calls them, each with the reason.
+
+    *protocol* is that of the object's generation. Optional methods are compared too. A method whose signature Python
+    does not know, such as one of a C library, counts as fitting.
+    """
+    return tuple(_misfits(found, _calls(protocol, *kind.abilities)))
+
+
+def fitting_generation(found: object, kind: Kind) -> int | None:
+    """The newest generation of the kind whose attributes and signatures an object has; None: it has those of none."""
+    for generation in reversed(kind.generations):
+        protocol = kind.protocol_of(generation)
+        if not missing_attributes(found, protocol) and not any(_misfits(found, _calls(protocol))):
+            return generation
+    return None
+
+
+def _misfits(found: object, calls: Mapping[str, inspect.Signature]) -> Iterator[str]:
+    for name, call in calls.items():
+        method = getattr(found, name, None)
+        if method is None or not callable(method):
+            continue
+        try:
+            signature = inspect.signature(method)
+        except (TypeError, ValueError):
+            if inspect.ismethod(method) and inspect.isfunction(method.__func__):  # it takes no positional argument
+                yield f"{name} lacks the argument self"
+            continue
+        reason = _misfit(signature, call)
+        if reason is not None:
+            yield f"{name} {reason}; the call is {name}{call}"
+
+
+def _misfit(signature: inspect.Signature, call: inspect.Signature) -> str | None:
+    """The reason why a method of this signature cannot be called with the arguments of *call*; None: it can."""
+    by_position = [each.name for each in call.parameters.values() if each.kind in _POSITIONAL]
+    by_name = [name for name in call.parameters if name not in by_position]
+    try:
+        signature.bind(*by_position, **dict.fromkeys(by_name))
+    except TypeError as error:
+        lacking = _lacking(signature, by_position, by_name)
+        required = [
+            each.name
+            for each in signature.parameters.values()
+            if each.default is each.empty and each.kind not in _VARIADIC and each.name not in call.parameters
+        ]
+        if lacking:
+            return f"lacks the argument {', '.join(lacking)}"
+        return f"requires the argument {', '.join(required)}" if required else f"cannot be called: {error}"
+    return None
+
+
+def _lacking(signature: inspect.Signature, by_position: Sequence[str], by_name: Sequence[str]) -> Sequence[str]:
+    """The arguments of a call that a method does not take."""
+    parameters = signature.parameters
+    kinds = {each.kind for each in parameters.values()}
+    taken = sum(each.kind in _POSITIONAL for each in parameters.values())
+    excess = [] if inspect.Parameter.VAR_POSITIONAL in kinds else by_position[taken:]
+    unknown = [] if inspect.Parameter.VAR_KEYWORD in kinds else [name for name in by_name if name not in parameters]
+    return [*excess, *unknown]
+
+
+@cache
+def _calls(*protocols: Any) -> Mapping[str, inspect.Signature]:
+    """The methods of protocols, each with the arguments of its calls: without `self` and types."""
+    return {
+        name: _call(value)
+        for protocol in protocols
+        for name, value in vars(protocol).items()
+        if inspect.isfunction(value) and not name.startswith("_")
+    }
+
+
+def _call(method: Any) -> inspect.Signature:
+    _self, *arguments = inspect.signature(method).parameters.values()
+    return inspect.Signature([each.replace(annotation=inspect.Parameter.empty) for each in arguments])

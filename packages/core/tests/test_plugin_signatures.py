@@ -1,0 +1,138 @@
+"""Methods that cannot be called as the contract calls them: found while the plugin is assembled, and named."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.errors import InvalidPluginError
+from ottla.plugins.registry import Registry
+from plugin_site import Site, plugin_site
+
+site = plugin_site
+
+INTERCEPTOR = """
+    from ottla.hookspecs import hookimpl
+
+    ottla_spec = 2
+
+    class Mine:
+        def on_send(self, record):
+            return record
+
+        def on_acknowledgement(self, metadata, error, context):
+            pass
+
+        def on_send_table(self, rows):
+            return rows
+
+        def on_table_acknowledgement(self, topic, result, error, context):
+            pass
+
+    @hookimpl
+    def ottla_interceptor():
+        return Mine()
+"""
+COMPRESSOR = """
+    from ottla.hookspecs import hookimpl
+
+    class Mine:
+        name, codec_id = "mine", 4
+
+        def compress(self, chunks, *, level):
+            return b""
+
+        def decompress(self, buffer, limit):
+            return b""
+
+    @hookimpl
+    def ottla_compressor():
+        return Mine()
+"""
+OF_FORMER_GENERATION = (
+    INTERCEPTOR.replace("ottla_spec = 2", "")
+    .replace("on_send(self, record)", "on_send(self, topic, key, value, headers)")
+    .replace("on_acknowledgement(self, metadata, error, context)", "on_acknowledgement(self, metadata, error)")
+)
+
+
+def refusal(site: Site, source: str, kind: str) -> str:
+    """The error for a plugin whose object is refused."""
+    site.install(source, kind=kind)
+    plugin = Registry().plugin(kind, "first")  # type: ignore[arg-type]
+    with pytest.raises(InvalidPluginError) as caught:
+        plugin.create({})
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "said"),
+    [
+        (
+            "interceptor",
+            INTERCEPTOR.replace("topic, result, error, context", "topic, result, error"),
+            "whose on_table_acknowledgement lacks the argument context; the call is "
+            "on_table_acknowledgement(topic, result, error, context)",
+        ),
+        (
+            "interceptor",
+            INTERCEPTOR.replace("metadata, error, context", "metadata, error"),
+            "whose on_acknowledgement lacks the argument context",
+        ),
+        (
+            "interceptor",
+            INTERCEPTOR.replace("(self, rows)", "(self, rows, schema)"),
+            "whose on_send_table requires the argument schema; the call is on_send_table(rows)",
+        ),
+        ("compressor", COMPRESSOR.replace(", *, level", ""), "whose compress lacks the argument level"),
+        ("compressor", COMPRESSOR.replace(", *, level", ", *, levels"), "whose compress lacks the argument level"),
+        ("compressor", COMPRESSOR.replace(", limit", ""), "whose decompress lacks the argument limit"),
+        ("compressor", COMPRESSOR.replace("self, buffer, limit", ""), "whose decompress lacks the argument self"),
+    ],
+)
+def test_a_method_with_other_arguments_is_refused_with_its_call(site: Site, kind: str, source: str, said: str) -> None:
+    refused = refusal(site, source, kind)
+
+    assert refused.startswith(f"{kind} 'first' of acme 1.0")
+    assert said in refused
+
+
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [
+        ("interceptor", INTERCEPTOR),
+        ("interceptor", INTERCEPTOR.replace("topic, result, error, context", "*arguments")),
+        ("interceptor", INTERCEPTOR.replace("self, rows", "self, rows, more=()")),
+        ("interceptor", INTERCEPTOR.replace("(self, metadata, error, context)", "(self, m, e, /, c=None)")),
+        ("interceptor", OF_FORMER_GENERATION),
+        ("compressor", COMPRESSOR),
+        ("compressor", COMPRESSOR.replace("*, level", "level=None")),
+        ("compressor", COMPRESSOR.replace("*, level", "**options")),
+        ("compressor", COMPRESSOR.replace("return Mine()", "Mine.decompress = min; return Mine()")),
+    ],
+)
+def test_arguments_may_have_other_names_defaults_and_stars(site: Site, kind: str, source: str) -> None:
+    site.install(source, kind=kind)
+
+    assert Registry().plugin(kind, "first").create({}) is not None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (INTERCEPTOR.replace("ottla_spec = 2", ""), ("of generation 2", "for generation 1", "`ottla_spec = 2` in ")),
+        (
+            INTERCEPTOR.replace("ottla_spec = 2", "ottla_spec = 1"),
+            ("of generation 2", "for generation 1", "`ottla_spec = 2` in "),
+        ),
+        (
+            f"{OF_FORMER_GENERATION}\n    ottla_spec = 2",
+            ("of generation 1", "for generation 2", "`ottla_spec = 1` in "),
+        ),
+    ],
+)
+def test_methods_of_another_generation_are_refused_with_the_line_to_write(
+    site: Site, source: str, said: tuple[str, ...]
+) -> None:
+    refused = refusal(site, source, "interceptor")
+
+    assert [part for part in said if part not in refused] == []
