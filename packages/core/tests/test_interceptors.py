@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -446,6 +446,20 @@ def test_a_wrong_change_is_the_fault_of_the_interceptor(
     assert said in caplog.text
     assert wrong.told == [(0, None, None)]
     assert last.told == [(0, None, ("2", "value"))]
+
+
+@pytest.mark.rule("producer.send.interceptors.outcomes")
+@pytest.mark.parametrize("adding", [lambda: Whole("1", headers=(("more", b""),)), lambda: Onlooker("!")])
+def test_a_wrong_header_of_the_caller_is_no_interceptors_fault(
+    adding: Callable[[], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    interceptor = adding()
+    with world_with(interceptor) as world, pytest.raises(InvalidRecordError, match="not str and str") as refused:
+        world.producer.send("t", "value", headers=[("x", "text")])
+
+    assert caplog.messages == []
+    assert interceptor.seen == []
+    assert [told[1] for told in interceptor.told] == [refused.value]
 
 
 def test_a_result_that_is_no_record_is_the_fault_of_the_interceptor(caplog: pytest.LogCaptureFixture) -> None:

@@ -76,8 +76,8 @@ class Interceptors:
             try:
                 if on_delivery is not None:
                     check_callback(on_delivery)
-                # First: headers may be readable only once.
-                given: Sequence[Header] = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
+                # First: headers may be readable only once, and wrong ones are the caller's fault, not an interceptor's.
+                given: Sequence[Header] = checked_headers(headers)
                 key, value, given, partition, timestamp_ms = self._pass(
                     outcome, topic, (key, value, given, partition, timestamp_ms)
                 )
