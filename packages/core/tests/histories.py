@@ -98,8 +98,9 @@ class Run:
         assert isinstance(network, PlannedNetwork)
         self.network = network
         chance = Chance(plan.seed)
-        network.wire = _wire(chance)
-        network.wires = {broker: _wire(chance) for broker in BROKERS if chance.happens(0.3)}
+        plain = chance.happens(0.4)
+        network.wire = _wire(chance, plain=plain)
+        network.wires = {broker: _wire(chance, plain=plain) for broker in BROKERS if chance.happens(0.3)}
         max_in_flight = plan.config["max.in.flight.requests.per.connection"]
         stopped = any(isinstance(fault, StoppedProcess) for fault in plan.faults)
         wires = [network.wire, *network.wires.values()]
@@ -121,6 +122,7 @@ class Run:
             idempotent=plan.kind.idempotent,
             in_order=plan.kind.idempotent or max_in_flight == 1,
             patient=plan.kind.patient,
+            may_end=plan.kind.transactional and plan.old_coordinators,
             delivery_timeout=plan.config["delivery.timeout.ms"] / 1000,
             prompt=_prompt(plan) if plan.kind.calm else float("inf"),
             faults=plan.faults,
@@ -259,11 +261,14 @@ class Run:
 
     def _until_known(self, call: Callable[[], object]) -> None:
         """Call again while time runs out: it is the same outcome that is waited for."""
+        began, limit = self.world.clock(), self._longest_wait()
         for _ in range(20):
             try:
                 call()
             except TransactionTimeoutError:
                 continue
+            if self.plan.kind.patient:
+                in_time("a call", began=began, ended=self.world.clock(), timeout=limit, faults=self.plan.faults)
             return
         raise Violation("the outcome of a call on the transaction is not known after 20 time-outs")
 
@@ -419,9 +424,14 @@ def run(name: str, seed: int, *, encoder: str = "python", shown: int = 60, plann
     return digest
 
 
-def _wire(chance: Chance) -> LinkConditions:
-    """Link conditions with which a large request takes less than `request.timeout.ms`."""
+def _wire(chance: Chance, *, plain: bool) -> LinkConditions:
+    """Link conditions with which a large request takes less than `request.timeout.ms`.
+
+    *plain*: sockets take all bytes of a write, and responses arrive in one piece.
+    """
     wire = some_wire(chance)
+    if plain:
+        return LinkConditions(round_trip=wire.round_trip, jitter=wire.jitter)
     return wire if wire.buffer is None or wire.round_trip < 0.005 else attrs.evolve(wire, buffer=20_000)
 
 

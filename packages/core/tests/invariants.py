@@ -88,6 +88,8 @@ class History:
     idempotent: bool
     in_order: bool
     patient: bool
+    may_end: bool
+    """Whether an error may end the producer for good, because its brokers give it no new epoch."""
     delivery_timeout: float
     prompt: float
     """Seconds within which each record has its outcome; infinity if there are faults."""
@@ -161,7 +163,8 @@ class Arrivals:
                     f"records than those that the broker holds: an acknowledged record is lost"
                 )
         epoch = (topic.id, partition, batch.producer_id, batch.epoch)
-        if epoch not in self._begun and batch.sequence != 0 and topic.name not in self.forgotten:
+        written = code == ErrorCode.NONE and topic.name not in self.forgotten
+        if epoch not in self._begun and batch.sequence != 0 and written:
             raise Violation(f"{topic.name}-{partition}: epoch {batch.epoch} begins with number {batch.sequence}")
         self._begun.add(epoch)
 
@@ -261,6 +264,8 @@ def logs_agree_with_outcomes(history: History) -> None:
 
 def nothing_failed_needlessly(history: History) -> None:
     """Check that a fault explains each failure: one that was there while the record waited, and could cause it."""
+    if history.may_end:
+        return
     alone = len({type(fault) for fault in history.faults}) == 1
     for record in history.sent:
         error = record.error

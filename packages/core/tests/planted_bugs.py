@@ -52,12 +52,6 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="        if numbers.remove(batch, written=False) and False:\n",
         kinds=["expiring"],
     ),
-    "more batches in flight than a broker remembers": PlantedBug(
-        module="accumulator.partition_sequences",
-        before="return not first_lost and len(self.in_flight) + len(self.acknowledged_later) < BATCHES_REMEMBERED",
-        after="return not first_lost",
-        kinds=["patient", "expiring"],
-    ),
     "first batches of a partition in flight together": PlantedBug(
         module="accumulator.sequences",
         before="numbers.known_to_broker and own and numbers.has_room",
@@ -306,27 +300,33 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     # Transactions
     "commit before all batches are acknowledged": PlantedBug(
         module="transactions.transaction_request_source",
-        before=" and state.current.all_records_queued and all_complete:",
-        after=" and state.current.all_records_queued:",
-        kinds=["transactions-2-patient"],
+        before="            request = self._wanted(all_complete=complete)\n",
+        after="            request = self._wanted(all_complete=state.current.all_records_queued)\n",
+        kinds=["transactional"],
+    ),
+    "records counted before the state is read": PlantedBug(
+        module="sender.coordinator_request_sender",
+        before="all_complete=lambda: not self._accumulator.incomplete)",
+        after="all_complete=(lambda complete: lambda: complete)(not self._accumulator.incomplete))",
+        kinds=["transactional"],
     ),
     "refused partition counts as added": PlantedBug(
         module="transactions.transaction_requests",
         before="        return self.failure(deciding_code(self.kind, causes)) or PartitionsAdded(self.partitions)\n",
         after="        return PartitionsAdded(self.partitions)\n",
-        kinds=["transactions-0-patient"],
+        kinds=["transactional"],
     ),
     "moved coordinator asked again": PlantedBug(
         module="transactions.response_action_handler",
         before="            case TransactionErrorAction.REFIND:\n                self._coordinators.forget(request)\n",
         after="            case TransactionErrorAction.REFIND:\n",
-        kinds=["transactions-0-patient", "transactions-2-patient"],
+        kinds=["transactional", "aborting"],
     ),
     "epoch used again after an uncertain abort": PlantedBug(
         module="transactions.current_transaction",
         before="needs_new_epoch=self.needs_new_epoch or uncertain or lost or not reusable",
         after="needs_new_epoch=self.needs_new_epoch or lost or not reusable",
-        kinds=["transactions-0-expiring", "transactions-1-expiring"],
+        kinds=["aborting"],
     ),
 }
 

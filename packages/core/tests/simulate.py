@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -98,8 +99,14 @@ def run_blocks(options: argparse.Namespace) -> int:
     print(f"{failed} of {len(commands)} blocks failed, in {time.monotonic() - began:.0f} s")
     if options.record and not failed:
         with RECORD.open("a") as record:
-            record.write(f"{options.first}-{end - 1} {' '.join(kinds)} ({' '.join(encoders)})\n")
+            record.write(f"{_plans()} {options.first}-{end - 1} {' '.join(kinds)} ({' '.join(encoders)})\n")
     return 1 if failed else 0
+
+
+def _plans() -> str:
+    """A digest of the modules that plan and run histories: the same seeds with other plans are other histories."""
+    modules = [Path(__file__).with_name(name).read_bytes() for name in ("history_plans.py", "histories.py")]
+    return blake2b(b"".join(modules), digest_size=4).hexdigest()
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
