@@ -76,6 +76,14 @@ def test_a_plugin_supports_an_ability_with_or_without_base_class(plugin: object)
     assert supports(plugin, SupportsClose)
 
 
+def test_the_method_of_the_protocol_itself_is_not_an_ability() -> None:
+    class Misspelt(SupportsClose):
+        def closes(self) -> None:
+            """Ends nothing, because the core does not call it."""
+
+    assert not supports(Misspelt(), SupportsClose)  # type: ignore[abstract]
+
+
 @attrs.define
 class WithValues:
     close: Any = None

@@ -45,6 +45,12 @@ WRONG = [
     ("ReadsAsFarAsItGets", "truncated_data", r"packed bytes 1 were given, and decompress\(\) made 0 bytes of them"),
     ("WaitsForTheEnd", "truncated_data", r"did not return within 1 s; input that never ends must be refused"),
     ("NeverRecovers", "garbage", "chunks were packed .*, and refused"),
+    (
+        "IgnoresTheLevel",
+        "level_is_used",
+        r"the same bytes of a text at each of the levels \(1, 9\); is `level` ignored",
+    ),
+    ("TornBetweenLines", "at_any_line", r"when they change between two of its lines, .* other bytes unpacked"),
     ("OneBufferForAll", "many_threads", "by many threads at once, other bytes were unpacked than were packed"),
 ]
 

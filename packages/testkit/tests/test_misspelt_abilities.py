@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from ottla.interfaces import (
@@ -11,6 +13,8 @@ from ottla.interfaces import (
     Partitioner,
     RecordEncoder,
     Serializer,
+    SupportsPartitionColumn,
+    TopicView,
     Transport,
 )
 from ottla_testkit.conformance.harness.abilities import check_spelling
@@ -65,6 +69,15 @@ def test_a_misspelt_attribute_is_reported_with_the_right_name(contract: type, wr
 @pytest.mark.parametrize("name", ["_on_newbatch", "closed", "partitions", "cache"])
 def test_an_attribute_of_the_plugin_itself_is_not_reported(name: str) -> None:
     check_spelling(plugin(name, True), Partitioner)
+
+
+def test_a_misspelt_method_is_reported_beneath_the_protocol_itself() -> None:
+    class Misspelt(SupportsPartitionColumn):
+        def partition_columns(self, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
+            return [0] * len(keys)
+
+    with pytest.raises(pytest.fail.Exception, match="is it meant to be `partition_column`"):
+        check_spelling(Misspelt(), Partitioner)  # type: ignore[abstract]
 
 
 def test_an_ability_that_is_there_has_no_misspelling() -> None:

@@ -43,6 +43,11 @@ WRONG = [
     ("OtherColumn", "many_keys_at_once", r"partition_column\(\) put the key .* and partition\(\) on"),
     ("ColumnOfTexts", "many_keys_at_once", r"partition_column\(\) returned '\d+', a str; a partition is an int"),
     ("ShortColumn", "many_keys_at_once", r"partition_column\(\) gave 1 partitions for 2 keys"),
+    (
+        "ColumnOfAGenerator",
+        "many_keys_at_once",
+        r"returned <generator .*, a generator; a sequence of partitions is needed",
+    ),
     ("EatsTheKeys", "many_keys_at_once", r"partition_column\(\) changed the list of keys"),
     ("NearlyMurmur2", "other_clients", 'hashes is "murmur2", and the key .* Java\'s producer puts it on'),
     ("StaysForEver", "appended_bytes_change", r"only the partitions \[0\] of 4 were chosen"),

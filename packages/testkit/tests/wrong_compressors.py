@@ -211,6 +211,20 @@ class OneBufferForAll(Right):
         return super().compress(self.collected, level=level)
 
 
+class IgnoresTheLevel(Right):
+    def compress(self, chunks: Sequence[Buffer], *, level: int | None = None) -> bytes:
+        return super().compress(chunks, level=None)
+
+
+class TornBetweenLines(Right):
+    """Keeps the bytes of a call where other calls keep theirs."""
+
+    def compress(self, chunks: Sequence[Buffer], *, level: int | None = None) -> bytes:
+        self.plain = b"".join(chunks)
+        size = len(self.plain)
+        return super().compress([self.plain[:size]], level=level)
+
+
 class TakesItsTime(Right):
     def compress(self, chunks: Sequence[Buffer], *, level: int | None = None) -> bytes:
         time.sleep(0.2)

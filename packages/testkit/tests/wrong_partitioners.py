@@ -187,6 +187,11 @@ class ShortColumn(Right):
         return super().partition_column(topic, keys, view)[: len(set(keys))]
 
 
+class ColumnOfAGenerator(Right):
+    def partition_column(self, topic: str, keys: Sequence[bytes], view: TopicView) -> Any:
+        return (self.of_key(key, view) for key in keys)
+
+
 class EatsTheKeys(Right):
     def partition_column(self, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
         chosen = super().partition_column(topic, keys, view)

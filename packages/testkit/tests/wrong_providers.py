@@ -55,6 +55,12 @@ class ReturnsNoneForMissing(Right):
         return {key: self.values(path).get(key) for key in keys}
 
 
+class RaisesForMissing(Right):
+    def get(self, path: str, keys: Collection[str]) -> Mapping[str, str]:
+        values = self.values(path)
+        return {key: values[key] for key in keys}
+
+
 class EmptyForMissing(Right):
     def get(self, path: str, keys: Collection[str]) -> Mapping[str, str]:
         values = self.values(path)

@@ -16,11 +16,12 @@ _Ability = TypeVar("_Ability")
 def supports(plugin: object, ability: Callable[..., _Ability]) -> TypeGuard[_Ability]:
     """Return whether a plugin's object has an optional ability, one of the protocols `Supports...`.
 
-    An attribute that is None counts as missing. Raises InvalidPluginError for a method that cannot be called.
+    An attribute that is None counts as missing, and so does the protocol's own method, which a subclass of the protocol
+    inherits if it defines none. Raises InvalidPluginError for a method that cannot be called.
     """
     for name, is_method in _attributes(ability).items():
         value = getattr(plugin, name, None)
-        if value is None:
+        if value is None or (is_method and getattr(type(plugin), name, None) is vars(ability)[name]):
             return False
         if is_method and not callable(value):
             raise InvalidPluginError(

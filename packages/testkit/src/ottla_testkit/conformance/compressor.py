@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import pytest
@@ -27,6 +28,7 @@ from ottla.plugins.registry import Registry
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
+from ottla_testkit.conformance.harness.schedules import Schedule
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
 
 CODECS: Final = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
@@ -53,6 +55,8 @@ _AROUND: Final = 24 << 20
 _BLOCK: Final = 1 << 20
 _CUTS: Final = 40
 _THREADS: Final = 6
+_SCHEDULES: Final = 3
+_SCHEDULED: Final = 4
 _TIMES: Final = 30
 _NO_LIMIT: Final = 1 << 30
 
@@ -122,6 +126,15 @@ class CompressorConformance(BoundedSuite):
         for buffer in (packed, bytearray(packed), memoryview(packed), memoryview(around)[6 : 6 + len(packed)]):
             unpacked = self._unpack(compressor, buffer, limit=len(plain))
             check(unpacked == plain, f"decompress() of a {type(buffer).__name__} gave other bytes than were packed")
+
+    def test_the_level_is_used(self, compressor: Compressor, chance: random.Random) -> None:
+        if len(set(self.levels)) < 2:
+            pytest.skip("`levels` has fewer than two levels to compare")
+        text = _text(chance, 200_000)
+        check(
+            len({self._pack(compressor, [text], level=level) for level in self.levels}) > 1,
+            f"compress() made the same bytes of a text at each of the levels {tuple(self.levels)}; is `level` ignored?",
+        )
 
     # Kafka's format
 
@@ -240,6 +253,19 @@ class CompressorConformance(BoundedSuite):
                 )
 
         together(self.timeout * 3, [lambda plain=plain: work(plain) for plain in texts], call="packing")  # type: ignore[misc]
+
+    def test_threads_may_change_at_any_line(self, compressor: Compressor, chance: random.Random) -> None:
+        texts = [_text(chance, 2000 + 100 * number) for number in range(_SCHEDULED)]
+
+        for seed in range(_SCHEDULES):
+            works = [partial(self._there_and_back, compressor, [text[:500], text[500:]]) for text in texts]
+            error = Schedule(seed).run(works)
+            if error is not None:
+                fail(
+                    f"it is not safe for threads: when they change between two of its lines, {error} (order {seed}, "
+                    "the same each time); give each call a stream and variables of its own",
+                    error,
+                )
 
     # The end
 

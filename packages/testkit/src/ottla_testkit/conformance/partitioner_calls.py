@@ -70,6 +70,10 @@ class PartitionerCalls(BoundedSuite):
             lambda: partition_column(TOPIC, given, view),
         )
         check(given == list(keys), "partition_column() changed the list of keys, which is the core's")
+        check(
+            hasattr(column, "__len__") and hasattr(column, "__getitem__"),
+            f"partition_column() returned {column!r}, a {type(column).__name__}; a sequence of partitions is needed",
+        )
         check(len(column) == len(keys), f"partition_column() gave {len(column)} partitions for {len(keys)} keys")
         # Any integer type is fine: numpy arrays have their own.
         chosen = [partition if isinstance(partition, bool) else _index(partition) for partition in column]

@@ -64,18 +64,26 @@ _NEAR: Final = 0.85
 
 def check_spelling(plugin: object, contract: type) -> None:
     """Fail for a public attribute that is nearly the name of an optional ability which the plugin lacks."""
-    methods, values = _names((*ABILITIES.get(contract, ()), SupportsClose))
+    abilities = (*ABILITIES.get(contract, ()), SupportsClose)
+    methods, values = _names(abilities)
     known = methods | values | set(vars(contract))
     for name in dir(plugin):
         if name.startswith("_") or name in known:
             continue
         is_method = callable(inspect.getattr_static(plugin, name)) or _is_wrapped(plugin, name)
         right = _nearest(name, methods if is_method else values)
-        if right is not None and not hasattr(plugin, right):
+        if right is not None and not _defines(plugin, right, abilities):
             fail(
                 f"{type(plugin).__name__} has `{name}`, which the core does not use; is it meant to be `{right}`? A "
                 "name that begins with an underscore is the plugin's own"
             )
+
+
+def _defines(plugin: object, name: str, abilities: Iterable[type]) -> bool:
+    """Return whether the plugin has the attribute itself, and does not only inherit it from the ability's protocol."""
+    of_class = getattr(type(plugin), name, None)
+    inherited = of_class is not None and any(of_class is vars(ability).get(name) for ability in abilities)
+    return hasattr(plugin, name) and not inherited
 
 
 def _names(abilities: Iterable[type]) -> tuple[set[str], set[str]]:
