@@ -262,7 +262,8 @@ def test_an_entry_can_be_taken_over_with_read_rights_at_its_old_place(
     assert first is not None
     assert first == second
     assert first.status is Status.DONE
-    assert "a driver of an earlier version would continue from there" in caplog.text
+    assert "could not be marked as moved" in caplog.text
+    assert "it would continue from that entry" in caplog.text
     assert f"right Write for topic '{EARLIER_TOPIC}'" in caplog.text
 
 

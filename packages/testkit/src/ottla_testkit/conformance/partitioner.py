@@ -153,16 +153,18 @@ class PartitionerConformance(PartitionerKeys):
         if not self.heeds_availability:
             pytest.skip("heeds_availability is False")
         for count in COUNTS[1:]:
-            available = tuple(sorted(chance.sample(range(count), chance.randrange(1, count))))
-            view = view_of(count, available=available)
-            for _ in range(20):
-                chosen = self._ask(partitioner, None, view)
-                check(
-                    chosen in available,
-                    f"a record without a key was put on partition {chosen}, which has no leader now; partitions with "
-                    f"one: {available[:8]}",
-                )
-                self._append(partitioner, chosen, LARGE)
+            some = chance.sample(range(count), chance.randrange(1, count))
+            # The others too: each partition is without a leader once.
+            for available in (tuple(sorted(some)), tuple(sorted(set(range(count)) - set(some)))):
+                view = view_of(count, available=available)
+                for _ in range(20):
+                    chosen = self._ask(partitioner, None, view)
+                    check(
+                        chosen in available,
+                        f"a record without a key was put on partition {chosen}, which has no leader now; partitions "
+                        f"with one: {available[:8]}",
+                    )
+                    self._append(partitioner, chosen, LARGE)
 
     def test_records_without_a_key_reach_all_partitions_with_a_leader(
         self, partitioner: Partitioner, chance: random.Random
