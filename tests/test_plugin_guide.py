@@ -11,6 +11,7 @@ import pytest
 import ottla
 from documents import ROOT, blocks
 from ottla import errors, interfaces
+from ottla.config import allow_lists
 from ottla.interfaces import (
     Authenticator,
     Columns,
@@ -114,7 +115,9 @@ def test_every_contract_member_named_in_the_guide_exists() -> None:
         *vars(errors),
         *vars(transports),
         *vars(conformance),
+        *vars(allow_lists),
         *ottla.__all__,
+        "ClassVar",
         "ValueError",
         "TypeError",
         "OSError",

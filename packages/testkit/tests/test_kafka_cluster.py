@@ -163,7 +163,7 @@ def test_a_node_that_was_down_restarts_at_another_port_with_its_data(own_kafka: 
     own_kafka.create_topic(topic)
     produce(own_kafka, topic, b"before")
     old = own_kafka.address(1)
-    with pytest.raises(ClusterError, match="node 1 runs"):
+    with pytest.raises(ClusterError, match="node 1 is running"):
         own_kafka.move(1)
     own_kafka.stop(1)
 
