@@ -30,11 +30,10 @@ SEALED = 0.010 - SEALING_SECONDS
 
 
 class Counting(SimulatedNetwork):
-    """Notes when brokers get requests, and how often the system is asked."""
+    """Notes when brokers get Produce requests, and in which poll."""
 
     def __init__(self, cluster: SimulatedCluster, clock: ManualClock) -> None:
         super().__init__(cluster, clock)
-        self.polls = 0
         self.arrivals: list[float] = []  # when brokers got Produce requests
         self.arrived_in: list[int] = []  # the poll in which each of them arrived
 
@@ -43,10 +42,6 @@ class Counting(SimulatedNetwork):
             self.arrivals.append(self.clock())
             self.arrived_in.append(self.polls)
         return super().take(link, frame)
-
-    def poll(self, timeout: float) -> None:
-        self.polls += 1
-        super().poll(timeout)
 
 
 @attrs.frozen

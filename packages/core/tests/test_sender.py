@@ -579,6 +579,24 @@ def test_the_loss_of_a_leader_is_the_error_during_a_rebootstrap() -> None:
 
 
 @pytest.mark.rule("sender.unreachable.waits")
+def test_an_unreachable_address_is_still_the_error_after_a_rebootstrap_has_forgotten_its_broker() -> None:
+    machine = machine_with_topic(1, delivery_timeout=120.0)
+    machine.network.hosts.refusing.add("broker-1")
+    delivery = machine.send(b"a")
+    machine.run(110.0)
+    machine.network.holding = True  # so no server tells the brokers in time
+    machine.run(9.0)
+    machine.metadata.rebootstrap(machine.clock())
+
+    machine.settle()
+
+    error = delivery.exception()
+    assert isinstance(error, DeliveryTimeoutError)
+    assert isinstance(error.__cause__, BrokersUnreachableError)
+    assert "broker 1 at broker-1:9092 was never reached" in str(error)
+
+
+@pytest.mark.rule("sender.unreachable.waits")
 def test_an_unreachable_address_is_warned_about_at_the_first_attempt(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1, delivery_timeout=120.0)
     machine.network.hosts.refusing.add("broker-1")

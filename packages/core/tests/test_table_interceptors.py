@@ -333,7 +333,7 @@ def rows_of(rows: ProducerRows, *cells: Any, kind: Any = None) -> Any:
     [
         ({"topic": "other"}, "returned another topic, which cannot be changed"),
         ({"count": 1}, "returned a count of 1 for 2 rows"),
-        ({"values": lambda rows: rows.values[:1]}, "returned values of 1 rows for 2 rows"),
+        ({"values": lambda rows: rows.values[:1]}, "returned values of 1 row for 2 rows"),
         ({"values": lambda rows: pa.concat_arrays([rows.values] * 2)}, "returned values of 4 rows for 2 rows"),
         ({"keys": lambda rows: rows_of(rows, 1)}, "returned keys of type int64; it must be binary, string"),
         ({"values": lambda rows: rows.values.to_pylist()}, "returned values as list, not as a pyarrow.Array"),

@@ -167,10 +167,11 @@ class ConnectionCloser:
 
     def _count_failure(self, connection: Connection, error: OttlaError, now: float) -> None:
         logger.debug("%s: %s: %s", self._client_id, connection.broker, error)
-        self._log.failed(connection, self.with_remedy(connection, error), now)
+        explained = self.with_remedy(connection, error)
+        self._log.failed(connection, explained, now)
         connection.failures += 1
         connection.failed_at = now
-        self._metadata.note(error)
+        self._metadata.note(explained)  # it is what is known of a broker that a rebootstrap forgets
         self._fail_fatally_if_refused(connection, error)
 
     def _fail_fatally_if_refused(self, connection: Connection, error: OttlaError) -> None:

@@ -12,6 +12,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.errors import counted
 from ottla.interfaces import ProducerRows
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.tables.columns import BYTES, HEADERS, INTEGERS, TIMES, ColumnChoice, ColumnTypes
@@ -99,7 +100,7 @@ def checked_rows(made: ProducerRows, given: ProducerRows, *, formatted: bool) ->
     if made.topic != given.topic:
         raise ValueError("on_send_table returned another topic, which cannot be changed")
     if made.count != given.count:
-        raise ValueError(f"on_send_table returned a count of {made.count!r} for {given.count} rows")
+        raise ValueError(f"on_send_table returned a count of {made.count!r} for {counted(given.count, 'row')}")
     parts = _PARTS
     if formatted:
         kept = ColumnTypes(given.values.type.equals, f"{given.values.type}, which the serializer has accepted")
@@ -128,7 +129,7 @@ def _checked_column(name: str, part: _Part, made: ProducerRows, given: ProducerR
     if not isinstance(found, pa.Array):
         raise TypeError(f"on_send_table returned {name} as {type(found).__name__}, not as a pyarrow.Array")
     if len(found) != given.count:
-        raise ValueError(f"on_send_table returned {name} of {len(found)} rows for {given.count} rows")
+        raise ValueError(f"on_send_table returned {name} of {counted(len(found), 'row')} for {counted(given.count, 'row')}")
     if not part.types.fit(found.type):
         raise TypeError(f"on_send_table returned {name} of type {found.type}; it must be {part.types.names}")
     if pa.types.is_null(found.type):
