@@ -76,12 +76,12 @@ def bounds(timeout: float = 60.0) -> Bounds:
     return Bounds.of(timeout, time.monotonic)
 
 
+def endpoint_at(host: str, port: int) -> Endpoint:
+    return Endpoint(server=Server(host, port), address=Address(host=host, target=Target(socket.AF_INET, (host, port))))
+
+
 def handshake_result(address: tuple[str, int], transport: OneTransport, within: Bounds) -> HandshakeResult:
-    host, port = address
-    endpoint = Endpoint(
-        server=Server(host, port), address=Address(host=host, target=Target(socket.AF_INET, (host, port)))
-    )
-    [attempt] = connect([endpoint], setting="bootstrap.servers", bounds=within)
+    [attempt] = connect([endpoint_at(*address)], setting="bootstrap.servers", bounds=within)
     assert isinstance(attempt, Connected)
     [found] = shake_hands([attempt], transport=transport, bounds=within)
     return found
@@ -275,3 +275,32 @@ def test_a_proxy_that_refuses_is_reported_as_the_proxy_with_its_port() -> None:
     assert (
         attempt.problem.remedy == "check that the proxy is running, and host and port in the transport's own settings"
     )
+
+
+def test_a_session_that_is_ready_too_late_is_closed() -> None:
+    sockets: list[socket.socket] = []
+    abandoned: list[threading.Thread] = []
+    begun, released = threading.Event(), threading.Event()
+
+    def make(sock: socket.socket) -> TransportLayer:
+        sockets.append(sock)
+        abandoned.append(threading.current_thread())
+        begun.set()
+        released.wait(20.0)
+        return SocketLayer(sock)
+
+    def clock() -> float:
+        """For the caller the time is over at once, for the thread that shakes hands it never is."""
+        return 100.0 if threading.current_thread() is threading.main_thread() else 0.0
+
+    with serving(ScriptedBroker()) as (host, port):
+        [attempt] = connect([endpoint_at(host, port)], setting="bootstrap.servers", bounds=bounds())
+        assert isinstance(attempt, Connected)
+        limits = Bounds(timeout=20.0, ends_at=50.0, clock=clock)
+        [found] = shake_hands([attempt], transport=OneTransport(make), bounds=limits)
+        begun.wait(20.0)
+        released.set()
+        abandoned[0].join(20.0)
+
+    assert isinstance(found, NoHandshake)
+    assert sockets[0].fileno() == -1

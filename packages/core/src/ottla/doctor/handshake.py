@@ -70,7 +70,9 @@ HandshakeResult: TypeAlias = KafkaBroker | NoHandshake | NotKafka
 
 def shake_hands(opened: Sequence[Connected], *, transport: Transport, bounds: Bounds) -> Sequence[HandshakeResult]:
     """Complete the transport's handshake on each connection, then send ApiVersions; one result for each, in order."""
-    answers = side_by_side(lambda one: _shake_hands(one, transport, bounds), opened, bounds=bounds)
+    answers = side_by_side(
+        lambda one: _shake_hands(one, transport, bounds), opened, bounds=bounds, discard=_close_session
+    )
     late = Problem("the transport did not return in time", "report this to the transport plugin's authors")
     return [
         answer or NoHandshake(endpoint=one.endpoint, problem=late, seconds=0.0)
@@ -109,6 +111,11 @@ def _shake_hands(opened: Connected, transport: Transport, bounds: Bounds) -> Han
         handshake_seconds=shaken - started,
         seconds=bounds.clock() - shaken,
     )
+
+
+def _close_session(result: HandshakeResult) -> None:
+    if isinstance(result, KafkaBroker):
+        result.session.close()
 
 
 def _ask_versions(session: BrokerSession) -> NodeApiVersions:

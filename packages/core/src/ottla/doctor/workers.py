@@ -12,15 +12,29 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def side_by_side(work: Callable[[T], R], things: Sequence[T], *, bounds: Bounds) -> Sequence[R | None]:
+def side_by_side(
+    work: Callable[[T], R],
+    things: Sequence[T],
+    *,
+    bounds: Bounds,
+    discard: Callable[[R], object] = lambda _result: None,
+) -> Sequence[R | None]:
     """The results in order; None for an item that was not done at the deadline: its thread is abandoned.
 
-    *work* has its own deadlines and raises nothing.
+    *work* has its own deadlines and raises nothing. *discard* is called with a result that comes after the deadline, in
+    the abandoned thread, to close what the result holds.
     """
     results: list[R | None] = [None] * len(things)
+    over = False
+    lock = threading.Lock()
 
     def store(position: int, thing: T) -> None:
-        results[position] = work(thing)
+        result = work(thing)
+        with lock:
+            if not over:
+                results[position] = result
+                return
+        discard(result)
 
     threads = [
         threading.Thread(target=store, args=(position, thing), name="ottla-doctor", daemon=True)
@@ -30,4 +44,6 @@ def side_by_side(work: Callable[[T], R], things: Sequence[T], *, bounds: Bounds)
         thread.start()
     for thread in threads:
         thread.join(max(bounds.ends_at - bounds.clock(), 0.0))
+    with lock:
+        over = True
     return tuple(results)

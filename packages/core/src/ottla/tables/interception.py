@@ -129,7 +129,9 @@ def _checked_column(name: str, part: _Part, made: ProducerRows, given: ProducerR
     if not isinstance(found, pa.Array):
         raise TypeError(f"on_send_table returned {name} as {type(found).__name__}, not as a pyarrow.Array")
     if len(found) != given.count:
-        raise ValueError(f"on_send_table returned {name} of {counted(len(found), 'row')} for {counted(given.count, 'row')}")
+        raise ValueError(
+            f"on_send_table returned {name} of {counted(len(found), 'row')} for {counted(given.count, 'row')}"
+        )
     if not part.types.fit(found.type):
         raise TypeError(f"on_send_table returned {name} of type {found.type}; it must be {part.types.names}")
     if pa.types.is_null(found.type):
