@@ -71,3 +71,11 @@ def test_without_pyarrow_a_column_says_what_to_install(monkeypatch: pytest.Monke
 
     with pytest.raises(PluginNotFoundError, match=r"pip install 'ottla\[arrow\]'"):
         JsonSerializer().serialize_column("t", None)
+
+
+def test_data_that_holds_itself_is_refused_as_a_value() -> None:
+    itself: list[object] = []
+    itself.append(itself)
+
+    with pytest.raises(ValueError, match="it is nested too deeply for JSON, or holds itself"):
+        JsonSerializer().serialize("t", itself, ())

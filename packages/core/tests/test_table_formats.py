@@ -170,7 +170,22 @@ def test_a_serializer_that_makes_no_column_of_bytes_is_named(wrong: Any) -> None
         simulated(1, plugins={"value_formats": ValueFormats(make=lambda _name: Wrong())}) as world,
         pytest.raises(
             InvalidPluginError,
-            match=r"value_format='acme': serialize_column of the serializer .* returned .*bytes or texts",
+            match=r"value_format='acme': serialize_column of the serializer .* returned .*bytes or texts; .*_format",
+        ),
+    ):
+        world.producer.send_table("t", TABLE, value="text", value_format="acme")
+
+
+def test_a_serializer_whose_columns_change_their_type_is_named() -> None:
+    class Wrong(Bracketed):
+        def serialize_column(self, topic: str, column: Any) -> Any:
+            return super().serialize_column(topic, column) if len(column) else pa.array([])
+
+    with (
+        simulated(1, plugins={"value_formats": ValueFormats(make=lambda _name: Wrong())}) as world,
+        pytest.raises(
+            InvalidPluginError,
+            match=r"value_format='acme': serialize_column of the serializer .* returned .* of .*not null, its type",
         ),
     ):
         world.producer.send_table("t", TABLE, value="text", value_format="acme")

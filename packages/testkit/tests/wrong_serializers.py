@@ -251,3 +251,31 @@ class WaitsInSerialize(RightWithLookups):
 
 class CannotPrepare(RightWithLookups):
     prepare = None  # type: ignore[assignment]
+
+
+class MakesAChunkedArray(Right):
+    def serialize_column(self, topic: str, column: Any) -> Any:
+        return pa.chunked_array([super().serialize_column(topic, column)])
+
+
+class MakesViews(Right):
+    def serialize_column(self, topic: str, column: Any) -> Any:
+        return super().serialize_column(topic, column).cast(pa.binary_view())
+
+
+class HasNoTypeWhenEmpty(Right):
+    def serialize_column(self, topic: str, column: Any) -> Any:
+        return super().serialize_column(topic, column) if len(column) else pa.array([])
+
+
+class HasTheTypeOfItsRows(Right):
+    def serialize_column(self, topic: str, column: Any) -> Any:
+        made = super().serialize_column(topic, column)
+        return made if len(column) else made.cast(pa.large_binary())
+
+
+class RecursesForEver(Right):
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        if isinstance(data, list):
+            return b"".join(self.serialize(topic, each, headers) for each in data)
+        return super().serialize(topic, data, headers)

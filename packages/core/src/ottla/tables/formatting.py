@@ -64,7 +64,11 @@ class Formatted:
 
     def serialized(self, column: Any) -> Any:
         """The values of these rows, in the type of the added column. Raises SerializationError."""
-        return self._made_of(column).cast(self.schema.field(self.name).type)
+        made, kind = self._made_of(column), self.schema.field(self.name).type
+        try:
+            return made.cast(kind)
+        except pa.ArrowException as cause:
+            raise self._wrong(f"{len(made)} rows of {made.type}", f"{kind}, its type for an empty array") from cause
 
     def _empty(self) -> Any:
         schema = self.stream.schema
@@ -85,13 +89,16 @@ class Formatted:
     def _made_of(self, column: Any) -> Any:
         made = self._attempt(column)
         if not isinstance(made, pa.Array) or len(made) != len(column) or not is_bytes(made.type):
-            shown = f"{len(made)} of {made.type}" if isinstance(made, pa.Array) else type(made).__name__
-            origin = origin_of("serializer", self.serializer)
-            raise InvalidPluginError(
-                f"value_format={self.value_format!r}: serialize_column of the {origin.name} returned {shown}, and not "
-                f"an Arrow array of {len(column)} bytes or texts; {origin.remedy}"
-            )
+            shown = f"{len(made)} rows of {made.type}" if isinstance(made, pa.Array) else type(made).__name__
+            raise self._wrong(shown, f"an Arrow array of {len(column)} bytes or texts")
         return made
+
+    def _wrong(self, returned: str, expected: str) -> InvalidPluginError:
+        return InvalidPluginError(
+            f"value_format={self.value_format!r}: serialize_column of the "
+            f"{origin_of('serializer', self.serializer).name} returned {returned}, and not {expected}; report it to "
+            "the plugin's authors, or set value_format to another one"
+        )
 
     def _attempt(self, column: Any) -> Any:
         """Serialize a column, after lookups. Raises the serializer's exceptions; SerializationError for a lookup."""

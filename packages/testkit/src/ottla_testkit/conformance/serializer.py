@@ -28,12 +28,11 @@ from ottla.interfaces import (
     SupportsPrepare,
     SupportsSerializeColumn,
     SupportsSetsHeaders,
-    supports,
 )
-from ottla.plugins.serializer_lookups import MOST_LOOKUPS
-from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
+from ottla_testkit.conformance.harness.bounded_suite import check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail, needed
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
+from ottla_testkit.conformance.harness.serializer_calls import SerializerCalls, shown
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
 
 TOPICS: Final = ("orders", "x", "a.b-c_d" * 30)
@@ -46,7 +45,7 @@ _THREADS: Final = 8
 _TIMES: Final = 200
 
 
-class SerializerConformance(BoundedSuite):
+class SerializerConformance(SerializerCalls):
     """Subclass it as `Test...`, and override the fixture `serializer`."""
 
     subject: ClassVar[str] = "serializer"
@@ -86,7 +85,7 @@ class SerializerConformance(BoundedSuite):
                     made = self._serialize(serializer, data, topic=topic, headers=headers)
                     check(
                         made == expected,
-                        f"serialize() of {_shown(data)} for topic {topic[:12]!r} with {len(headers)} headers "
+                        f"serialize() of {shown(data)} for topic {topic[:12]!r} with {len(headers)} headers "
                         f"became {made!r}, and should be {expected!r}",
                     )
 
@@ -104,12 +103,12 @@ class SerializerConformance(BoundedSuite):
                         and len(header) == 2
                         and isinstance(header[0], str)
                         and isinstance(header[1], bytes | None),
-                        f"serialize() of {_shown(data)} set the header {_shown(header)}; a header is a pair of a str, "
+                        f"serialize() of {shown(data)} set the header {shown(header)}; a header is a pair of a str, "
                         "and of bytes or None",
                     )
                 check(
                     first == again,
-                    f"serialize() of {_shown(data)} set {_shown(first)}, and then {_shown(again)}, on the same headers",
+                    f"serialize() of {shown(data)} set {shown(first)}, and then {shown(again)}, on the same headers",
                 )
 
     def test_after_a_lookup_the_same_data_needs_none(self, serializer: Serializer) -> None:
@@ -119,7 +118,7 @@ class SerializerConformance(BoundedSuite):
             try:
                 serializer.serialize("orders", data, self._headers(serializer, ()))
             except NotPreparedError as error:
-                fail(f"serialize() of {_shown(data)} needed another lookup each time: {error}", error)
+                fail(f"serialize() of {shown(data)} needed another lookup each time: {error}", error)
 
     def test_a_lookup_ends_within_its_time(self, serializer: Serializer) -> None:
         prepare = needed(serializer, SupportsPrepare).prepare
@@ -132,7 +131,7 @@ class SerializerConformance(BoundedSuite):
             for timeout in (0.0, 0.05):
                 within(
                     self.timeout,
-                    f"prepare() of {_shown(data)} with timeout={timeout}",
+                    f"prepare() of {shown(data)} with timeout={timeout}",
                     partial(look_up, data, timeout),
                     remedy="it must return or raise when *timeout* is over, since send() waits no longer",
                 )
@@ -144,28 +143,45 @@ class SerializerConformance(BoundedSuite):
             except Exception:  # it cannot be copied, a memoryview for instance
                 before = data
             self._serialize(serializer, data)
-            check(data == before, f"{_shown(before)} was changed into {_shown(data)}: it is the caller's")
+            check(data == before, f"{shown(before)} was changed into {shown(data)}: it is the caller's")
 
     def test_an_unsupported_value_is_refused_with_a_reason(self, serializer: Serializer) -> None:
         for data in self.refused:
             error = self._refusal(serializer, data)
             check(
                 bool(str(error).strip()),
-                f"{_shown(data)} was refused by {error!r}, which has no words: the caller of `send` reads them",
+                f"{shown(data)} was refused by {error!r}, which has no words: the caller of `send` reads them",
             )
+
+    def test_data_that_holds_itself_is_no_recursion_error(self, serializer: Serializer) -> None:
+        some: list[Any] = []
+        some.append(some)
+        for data in (some, {"itself": some}):
+            try:
+                self._looked_up(
+                    serializer, data, (), partial(serializer.serialize, "orders", data, self._headers(serializer, ()))
+                )
+            except RecursionError as error:
+                fail(
+                    f"serialize() of {shown(data)}, which holds itself, raised RecursionError; refuse too deep data "
+                    "with a ValueError",
+                    error,
+                )
+            except Exception:  # it is refused
+                continue
 
     def test_a_refusal_does_not_affect_the_next_record(self, serializer: Serializer) -> None:
         for bad in self.refused:
             for data, expected in self.samples:
                 self._refusal(serializer, bad)
                 made = self._serialize(serializer, data)
-                check(made == expected, f"after {_shown(bad)} was refused, {_shown(data)} became {made!r}")
+                check(made == expected, f"after {shown(bad)} was refused, {shown(data)} became {made!r}")
 
     def test_every_call_returns_at_once(self, serializer: Serializer) -> None:
         for data in (None, *(data for data, _expected in self.samples)):
             within(
                 self.timeout,
-                f"serialize() of {_shown(data)}",
+                f"serialize() of {shown(data)}",
                 lambda data=data: self._attempt(serializer, data),  # type: ignore[misc]
                 remedy="the caller of send() waits for it; what has to wait belongs into prepare()",
             )
@@ -177,7 +193,7 @@ class SerializerConformance(BoundedSuite):
             for turn in range(_TIMES):
                 data, expected = samples[(first + turn) % len(samples)]
                 made = self._serialize(serializer, data)
-                check(made == expected, f"by many threads at once, {_shown(data)} became {made!r}")
+                check(made == expected, f"by many threads at once, {shown(data)} became {made!r}")
 
         works: list[Callable[[], object]] = [lambda first=first: work(first) for first in range(_THREADS)]  # type: ignore[misc]
         together(self.timeout * 3, works, call="serialize()")
@@ -193,14 +209,25 @@ class SerializerConformance(BoundedSuite):
         for column in self._columns(serializer, self.columns):
             for part in (column, column[1:], column[:-1], column[:0]):
                 made = self._serialize_column(serializer, part)
-                for row, (cell, one) in enumerate(zip(part.to_pylist(), made, strict=True)):
+                for row, (cell, one) in enumerate(zip(_cells(part), made, strict=True)):
                     expected = self._serialize(serializer, cell)
                     check(
                         one is expected is None
                         or (one is not None and expected is not None and self.alike(one, expected)),
-                        f"row {row} of a column of {part.type} became {one!r}, and serialize() of {_shown(cell)} makes "
+                        f"row {row} of a column of {part.type} became {one!r}, and serialize() of {shown(cell)} makes "
                         f"{expected!r}",
                     )
+
+    def test_a_column_has_the_same_type_for_any_rows(self, serializer: Serializer) -> None:
+        for column in self._columns(serializer, self.columns):
+            expected = self._made_of_column(serializer, column[:0]).type
+            for part in (column, column[:1], column[-1:], *_only_nulls(column)):
+                made = self._made_of_column(serializer, part).type
+                check(
+                    made == expected,
+                    f"serialize_column() of {len(part)} rows of {part.type} returned an array of {made}, and of "
+                    f"{expected} for no rows; give pyarrow.array() the type",
+                )
 
     def test_a_column_of_an_unsupported_type_is_refused_even_if_empty(self, serializer: Serializer) -> None:
         for column in self._columns(serializer, self.refused_columns):
@@ -235,18 +262,27 @@ class SerializerConformance(BoundedSuite):
 
     def _serialize_column(self, serializer: Serializer, column: Any) -> list[bytes | None]:
         """Return the rows of a serialized column."""
+        made = self._made_of_column(serializer, column).to_pylist()
+        return [row.encode() if isinstance(row, str) else row for row in made]
+
+    def _made_of_column(self, serializer: Serializer, column: Any) -> Any:
+        import pyarrow as pa  # only a serializer of columns needs it
+
         serialize_column = needed(serializer, SupportsSerializeColumn).serialize_column
         try:
             made = self._looked_up(serializer, column, (), lambda: serialize_column("orders", column))
         except Exception as error:
             fail(f"serialize_column() of {len(column)} rows of {column.type} raised {error!r}", error)
-        rows = made.to_pylist() if hasattr(made, "to_pylist") else None
+        is_array = isinstance(made, pa.Array)
+        result = f"a {type(made).__name__}" + (f" of {len(made)} rows of {made.type}" if hasattr(made, "type") else "")
         check(
-            rows is not None and len(rows) == len(column) and all(isinstance(row, bytes | str | None) for row in rows),
-            f"serialize_column() of {len(column)} rows of {column.type} returned {_shown(made)}, and must return an "
-            "Arrow array of as many bytes or texts",
+            is_array
+            and len(made) == len(column)
+            and made.type in (pa.binary(), pa.large_binary(), pa.string(), pa.large_string()),
+            f"serialize_column() of {len(column)} rows of {column.type} returned {result}, and must return an Arrow "
+            "array of as many bytes or texts: of type binary, large_binary, string or large_string",
         )
-        return [row.encode() if isinstance(row, str) else row for row in rows or ()]
+        return made
 
     def _column_refusal(self, serializer: Serializer, column: Any) -> None:
         serialize_column = needed(serializer, SupportsSerializeColumn).serialize_column
@@ -265,68 +301,23 @@ class SerializerConformance(BoundedSuite):
                 "row"
             )
 
-    def _serialize(
-        self, serializer: Serializer, data: Any, *, topic: str = "orders", headers: Sequence[Header] = ()
-    ) -> bytes | None:
-        try:
-            made: Any = self._looked_up(
-                serializer,
-                data,
-                tuple(headers),
-                lambda: serializer.serialize(topic, data, self._headers(serializer, headers)),
-                topic=topic,
-            )
-        except Exception as error:
-            fail(
-                f"serialize() of {_shown(data)} for topic {topic[:12]!r} with {len(headers)} headers raised {error!r}",
-                error,
-            )
-        check(
-            made is None or type(made) is bytes,
-            f"serialize() of {_shown(data)} returned a {type(made).__name__}; it must be bytes, or None",
+
+def _cells(column: Any) -> list[Any]:
+    try:
+        cells: list[Any] = column.to_pylist()
+    except ValueError as error:  # of nanoseconds, which pyarrow converts only if pandas is installed
+        fail(
+            f"the suite cannot read a column of {column.type} as Python's values: {error}; leave it out of `columns`",
+            error,
         )
-        return made  # type: ignore[no-any-return]
-
-    def _headers(self, serializer: Serializer, headers: Sequence[Header]) -> Sequence[Header]:
-        """The headers as the core passes them; a list that a test has made is passed itself."""
-        if not (supports(serializer, SupportsSetsHeaders) and serializer.sets_headers):
-            return tuple(headers)
-        return headers if isinstance(headers, list) else list(headers)
-
-    def _looked_up(
-        self, serializer: Serializer, data: Any, headers: Sequence[Header], attempt: Callable[[], Any], **of: str
-    ) -> Any:
-        """What *attempt* makes, after the lookups that it needs."""
-        for _ in range(MOST_LOOKUPS):
-            try:
-                return attempt()
-            except NotPreparedError as error:
-                if not supports(serializer, SupportsPrepare):
-                    fail(f"{_shown(data)} needs a lookup, by {error!r}, and the serializer has no prepare()", error)
-                within(
-                    self.lookup_timeout + self.timeout,
-                    f"prepare() of {_shown(data)}",
-                    lambda: serializer.prepare(of.get("topic", "orders"), data, headers, timeout=self.lookup_timeout),
-                    remedy="it must return or raise when *timeout* is over",
-                )
-        return attempt()
-
-    def _attempt(self, serializer: Serializer, data: Any) -> None:
-        with contextlib.suppress(NotPreparedError):
-            serializer.serialize("orders", data, self._headers(serializer, ()))
-
-    def _refusal(self, serializer: Serializer, data: Any) -> Exception:
-        try:
-            made = self._looked_up(
-                serializer, data, (), lambda: serializer.serialize("orders", data, self._headers(serializer, ()))
-            )
-        except (TypeError, ValueError) as error:
-            return error
-        except Exception as error:
-            fail(f"serialize() of {_shown(data)} raised {error!r}; it must be a TypeError or a ValueError", error)
-        fail(f"serialize() took {_shown(data)}, and made {made!r} of it; it must be refused")
+    return cells
 
 
-def _shown(data: Any) -> str:
-    shown = repr(data)
-    return shown if len(shown) < 60 else f"{shown[:60]}..."
+def _only_nulls(column: Any) -> Sequence[Any]:
+    """Return two nulls of the column's type, if it has nulls, and if pyarrow can make them."""
+    import pyarrow as pa
+
+    if column.null_count:
+        with contextlib.suppress(pa.ArrowException):
+            return [pa.nulls(2, column.type)]
+    return []

@@ -34,7 +34,10 @@ class JsonSerializer:
 
     def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
         """The value as JSON; None stays None."""
-        return None if data is None else _text(data).encode()
+        try:
+            return None if data is None else _text(data).encode()
+        except RecursionError:
+            raise ValueError("it is nested too deeply for JSON, or holds itself") from None
 
     def serialize_column(self, topic: str, column: Any) -> Any:
         """The values of an Arrow column as JSON texts; a null stays null. Raises TypeError for a type without JSON."""

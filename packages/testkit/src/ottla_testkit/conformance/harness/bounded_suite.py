@@ -175,7 +175,7 @@ def _bounded(test: Callable[..., None]) -> Callable[..., None]:
             usage.stopped_by = f"the suite had taken {self.time_limit:g} s"
             fail(
                 f"the suite has taken {self.time_limit:g} s, and ends in {test.__name__}{_place(error.stack)}"
-                f"{usage.slowest()}; a plugin that may take longer states `time_limit`"
+                f"{usage.slowest()}; calls that wait are a fault; a plugin that computes for longer states `time_limit`"
             )
         finally:
             usage.seconds += time.monotonic() - started_at

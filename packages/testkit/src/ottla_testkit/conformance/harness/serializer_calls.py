@@ -1,0 +1,87 @@
+"""A serializer called as the core calls it, with the lookups that it needs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from ottla.errors import NotPreparedError
+from ottla.interfaces import Header, Serializer, SupportsPrepare, SupportsSetsHeaders, supports
+from ottla.plugins.serializer_lookups import MOST_LOOKUPS
+from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite
+from ottla_testkit.conformance.harness.checked_layer import check, fail
+from ottla_testkit.conformance.harness.concurrent_calls import within
+
+
+class SerializerCalls(BoundedSuite):
+    """Make each call and check its result; the suite gives the time limits."""
+
+    lookup_timeout: ClassVar[float]
+
+    def _serialize(
+        self, serializer: Serializer, data: Any, *, topic: str = "orders", headers: Sequence[Header] = ()
+    ) -> bytes | None:
+        try:
+            made: Any = self._looked_up(
+                serializer,
+                data,
+                tuple(headers),
+                lambda: serializer.serialize(topic, data, self._headers(serializer, headers)),
+                topic=topic,
+            )
+        except Exception as error:
+            fail(
+                f"serialize() of {shown(data)} for topic {topic[:12]!r} with {len(headers)} headers raised {error!r}",
+                error,
+            )
+        check(
+            made is None or type(made) is bytes,
+            f"serialize() of {shown(data)} returned a {type(made).__name__}; it must be bytes, or None",
+        )
+        return made  # type: ignore[no-any-return]
+
+    def _headers(self, serializer: Serializer, headers: Sequence[Header]) -> Sequence[Header]:
+        """The headers as the core passes them; a list that a test has made is passed itself."""
+        if not (supports(serializer, SupportsSetsHeaders) and serializer.sets_headers):
+            return tuple(headers)
+        return headers if isinstance(headers, list) else list(headers)
+
+    def _looked_up(
+        self, serializer: Serializer, data: Any, headers: Sequence[Header], attempt: Callable[[], Any], **of: str
+    ) -> Any:
+        """What *attempt* makes, after the lookups that it needs."""
+        for _ in range(MOST_LOOKUPS):
+            try:
+                return attempt()
+            except NotPreparedError as error:
+                if not supports(serializer, SupportsPrepare):
+                    fail(f"{shown(data)} needs a lookup, by {error!r}, and the serializer has no prepare()", error)
+                within(
+                    self.lookup_timeout + self.timeout,
+                    f"prepare() of {shown(data)}",
+                    lambda: serializer.prepare(of.get("topic", "orders"), data, headers, timeout=self.lookup_timeout),
+                    remedy="it must return or raise when *timeout* is over",
+                )
+        return attempt()
+
+    def _attempt(self, serializer: Serializer, data: Any) -> None:
+        with contextlib.suppress(NotPreparedError):
+            serializer.serialize("orders", data, self._headers(serializer, ()))
+
+    def _refusal(self, serializer: Serializer, data: Any) -> Exception:
+        try:
+            made = self._looked_up(
+                serializer, data, (), lambda: serializer.serialize("orders", data, self._headers(serializer, ()))
+            )
+        except (TypeError, ValueError) as error:
+            return error
+        except Exception as error:
+            fail(f"serialize() of {shown(data)} raised {error!r}; it must be a TypeError or a ValueError", error)
+        fail(f"serialize() took {shown(data)}, and made {made!r} of it; it must be refused")
+
+
+def shown(data: Any) -> str:
+    """Return data as text, for messages."""
+    text = repr(data)
+    return text if len(text) < 60 else f"{text[:60]}..."
