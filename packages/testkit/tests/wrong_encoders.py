@@ -164,6 +164,32 @@ class AllowsNothing(Right):
         pass
 
 
+class AllowsOnlyMore(Right):
+    def allow(self, memory: int) -> None:
+        super().allow(max(memory, self._limit))
+
+
+class StaysBelowItsLimit(Right):
+    def append(
+        self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
+    ) -> int | None:
+        self._limit -= 1
+        try:
+            return super().append(key, value, headers, timestamp_ms)
+        finally:
+            self._limit += 1
+
+
+class EstimatesNearTimes(Right):
+    def size_estimate(self) -> int:
+        return super().size_estimate() - 6 * len(self)
+
+
+class CountsAThirdOfItsMemory(Right):
+    def memory(self) -> int:
+        return super().memory() // 3
+
+
 class OpensAgain(Right):
     def allow(self, memory: int) -> None:
         self._limit, self._closed = memory, False

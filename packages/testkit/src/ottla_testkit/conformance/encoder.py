@@ -23,6 +23,7 @@ import pytest
 from ottla.errors import InvalidRecordError, UnsupportedVersionError
 from ottla.interfaces import Columns, ColumnsKind, RecordEncoder
 from ottla.recordbatch.objects import TIMESTAMP_MAX
+from ottla_testkit.conformance.encoder_sizes import SizeRequirements
 from ottla_testkit.conformance.encoder_tables import TableRequirements
 from ottla_testkit.conformance.harness.bounded_suite import check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail
@@ -45,7 +46,7 @@ _THREADS: Final = 6
 _NAMELESS: Final = "\ud800"
 
 
-class RecordEncoderConformance(TableRequirements):
+class RecordEncoderConformance(SizeRequirements, TableRequirements):
     """Subclass it as `Test...`, and override the fixture `encoder`."""
 
     subject: ClassVar[str] = "encoder"
@@ -166,6 +167,19 @@ class RecordEncoderConformance(TableRequirements):
         columns.allow(0)
         check_bytes(columns, [row, row])
 
+    def test_a_lower_limit_allows_no_more_records(self, encoder: RecordEncoder) -> None:
+        row = Row(b"key", bytes(100))
+        columns = filled(encoder, [row, row])
+        columns.allow(columns.memory())
+        check(columns.append(*row) is None, "append() took a record, although allow() has set a limit without room")
+        check_bytes(columns, [row, row])
+
+    def test_a_record_may_fill_the_limit_exactly(self, encoder: RecordEncoder) -> None:
+        row = Row(b"key", bytes(100))
+        columns = columns_of(encoder, filled(encoder, [row, row]).memory())
+        for _ in range(2):
+            append(columns, row, why="memory() is then the limit, and not above it")
+
     def test_closed_columns_take_nothing_whatever_the_limit(self, encoder: RecordEncoder) -> None:
         for how in ("close", "encode", "release"):
             columns = filled(encoder, [Row(None, b"a")])
@@ -214,38 +228,6 @@ class RecordEncoderConformance(TableRequirements):
         )
         append(columns, just)
         check_bytes(columns, [first, just])
-
-    # Sizes
-
-    def test_size_estimates_are_upper_bounds(self, encoder: RecordEncoder, chance: random.Random) -> None:
-        for _ in range(_ROUNDS):
-            columns = filled(encoder, drawn(chance))
-            estimate, memory, count = columns.size_estimate(), columns.memory(), len(columns)
-            size = sum(map(len, encode(columns, 2).chunks))
-            check(
-                size <= estimate,
-                f"{count} records have {size} bytes, and size_estimate() said {estimate}: requests would be too large",
-            )
-            later = columns.size_estimate()
-            check(size <= later, f"after encode(), {size} bytes are estimated as {later}")
-            check(
-                size <= memory,
-                f"{count} records have {size} bytes on the wire, and memory() said {memory}: it is never less",
-            )
-
-    def test_a_record_takes_no_more_memory_than_the_encoder_reports(
-        self, encoder: RecordEncoder, chance: random.Random
-    ) -> None:
-        cost = encoder.record_cost
-        for size in (0, 1, 100, 10_000):
-            rows = [Row(b"k" * 10, chance.randbytes(size), (), NOW + number) for number in range(200)]
-            memory = filled(encoder, rows).memory()
-            bare = sum(10 + size for _ in rows)
-            check(
-                memory <= bare + len(rows) * cost,
-                f"{len(rows)} records with {bare} bytes of their own occupy {memory}; record_cost says "
-                f"{cost} for each, so {bare + len(rows) * cost} at most",
-            )
 
     # Reports about records
 

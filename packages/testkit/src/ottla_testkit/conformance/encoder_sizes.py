@@ -1,0 +1,81 @@
+"""What columns report of their size, encoded and in memory: a part of `RecordEncoderConformance`."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from typing import Final
+
+from ottla.interfaces import RecordEncoder
+from ottla.recordbatch.objects import TIMESTAMP_MAX
+from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite
+from ottla_testkit.conformance.harness.checked_layer import check
+from ottla_testkit.conformance.harness.columns import append, columns_of, encode, filled
+from ottla_testkit.conformance.harness.rows import NOW, Row, drawn
+
+_ROUNDS: Final = 60
+_MEASURED: Final = 2000
+
+
+class SizeRequirements(BoundedSuite):
+    """A part of `RecordEncoderConformance`."""
+
+    def test_size_estimates_are_upper_bounds(self, encoder: RecordEncoder, chance: random.Random) -> None:
+        for _ in range(_ROUNDS):
+            columns = filled(encoder, drawn(chance))
+            estimate, memory, count = columns.size_estimate(), columns.memory(), len(columns)
+            size = sum(map(len, encode(columns, 2).chunks))
+            check(
+                size <= estimate,
+                f"{count} records have {size} bytes, and size_estimate() said {estimate}: requests would be too large",
+            )
+            later = columns.size_estimate()
+            check(size <= later, f"after encode(), {size} bytes are estimated as {later}")
+            check(
+                size <= memory,
+                f"{count} records have {size} bytes on the wire, and memory() said {memory}: it is never less",
+            )
+
+    def test_size_estimates_hold_for_far_and_large_records(self, encoder: RecordEncoder) -> None:
+        far = Row(bytes(9000), bytes(9000), (), TIMESTAMP_MAX)
+        columns = filled(encoder, [Row(None, None, (), 0), *[far] * 70])
+        estimate, size = columns.size_estimate(), sum(map(len, encode(columns, 2).chunks))
+        check(
+            size <= estimate,
+            f"70 records of 18000 bytes with the latest timestamp after one of 0 have {size} bytes, and "
+            f"size_estimate() said {estimate}: the difference of times, the index and each size may take several bytes",
+        )
+
+    def test_records_occupy_what_the_encoder_reports(self, encoder: RecordEncoder) -> None:
+        columns = columns_of(encoder)
+        traced = tracemalloc.is_tracing()
+        if not traced:
+            tracemalloc.start()
+        try:
+            before, _peak = tracemalloc.get_traced_memory()
+            for number in range(_MEASURED):
+                append(columns, Row(b"key %d" % number, b"value %d" % number, (), NOW + number))
+            occupied = tracemalloc.get_traced_memory()[0] - before
+        finally:
+            if not traced:
+                tracemalloc.stop()
+        # Buffers that grow are up to twice as large as their content.
+        check(
+            occupied <= 2 * columns.memory(),
+            f"{_MEASURED} records occupy {occupied} bytes, as tracemalloc counts them, and memory() said "
+            f"{columns.memory()}: the producer would take far more than buffer.memory; count the objects, too",
+        )
+
+    def test_a_record_takes_no_more_memory_than_the_encoder_reports(
+        self, encoder: RecordEncoder, chance: random.Random
+    ) -> None:
+        cost = encoder.record_cost
+        for size in (0, 1, 100, 10_000):
+            rows = [Row(b"k" * 10, chance.randbytes(size), (), NOW + number) for number in range(200)]
+            memory = filled(encoder, rows).memory()
+            bare = sum(10 + size for _ in rows)
+            check(
+                memory <= bare + len(rows) * cost,
+                f"{len(rows)} records with {bare} bytes of their own occupy {memory}; record_cost says "
+                f"{cost} for each, so {bare + len(rows) * cost} at most",
+            )
