@@ -15,6 +15,9 @@ WRONG = [
     ("WaitsAtItsEnd", "at_once", r"close\(\) did not return within 1 s; the program waits for it"),
     ("LosesTheLastFigures", "are_read", "nothing was read between .*: the last figures would be lost"),
     ("ReadsAtItsStartAlone", "are_read", "nothing was read between .*: the last figures would be lost"),
+    ("ReportsAtItsStart", "are_read", r"nothing was read between the call of close\(\)"),
+    ("BeginsInItsConstructor", "before_its_start", r"making the reporter began the thread reporter; start\(\) begins"),
+    ("LeavesItsThread", "are_read", r"close\(\) left threads behind: reporter"),
     ("ReadsAllTheTime", "without_a_pause", r"the metrics were read \d+ times in 0.2 s: its thread takes"),
     ("NeedsADescription", "unexpected_metrics", r"close\(\) raised KeyError"),
     ("ExpectsTheSameNames", "unexpected_metrics", r"close\(\) raised KeyError"),
@@ -54,13 +57,13 @@ def test_a_reporter_that_keeps_all_promises_passes(pytester: pytest.Pytester) ->
     )
 
     assert_passed(result)
-    result.assert_outcomes(passed=9)
+    result.assert_outcomes(passed=10)
 
 
 def test_without_a_second_reporter_its_test_is_skipped_with_the_reason(pytester: pytest.Pytester) -> None:
     result = run_suite(pytester, "MetricsReporterConformance", "reporter", "wrong_reporters.Right()", "-rs")
 
-    result.assert_outcomes(passed=8, skipped=1)
+    result.assert_outcomes(passed=9, skipped=1)
     assert "give a fixture `another`" in result.stdout.str()
 
 

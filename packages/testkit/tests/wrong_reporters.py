@@ -125,6 +125,23 @@ class DiesInItsThread(Right):
         raise ValueError("the thread has died")
 
 
+class ReportsAtItsStart(LosesTheLastFigures):
+    """Reads when its thread begins."""
+
+    def _run(self) -> None:
+        self.report()
+        super()._run()
+
+
+class BeginsInItsConstructor(Right):
+    def __init__(self) -> None:
+        super().__init__()
+        self._thread.start()
+
+    def start(self, registry: MetricsRegistry) -> None:
+        self.registry = registry
+
+
 class LeavesItsThread(Right):
     def close(self) -> None:
         self.report()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import struct
 import time
@@ -10,6 +11,7 @@ from typing import Any
 
 from ottla.errors import ConnectionFailedError
 from ottla.interfaces import Buffer, Interest, Target, TransportLayer
+from ottla_testkit.conformance import PlainPeer
 
 
 class Right:
@@ -270,6 +272,82 @@ class RightTransport(WrongTransport):
 
     def __init__(self) -> None:
         super().__init__(Right)
+
+
+class Refused(Right):
+    """Waits for an answer of one byte, `+`; reports another one."""
+
+    answer = b""
+
+    def handshake(self) -> bool:
+        try:
+            self.answer = self.answer or self.sock.recv(1)
+        except BlockingIOError:
+            return False
+        if self.answer != b"+":
+            self.refuse()
+        return True
+
+    def refuse(self) -> None:
+        raise ConnectionFailedError("the gateway refused; check its rules")
+
+    def interest(self) -> Interest:
+        return super().interest() if self.answer else Interest.READ
+
+
+class Answering(PlainPeer):
+    """A gateway that answers with one byte, and is the broker from then on."""
+
+    def __init__(self, sock: socket.socket, answer: bytes) -> None:
+        super().__init__(sock)
+        self.write(answer)
+
+
+class IgnoresRefusals(Refused):
+    def refuse(self) -> None:
+        pass
+
+
+class WaitsAfterRefusals(Refused):
+    def handshake(self) -> bool:
+        try:
+            return super().handshake()
+        except ConnectionFailedError:
+            return False
+
+    def interest(self) -> Interest:
+        return Interest.READ
+
+
+class RaisesOsErrors(Refused):
+    def refuse(self) -> None:
+        raise OSError("refused")
+
+
+class QuotesEverything(Refused):
+    def refuse(self) -> None:
+        raise ConnectionFailedError("no" * 5000)
+
+
+class ShowsItsTokenInErrors(Refused):
+    def refuse(self) -> None:
+        raise ConnectionFailedError("refused: my-token-of-the-gateway")
+
+
+class ShowsItsTokenInDetails(Refused):
+    def details(self) -> Sequence[tuple[str, str]]:
+        return [("through", "my-token-of-the-gateway")]
+
+
+class ShowsItsTokenInItsRepr(Refused):
+    def __repr__(self) -> str:
+        return "my-token-of-the-gateway"
+
+
+class LogsItsToken(Refused):
+    def handshake(self) -> bool:
+        logging.getLogger("gateway").debug("the token is %s", "my-token-of-the-gateway")
+        return super().handshake()
 
 
 class Shared(WrongTransport):

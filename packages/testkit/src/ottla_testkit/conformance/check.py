@@ -96,9 +96,9 @@ def suite(kind: KindName, name: str, settings: Mapping[str, str]) -> type[Any]:
     bases = (*own, _installed(kind, name, base))
     settled = _settled(bases[0], settings, plugin)
     members: dict[str, Any] = {"settings": settled}
-    if kind == "authenticator":
-        if "entry_point" not in vars(bases[0]):
-            members["entry_point"] = plugin.name
+    if kind == "authenticator" and "entry_point" not in vars(bases[0]):
+        members["entry_point"] = plugin.name
+    if kind in ("authenticator", "transport"):
         _check_secret_keys(plugin, bases[0].secrets, settled)
         members["secrets"] = (*bases[0].secrets, *_secrets(plugin, settled))
     tested: type[Any] = type("TestInstalled", bases, members)

@@ -11,6 +11,7 @@ class TestMine(InterceptorConformance):
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -47,6 +48,9 @@ _OUTCOMES: Final[Sequence[tuple[RecordMetadata, Exception | None]]] = (
 
 _THREADS: Final = 8
 _TIMES: Final = 200
+_ATTEMPTS: Final = 3
+_LONG: Final = 0.1
+"""Seconds after which a call has waited."""
 
 
 class InterceptorConformance(TableRequirements):
@@ -86,17 +90,15 @@ class InterceptorConformance(TableRequirements):
 
     def test_every_call_returns_at_once(self, interceptor: Interceptor) -> None:
         for key, value in self.records:
-            within(
-                self.timeout,
+            self._check_prompt(
                 "on_send()",
                 lambda key=key, value=value: self._send(interceptor, key, value),  # type: ignore[misc]
-                remedy="the caller of send() waits for it",
+                "the caller of send() waits for it",
             )
-        within(
-            self.timeout,
+        self._check_prompt(
             "on_acknowledgement()",
             lambda: self._report(interceptor, _WRITTEN, None),
-            remedy="the I/O thread waits for it, and with it all other records",
+            "the I/O thread waits for it, and with it all other records",
         )
 
     def test_every_outcome_is_accepted(self, interceptor: Interceptor) -> None:
@@ -171,6 +173,17 @@ class InterceptorConformance(TableRequirements):
                 "keeps_types = False allows it",
             )
         return new_key, new_value, tuple(new_headers)
+
+    def _check_prompt(self, call: str, work: Callable[[], object], waiting: str) -> None:
+        """Fail for a call that does not return, or that takes long each time; a busy machine delays one of them."""
+        shortest = self.timeout
+        for _ in range(_ATTEMPTS):
+            started_at = time.monotonic()
+            within(self.timeout, call, work, remedy=waiting)
+            shortest = min(shortest, time.monotonic() - started_at)
+            if shortest < _LONG:
+                return
+        fail(f"{call} took {shortest:.2g} s or more in each of {_ATTEMPTS} calls; it must not wait: {waiting}")
 
     def _alike(self, interceptor: Interceptor, key: Any, value: Any) -> Made | None:
         """Return the interceptor's result for a record, or None if repeated calls differ."""

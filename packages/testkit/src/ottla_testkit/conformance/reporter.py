@@ -41,6 +41,8 @@ _ODD: Final[Sequence[tuple[MetricName, float]]] = (
 )
 _TAGS_OF_TOPICS: Final = 2
 _MOMENT: Final = 0.2
+_GRACE: Final = 1.0
+"""Seconds in which a thread that close() has joined leaves the list of threads, on a busy machine too."""
 _MOST_READS: Final = 50
 """In a moment; more are of a thread that reads without a pause."""
 
@@ -117,14 +119,20 @@ class MetricsReporterConformance(BoundedSuite):
         with self._started(reporter, CountingRegistry()):
             pass
 
+    def test_nothing_runs_before_its_start(self, started_threads: StartedThreads, reporter: MetricsReporter) -> None:
+        started_threads.check_none("making the reporter", "start() begins its work")
+
     def test_the_metrics_are_read(self, reporter: MetricsReporter) -> None:
         figures = CountingRegistry()
         with self._started(reporter, figures):
             at_the_start = len(figures.given)
             self.collect(reporter)
+            collected = len(figures.given) > at_the_start
+            time.sleep(_MOMENT)  # the first read of its thread is none after close()
+            before_close = len(figures.given)
         check(
-            len(figures.given) > at_the_start,
-            "nothing was read between start() and the end of close(): the last figures would be lost; one that is "
+            collected or len(figures.given) > before_close,
+            "nothing was read between the call of close() and its end: the last figures would be lost; one that is "
             "asked for figures from outside needs `collect` in its suite, which asks",
         )
 
@@ -184,13 +192,15 @@ class MetricsReporterConformance(BoundedSuite):
 
     @contextmanager
     def _started(self, reporter: MetricsReporter, figures: CountingRegistry) -> Iterator[None]:
-        """Start and stop a reporter around the block; neither call may fail, nor may a thread of the reporter."""
+        """Start and stop a reporter around the block; neither call may fail, nor may a thread of it fail or remain."""
+        begun = StartedThreads()
         with no_thread_errors():
             self._call("start()", lambda: reporter.start(figures))
             try:
                 yield
             finally:
                 self._call("close()", reporter.close)
+        begun.check_gone("close()", min(self.timeout, _GRACE))
 
     def _call(self, call: str, work: Any) -> None:
         try:

@@ -31,12 +31,13 @@ from ottla_testkit.conformance.harness.transport_connections import Begin, MakeP
 from ottla_testkit.conformance.harness.wire import PIECE, Wire
 from ottla_testkit.conformance.transport_data import DataRequirements
 from ottla_testkit.conformance.transport_handshake import HandshakeRequirements
+from ottla_testkit.conformance.transport_refusals import RefusalRequirements
 
 _SIP: Final = 512
 
 
-class TransportConformance(HandshakeRequirements, DataRequirements):
-    """Subclass it as `Test...`, and override the fixtures `transport` and `peer`."""
+class TransportConformance(HandshakeRequirements, RefusalRequirements, DataRequirements):
+    """Subclass it as `Test...`, and override `transport` and `peer`; preferably `refusing_peer` and `secrets`, too."""
 
     # The transport
 

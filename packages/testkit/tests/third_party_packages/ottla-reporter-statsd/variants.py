@@ -5,9 +5,9 @@ L = "src/ottla_reporter_statsd/lines.py"
 
 VARIANTS = [
     ('not a daemon', P, 'daemon=True)', 'daemon=False)', "start() began 'ottla-reporter-statsd', which is not a daemon thread: a program that forgets to close its producer"),
-    ('thread left running', P, '        self._over.set()\n        if', '        if', 'nothing was read between start() and the end of close(): the last figures would be lost; one that is asked for'),
-    ('close does not join', P, '        self._thread.join(LONGEST_END)\n', '        return\n', 'nothing was read between start() and the end of close(): the last figures would be lost; one that is asked for'),
-    ('no last report', P, '            self._report(registry)\n        self._report(registry)\n', '            self._report(registry)\n', 'nothing was read between start() and the end of close(): the last figures would be lost; one that is asked for'),
+    ('thread left running', P, '        self._over.set()\n        if', '        if', 'close() left threads behind: ottla-reporter-statsd'),
+    ('close does not join', P, '        self._thread.join(LONGEST_END)\n', '        return\n', 'close() left threads behind: ottla-reporter-statsd'),
+    ('no last report', P, '            self._report(registry)\n        self._report(registry)\n', '            self._report(registry)\n', 'nothing was read between the call of close() and its end: the last figures would be lost'),
     ('reports at the start, not at the end', P, '        while not self._over.wait(self._interval):\n            self._report(registry)\n        self._report(registry)\n', '        self._report(registry)\n        while not self._over.wait(self._interval):\n            self._report(registry)\n', None),
     ('start blocks', P, '        self._thread.start()\n', '        self._thread.start()\n        self._thread.join(12)\n', 'start() did not return within 10 s; the program waits for it'),
     ("start sends on the caller's thread", P, '        self._thread.start()\n', '        self._thread.run()\n', 'start() did not return within 10 s; the program waits for it'),
@@ -25,10 +25,10 @@ VARIANTS = [
     ('waits for an answer of the server', P, '                self._lines.sent(group)\n', '                self._lines.sent(group); sock.settimeout(2); sock.recv(10)\n', None),
     ('socket not closed', P, 'with socket.socket(family, kind, protocol) as sock:', 'for sock in [socket.socket(family, kind, protocol)]:', 'ResourceWarning: unclosed <socket.socket'),
     ('one datagram for all', L, 'if group and size + added > MOST_BYTES + 1:', 'if False:', None),
-    ('time.sleep in place of wait', P, 'while not self._over.wait(self._interval):', "while not __import__('time').sleep(self._interval) and not self._over.is_set():", 'nothing was read between start() and the end of close(): the last figures would be lost; one that is asked for'),
+    ('time.sleep in place of wait', P, 'while not self._over.wait(self._interval):', "while not __import__('time').sleep(self._interval) and not self._over.is_set():", 'close() left threads behind: ottla-reporter-statsd'),
     ('interval in ms, not s', P, 'return milliseconds / 1000', 'return milliseconds', None),
     ('port bound: two cannot run', P, '            sock.setblocking(False)\n', "            sock.bind(('127.0.0.1', 18125)); sock.setblocking(False)\n", None),
     ('registry written into', P, '        values = registry.snapshot()\n', '        values = registry.snapshot(); values.clear()  # type: ignore\n', 'it changed the snapshot that it was given, which others may read'),
     ('last report dropped on failure silently', P, '            if not self._failing:\n', '            if False:\n', None),
-    ('close misspelt', P, '    def close(self)', '    def stop(self)', 'nothing was read between start() and the end of close(): the last figures would be lost; one that is asked for'),
+    ('close misspelt', P, '    def close(self)', '    def stop(self)', 'close() left threads behind: ottla-reporter-statsd'),
 ]

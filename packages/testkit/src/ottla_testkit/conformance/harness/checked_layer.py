@@ -91,6 +91,10 @@ class CheckedLayer:
         )
         return list(response)
 
+    def shown(self) -> str:
+        """The layer's repr and str."""
+        return f"{self._layer!r} {self._layer!s}"
+
     def close(self) -> None:
         started_at = time.monotonic()
         try:

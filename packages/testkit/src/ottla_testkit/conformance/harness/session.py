@@ -221,12 +221,19 @@ class LayerSession:
     def _where(self) -> str:
         unwritten = sum(len(chunk) for chunk in self._waiting)
         more = self.ready and self.layer.may_read()
+        hearing = not self.ready and not self.over and bool(self.layer.interest() & Interest.READ)
+        stuck = (
+            "; the layer still waits for bytes, although the peer has sent all that it has: a TunnelLayer waits for "
+            "the `hear` of its last Turn, which may be too large"
+            if hearing
+            else ""
+        )
         arrived = self._sending and not unwritten and len(self.peer.received) >= self.sent
         unflushed = "flush() returns False although every byte has arrived: " if arrived else ""
         return (
             f"{unflushed}after {self._timeout:g} s, {self.sent - unwritten} of {self.sent} bytes were taken by "
             f"write(), {len(self.peer.received)} came to the far end, {len(self.received)} were read; "
-            f"interest() is {self.layer.interest()!r}, may_read() is {more}"
+            f"interest() is {self.layer.interest()!r}, may_read() is {more}{stuck}"
         )
 
 

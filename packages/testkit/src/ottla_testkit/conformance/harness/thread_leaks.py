@@ -30,6 +30,11 @@ class StartedThreads:
                 "producer would never end",
             )
 
+    def check_none(self, what: str, instead: str) -> None:
+        """Fail for a thread that runs already."""
+        alive = [thread.name for thread in self._alive()]
+        check(not alive, f"{what} began the thread {', '.join(alive)}; {instead}")
+
     def check_gone(self, what: str, timeout: float) -> None:
         """Fail for a thread that still runs after *timeout* seconds."""
         deadline = time.monotonic() + timeout

@@ -70,14 +70,14 @@ class TransportConnections(BoundedSuite):
             check_contract(layer, TransportLayer, made_by="open_over()" if over_layer else "open()")
             return layer
 
-        def begin(*, roomy: bool = False, always_may_read: bool = False) -> LayerSession:
+        def begin(*, roomy: bool = False, always_may_read: bool = False, by: MakePeer | None = None) -> LayerSession:
             wire = Wire(self.socket_pair, roomy=roomy)
             try:
                 layer = open_layer(wire.layer_end, always_may_read)
             except BaseException:
                 wire.close()
                 raise
-            talk = LayerSession(layer=layer, wire=wire, peer=peer(wire.peer_end), timeout=self.timeout)
+            talk = LayerSession(layer=layer, wire=wire, peer=(by or peer)(wire.peer_end), timeout=self.timeout)
             begun.append(talk)
             return talk
 
