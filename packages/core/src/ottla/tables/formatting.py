@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 import pyarrow as pa
 
-from ottla.errors import InvalidPluginError, InvalidRecordError, NotPreparedError, SerializationError
+from ottla.errors import InvalidPluginError, InvalidRecordError, NotPreparedError, SerializationError, counted
 from ottla.errors.plugin_origin import FAULTS, origin_of
 from ottla.interfaces import SupportsPrepare, SupportsSerializeColumn, supports
 from ottla.plugins.serializer_failures import serialization_failure
@@ -68,7 +68,9 @@ class Formatted:
         try:
             return made.cast(kind)
         except pa.ArrowException as cause:
-            raise self._wrong(f"{len(made)} rows of {made.type}", f"{kind}, its type for an empty array") from cause
+            raise self._wrong(
+                f"{counted(len(made), 'row')} of {made.type}", f"{kind}, its type for an empty array"
+            ) from cause
 
     def _empty(self) -> Any:
         schema = self.stream.schema
@@ -89,7 +91,7 @@ class Formatted:
     def _made_of(self, column: Any) -> Any:
         made = self._attempt(column)
         if not isinstance(made, pa.Array) or len(made) != len(column) or not is_bytes(made.type):
-            shown = f"{len(made)} rows of {made.type}" if isinstance(made, pa.Array) else type(made).__name__
+            shown = f"{counted(len(made), 'row')} of {made.type}" if isinstance(made, pa.Array) else type(made).__name__
             raise self._wrong(shown, f"an Arrow array of {len(column)} bytes or texts")
         return made
 
