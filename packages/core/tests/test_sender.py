@@ -579,7 +579,7 @@ def test_the_loss_of_a_leader_is_the_error_during_a_rebootstrap() -> None:
 
 
 @pytest.mark.rule("sender.unreachable.waits")
-def test_an_unreachable_address_is_still_the_error_after_a_rebootstrap_has_forgotten_its_broker() -> None:
+def test_an_unreachable_address_stays_the_error_during_a_rebootstrap() -> None:
     machine = machine_with_topic(1, delivery_timeout=120.0)
     machine.network.hosts.refusing.add("broker-1")
     delivery = machine.send(b"a")
