@@ -133,7 +133,14 @@ class ReportsAtItsStart(LosesTheLastFigures):
         super()._run()
 
 
-class BeginsInItsConstructor(Right):
+class _LeftToItself(Right):
+    """Its thread is ended by nobody, so it ends soon."""
+
+    def _run(self) -> None:
+        self._over.wait(5.0)
+
+
+class BeginsInItsConstructor(_LeftToItself):
     def __init__(self) -> None:
         super().__init__()
         self._thread.start()
@@ -142,7 +149,7 @@ class BeginsInItsConstructor(Right):
         self.registry = registry
 
 
-class LeavesItsThread(Right):
+class LeavesItsThread(_LeftToItself):
     def close(self) -> None:
         self.report()
 
