@@ -46,10 +46,10 @@ def test_every_installed_plugin_passes_its_suite_without_settings() -> None:
     # What a login or a handshake needs is there: nothing is passed over.
     logins = [name for kind, name in plugins if kind == "authenticator"]
     assert len(re.findall(r"::test_an_honest_broker_accepts_the_login PASSED", told)) == len(logins)
-    skipped = [
-        line for line in told.splitlines() if "_transport_" in line and "SKIPPED" in line and "close" not in line
-    ]
-    assert all("_transport_unix." in line for line in skipped)  # a Unix socket is not behind another transport
+    skipped = [line for line in told.splitlines() if "_transport_" in line and "SKIPPED" in line]
+    optional = [line for line in skipped if re.search("close|refusal_of_the_peer|secrets_are_never_shown", line)]
+    rest = [line for line in skipped if line not in optional]
+    assert all("_transport_unix." in line for line in rest)  # a Unix socket is not behind another transport
 
 
 def test_a_producer_never_imports_the_dependencies_of_the_check() -> None:

@@ -12,7 +12,9 @@ from ottla_transport_plaintext import PlaintextTransport
 
 
 class TestWithALogin(HttpConnectConformance):
+    secrets = ("hunter2-of-alice",)
+
     @pytest.fixture
     def transport(self) -> Transport:
-        login = Login("alice", "secret")
+        login = Login("alice", self.secrets[0])
         return HttpConnectTransport(HostTarget("proxy", 3128), login=login, inner=PlaintextTransport())

@@ -14,9 +14,11 @@ pytestmark = pytest.mark.unmeasured
 
 
 class TestWithALogin(Socks5Conformance):
+    secrets = ("hunter2-of-alice",)
+
     @pytest.fixture
     def transport(self) -> Transport:
-        login = UserPassword(b"alice", b"secret")
+        login = UserPassword(b"alice", self.secrets[0].encode())
         return Socks5Transport(HostTarget("proxy", 1080), login=login, inner=PlaintextTransport())
 
 

@@ -105,6 +105,11 @@ BROKEN = (
     Broken("spectuple", f"ottla_spec = (1, 2)\n{GOOD}", "upgrade acme-spectuple"),
     Broken("empty", "", "has no hook for its kind; it must implement ottla_partitioner"),
     Broken("unmarked", GOOD.replace("@hookimpl", ""), "mark ottla_partitioner with @ottla.hookspecs.hookimpl"),
+    Broken(
+        "keysunmarked",
+        with_keys("return []").replace("@hookimpl\ndef ottla_config", "def ottla_config"),
+        "does not declare its keys; mark ottla_config_keys with @ottla.hookspecs.hookimpl",
+    ),
     Broken("misspelt", GOOD.replace("ottla_partitioner", "ottla_partitoner"), "ottla_partit"),
     Broken("otherkind", GOOD.replace("ottla_partitioner", "ottla_compressor"), "it must implement ottla_partitioner"),
     Broken("arguments", hook("...", name="ottla_partitioner(settings, client)"), "does not fit the hook specs"),

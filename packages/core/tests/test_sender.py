@@ -584,7 +584,7 @@ def test_an_unreachable_address_stays_the_error_during_a_rebootstrap() -> None:
     machine.network.hosts.refusing.add("broker-1")
     delivery = machine.send(b"a")
     machine.run(110.0)
-    machine.network.holding = True  # so no server tells the brokers in time
+    machine.network.holding = True  # so no metadata comes in time
     machine.run(9.0)
     machine.metadata.rebootstrap(machine.clock())
 

@@ -134,7 +134,7 @@ class ReportsAtItsStart(LosesTheLastFigures):
 
 
 class _LeftToItself(Right):
-    """Its thread is ended by nobody, so it ends soon."""
+    """Its thread ends soon, because no call ends it."""
 
     def _run(self) -> None:
         self._over.wait(5.0)

@@ -33,8 +33,12 @@ class ConnectPeer(PlainPeer):
             assert head.startswith(b"CONNECT "), "that is no request for a connection"
             self.received[:] = rest
             self._connected = True
-            super().write(_RESPONSE + self._early)
+            super().write(self.response(head) + self._early)
             super().advance()
+
+    def response(self, head: bytes) -> bytes:
+        """Return the response to a request."""
+        return _RESPONSE
 
     def write(self, data: bytes) -> None:
         """Take the broker's bytes, which wait until the connection is open."""
@@ -42,6 +46,14 @@ class ConnectPeer(PlainPeer):
             super().write(data)
         else:
             self._early += data
+
+
+class RefusingPeer(ConnectPeer):
+    """Refuse any destination, with the login in the reason, and keep the connection open."""
+
+    def response(self, head: bytes) -> bytes:
+        """Return a refusal that quotes the last line of the request."""
+        return b"HTTP/1.1 403 not with " + head.splitlines()[-1] + b"\r\nContent-Length: 0\r\n\r\n"
 
 
 class HttpConnectConformance(TransportConformance):
@@ -53,3 +65,7 @@ class HttpConnectConformance(TransportConformance):
     @pytest.fixture
     def peer(self) -> type[ConnectPeer]:
         return ConnectPeer
+
+    @pytest.fixture
+    def refusing_peer(self) -> type[RefusingPeer]:
+        return RefusingPeer

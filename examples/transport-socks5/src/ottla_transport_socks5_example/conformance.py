@@ -16,12 +16,16 @@ from ottla_testkit.conformance import PlainPeer, TransportConformance
 _NO_LOGIN: Final = 0
 _PASSWORD: Final = 2
 _CONNECT: Final = 1
+_SUCCEEDED: Final = 0
+_NOT_ALLOWED: Final = 2
 _LENGTHS: Final[Mapping[int, int]] = {1: 4, 4: 16}
 """Length of addresses by their kind; a name is preceded by its length."""
 
 
 class SocksPeer(PlainPeer):
     """Request a login if one is offered, accept any destination, and be the broker from then on."""
+
+    reply = _SUCCEEDED
 
     def __init__(self, sock: socket.socket) -> None:
         super().__init__(sock)
@@ -66,7 +70,13 @@ class SocksPeer(PlainPeer):
         assert (version, again, command) == (5, 5, _CONNECT), "that is no SOCKS5"
         [length] = [_LENGTHS[kind]] if kind in _LENGTHS else (yield 1)
         yield length + 2  # the port
-        super().write(b"\5\0\0\1\x7f\0\0\1\x04\x38")
+        super().write(bytes([5, self.reply]) + b"\0\1\x7f\0\0\1\x04\x38")
+
+
+class RefusingPeer(SocksPeer):
+    """Refuse any destination, and keep the connection open."""
+
+    reply = _NOT_ALLOWED
 
 
 class Socks5Conformance(TransportConformance):
@@ -78,3 +88,7 @@ class Socks5Conformance(TransportConformance):
     @pytest.fixture
     def peer(self) -> type[SocksPeer]:
         return SocksPeer
+
+    @pytest.fixture
+    def refusing_peer(self) -> type[RefusingPeer]:
+        return RefusingPeer

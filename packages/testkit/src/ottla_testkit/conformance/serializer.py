@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -157,18 +158,16 @@ class SerializerConformance(SerializerCalls):
         some: list[Any] = []
         some.append(some)
         for data in (some, {"itself": some}):
-            try:
-                self._looked_up(
-                    serializer, data, (), partial(serializer.serialize, "orders", data, self._headers(serializer, ()))
-                )
-            except RecursionError as error:
-                fail(
-                    f"serialize() of {shown(data)}, which holds itself, raised RecursionError; refuse too deep data "
-                    "with a ValueError",
-                    error,
-                )
-            except Exception:  # it is refused
-                continue
+            work = partial(serializer.serialize, "orders", data, self._headers(serializer, ()))
+            with suppress(Exception):  # any other error refuses the data
+                try:
+                    self._looked_up(serializer, data, (), work)
+                except RecursionError as error:
+                    fail(
+                        f"serialize() of {shown(data)}, which holds itself, raised RecursionError; refuse too deep "
+                        "data with a ValueError",
+                        error,
+                    )
 
     def test_a_refusal_does_not_affect_the_next_record(self, serializer: Serializer) -> None:
         for bad in self.refused:

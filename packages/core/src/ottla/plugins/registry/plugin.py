@@ -25,6 +25,8 @@ from ottla.plugins.registry.slow_calls import logged_when_slow
 
 _log = logging.getLogger(__name__)
 
+_KEYS_HOOK: Final = "ottla_config_keys"
+
 _MISSPELT: Final = 0.85
 """How similar an unknown hook must be to a known one to count as misspelt (`difflib`)."""
 
@@ -123,7 +125,7 @@ class Plugin:
         return made
 
     def _declared(self) -> tuple[ConfigKey, ...]:
-        declared = self._call("ottla_config_keys")
+        declared = self._call(_KEYS_HOOK)
         if declared is None:
             return ()
         if not isinstance(declared, Sequence) or not all(isinstance(key, ConfigKey) for key in declared):
@@ -208,12 +210,14 @@ def _register(info: EntryInfo, loaded: object) -> pluggy.PluginManager:
         unmarked = callable(getattr(loaded, hook, None))
         remedy = f"mark {hook} with @ottla.hookspecs.hookimpl" if unmarked else f"it must implement {hook}"
         raise InvalidPluginError(f"{info} has no hook for its kind; {remedy}")
+    if callable(getattr(loaded, _KEYS_HOOK, None)) and not getattr(manager.hook, _KEYS_HOOK).get_hookimpls():
+        raise InvalidPluginError(f"{info} does not declare its keys; mark {_KEYS_HOOK} with @ottla.hookspecs.hookimpl")
     return manager
 
 
 def _check_unknown(info: EntryInfo, callers: Iterable[pluggy.HookCaller]) -> None:
     """Refuse hooks that are misspelt; ignore those that a later ottla may know, such as a kind of its own."""
-    known = [*(kind.hook for kind in KINDS.values()), "ottla_config_keys"]
+    known = [*(kind.hook for kind in KINDS.values()), _KEYS_HOOK]
     for caller in callers:
         if caller.has_spec():
             continue

@@ -7,64 +7,21 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from ottla.interfaces import (
-    Authenticator,
-    Interceptor,
-    Mechanism,
-    Partitioner,
-    RecordEncoder,
-    Serializer,
-    SupportsAppended,
-    SupportsClose,
-    SupportsCutRows,
-    SupportsFinished,
-    SupportsHashes,
-    SupportsIdentity,
-    SupportsIgnoresKeys,
-    SupportsJsonRows,
-    SupportsMurmur2Partitions,
-    SupportsOnNewBatch,
-    SupportsOnSendTable,
-    SupportsOnTableAcknowledgement,
-    SupportsOpenOver,
-    SupportsPartitionColumn,
-    SupportsPartitionRecord,
-    SupportsPrepare,
-    SupportsRefused,
-    SupportsRemedy,
-    SupportsSerializeColumn,
-    SupportsSetsHeaders,
-    SupportsSticky,
-    SupportsUseEncoder,
-    Transport,
-)
+from ottla.interfaces import Authenticator, SupportsClose, SupportsRefused
+from ottla.plugins.registry import KINDS
 from ottla_testkit.conformance.harness.checked_layer import fail
 
-ABILITIES: Final[Mapping[type, Sequence[type]]] = {
-    Authenticator: (SupportsRefused,),
-    Interceptor: (SupportsOnSendTable, SupportsOnTableAcknowledgement),
-    Mechanism: (SupportsIdentity, SupportsRemedy),
-    Partitioner: (
-        SupportsAppended,
-        SupportsFinished,
-        SupportsHashes,
-        SupportsIgnoresKeys,
-        SupportsOnNewBatch,
-        SupportsPartitionColumn,
-        SupportsPartitionRecord,
-        SupportsSticky,
-    ),
-    RecordEncoder: (SupportsCutRows, SupportsJsonRows, SupportsMurmur2Partitions),
-    Serializer: (SupportsPrepare, SupportsSerializeColumn, SupportsSetsHeaders, SupportsUseEncoder),
-    Transport: (SupportsOpenOver,),
+_ABILITIES: Final[Mapping[type, Sequence[type]]] = {
+    **{kind.protocol: kind.abilities for kind in KINDS.values()},
+    Authenticator: (SupportsRefused,),  # a mechanism makes these, one for each connection
 }
-"""The optional abilities of each kind, apart from `SupportsClose`, which all have."""
+"""The optional abilities by protocol."""
 _NEAR: Final = 0.85
 
 
 def check_spelling(plugin: object, contract: type) -> None:
     """Fail for a public attribute that is nearly the name of an optional ability which the plugin lacks."""
-    abilities = (*ABILITIES.get(contract, ()), SupportsClose)
+    abilities = (*_ABILITIES.get(contract, ()), SupportsClose)
     methods, values = _names(abilities)
     known = methods | values | set(vars(contract))
     for name in dir(plugin):
