@@ -41,6 +41,11 @@ def test_kraft_and_zookeeper_brokers_have_the_same_test_settings(settings: Mappi
     assert settings["offsets.topic.replication.factor"] == 2
 
 
+@pytest.mark.parametrize("settings", [BY_KRAFT, BESIDE_ZOOKEEPER])
+def test_records_of_any_timestamp_stay_in_their_topic(settings: Mapping[str, Setting]) -> None:
+    assert settings["log.retention.ms"] == -1
+
+
 def test_every_listener_is_bound_to_this_machine_only() -> None:
     zookeeper = zookeeper_settings(port=31, data=DATA)
 

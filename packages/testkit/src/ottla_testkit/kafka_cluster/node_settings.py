@@ -88,6 +88,9 @@ def _broker_settings(number: int, *, port: int, copies: int, data: Path) -> dict
         "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
         "broker.rack": rack(number),
         "log.dirs": str(data),
+        # A broker judges age by the records' timestamps. Five minutes after its start it would delete what tests date
+        # more than a week back.
+        "log.retention.ms": -1,
         "auto.create.topics.enable": "false",
         "group.initial.rebalance.delay.ms": 0,
         "offsets.topic.num.partitions": 4,
