@@ -20,9 +20,8 @@ class EditedBroker(SimulatedBroker):
 
     edits: dict[int, Edit] = attrs.field(factory=dict)
 
-    def _produce(self, request: ProduceRequest) -> ProduceResponse | None:
-        response = super()._produce(request)
-        for topic in response.responses if response is not None else ():
+    def edit(self, request: ProduceRequest, response: ProduceResponse) -> ProduceResponse:
+        for topic in response.responses:
             edited = [self.edits.pop(each.index, _same)(each) for each in topic.partition_responses]
             topic.partition_responses = [each for each in edited if each is not None]
         return response

@@ -61,9 +61,7 @@ from ottla.errors import (
     TransactionTimeoutError,
 )
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
-from ottla.recordbatch.parse import RecordBatch
-from ottla_testkit.simulation import Chance, Link, SimulatedCluster
-from ottla_testkit.simulation.brokers import SimulatedTopic
+from ottla_testkit.simulation import BatchArrival, Chance, Link, SimulatedCluster
 from ottla_testkit.simulation.fault_injection import some_wire
 from ottla_testkit.simulation.link_conditions import LinkConditions
 from ottla_testkit.simulation.planned_faults import (
@@ -87,7 +85,7 @@ class Run:
         self.lines: list[str] = []
         cluster = SimulatedCluster.of(*BROKERS)
         for topic, leaders in TOPICS.items():
-            cluster.create(topic, *leaders)
+            cluster.create(topic, *leaders, min_insync=plan.min_insync)
         for broker, hints in zip(cluster.brokers.values(), plan.hints, strict=True):
             broker.hints = hints
             if plan.produce_version is not None:
@@ -128,6 +126,7 @@ class Run:
             faults=plan.faults,
             topics=(),
             sent=self.sent,
+            all_replicas=plan.config["acks"] == "all",
         )
         self.producer: Producer
         self._failed_rounds: list[str] = []
@@ -337,17 +336,20 @@ class Run:
 
     def _on_request(self, link: Link, frame: bytes) -> None:
         try:
-            self.arrivals.on_request(link, frame, answered=not self.network.treatments[link.broker.id])
+            immediately = self.plan.min_insync is None and not self.network.treatments[link.broker.id]
+            self.arrivals.on_request(link, frame, answered=immediately)
         except Violation as error:
             self.world.threads.fail(error)
 
-    def _on_batch(self, topic: SimulatedTopic, partition: int, batch: RecordBatch, code: int, offset: int) -> None:
+    def _on_batch(self, arrival: BatchArrival) -> None:
+        batch, offset = arrival.batch, arrival.offset
         names = ", ".join(str((record.value or b"")[:8]) for record in batch.records[:3])
-        answer = f"at {offset}" if offset >= 0 else f"code {code}"
+        answer = f"at {offset}" if offset >= 0 else f"code {arrival.code}"
         numbers = f"{batch.epoch}/{batch.sequence}"
-        self.note(f"  {topic.name}-{partition} gets {numbers} ({len(batch.records)}: {names}): {answer}")
+        place = f"{arrival.topic.name}-{arrival.partition} at broker {arrival.broker}"
+        self.note(f"  {place} gets {numbers} ({len(batch.records)}: {names}): {answer}")
         try:
-            self.arrivals.on_batch(topic, partition, batch, code, offset)
+            self.arrivals.on_batch(arrival)
         except Violation as error:
             self.world.threads.fail(error)
 

@@ -12,7 +12,6 @@ from ottla.errors import (
     ErrorCode,
 )
 from ottla_testkit.simulation import Chance
-from ottla_testkit.simulation.brokers import AfterAppend, Scripted
 from ottla_testkit.simulation.fault_injection import COORDINATOR_REFUSALS, COORDINATOR_REQUESTS
 from ottla_testkit.simulation.planned_faults import (
     AddedPartition,
@@ -25,18 +24,22 @@ from ottla_testkit.simulation.planned_faults import (
     ForgottenProducers,
     FrozenBroker,
     HalfOpenConnections,
+    IsolatedBroker,
     MovedCoordinator,
     MovedLeader,
     OutdatedMetadata,
     RecreatedTopic,
+    SlowFollower,
     SmallBatches,
     StoppedProcess,
     ThrottlingBroker,
     TreatedRequests,
+    UncleanElection,
     UnlistedBroker,
     UnreachableBroker,
 )
 from ottla_testkit.simulation.planned_network import Treatment, some_treatment
+from ottla_testkit.simulation.produce_requests import AfterAppend, Scripted
 from ottla_testkit.simulation.refusals import ANY, ANY_THAT_ABORTS, PASSING
 
 BROKERS: Final = (1, 2, 3)
@@ -115,6 +118,9 @@ class Kind:
     reshaped: bool = False
     divided: bool = False
     transactional: bool = False
+    replicated: bool = False
+    unclean: bool = False
+    """Whether leaders are elected that lack acknowledged records."""
     refusals: Sequence[Scripted] = PASSING
 
 
@@ -134,6 +140,8 @@ class Plan:
     old_coordinators: bool
     """Whether coordinators give a producer no new epoch (KIP-360), so that some errors end it."""
     switching: float
+    min_insync: int | None
+    """`min.insync.replicas` of all topics; None: their partitions are not replicated."""
 
     def disturbs_numbers(self, fault: Fault) -> bool:
         """Return whether a batch may arrive out of order after this fault although it was sent in order."""
@@ -142,12 +150,13 @@ class Plan:
             return late or self.kind.transactional  # an aborted transaction leaves out the numbers of its records
         if isinstance(fault, SmallBatches):
             return fault.max_message_bytes < LARGEST + RECORD_COST  # the number of a record that fails is left out
-        return self.kind.transactional or isinstance(fault, RecreatedTopic | ForgottenProducers)
+        return self.kind.transactional or isinstance(fault, RecreatedTopic | ForgottenProducers | UncleanElection)
 
     def lines(self) -> Iterator[str]:
         """The lines of the plan."""
         yield f"configuration: {dict(self.config)}"
         yield f"leader hints {list(self.hints)}, Produce up to version {self.produce_version or 'newest'}"
+        yield f"min.insync.replicas {self.min_insync}"
         for fault in sorted(self.faults, key=lambda fault: fault.at):
             yield f"  {fault.at:8.3f} - {fault.until:8.3f}  {fault}"
 
@@ -171,6 +180,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "transactional": Kind(transactional=True, patient=True),
     "aborting": Kind(transactional=True, refusals=ANY_THAT_ABORTS),
     "plain": Kind(idempotent=False, patient=True),
+    "replicated": Kind(replicated=True, patient=True),
+    "unclean": Kind(replicated=True, unclean=True, patient=True),
 }
 
 
@@ -181,7 +192,10 @@ def plan(name: str, seed: int) -> Plan:
     crowded = kind.crowded or chance.happens(0.2)
     config = _configuration(kind, chance.fork(), crowded=crowded)
     calls = chance.fork()
-    programs = [_program(calls, crowded=crowded) for _ in range(calls.choice((1, 1, 2, 3)))]
+    programs = [
+        _program(calls, crowded=crowded, steady=kind.replicated and calls.happens(0.7))
+        for _ in range(calls.choice((1, 1, 2, 3)))
+    ]
     if kind.transactional:
         programs = [_transactions(calls, programs[0])]
     return Plan(
@@ -196,6 +210,7 @@ def plan(name: str, seed: int) -> Plan:
         transaction_version=chance.choice((0, 1, 2)),
         old_coordinators=chance.happens(0.2),
         switching=chance.choice((0.0, 0.02, 0.2)),
+        min_insync=chance.choice((1, 2, 2)) if kind.replicated or chance.happens(0.2) else None,
     )
 
 
@@ -238,13 +253,14 @@ def _configuration(kind: Kind, chance: Chance, *, crowded: bool) -> Mapping[str,
     return config
 
 
-def _program(chance: Chance, *, crowded: bool) -> Sequence[Call]:
-    pauses = chance.choice(((0.0, 0.0, 0.0, 0.01), (0.0, 0.1, 0.5), (0.0, 0.0, 0.0, 0.0, 0.0, 2.0)))
+def _program(chance: Chance, *, crowded: bool, steady: bool) -> Sequence[Call]:
+    brief = (0.0, 0.0, 0.0, 0.01)
+    pauses = chance.choice((brief, (0.0, 0.1, 0.5), (0.0, 0.0, 0.0, 0.0, 0.0, 2.0)) if not steady else ((0.05, 0.2),))
     largest = 1_000 if crowded else LARGEST
     sizes = chance.choice(((8,), (8, 100, 400), (8, largest)))
     one_partition = chance.happens(0.4)
     calls: list[Call] = []
-    for _ in range(chance.randint(5, 40)):
+    for _ in range(chance.randint(30, 60) if steady else chance.randint(5, 40)):
         sleep = chance.choice(pauses)
         draw = chance.random()
         if draw < 0.04:
@@ -293,6 +309,11 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
         makers += [_coordinator, _moved_coordinator] * 2 + [_fenced] * chance.happens(0.2)
     elif kind.reshaped:
         makers += [_recreated, _forgotten, _added, _small] * 4
+    elif kind.replicated:
+        makers = [_treated, *_REPLICATION, *_REPLICATION, *_MAKERS]
+        faults = [
+            fault for _ in range(chance.choice((1, 2, 4))) for fault in _overtaken_leader(chance, unclean=kind.unclean)
+        ]
     elif kind.divided:
         makers = [_treated, _small]
         limit = LARGEST + RECORD_COST
@@ -368,6 +389,33 @@ def _small(chance: Chance, at: float) -> Fault:
         at=at, seconds=chance.uniform(0.5, 8.0), topic=chance.choice(tuple(TOPICS)), max_message_bytes=limit
     )
 
+
+def _overtaken_leader(chance: Chance, *, unclean: bool) -> Sequence[Fault]:
+    """Followers that lack the newest batches when one of them becomes the leader."""
+    topic = chance.choice((CROWDED, *TOPICS))
+    partition = chance.choice((0, chance.randrange(len(TOPICS[topic]))))
+    heir, other = chance.sample(BROKERS, 2)
+    at, lag = chance.uniform(0.0, 6.0), chance.choice((0.1, 0.4, 3.0))
+    slow: list[Fault] = [
+        SlowFollower(at=at, seconds=6.0, broker=broker, lag=lag)
+        for broker in ([heir] if chance.happens(0.5) else [heir, other])
+    ]
+    elected = at + lag * chance.uniform(0.5, 2.0)
+    if unclean:
+        return [*slow, UncleanElection(at=elected, topic=topic, partition=partition, leader=heir)]
+    return [*slow, MovedLeader(at=elected, topic=topic, partition=partition, leader=heir)]
+
+
+_REPLICATION: Final[Sequence[Callable[[Chance, float], Fault]]] = (
+    _crash,
+    _crash,
+    _leader,
+    _leader,
+    lambda chance, at: IsolatedBroker(at=at, seconds=chance.uniform(0.3, 6.0), broker=_broker(chance)),
+    lambda chance, at: SlowFollower(
+        at=at, seconds=chance.uniform(0.5, 6.0), broker=_broker(chance), lag=chance.uniform(0.05, 2.0)
+    ),
+)
 
 _MAKERS: Final[Sequence[Callable[[Chance, float], Fault]]] = (
     _crash,

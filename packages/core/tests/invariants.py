@@ -6,7 +6,7 @@ Each function raises `Violation`, which says what was broken and by which record
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -15,9 +15,7 @@ from ottla import RecordMetadata
 from ottla.accumulator.delivery import Delivery
 from ottla.errors import DeliveryError, ErrorCode, ProducerClosedError, TransactionAbortedError
 from ottla.protocol import PRODUCE
-from ottla.recordbatch.parse import RecordBatch
-from ottla_testkit.simulation import Link, SimulatedCluster
-from ottla_testkit.simulation.brokers import SimulatedTopic
+from ottla_testkit.simulation import BatchArrival, Link, SimulatedCluster, SimulatedTopic
 from ottla_testkit.simulation.planned_faults import (
     Fault,
     FencedProducer,
@@ -25,6 +23,7 @@ from ottla_testkit.simulation.planned_faults import (
     RecreatedTopic,
     SmallBatches,
     StoppedProcess,
+    UncleanElection,
 )
 
 GRACE: Final = 8.0
@@ -96,6 +95,8 @@ class History:
     faults: Sequence[Fault]
     topics: Sequence[SimulatedTopic]
     sent: Sequence[Sent]
+    all_replicas: bool = True
+    """Whether brokers wait for the replicas in sync before they acknowledge a batch."""
     closes: list[float] = attrs.field(factory=list)
     """The times from which on a `close` may fail records."""
     returned_at: float = float("inf")
@@ -146,8 +147,10 @@ class Arrivals:
         if pause and answered and int.from_bytes(frame[2:4], "big") >= FIRST_THAT_THROTTLES:
             self._pauses[link.node] = (now + wire.round_trip + 2 * wire.jitter + 0.001, now + pause)
 
-    def on_batch(self, topic: SimulatedTopic, partition: int, batch: RecordBatch, code: int, offset: int) -> None:
-        """Check a batch that arrives at a broker, with the broker's error code and the base offset or -1."""
+    def on_batch(self, arrival: BatchArrival) -> None:
+        """Check a batch that arrives at a broker."""
+        topic, partition, batch = arrival.topic, arrival.partition, arrival.batch
+        code, offset = arrival.code, arrival.offset
         if batch.producer_id < 0:
             return
         if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._one_by_one:
@@ -156,7 +159,7 @@ class Arrivals:
                 f"batch before it was lost"
             )
         if offset >= 0:
-            held = [record.value for record in topic.log[partition][offset : offset + len(batch.records)]]
+            held = [record.value for record in arrival.records[offset : offset + len(batch.records)]]
             if held != [record.value for record in batch.records]:
                 raise Violation(
                     f"{topic.name}-{partition}: number {batch.sequence} of epoch {batch.epoch} was used for other "
@@ -245,21 +248,36 @@ def logs_agree_with_outcomes(history: History) -> None:
         for partition, log in topic.log.items():
             for offset, written in enumerate(log):
                 places[name_of(written.value)].append((topic, partition, offset))
+    lost = set(lost_by_brokers(history))
     for record in history.sent:
         if record.delivery is None:
             continue
         found = places.get(record.name, [])
-        if record.acknowledged and not found:
+        if record.acknowledged and not found and record.name not in lost:
             raise Violation(f"{record} was acknowledged and is lost")
         if record.error is not None and not record.error.possibly_persisted and found:
             raise Violation(f"{record} was reported as not written, and is at {_places(found)}: {record.error}")
         if len(found) > 1 and history.idempotent and not _state_was_lost(history, record):
             raise Violation(f"{record} was written {len(found)} times: {_places(found)}")
-        _offset_is_true(record, found)
+        if record.name not in lost:
+            _offset_is_true(record, found)
     for topic in history.topics:
         for partition, log in topic.log.items():
             names = [name_of(written.value) for written in log]
             _in_order(history, topic, partition, [by_name[name] for name in names if name in by_name])
+
+
+def lost_by_brokers(history: History) -> Iterator[tuple[int, int]]:
+    """The records that brokers acknowledged and lost, each as often as it was acknowledged.
+
+    Brokers may do so only if they did not wait for replicas, or by an unclean election.
+    """
+    for topic in history.topics:
+        for partition, replicated in topic.replicated.items():
+            for record in replicated.lost_records():
+                if history.all_replicas and not replicated.unclean_elections:
+                    raise Violation(f"the model is wrong: {topic.name}-{partition} lost {record.value!r}")
+                yield name_of(record.value)
 
 
 def nothing_failed_needlessly(history: History) -> None:
@@ -302,7 +320,7 @@ def _may_explain(fault: Fault, record: Sent, *, patient: bool, alone: bool) -> b
         return fault.topic == record.topic and (not alone or record.size + RECORD_COST > fault.max_message_bytes)
     if isinstance(fault, FencedProducer):
         return True
-    return isinstance(fault, RecreatedTopic | ForgottenProducers) and fault.topic == record.topic
+    return isinstance(fault, RecreatedTopic | ForgottenProducers | UncleanElection) and fault.topic == record.topic
 
 
 def _offset_is_true(record: Sent, found: Sequence[tuple[SimulatedTopic, int, int]]) -> None:

@@ -28,7 +28,7 @@ from ottla.errors import (
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import Chance, FaultRates, FaultyNetwork, SimulatedCluster
-from ottla_testkit.simulation.brokers import Scripted
+from ottla_testkit.simulation.produce_requests import Scripted
 from ottla_testkit.simulation.refusals import ANY, ANY_THAT_ABORTS, PASSING
 from simulated_producer import Simulated, simulated
 

@@ -14,7 +14,7 @@ from long_forms import LONG
 import histories
 import history_plans
 from invariants import Violation
-from ottla_testkit.simulation.brokers import SimulatedTopic
+from ottla_testkit.simulation.topics import SimulatedTopic
 
 pytestmark = pytest.mark.unmeasured
 
@@ -47,5 +47,6 @@ def test_all_that_happens_is_planned() -> None:
 
     assert plan == history_plans.plan("patient", 1)
     assert plan != history_plans.plan("patient", 2)
-    calm = attrs.evolve(plan, faults=())
-    assert histories.run("patient", 1, planned=calm) != histories.run("patient", 1)
+    plans = [history_plans.plan("patient", seed) for seed in range(1, 6)]
+    without = [histories.run("patient", plan.seed, planned=attrs.evolve(plan, faults=())) for plan in plans]
+    assert without != [histories.run("patient", plan.seed, planned=plan) for plan in plans]

@@ -12,7 +12,7 @@ from broker_on_a_socket import SocketBroker
 from machine import Machine
 from ottla import Producer
 from ottla.errors import ErrorCode, ResponseTooLargeError, TopicUnavailableError
-from ottla.protocol import ProduceRequest, ProduceResponse
+from ottla.protocol import PRODUCE, ProduceRequest, ProduceResponse
 from ottla.protocol.messages.produce import LeaderIdAndEpoch, NodeEndpoint
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 
@@ -24,13 +24,19 @@ class LyingBroker(SimulatedBroker):
     leaders: Iterator[NodeEndpoint] = attrs.field(factory=lambda: iter(()))
     terms: Iterator[int] = attrs.field(factory=lambda: itertools.count(10))
 
-    def _produce(self, request: ProduceRequest) -> ProduceResponse | None:
-        leader = next(self.leaders, None)
+    named: NodeEndpoint | None = None
+
+    def answer(self, frame: bytes) -> bytes | None:
+        if int.from_bytes(frame[:2], "big") == PRODUCE.key:
+            self.named = next(self.leaders, None)
+            if self.named is not None:
+                self.codes.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return super().answer(frame)
+
+    def edit(self, request: ProduceRequest, response: ProduceResponse) -> ProduceResponse:
+        leader = self.named
         if leader is None:
-            return super()._produce(request)
-        self.codes.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        response = super()._produce(request)
-        assert response is not None
+            return response
         for topic in response.responses:
             for partition in topic.partition_responses:
                 partition.current_leader = LeaderIdAndEpoch(leader_id=leader.node_id, leader_epoch=next(self.terms))

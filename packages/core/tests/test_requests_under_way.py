@@ -20,6 +20,7 @@ from ottla.protocol import PRODUCE
 from ottla.recordbatch.sealed_records import SealedRecords
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import Link, SimulatedCluster, SimulatedNetwork
+from ottla_testkit.simulation.pending_response import Response
 from simulated_producer import Simulated, simulated
 
 ONE_BY_ONE = {"batch.size": 1, "batch.growth.enable": False}
@@ -37,7 +38,7 @@ class Counting(SimulatedNetwork):
         self.arrivals: list[float] = []  # when brokers got Produce requests
         self.arrived_in: list[int] = []  # the poll in which each of them arrived
 
-    def take(self, link: Link, frame: bytes) -> bytes | None:
+    def take(self, link: Link, frame: bytes) -> Response:
         if int.from_bytes(frame[:2], "big") == PRODUCE.key:
             self.arrivals.append(self.clock())
             self.arrived_in.append(self.polls)

@@ -48,7 +48,8 @@ def warm(machine: Machine) -> Machine:
     pass_time(machine, 1.0)
     for broker in machine.cluster.brokers.values():
         broker.requests.clear()
-    machine.cluster.topics["t"].log.clear()
+    for log in machine.cluster.topics["t"].logs.values():
+        log.records.clear()
     machine.network.waits.clear()
     return machine
 

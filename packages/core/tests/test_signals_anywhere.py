@@ -65,9 +65,9 @@ class World:
     def forget(self) -> None:
         with self.broker.lock:
             for topic in self.cluster.topics.values():
-                topic.aborted.clear()
-                for log in topic.log.values():
-                    log.clear()
+                for log in topic.logs.values():
+                    log.aborted.clear()
+                    log.records.clear()
 
 
 @contextmanager

@@ -1,24 +1,29 @@
 """A cluster and a network on a clock that the test moves, and producers with their threads: all decided by one seed."""
 
-from ottla_testkit.simulation.brokers import AfterAppend, SimulatedBroker, SimulatedCluster, SimulatedTopic
+from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster
 from ottla_testkit.simulation.chance import Chance
 from ottla_testkit.simulation.fault_injection import FaultRates, FaultyNetwork
 from ottla_testkit.simulation.link import Link
 from ottla_testkit.simulation.link_conditions import LinkConditions
 from ottla_testkit.simulation.login import Session, SimulatedLogin
 from ottla_testkit.simulation.network import SimulatedNetwork
+from ottla_testkit.simulation.pending_response import PendingResponse
 from ottla_testkit.simulation.planned_network import PlannedNetwork, PlannedTreatment, Treatment
+from ottla_testkit.simulation.produce_requests import AfterAppend, BatchArrival
 from ottla_testkit.simulation.simulation import Simulation
 from ottla_testkit.simulation.threads import SimulatedThreads, StuckError
+from ottla_testkit.simulation.topics import SimulatedTopic
 from ottla_testkit.simulation.trace import Trace
 
 __all__ = [
     "AfterAppend",
+    "BatchArrival",
     "Chance",
     "FaultRates",
     "FaultyNetwork",
     "Link",
     "LinkConditions",
+    "PendingResponse",
     "PlannedNetwork",
     "PlannedTreatment",
     "Session",

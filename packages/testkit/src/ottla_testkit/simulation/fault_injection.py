@@ -18,11 +18,13 @@ from ottla.protocol.messages.end_txn import END_TXN
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.protocol.messages.txn_offset_commit import TXN_OFFSET_COMMIT
 from ottla_testkit.manual_clock import ManualClock
-from ottla_testkit.simulation.brokers import Scripted, SimulatedBroker, SimulatedCluster
+from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster
 from ottla_testkit.simulation.chance import Chance
 from ottla_testkit.simulation.link import Link
 from ottla_testkit.simulation.link_conditions import LinkConditions
 from ottla_testkit.simulation.network import SimulatedNetwork
+from ottla_testkit.simulation.pending_response import Response, when_known
+from ottla_testkit.simulation.produce_requests import Scripted
 from ottla_testkit.simulation.refusals import PASSING
 from ottla_testkit.simulation.transactions import TXN_V2
 
@@ -115,7 +117,7 @@ class FaultyNetwork(SimulatedNetwork):
             self._worsen(self.weather)
         super().poll(timeout)
 
-    def take(self, link: Link, frame: bytes) -> bytes | None:
+    def take(self, link: Link, frame: bytes) -> Response:
         weather, broker, chance = self.weather, link.broker, self.chance
         if weather is None:
             return super().take(link, frame)
@@ -129,23 +131,26 @@ class FaultyNetwork(SimulatedNetwork):
                 self.schedule.later(seconds, lambda: broker.up and broker.answer(frame))  # its response is dropped
             return None
         self._refuse(broker, weather)
-        answer = super().take(link, frame)
+        response = super().take(link, frame)
         broker.codes.clear()
         broker.errand_codes.clear()
-        draw -= weather.lost_request
+        when_known(response, lambda content: self._answer(link, content, draw - weather.lost_request, weather))
+        return None
+
+    def _answer(self, link: Link, answer: bytes | None, draw: float, weather: FaultRates) -> None:
+        chance = self.chance
         if draw < weather.lost_answer:
             self._lose(link)
-            return None
+            return
         if answer is None:
-            return None
+            return
         if draw < weather.lost_answer + weather.torn_answer:
             self._tear(link, answer)
-            return None
+            return
         delay = chance.uniform(0, weather.longest_delay) if chance.happens(weather.delay) else 0.0
         link.answer(answer, delay=delay)
         if chance.happens(weather.hangs_up):
             link.hang_up()
-        return None
 
     def _too_harsh(self, frame: bytes) -> bool:
         """Return whether a late arrival of this request would break every producer.

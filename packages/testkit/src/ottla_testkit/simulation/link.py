@@ -19,6 +19,7 @@ from ottla_testkit.simulation.chance import Chance
 from ottla_testkit.simulation.client_end import ClientEnd
 from ottla_testkit.simulation.link_conditions import LinkConditions
 from ottla_testkit.simulation.login import HangUpError, Session
+from ottla_testkit.simulation.pending_response import PendingResponse, Response, when_known
 from ottla_testkit.simulation.schedule import Schedule
 from ottla_testkit.simulation.trace import Trace
 
@@ -35,7 +36,7 @@ class Link:
     schedule: Schedule
     now: Callable[[], float]
     chance: Chance
-    take: Callable[[Link, bytes], bytes | None]
+    take: Callable[[Link, bytes], Response]
     held: Callable[[Link], bool]
     trace: Trace
     takes: deque[int]
@@ -46,6 +47,7 @@ class Link:
     used_at: float = 0.0  # when bytes left or arrived last
     requests: int = 0  # that have arrived at the broker
     responses: int = 0  # that the client has read
+    busy: bool = False  # the broker reads nothing before it has answered, as Kafka's do
     client: ClientEnd = attrs.field(init=False)
     channel: Channel = attrs.field(init=False)
     _broker_end: BrokerEnd = attrs.field(factory=BrokerEnd)
@@ -118,8 +120,11 @@ class Link:
         if self.out_vanishes or not self.broker.up or not self._broker_end.arrive(data):
             return
         self.schedule.later(self.wire.round_trip / 2, lambda: self.client.acknowledge(len(data)))
+        self._read_on()
+
+    def _read_on(self) -> None:
         try:
-            while not self.out_vanishes and (request := self._broker_end.next_request()) is not None:
+            while not (self.out_vanishes or self.busy) and (request := self._broker_end.next_request()) is not None:
                 self._ask(request)
         except HangUpError:
             self.hang_up()
@@ -128,9 +133,18 @@ class Link:
         self.used_at = self.now()
         self.requests += 1
         self.trace.note(self.used_at, self.node, ">", request)
-        answer = self.take(self, request)
-        if answer is not None:
-            self.answer(answer)
+        response = self.take(self, request)
+        self.busy = isinstance(response, PendingResponse)
+        when_known(response, self._respond)
+
+    def _respond(self, response: bytes | None) -> None:
+        was_busy, self.busy = self.busy, False
+        if not self.broker.up or self.client.ended is not None:
+            return  # the connection is no more
+        if response is not None:
+            self.answer(response)
+        if was_busy:
+            self._read_on()
 
     def _arrive_at_client(self, data: bytes) -> None:
         self.used_at = self.now()

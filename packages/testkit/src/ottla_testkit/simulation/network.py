@@ -20,6 +20,7 @@ from ottla_testkit.simulation.hosts import SimulatedHosts
 from ottla_testkit.simulation.link import Link
 from ottla_testkit.simulation.link_conditions import LinkConditions
 from ottla_testkit.simulation.names import SimulatedNames
+from ottla_testkit.simulation.pending_response import Response
 from ottla_testkit.simulation.schedule import Schedule
 from ottla_testkit.simulation.threads import SimulatedThreads, StuckError
 from ottla_testkit.simulation.trace import Trace
@@ -63,6 +64,7 @@ class SimulatedNetwork:
         self._still = 0
         self._polled_at = clock()
         self._clear()
+        cluster.controller.begin(self.schedule, Chance(~seed), self.hosts.frozen)
 
     # Actions of a test
 
@@ -80,12 +82,14 @@ class SimulatedNetwork:
     def freeze(self, broker: int) -> None:
         """Make a broker read nothing until `thaw`; its system still takes bytes."""
         self.hosts.frozen.add(broker)
+        self.cluster.controller.changed(broker)
         for link in self._links_to(broker):
             link.freeze()
 
     def thaw(self, broker: int) -> None:
         """Let a frozen broker continue, with all bytes that were sent to it meanwhile."""
         self.hosts.frozen.discard(broker)
+        self.cluster.controller.changed(broker)
         for link in self._links_to(broker):
             link.thaw()
 
@@ -172,9 +176,9 @@ class SimulatedNetwork:
 
     # Events
 
-    def take(self, link: Link, frame: bytes) -> bytes | None:
-        """Pass a request to its broker; return an immediate response."""
-        return link.broker.converse(link.session, frame, self.clock())
+    def take(self, link: Link, frame: bytes) -> Response:
+        """Pass a request to its broker; return its response."""
+        return link.broker.respond(link.session, frame, self.clock())
 
     def _clear(self) -> None:
         self._connected: list[int] = []

@@ -133,15 +133,17 @@ class CrashedBroker(Fault):
 
     def begin(self, world: Simulation) -> None:
         world.cluster.brokers[self.broker].up = False
+        world.cluster.controller.changed(self.broker)
         for topic in world.cluster.topics.values():
             for partition, leader in enumerate(topic.leaders):
-                if leader == self.broker:
+                if leader == self.broker and partition not in topic.replicated:
                     topic.move_leader(partition, self.heir)
         if world.cluster.coordinates == self.broker:
             world.cluster.coordinator = self.heir
 
     def end(self, world: Simulation) -> None:
         world.cluster.brokers[self.broker].up = True
+        world.cluster.controller.changed(self.broker)
 
 
 @attrs.frozen(kw_only=True)
@@ -192,13 +194,54 @@ class MovedLeader(Fault):
 
 
 @attrs.frozen(kw_only=True)
+class UncleanElection(Fault):
+    """A replica becomes the leader of a partition although it may lack acknowledged records."""
+
+    topic: str
+    partition: int
+    leader: int
+
+    def begin(self, world: Simulation) -> None:
+        topic = world.cluster.topics.get(self.topic)
+        if topic is not None and self.partition in topic.replicated:
+            topic.replicated[self.partition].elect_uncleanly(self.leader)
+
+
+@attrs.frozen(kw_only=True)
+class IsolatedBroker(Fault):
+    """Clients reach a broker, but neither the controller nor other brokers do: it may still believe that it leads."""
+
+    broker: int
+
+    def begin(self, world: Simulation) -> None:
+        world.cluster.controller.isolate(self.broker)
+
+    def end(self, world: Simulation) -> None:
+        world.cluster.controller.rejoin(self.broker)
+
+
+@attrs.frozen(kw_only=True)
+class SlowFollower(Fault):
+    """Each fetch of a broker takes this number of seconds: it may not be in sync any more."""
+
+    broker: int
+    lag: float
+
+    def begin(self, world: Simulation) -> None:
+        world.cluster.controller.lags[self.broker] = self.lag
+
+    def end(self, world: Simulation) -> None:
+        world.cluster.controller.lags.pop(self.broker, None)
+
+
+@attrs.frozen(kw_only=True)
 class OutdatedMetadata(Fault):
     """A broker goes on to return the metadata of this moment."""
 
     broker: int
 
     def begin(self, world: Simulation) -> None:
-        world.cluster.brokers[self.broker].outdated_metadata = world.cluster.metadata()
+        world.cluster.brokers[self.broker].outdated_metadata = world.cluster.answer_metadata((), broker=self.broker)
 
     def end(self, world: Simulation) -> None:
         world.cluster.brokers[self.broker].outdated_metadata = None
@@ -261,7 +304,10 @@ class RecreatedTopic(Fault):
     def end(self, world: Simulation) -> None:
         if self.topic not in world.cluster.topics:
             before = next(topic for topic in reversed(world.cluster.deleted) if topic.name == self.topic)
-            world.cluster.create(self.topic, *self.leaders, *before.leaders[len(self.leaders) :])
+            some = next(iter(world.cluster.brokers))
+            added = [leader if leader in world.cluster.brokers else some for leader in before.leaders]
+            leaders = (*self.leaders, *added[len(self.leaders) :])
+            world.cluster.create(self.topic, *leaders, min_insync=before.min_insync)
 
 
 @attrs.frozen(kw_only=True)
@@ -273,7 +319,7 @@ class AddedPartition(Fault):
 
     def begin(self, world: Simulation) -> None:
         if self.topic in world.cluster.topics:
-            world.cluster.topics[self.topic].leaders.append(self.leader)
+            world.cluster.add_partition(world.cluster.topics[self.topic], self.leader)
 
 
 @attrs.frozen(kw_only=True)
@@ -284,7 +330,7 @@ class ForgottenProducers(Fault):
 
     def begin(self, world: Simulation) -> None:
         if self.topic in world.cluster.topics:
-            world.cluster.topics[self.topic].producers.clear()
+            world.cluster.topics[self.topic].forget_producers()
 
 
 @attrs.frozen(kw_only=True)

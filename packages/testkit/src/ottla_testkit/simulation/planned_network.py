@@ -11,10 +11,12 @@ import attrs
 from ottla.errors import ConnectionFailedError
 from ottla.protocol import PRODUCE
 from ottla_testkit.manual_clock import ManualClock
-from ottla_testkit.simulation.brokers import AfterAppend, Scripted, SimulatedCluster
+from ottla_testkit.simulation.brokers import SimulatedCluster
 from ottla_testkit.simulation.chance import Chance
 from ottla_testkit.simulation.link import Link
 from ottla_testkit.simulation.network import SimulatedNetwork
+from ottla_testkit.simulation.pending_response import PendingResponse, Response, changed, when_known
+from ottla_testkit.simulation.produce_requests import AfterAppend, Scripted
 
 
 class Treatment(enum.Enum):
@@ -59,7 +61,7 @@ class PlannedNetwork(SimulatedNetwork):
         self.on_request: Callable[[Link, bytes], object] = lambda _link, _frame: None
         """Called for each request that arrives, before it is treated."""
 
-    def take(self, link: Link, frame: bytes) -> bytes | None:
+    def take(self, link: Link, frame: bytes) -> Response:
         self.on_request(link, frame)
         broker = link.broker
         treatments = self.treatments[broker.id]
@@ -79,23 +81,30 @@ class PlannedNetwork(SimulatedNetwork):
                 self.schedule.later(planned.seconds, lambda: broker.up and broker.answer(frame))
             case Treatment.IGNORED:
                 super().take(link, frame)
+                return PendingResponse()  # for good
             case Treatment.UNANSWERED:
-                super().take(link, frame)
-                self._lose(link)
+                return changed(super().take(link, frame), lambda _response: self._lose(link))
             case Treatment.DELAYED:
-                response = super().take(link, frame)
-                if response is not None:
-                    link.answer(response, delay=planned.seconds)
+                return self._delayed(super().take(link, frame), planned.seconds)
             case Treatment.TORN:
-                response = super().take(link, frame)
-                if response is not None:
-                    framed = len(response).to_bytes(4, "big") + response
-                    link.speak(framed[: int(planned.part * len(framed))])
-                link.reset()
+                return changed(super().take(link, frame), lambda response: _tear(link, response, planned.part))
         return None
+
+    def _delayed(self, response: Response, seconds: float) -> Response:
+        late = PendingResponse()
+        when_known(response, lambda content: self.schedule.later(seconds, lambda: late.give(content)))
+        return late
 
     def _lose(self, link: Link) -> None:
         link.cut(ConnectionFailedError(f"broker {link.broker.id} closed the connection"))
+
+
+def _tear(link: Link, response: bytes | None, part: float) -> None:
+    """Send a part of a response, and end the connection."""
+    if response is not None:
+        framed = len(response).to_bytes(4, "big") + response
+        link.speak(framed[: int(part * len(framed))])
+    link.reset()
 
 
 def some_treatment(chance: Chance, refusals: list[Scripted], *, longest: float) -> PlannedTreatment:

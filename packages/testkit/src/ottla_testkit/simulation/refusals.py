@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ottla.errors import ErrorCode
-from ottla_testkit.simulation.brokers import AfterAppend, Scripted
+from ottla_testkit.simulation.produce_requests import AfterAppend, Scripted
 
 _C = ErrorCode
 

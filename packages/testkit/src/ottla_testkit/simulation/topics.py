@@ -1,0 +1,98 @@
+"""Topics of a simulated cluster: their partitions, leaders and logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from ottla.errors import ErrorCode
+from ottla.recordbatch.parse import Record, RecordBatch
+from ottla_testkit.simulation.partition_log import PartitionLog
+from ottla_testkit.simulation.producers import PartitionProducers
+from ottla_testkit.simulation.replicated_partition import ReplicatedPartition
+
+
+@attrs.define(kw_only=True)
+class SimulatedTopic:
+    """A topic: its id, and the leader and contents of each partition.
+
+    A batch of more than `max_message_bytes` is refused. If a partition is not in `replicated`, all brokers share one
+    log, so a new leader has everything that the one before had.
+    """
+
+    name: str
+    id: bytes
+    leaders: list[int]
+    epoch: int = 0
+    max_message_bytes: int | None = None
+    min_insync: int | None = None
+    """`min.insync.replicas` of a topic whose partitions are replicated."""
+    logs: dict[int, PartitionLog] = attrs.field(factory=dict)
+    """The logs of partitions; of replicated ones, the leader's."""
+    replicated: dict[int, ReplicatedPartition] = attrs.field(factory=dict)
+
+    @property
+    def log(self) -> Mapping[int, list[Record]]:
+        """The records of each partition that has some."""
+        return {partition: log.records for partition, log in self.logs.items()}
+
+    @property
+    def producers(self) -> Mapping[int, PartitionProducers]:
+        """The state of the producers of each partition."""
+        return {partition: log.producers for partition, log in self.logs.items()}
+
+    @property
+    def undecided(self) -> Mapping[int, Mapping[int, list[int]]]:
+        """The offsets of open transactions, by partition and producer id."""
+        return {partition: log.undecided for partition, log in self.logs.items()}
+
+    @property
+    def aborted(self) -> Mapping[int, set[int]]:
+        """The offsets of aborted transactions of each partition."""
+        return {partition: log.aborted for partition, log in self.logs.items()}
+
+    def log_of(self, partition: int) -> PartitionLog:
+        """Return the log of a partition; of a replicated one, the leader's."""
+        return self.logs.setdefault(partition, PartitionLog())
+
+    def leader_epoch(self, partition: int) -> int:
+        """Return the epoch of a partition's leader."""
+        return self.replicated[partition].epoch if partition in self.replicated else self.epoch
+
+    def follow(self, partition: int, leader: int, log: PartitionLog) -> None:
+        """Note the elected leader of a replicated partition."""
+        self.leaders[partition] = leader
+        self.logs[partition] = log
+
+    def move_leader(self, partition: int, leader: int) -> None:
+        """Make another broker the leader of a partition, in a new epoch; of a replicated one, if it is in sync."""
+        if partition in self.replicated:
+            self.replicated[partition].prefer(leader)
+            return
+        self.leaders[partition] = leader
+        self.epoch += 1
+
+    def committed(self, partition: int) -> list[bytes | None]:
+        """Return the values that a read_committed consumer gets, including those behind open transactions."""
+        log = self.log_of(partition)
+        hidden = set(log.aborted).union(*log.undecided.values())
+        return [record.value for place, record in enumerate(log.records) if place not in hidden]
+
+    def append(self, partition: int, batch: RecordBatch) -> tuple[ErrorCode, int]:
+        """Append a batch unless its sequence number is refused; return the error code and the batch's base offset."""
+        return self.log_of(partition).append(batch)
+
+    def mark(self, partition: int, producer_id: int, epoch: int, committed: bool) -> None:
+        """Write the marker that ends a transaction."""
+        if partition in self.replicated:
+            self.replicated[partition].mark(producer_id, epoch, committed)
+        else:
+            self.log_of(partition).mark(producer_id, epoch, committed)
+
+    def forget_producers(self) -> None:
+        """Lose the state of all producers, at every broker."""
+        for log in self.logs.values():
+            log.forget_producers()
+        for replicated in self.replicated.values():
+            replicated.forget_producers()
