@@ -68,8 +68,10 @@ from ottla_testkit.simulation.planned_faults import (
     Fault,
     FencedProducer,
     ForgottenProducers,
+    ProduceQuota,
     RecreatedTopic,
     StoppedProcess,
+    ThrottlingBroker,
 )
 from ottla_testkit.simulation.planned_faults import plan as plan_faults
 from ottla_testkit.simulation.planned_network import PlannedNetwork
@@ -88,8 +90,8 @@ class Run:
             cluster.create(topic, *leaders, min_insync=plan.min_insync)
         for broker, hints in zip(cluster.brokers.values(), plan.hints, strict=True):
             broker.hints = hints
-            if plan.produce_version is not None:
-                broker.versions[0] = (broker.versions[0][0], plan.produce_version)
+            for key, newest in plan.versions[broker.id - 1].items():
+                broker.versions[key] = (broker.versions[key][0], min(newest, broker.versions[key][1]))
         cluster.on_batch = self._on_batch
         self.world = Simulation(cluster, seed=plan.seed, network=PlannedNetwork, switching=plan.switching)
         network = self.world.network
@@ -99,7 +101,7 @@ class Run:
         plain = chance.happens(0.4)
         network.wire = _wire(chance, plain=plain)
         network.wires = {broker: _wire(chance, plain=plain) for broker in BROKERS if chance.happens(0.3)}
-        max_in_flight = plan.config["max.in.flight.requests.per.connection"]
+        max_in_flight = plan.config["max.in.flight.requests.per.connection"] if plan.kind.confirmed else 1_000
         stopped = any(isinstance(fault, StoppedProcess) for fault in plan.faults)
         wires = [network.wire, *network.wires.values()]
         immediate = all(wire.buffer is None and not (wire.partly or wire.nothing or wire.pieces) for wire in wires)
@@ -110,6 +112,7 @@ class Run:
         self.arrivals = Arrivals(
             max_in_flight=max_in_flight,
             throttled=immediate and not stopped,
+            calm=all(isinstance(fault, ThrottlingBroker | ProduceQuota) for fault in plan.faults),
             one_by_one=max_in_flight == 1 and not any(map(plan.disturbs_numbers, plan.faults)),
         )
         network.on_request = self._on_request
@@ -127,6 +130,7 @@ class Run:
             topics=(),
             sent=self.sent,
             all_replicas=plan.config["acks"] == "all",
+            confirmed=plan.kind.confirmed,
         )
         self.producer: Producer
         self._failed_rounds: list[str] = []

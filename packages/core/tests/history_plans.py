@@ -7,11 +7,15 @@ from typing import Any, Final
 
 import attrs
 
-from invariants import RECORD_COST
+from invariants import FIRST_THAT_THROTTLES, RECORD_COST
 from ottla.errors import (
     ErrorCode,
 )
+from ottla.protocol import API_VERSIONS, METADATA, PRODUCE, Message
+from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR
+from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla_testkit.simulation import Chance
+from ottla_testkit.simulation.brokers import MESSAGES
 from ottla_testkit.simulation.fault_injection import COORDINATOR_REFUSALS, COORDINATOR_REQUESTS
 from ottla_testkit.simulation.planned_faults import (
     AddedPartition,
@@ -28,6 +32,7 @@ from ottla_testkit.simulation.planned_faults import (
     MovedCoordinator,
     MovedLeader,
     OutdatedMetadata,
+    ProduceQuota,
     RecreatedTopic,
     SlowFollower,
     SmallBatches,
@@ -41,6 +46,7 @@ from ottla_testkit.simulation.planned_faults import (
 from ottla_testkit.simulation.planned_network import Treatment, some_treatment
 from ottla_testkit.simulation.produce_requests import AfterAppend, Scripted
 from ottla_testkit.simulation.refusals import ANY, ANY_THAT_ABORTS, PASSING
+from ottla_testkit.simulation.transactions import TXN_V2
 
 BROKERS: Final = (1, 2, 3)
 TOPICS: Final[Mapping[str, tuple[int, ...]]] = {"t": (1, 2, 3), "u": (3, 1)}
@@ -121,6 +127,9 @@ class Kind:
     replicated: bool = False
     unclean: bool = False
     """Whether leaders are elected that lack acknowledged records."""
+    throttled: bool = False
+    confirmed: bool = True
+    """Whether brokers acknowledge records: not with `acks=0`."""
     refusals: Sequence[Scripted] = PASSING
 
 
@@ -135,13 +144,19 @@ class Plan:
     close_timeout: float | None
     faults: Sequence[Fault]
     hints: Sequence[bool]
-    produce_version: int | None
     transaction_version: int
     old_coordinators: bool
     """Whether coordinators give a producer no new epoch (KIP-360), so that some errors end it."""
     switching: float
+    versions: Sequence[Mapping[int, int]]
+    """The newest versions of requests that each broker knows, by API key, where it is not the newest."""
     min_insync: int | None
     """`min.insync.replicas` of all topics; None: their partitions are not replicated."""
+
+    @property
+    def events(self) -> int:
+        """How many faults and calls there are."""
+        return len(self.faults) + sum(map(len, self.programs))
 
     def disturbs_numbers(self, fault: Fault) -> bool:
         """Return whether a batch may arrive out of order after this fault although it was sent in order."""
@@ -155,7 +170,7 @@ class Plan:
     def lines(self) -> Iterator[str]:
         """The lines of the plan."""
         yield f"configuration: {dict(self.config)}"
-        yield f"leader hints {list(self.hints)}, Produce up to version {self.produce_version or 'newest'}"
+        yield f"leader hints {list(self.hints)}, oldest versions {list(map(dict, self.versions))}"
         yield f"min.insync.replicas {self.min_insync}"
         for fault in sorted(self.faults, key=lambda fault: fault.at):
             yield f"  {fault.at:8.3f} - {fault.until:8.3f}  {fault}"
@@ -180,6 +195,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "transactional": Kind(transactional=True, patient=True),
     "aborting": Kind(transactional=True, refusals=ANY_THAT_ABORTS),
     "plain": Kind(idempotent=False, patient=True),
+    "throttled": Kind(throttled=True, patient=True),
+    "unconfirmed": Kind(idempotent=False, confirmed=False, patient=True),
     "replicated": Kind(replicated=True, patient=True),
     "unclean": Kind(replicated=True, unclean=True, patient=True),
 }
@@ -198,6 +215,7 @@ def plan(name: str, seed: int) -> Plan:
     ]
     if kind.transactional:
         programs = [_transactions(calls, programs[0])]
+    transaction_version = chance.choice((0, 1, 2))
     return Plan(
         kind=kind,
         seed=seed,
@@ -206,12 +224,38 @@ def plan(name: str, seed: int) -> Plan:
         close_timeout=chance.choice((None, None, None, 0.0, 0.5, 5.0)),
         faults=() if kind.calm else _faults(kind, chance.fork()),
         hints=[chance.happens(0.5) for _ in BROKERS],
-        produce_version=None if kind.transactional else chance.choice((None, None, 3, 7, 9, 12)),
-        transaction_version=chance.choice((0, 1, 2)),
+        transaction_version=transaction_version,
+        versions=_versions(kind, chance.fork(), transaction_version=transaction_version),
         old_coordinators=chance.happens(0.2),
         switching=chance.choice((0.0, 0.02, 0.2)),
         min_insync=chance.choice((1, 2, 2)) if kind.replicated or chance.happens(0.2) else None,
     )
+
+
+def _versions(kind: Kind, chance: Chance, *, transaction_version: int) -> Sequence[Mapping[int, int]]:
+    """Random versions of each request: the same at all brokers, or in the middle of an upgrade."""
+    first = {
+        METADATA.key: 1,
+        FIND_COORDINATOR.key: int(kind.transactional),
+        PRODUCE.key: FIRST_THAT_THROTTLES if kind.throttled else 3,
+    }
+    messages: list[Message[Any, Any]] = [API_VERSIONS, METADATA, FIND_COORDINATOR]
+    if not kind.transactional:
+        messages += [PRODUCE, INIT_PRODUCER_ID]
+    elif transaction_version < TXN_V2:  # with this feature, all brokers know the newest versions
+        messages = list(MESSAGES.values())
+
+    def some() -> Mapping[int, int]:
+        return {
+            message.key: chance.randint(max(message.min_version, first.get(message.key, 0)), message.max_version)
+            for message in messages
+            if chance.happens(0.3)
+        }
+
+    if chance.happens(0.5):
+        return [{} for _ in BROKERS]
+    known = some()
+    return [known if chance.happens(0.7) else some() for _ in BROKERS]
 
 
 def _configuration(kind: Kind, chance: Chance, *, crowded: bool) -> Mapping[str, Any]:
@@ -231,7 +275,7 @@ def _configuration(kind: Kind, chance: Chance, *, crowded: bool) -> Mapping[str,
     config = {
         **batching,
         "enable.idempotence": kind.idempotent,
-        "acks": "all" if kind.idempotent else chance.choice(("all", "1")),
+        "acks": "all" if kind.idempotent else chance.choice(("all", "1")) if kind.confirmed else "0",
         "max.in.flight.requests.per.connection": chance.choice((1, 2, 5)),
         "delivery.timeout.ms": timeout,
         "request.timeout.ms": 1_000,
@@ -305,6 +349,10 @@ def _transactions(chance: Chance, calls: Sequence[Call]) -> Sequence[Call]:
 def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
     makers: list[Callable[[Chance, float], Fault]] = [_treated] * 6 + list(_MAKERS)
     faults: list[Fault] = []
+    if kind.throttled:
+        return [_quota(chance, broker) for broker in BROKERS if chance.happens(0.7)]
+    if not kind.confirmed and chance.happens(0.4):
+        return ()
     if kind.transactional:
         makers += [_coordinator, _moved_coordinator] * 2 + [_fenced] * chance.happens(0.2)
     elif kind.reshaped:
@@ -388,6 +436,14 @@ def _small(chance: Chance, at: float) -> Fault:
     return SmallBatches(
         at=at, seconds=chance.uniform(0.5, 8.0), topic=chance.choice(tuple(TOPICS)), max_message_bytes=limit
     )
+
+
+def _quota(chance: Chance, broker: int) -> Fault:
+    at, seconds = chance.uniform(0.0, 2.0), chance.uniform(2.0, 20.0)
+    if chance.happens(0.5):
+        throttle_ms = chance.choice((50, 700, 1_500, 4_000))
+        return ThrottlingBroker(at=at, seconds=seconds, broker=broker, throttle_ms=throttle_ms)
+    return ProduceQuota(at=at, seconds=seconds, broker=broker, bytes_per_second=chance.choice((300, 2_000, 10_000)))
 
 
 def _overtaken_leader(chance: Chance, *, unclean: bool) -> Sequence[Fault]:

@@ -95,6 +95,8 @@ class History:
     faults: Sequence[Fault]
     topics: Sequence[SimulatedTopic]
     sent: Sequence[Sent]
+    confirmed: bool = True
+    """Whether brokers acknowledge records: not with `acks=0`, where a record is complete once it is written."""
     all_replicas: bool = True
     """Whether brokers wait for the replicas in sync before they acknowledge a batch."""
     closes: list[float] = attrs.field(factory=list)
@@ -118,12 +120,15 @@ class Arrivals:
     """Requests and their batches, checked as they arrive at brokers.
 
     *throttled*: whether to check that requests wait as brokers ask; the links must not delay what was sent before.
+    *calm*: no fault is the reason to refuse a batch, or to send one again.
     *one_by_one*: a batch leaves only once the one before has its outcome, so each has the number that brokers expect.
     """
 
-    def __init__(self, *, max_in_flight: int, throttled: bool, one_by_one: bool) -> None:
+    def __init__(self, *, max_in_flight: int, throttled: bool, calm: bool, one_by_one: bool) -> None:
         self.requests = 0
         self._one_by_one = one_by_one
+        self._calm = calm
+        self._arrived: set[tuple[int, int]] = set()
         self._max_in_flight = max_in_flight
         self._throttled = throttled
         self._pauses: dict[int, tuple[float, float]] = {}  # by connection
@@ -151,6 +156,8 @@ class Arrivals:
         """Check a batch that arrives at a broker."""
         topic, partition, batch = arrival.topic, arrival.partition, arrival.batch
         code, offset = arrival.code, arrival.offset
+        if self._calm:
+            self._arrives_once(arrival)
         if batch.producer_id < 0:
             return
         if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._one_by_one:
@@ -170,6 +177,14 @@ class Arrivals:
         if epoch not in self._begun and batch.sequence != 0 and written:
             raise Violation(f"{topic.name}-{partition}: epoch {batch.epoch} begins with number {batch.sequence}")
         self._begun.add(epoch)
+
+    def _arrives_once(self, arrival: BatchArrival) -> None:
+        names = [name_of(record.value) for record in arrival.batch.records]
+        if arrival.code != ErrorCode.NONE:
+            raise Violation(f"a batch with record {names[0]} was refused without a fault: code {arrival.code}")
+        if not self._arrived.isdisjoint(names):
+            raise Violation(f"a batch with record {names[0]} was sent again without a fault")
+        self._arrived.update(names)
 
 
 ABORTED, COMMITTED, UNKNOWN = "aborted", "committed", "unknown"
@@ -253,7 +268,8 @@ def logs_agree_with_outcomes(history: History) -> None:
         if record.delivery is None:
             continue
         found = places.get(record.name, [])
-        if record.acknowledged and not found and record.name not in lost:
+        excused = record.name in lost or (not history.confirmed and history.faults)
+        if record.acknowledged and not found and not excused:
             raise Violation(f"{record} was acknowledged and is lost")
         if record.error is not None and not record.error.possibly_persisted and found:
             raise Violation(f"{record} was reported as not written, and is at {_places(found)}: {record.error}")

@@ -272,6 +272,48 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="        self.in_flight.take_all()\n        return ()\n",
         kinds=["patient"],
     ),
+    "idle connection closed with a request in flight": PlantedBug(
+        module="network.connection",
+        before="                return self.in_flight[0].deadline\n            return",
+        after="                return min(self.in_flight[0].deadline, self.used_at + 0.02)\n            return",
+        kinds=["calm"],
+    ),
+    "metadata of an older epoch accepted": PlantedBug(
+        module="network.metadata",
+        before="        if epoch > epochs[partition] >= 0 and",
+        after="        if False and",
+        kinds=["replicated", "patient"],
+    ),
+    "leader named in a response taken for another partition": PlantedBug(
+        module="network.metadata",
+        before="            leaders[partition], epochs[partition] = leader.id, epoch\n            moved",
+        after="            leaders[0], epochs[0] = leader.id, epoch\n            moved",
+        kinds=["replicated", "patient", "expiring"],
+    ),
+    "throttle time counts against request.timeout.ms": PlantedBug(
+        module="network.connection",
+        before="        self.in_flight.postpone(seconds, now)\n",
+        after="",
+        kinds=["throttled"],
+    ),
+    "throttled partition not muted": PlantedBug(
+        module="sender.sender",
+        before="                self._accumulator.mute(batch)\n",
+        after="                pass\n",
+        kinds=["plain"],
+    ),
+    "metadata of another topic id ignored": PlantedBug(
+        module="sender.produce_response_handler",
+        before="        self._metadata.request_update()\n        return self.retry(batch, error, now)",
+        after="        return self.retry(batch, error, now)",
+        kinds=["patient", "replicated"],
+    ),
+    "send waits for max.block.ms twice": PlantedBug(
+        module="accumulator.record_appender",
+        before="max(self._max_block - waited, 0.0)",
+        after="2 * self._max_block",
+        kinds=["crowded"],
+    ),
     # Waking
     "new batch does not wake the I/O thread": PlantedBug(
         module="sender.io_handoff",
@@ -321,6 +363,32 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         before="            case TransactionErrorAction.REFIND:\n                self._coordinators.forget(request)\n",
         after="            case TransactionErrorAction.REFIND:\n",
         kinds=["transactional", "aborting"],
+    ),
+    "partitions of an aborted transaction stay members": PlantedBug(
+        module="accumulator.sequences",
+        before="        self.partitions_in_transaction.clear()\n",
+        after="",
+        kinds=["transactional"],
+    ),
+    "partition not added after the coordinator moved": PlantedBug(
+        module="transactions.response_action_handler",
+        before="                self._coordinators.forget(request)\n                self.retry(request, error, now)\n",
+        after="                self._coordinators.forget(request)\n"
+        "                state.sequences.partitions_in_transaction.update(state.sequences.new_partitions)\n"
+        "                self.retry(request, error, now)\n",
+        kinds=["transactional", "aborting"],
+    ),
+    "records of a prepared epoch sent after a fence": PlantedBug(
+        module="transactions.response_action_handler",
+        before="                state.transition_to_fenced(error)\n",
+        after="                self.retry(request, error, now)\n",
+        kinds=["transactional", "aborting"],
+    ),
+    "offsets in part count as written": PlantedBug(
+        module="transactions.response_action_handler",
+        before="            if action.failure is not None:\n",
+        after="            if False:\n",
+        kinds=["transactional"],
     ),
     "epoch used again after an uncertain abort": PlantedBug(
         module="transactions.current_transaction",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import time
@@ -21,9 +22,12 @@ from typing import Final
 import planted_bugs
 
 RECORD: Final = Path(__file__).with_name("simulated_seeds.txt")
+FOUND: Final = Path(__file__).with_name("planted_bugs_found.txt")
 TOOLS: Final = Path(__file__).parents[3] / "tools"
 BLOCK: Final = 250
 """Seeds that one process runs."""
+ENOUGH: Final = 2_000
+"""Seeds of a kind that have to find a planted bug."""
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
@@ -34,6 +38,8 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--kind", action="append", help="run only this kind; may be repeated")
     parser.add_argument("--encoder", action="append", choices=["python", "native"], help="by default all installed")
     parser.add_argument("--plant", choices=sorted(planted_bugs.BUGS), metavar="BUG", help="a bug to plant")
+    parser.add_argument("--find", action="store_true", help=f"find all planted bugs, and write {FOUND.name}")
+    parser.add_argument("--shrink", action="store_true", help="shrink the first history, and print its story")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--record", action="store_true", help=f"add the range to {RECORD.name}")
     parser.add_argument("--digests", action="store_true", help="print the digest of each history")
@@ -58,6 +64,8 @@ def run_here(options: argparse.Namespace) -> int:
     """Run the histories one after the other, until one fails; return the exit status."""
     if options.plant:
         planted_bugs.install(options.plant)
+    if options.shrink:
+        return shrink(options)
     for kind in options.kind:
         run = history(kind)
         for encoder in options.encoder:
@@ -69,6 +77,26 @@ def run_here(options: argparse.Namespace) -> int:
                     os._exit(1)  # its threads wait forever
                 if options.digests:
                     print(kind, seed, encoder, digest, flush=True)
+    return 0
+
+
+def shrink(options: argparse.Namespace) -> int:
+    """Shrink the history of the first seed, and run what is left of it; return 1 if it fails."""
+    import shrinking
+
+    import histories
+    import history_plans
+
+    [kind], [encoder] = options.kind, options.encoder
+    plan = shrinking.shrunk(history_plans.plan(kind, options.first), encoder=encoder)
+    print(f"shrunk to {plan.events} events")
+    try:
+        histories.run(kind, options.first, encoder=encoder, planned=plan)
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}", flush=True)
+        for number, calls in enumerate(plan.programs):
+            print(f"program {number}:", *calls, sep="\n  ", flush=True)
+        os._exit(1)
     return 0
 
 
@@ -95,12 +123,45 @@ def run_blocks(options: argparse.Namespace) -> int:
         for done in pool.map(_run, commands):
             failed += done.returncode != 0
             print(done.stdout, end="", flush=True)
+            found = re.search(r"^FAILED (\w+) (\d+) (\w+)", done.stdout, re.MULTILINE)
+            if found is not None and found[1] in history_plans.KINDS:
+                kind, seed, encoder = found.groups()
+                command = [sys.executable, __file__, "--here", "--shrink", "--kind", kind, "--from", seed]
+                planted = ["--plant", options.plant] if options.plant else []
+                print(_run([*command, "--encoder", encoder, *planted]).stdout, end="", flush=True)
     print(f"{options.seeds} seeds from {options.first} of {', '.join(kinds)}; encoders {', '.join(encoders)}:", end=" ")
     print(f"{failed} of {len(commands)} blocks failed, in {time.monotonic() - began:.0f} s")
     if options.record and not failed:
         with RECORD.open("a") as record:
             record.write(f"{_plans()} {options.first}-{end - 1} {' '.join(kinds)} ({' '.join(encoders)})\n")
     return 1 if failed else 0
+
+
+def find_bugs(options: argparse.Namespace) -> int:
+    """Plant each bug and find it with the fewest seeds; return 1 if one is not found."""
+    bugs = [options.plant] if options.plant else list(planted_bugs.BUGS)
+    lines: dict[str, str] = {}
+    if FOUND.exists():
+        lines = {line.split(": ")[0]: line for line in FOUND.read_text().splitlines() if not line.startswith("#")}
+    with ThreadPoolExecutor(options.processes) as pool:
+        for bug, line in zip(bugs, pool.map(_find, bugs), strict=True):
+            print(line, flush=True)
+            lines[bug] = line
+    header = "# The first seed that finds each planted bug. Written by `tox run -e simulate -- --find`.\n"
+    FOUND.write_text(header + "".join(f"{lines[bug]}\n" for bug in planted_bugs.BUGS if bug in lines))
+    return 1 if any(lines[bug].endswith("not found") for bug in bugs) else 0
+
+
+def _find(bug: str) -> str:
+    """The kind and the seed of the first history that fails with a bug."""
+    for kind in planted_bugs.BUGS[bug].kinds:
+        command = (sys.executable, __file__, "--here", "--kind", kind, "--encoder", "python", "--plant", bug)
+        done = _run([*command, "--seeds", str(ENOUGH)])
+        found = re.search(rf"^FAILED {kind} (\d+)", done.stdout, re.MULTILINE)
+        if found is not None:
+            return f"{bug}: {kind} {found[1]}"
+        assert done.returncode == 0, done.stdout
+    return f"{bug}: not found"
 
 
 def _plans() -> str:
@@ -115,6 +176,8 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(arguments)
+    if options.find:
+        return find_bugs(options)
     return run_here(options) if options.here else run_blocks(options)
 
 

@@ -60,6 +60,11 @@ class SimulatedBroker:
     errand_codes: dict[str, deque[ErrorCode]] = attrs.field(factory=dict)
     requests: list[tuple[str, int]] = attrs.field(factory=list)
     throttle_ms: int = 0
+    """The time of Produce responses in which a client should send nothing."""
+    mutes: bool = False
+    """Whether the broker reads nothing from a connection that it throttles, as Kafka's do."""
+    quota: float | None = None
+    """Bytes per second of Produce requests, in addition; None: unlimited."""
     produce_version: int = -1  # of the last Produce request
     hints: bool = False  # Produce responses name the leader (KIP-951)
     named_records: Mapping[int, str] = attrs.field(factory=dict)  # records that it names for INVALID_RECORD (KIP-467)
@@ -67,6 +72,8 @@ class SimulatedBroker:
     outdated_metadata: MetadataResponse | None = None
     """The metadata that it returns, if it has not got the newest yet."""
     login: SimulatedLogin | None = None
+    muted_seconds: float = 0.0
+    """How long the connection of the newest Produce response is not read."""
     _waits: PendingResponse | None = None
     versions: dict[int, tuple[int, int]] = attrs.field(
         factory=lambda: {
@@ -139,6 +146,7 @@ class SimulatedBroker:
         scripted = self.codes.popleft() if self.codes else ErrorCode.NONE
 
         def done(response: ProduceResponse | None) -> None:
+            self.muted_seconds = response.throttle_time_ms / 1000 if response is not None and self.mutes else 0.0
             edited = None if response is None else self.edit(request, response)
             pending.give(None if edited is None else prefix + encode(edited))
 

@@ -19,7 +19,7 @@ from ottla_testkit.simulation.chance import Chance
 from ottla_testkit.simulation.client_end import ClientEnd
 from ottla_testkit.simulation.link_conditions import LinkConditions
 from ottla_testkit.simulation.login import HangUpError, Session
-from ottla_testkit.simulation.pending_response import PendingResponse, Response, when_known
+from ottla_testkit.simulation.pending_response import Response, when_known
 from ottla_testkit.simulation.schedule import Schedule
 from ottla_testkit.simulation.trace import Trace
 
@@ -50,6 +50,7 @@ class Link:
     busy: bool = False  # the broker reads nothing before it has answered, as Kafka's do
     client: ClientEnd = attrs.field(init=False)
     channel: Channel = attrs.field(init=False)
+    _reading: bool = False
     _broker_end: BrokerEnd = attrs.field(factory=BrokerEnd)
     _out_at: float = 0.0  # when the last byte in flight to the broker arrives
     _back_at: float = 0.0
@@ -123,28 +124,37 @@ class Link:
         self._read_on()
 
     def _read_on(self) -> None:
+        self._reading = True
         try:
             while not (self.out_vanishes or self.busy) and (request := self._broker_end.next_request()) is not None:
                 self._ask(request)
         except HangUpError:
             self.hang_up()
+        finally:
+            self._reading = False
 
     def _ask(self, request: bytes) -> None:
         self.used_at = self.now()
         self.requests += 1
         self.trace.note(self.used_at, self.node, ">", request)
-        response = self.take(self, request)
-        self.busy = isinstance(response, PendingResponse)
-        when_known(response, self._respond)
+        self.busy = True
+        when_known(self.take(self, request), self._respond)
 
     def _respond(self, response: bytes | None) -> None:
-        was_busy, self.busy = self.busy, False
+        self.busy, muted, self.broker.muted_seconds = False, self.broker.muted_seconds, 0.0
         if not self.broker.up or self.client.ended is not None:
             return  # the connection is no more
         if response is not None:
             self.answer(response)
-        if was_busy:
+        if muted:
+            self.busy = True
+            self.schedule.later(muted, self._unmute)
+        elif not self._reading:
             self._read_on()
+
+    def _unmute(self) -> None:
+        self.busy = False
+        self._read_on()
 
     def _arrive_at_client(self, data: bytes) -> None:
         self.used_at = self.now()

@@ -268,10 +268,26 @@ class ThrottlingBroker(Fault):
     throttle_ms: int
 
     def begin(self, world: Simulation) -> None:
-        world.cluster.brokers[self.broker].throttle_ms = self.throttle_ms
+        broker = world.cluster.brokers[self.broker]
+        broker.throttle_ms, broker.mutes = self.throttle_ms, True
 
     def end(self, world: Simulation) -> None:
         world.cluster.brokers[self.broker].throttle_ms = 0
+
+
+@attrs.frozen(kw_only=True)
+class ProduceQuota(Fault):
+    """A broker lets a client write this number of bytes per second."""
+
+    broker: int
+    bytes_per_second: float
+
+    def begin(self, world: Simulation) -> None:
+        broker = world.cluster.brokers[self.broker]
+        broker.quota, broker.mutes = self.bytes_per_second, True
+
+    def end(self, world: Simulation) -> None:
+        world.cluster.brokers[self.broker].quota = None
 
 
 @attrs.frozen(kw_only=True)

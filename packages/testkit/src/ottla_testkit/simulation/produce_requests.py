@@ -73,6 +73,15 @@ class ProduceAnswer:
     _responses: list[TopicProduceResponse] = attrs.field(factory=list)
     _open: int = 1
 
+    @property
+    def throttle_ms(self) -> int:
+        """The throttle time of the response: as long as the quota needs for the bytes of this request."""
+        quota = self.broker.quota
+        if quota is None:
+            return self.broker.throttle_ms
+        data = (data for topic in self.request.topic_data for data in topic.partition_data)
+        return self.broker.throttle_ms + round(1000 * sum(len(each.records or b"") for each in data) / quota)
+
     def begin(self) -> None:
         """Append the batches. The answer may be complete then, or wait for followers."""
         for topic_data in self.request.topic_data:
@@ -196,7 +205,7 @@ class ProduceAnswer:
         self.done(
             ProduceResponse(
                 responses=self._responses,
-                throttle_time_ms=self.broker.throttle_ms,
+                throttle_time_ms=self.throttle_ms,
                 node_endpoints=nodes if self._gives_hints else [],
             )
         )
