@@ -49,6 +49,7 @@ from ottla import Producer
 from ottla.accumulator.delivery import Delivery
 from ottla.errors import (
     AbortableTransactionError,
+    AuthenticationError,
     BufferExhaustedError,
     DeliveryError,
     FatalTransactionError,
@@ -58,24 +59,30 @@ from ottla.errors import (
     ProducerClosedError,
     RecordTooLargeError,
     TopicUnavailableError,
+    TransactionError,
     TransactionTimeoutError,
 )
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
-from ottla_testkit.simulation import BatchArrival, Chance, Link, SimulatedCluster
+from ottla_testkit.simulation import BatchArrival, Chance, Link, SimulatedCluster, SimulatedLogin
 from ottla_testkit.simulation.fault_injection import some_wire
 from ottla_testkit.simulation.link_conditions import LinkConditions
 from ottla_testkit.simulation.planned_faults import (
+    DeniedTopic,
+    DeniedTransactionalId,
     Fault,
     FencedProducer,
     ForgottenProducers,
     ProduceQuota,
     RecreatedTopic,
+    RefusedLogin,
     StoppedProcess,
     ThrottlingBroker,
+    TimedOutTransaction,
 )
 from ottla_testkit.simulation.planned_faults import plan as plan_faults
 from ottla_testkit.simulation.planned_network import PlannedNetwork
 from ottla_testkit.simulation.simulation import Simulation
+from third_party_mechanism import Plain
 
 
 class Run:
@@ -92,6 +99,9 @@ class Run:
             broker.hints = hints
             for key, newest in plan.versions[broker.id - 1].items():
                 broker.versions[key] = (broker.versions[key][0], min(newest, broker.versions[key][1]))
+            if plan.kind.secured:
+                users = {Plain().user: Plain().password}
+                broker.require(SimulatedLogin(users=users, lifetime=plan.session))
         cluster.on_batch = self._on_batch
         self.world = Simulation(cluster, seed=plan.seed, network=PlannedNetwork, switching=plan.switching)
         network = self.world.network
@@ -138,7 +148,8 @@ class Run:
     def run(self) -> str:
         """Run the history; returns the digest of all that was on the wire. Raises Violation."""
         world, plan = self.world, self.plan
-        self.producer = world.producer({**plan.config, "record.encoder": self._encoder})
+        settings = {**plan.config, "record.encoder": self._encoder}
+        self.producer = world.producer(settings, mechanism=Plain() if plan.kind.secured else None)
         pool = self.producer._engine.queueing.pool
         plan_faults(world, [_noted(fault, self) for fault in plan.faults])
         world.run(*(lambda number=number: self._program(number) for number in range(len(plan.programs))))
@@ -170,14 +181,15 @@ class Run:
     def _program(self, number: int) -> None:
         try:
             if self.plan.kind.transactional:
-                self._until_known(self.producer.init_transactions)
+                self._initialize()
             for call in self.plan.programs[number]:
                 self._call(number, call)
                 if call.sleep:
                     self.world.sleep(call.sleep)
         except (ProducerClosedError, FatalTransactionError) as error:
             self.note(f"program {number} ends: {error}")
-            fenced = any(isinstance(fault, FencedProducer) for fault in self.plan.faults)
+            ending = FencedProducer | TimedOutTransaction | DeniedTransactionalId
+            fenced = any(isinstance(fault, ending) for fault in self.plan.faults)
             if isinstance(error, FatalTransactionError) and not (self.plan.old_coordinators or fenced):
                 raise Violation(f"the producer can do nothing more, without need: {error}") from error
         finally:
@@ -187,6 +199,20 @@ class Run:
         self.world.wait_for(lambda: not self._open)
         self._close(self.plan.close_timeout, last=True)
         self.world.sleep(5.0)  # for what comes late
+
+    def _initialize(self) -> None:
+        """Call `init_transactions`, again while the transactional id is denied."""
+        denials = [fault for fault in self.plan.faults if isinstance(fault, DeniedTransactionalId)]
+        for _ in range(len(denials) + 1):
+            try:
+                self._until_known(self.producer.init_transactions)
+            except FatalTransactionError:
+                raise
+            except TransactionError:
+                self.world.sleep(max((fault.until for fault in denials), default=0.0) - self.world.clock())
+            else:
+                return
+        raise Violation("init_transactions is denied")
 
     def _call(self, program: int, call: Call) -> None:
         match call:
@@ -225,8 +251,15 @@ class Run:
             free = self.producer._engine.queueing.pool.free
             if isinstance(error, BufferExhaustedError) and free > 2 * call.size + FIRST_RECORD:
                 raise Violation(f"send gave up with {free} bytes of memory free: {error}") from error
-            if not isinstance(error, RecordTooLargeError) and clock() - began < max_block - 0.001:
+            denied = any(isinstance(fault, DeniedTopic) and fault.topic == call.topic for fault in self.plan.faults)
+            soon = denied or isinstance(error, RecordTooLargeError)
+            if not soon and clock() - began < max_block - 0.001:
                 raise Violation(f"send gave up after {clock() - began:.3f} s of {max_block} s: {error}") from error
+        except AuthenticationError as error:
+            self.sent.remove(record)
+            self.note(f"{record} is refused: {error}")
+            if not any(isinstance(fault, RefusedLogin) and fault.at <= clock() for fault in self.plan.faults):
+                raise Violation(f"a login failed without need: {error}") from error
         except ProducerClosedError:
             self.sent.remove(record)
             raise

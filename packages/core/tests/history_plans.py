@@ -22,6 +22,8 @@ from ottla_testkit.simulation.planned_faults import (
     CoordinatorRefusals,
     CrashedBroker,
     CutConnections,
+    DeniedTopic,
+    DeniedTransactionalId,
     DistantBroker,
     Fault,
     FencedProducer,
@@ -34,10 +36,13 @@ from ottla_testkit.simulation.planned_faults import (
     OutdatedMetadata,
     ProduceQuota,
     RecreatedTopic,
+    RefusedLogin,
     SlowFollower,
+    SlowMarkers,
     SmallBatches,
     StoppedProcess,
     ThrottlingBroker,
+    TimedOutTransaction,
     TreatedRequests,
     UncleanElection,
     UnlistedBroker,
@@ -63,7 +68,7 @@ PROMPT: Final = 2.0
 ROUND_TRIP: Final = 0.2
 """Seconds that a request takes if there are no faults, at most."""
 
-FIRST_RECORD: Final = 1_500
+FIRST_RECORD: Final = 2_000
 """Bytes that a batch may want for its first record, besides twice the record's size."""
 LARGEST: Final = 2_500
 """The largest size of a record."""
@@ -127,7 +132,11 @@ class Kind:
     replicated: bool = False
     unclean: bool = False
     """Whether leaders are elected that lack acknowledged records."""
+    moving: bool = False
+    """Whether leaders move while a broker is frozen, and only one request is in flight."""
     throttled: bool = False
+    secured: bool = False
+    """Whether brokers require logins, whose sessions end, and deny what was allowed."""
     confirmed: bool = True
     """Whether brokers acknowledge records: not with `acks=0`."""
     refusals: Sequence[Scripted] = PASSING
@@ -148,6 +157,8 @@ class Plan:
     old_coordinators: bool
     """Whether coordinators give a producer no new epoch (KIP-360), so that some errors end it."""
     switching: float
+    session: float
+    """Seconds of a login's session; 0: it has no end."""
     versions: Sequence[Mapping[int, int]]
     """The newest versions of requests that each broker knows, by API key, where it is not the newest."""
     min_insync: int | None
@@ -195,6 +206,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "transactional": Kind(transactional=True, patient=True),
     "aborting": Kind(transactional=True, refusals=ANY_THAT_ABORTS),
     "plain": Kind(idempotent=False, patient=True),
+    "moving": Kind(idempotent=False, moving=True, patient=True),
+    "secured": Kind(secured=True, patient=True),
     "throttled": Kind(throttled=True, patient=True),
     "unconfirmed": Kind(idempotent=False, confirmed=False, patient=True),
     "replicated": Kind(replicated=True, patient=True),
@@ -210,7 +223,7 @@ def plan(name: str, seed: int) -> Plan:
     config = _configuration(kind, chance.fork(), crowded=crowded)
     calls = chance.fork()
     programs = [
-        _program(calls, crowded=crowded, steady=kind.replicated and calls.happens(0.7))
+        _program(calls, crowded=crowded, steady=(kind.replicated or kind.moving) and calls.happens(0.7))
         for _ in range(calls.choice((1, 1, 2, 3)))
     ]
     if kind.transactional:
@@ -225,6 +238,7 @@ def plan(name: str, seed: int) -> Plan:
         faults=() if kind.calm else _faults(kind, chance.fork()),
         hints=[chance.happens(0.5) for _ in BROKERS],
         transaction_version=transaction_version,
+        session=chance.choice((0.0, 1.5, 4.0, 20.0)),
         versions=_versions(kind, chance.fork(), transaction_version=transaction_version),
         old_coordinators=chance.happens(0.2),
         switching=chance.choice((0.0, 0.02, 0.2)),
@@ -276,7 +290,7 @@ def _configuration(kind: Kind, chance: Chance, *, crowded: bool) -> Mapping[str,
         **batching,
         "enable.idempotence": kind.idempotent,
         "acks": "all" if kind.idempotent else chance.choice(("all", "1")) if kind.confirmed else "0",
-        "max.in.flight.requests.per.connection": chance.choice((1, 2, 5)),
+        "max.in.flight.requests.per.connection": 1 if kind.moving else chance.choice((1, 2, 5)),
         "delivery.timeout.ms": timeout,
         "request.timeout.ms": 1_000,
         "socket.connection.setup.timeout.ms": 1_000,
@@ -354,9 +368,20 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
     if not kind.confirmed and chance.happens(0.4):
         return ()
     if kind.transactional:
-        makers += [_coordinator, _moved_coordinator] * 2 + [_fenced] * chance.happens(0.2)
+        makers += [_coordinator, _moved_coordinator] * 2
+        faults = [
+            SlowMarkers(at=0.0, seconds=STANDING, marker_seconds=chance.choice((0.01, 0.2, 1.0)))
+        ] * chance.happens(0.5)
+        ending = chance.choice((None, None, None, _fenced, _timed_out, _denied_id))
+        if ending is not None:
+            makers += [ending]
     elif kind.reshaped:
         makers += [_recreated, _forgotten, _added, _small] * 4
+    elif kind.moving:
+        makers = [_treated, *_MAKERS]
+        faults = [fault for _ in range(chance.choice((1, 2, 4))) for fault in _abandoned_leader(chance)]
+    elif kind.secured:
+        makers += [_refused_login, _refused_login, _denied_topic] * 3
     elif kind.replicated:
         makers = [_treated, *_REPLICATION, *_REPLICATION, *_MAKERS]
         faults = [
@@ -416,6 +441,22 @@ def _fenced(chance: Chance, at: float) -> Fault:
     return FencedProducer(at=at, transactional_id=TRANSACTIONAL_ID)
 
 
+def _timed_out(chance: Chance, at: float) -> Fault:
+    return TimedOutTransaction(at=at, transactional_id=TRANSACTIONAL_ID)
+
+
+def _denied_id(chance: Chance, at: float) -> Fault:
+    return DeniedTransactionalId(at=at, seconds=chance.uniform(0.1, 3.0), transactional_id=TRANSACTIONAL_ID)
+
+
+def _denied_topic(chance: Chance, at: float) -> Fault:
+    return DeniedTopic(at=at, seconds=chance.uniform(0.1, 3.0), topic=chance.choice(tuple(TOPICS)))
+
+
+def _refused_login(chance: Chance, at: float) -> Fault:
+    return RefusedLogin(at=at, seconds=chance.uniform(0.1, 3.0), broker=_broker(chance))
+
+
 def _recreated(chance: Chance, at: float) -> Fault:
     topic = chance.choice(tuple(TOPICS))
     return RecreatedTopic(
@@ -444,6 +485,20 @@ def _quota(chance: Chance, broker: int) -> Fault:
         throttle_ms = chance.choice((50, 700, 1_500, 4_000))
         return ThrottlingBroker(at=at, seconds=seconds, broker=broker, throttle_ms=throttle_ms)
     return ProduceQuota(at=at, seconds=seconds, broker=broker, bytes_per_second=chance.choice((300, 2_000, 10_000)))
+
+
+def _abandoned_leader(chance: Chance) -> Sequence[Fault]:
+    """A leader that freezes with requests, and a new one that the producer learns of meanwhile."""
+    topic, at = chance.choice((CROWDED, *TOPICS)), chance.uniform(0.0, 6.0)
+    partition = chance.choice((0, chance.randrange(len(TOPICS[topic]))))
+    heir, other = chance.sample(BROKERS, 2)
+    moves = [
+        MovedLeader(at=at + chance.uniform(0.0, 0.2), topic=topic, partition=partition, leader=leader)
+        for leader in (other, heir)
+    ]
+    frozen = FrozenBroker(at=at + 0.2, seconds=chance.uniform(0.2, 2.0), broker=other)
+    cut = CutConnections(at=at + chance.uniform(0.3, 0.8), broker=chance.choice(BROKERS), gently=chance.happens(0.5))
+    return [*sorted(moves, key=lambda move: move.at), frozen, cut]
 
 
 def _overtaken_leader(chance: Chance, *, unclean: bool) -> Sequence[Fault]:

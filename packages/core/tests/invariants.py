@@ -13,16 +13,20 @@ import attrs
 
 from ottla import RecordMetadata
 from ottla.accumulator.delivery import Delivery
-from ottla.errors import DeliveryError, ErrorCode, ProducerClosedError, TransactionAbortedError
+from ottla.errors import AuthenticationError, DeliveryError, ErrorCode, ProducerClosedError, TransactionAbortedError
 from ottla.protocol import PRODUCE
 from ottla_testkit.simulation import BatchArrival, Link, SimulatedCluster, SimulatedTopic
 from ottla_testkit.simulation.planned_faults import (
+    DeniedTopic,
+    DeniedTransactionalId,
     Fault,
     FencedProducer,
     ForgottenProducers,
     RecreatedTopic,
+    RefusedLogin,
     SmallBatches,
     StoppedProcess,
+    TimedOutTransaction,
     UncleanElection,
 )
 
@@ -131,7 +135,7 @@ class Arrivals:
         self._arrived: set[tuple[int, int]] = set()
         self._max_in_flight = max_in_flight
         self._throttled = throttled
-        self._pauses: dict[int, tuple[float, float]] = {}  # by connection
+        self._pauses: dict[Link, tuple[float, float]] = {}
         self._begun: set[tuple[bytes, int, int, int]] = set()
         self.forgotten: set[str] = set()
         """Topics whose brokers have lost the state of producers: any first number may be the next."""
@@ -145,12 +149,12 @@ class Arrivals:
         if not self._throttled or int.from_bytes(frame[:2], "big") != PRODUCE.key:
             return
         now, wire = link.now(), link.wire
-        begin, end = self._pauses.get(link.node, (now, now))
+        begin, end = self._pauses.get(link, (now, now))
         if begin < now < end and not link.back_vanishes:
             raise Violation(f"broker {link.broker.id} asked to wait until {end:.3f}, and got a request at {now:.3f}")
         pause = link.broker.throttle_ms / 1000
         if pause and answered and int.from_bytes(frame[2:4], "big") >= FIRST_THAT_THROTTLES:
-            self._pauses[link.node] = (now + wire.round_trip + 2 * wire.jitter + 0.001, now + pause)
+            self._pauses[link] = (now + wire.round_trip + 2 * wire.jitter + 0.001, now + pause)
 
     def on_batch(self, arrival: BatchArrival) -> None:
         """Check a batch that arrives at a broker."""
@@ -326,7 +330,7 @@ def all_settled_in_time(history: History) -> None:
 
 def _may_explain(fault: Fault, record: Sent, *, patient: bool, alone: bool) -> bool:
     """Return whether a fault can be the reason of a failure; *alone*: all faults are of its kind."""
-    ended = float("inf") if isinstance(fault, FencedProducer) else fault.until + GRACE
+    ended = float("inf") if isinstance(fault, FencedProducer | DeniedTransactionalId) else fault.until + GRACE
     if fault.at > record.settled_at or ended < record.sent_at:
         return False
     if not patient:
@@ -334,8 +338,12 @@ def _may_explain(fault: Fault, record: Sent, *, patient: bool, alone: bool) -> b
     # A patient history has only codes that pass, and faults that end long before `delivery.timeout.ms`.
     if isinstance(fault, SmallBatches):
         return fault.topic == record.topic and (not alone or record.size + RECORD_COST > fault.max_message_bytes)
-    if isinstance(fault, FencedProducer):
+    if isinstance(fault, FencedProducer | TimedOutTransaction | DeniedTransactionalId):
         return True
+    if isinstance(fault, RefusedLogin):
+        return isinstance(record.error.__cause__ if record.error is not None else None, AuthenticationError)
+    if isinstance(fault, DeniedTopic):
+        return fault.topic == record.topic
     return isinstance(fault, RecreatedTopic | ForgottenProducers | UncleanElection) and fault.topic == record.topic
 
 

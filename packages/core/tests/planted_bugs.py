@@ -296,13 +296,13 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="",
         kinds=["throttled"],
     ),
-    "throttled partition not muted": PlantedBug(
+    "partition in flight not muted": PlantedBug(
         module="sender.sender",
         before="                self._accumulator.mute(batch)\n",
         after="                pass\n",
-        kinds=["plain"],
+        kinds=["moving"],
     ),
-    "metadata of another topic id ignored": PlantedBug(
+    "no metadata requested after a lost connection": PlantedBug(
         module="sender.produce_response_handler",
         before="        self._metadata.request_update()\n        return self.retry(batch, error, now)",
         after="        return self.retry(batch, error, now)",

@@ -159,6 +159,8 @@ def _find(bug: str) -> str:
         done = _run([*command, "--seeds", str(ENOUGH)])
         found = re.search(rf"^FAILED {kind} (\d+)", done.stdout, re.MULTILINE)
         if found is not None:
+            sound = _run([*command[:-2], "--from", found[1], "--seeds", "1"])
+            assert sound.returncode == 0, f"this history fails without the bug, too:\n{sound.stdout}"
             return f"{bug}: {kind} {found[1]}"
         assert done.returncode == 0, done.stdout
     return f"{bug}: not found"

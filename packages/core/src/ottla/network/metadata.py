@@ -151,7 +151,8 @@ class Metadata:
             if known.leaders and (partition is None or partition < len(known.leaders)):
                 return known
             if known.error in _FINAL_TOPIC_ERRORS:
-                raise TopicUnavailableError(f"topic {topic!r} cannot be used") from BrokerError(known.error)
+                cause = BrokerError(known.error)
+                raise TopicUnavailableError(f"topic {topic!r} cannot be used: {cause}") from cause
         if isinstance(self.fatal_error, SecurityError):
             raise self.fatal_error.with_traceback(None)
         if self.fatal_error is not None:

@@ -32,7 +32,7 @@ from ottla.protocol import (
 )
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla_testkit.simulation.controller import Controller
-from ottla_testkit.simulation.coordinator_requests import COORDINATING, coordinate
+from ottla_testkit.simulation.coordinator_requests import COORDINATING, coordinate, transactional_ids
 from ottla_testkit.simulation.login import Session, SimulatedLogin
 from ottla_testkit.simulation.pending_response import PendingResponse, Response
 from ottla_testkit.simulation.produce_requests import BatchArrival, ProduceAnswer, Scripted
@@ -126,10 +126,13 @@ class SimulatedBroker:
         if message in COORDINATING:
             codes = self.errand_codes.get(message.name)
             code = codes.popleft() if codes else ErrorCode.NONE
+            request = message.request(version).decode(body)
+            if not self.cluster.denied_ids.isdisjoint(transactional_ids(request)):
+                code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             content = coordinate(
                 self.cluster.transactions,
                 message,
-                message.request(version).decode(body),
+                request,
                 version=version,
                 node=self.id,
                 coordinates=self.cluster.coordinates,
@@ -195,6 +198,10 @@ class SimulatedCluster:
     transaction_version: int = 2
     features_epoch: int = 1
     coordinator: int | None = None  # the broker that coordinates all transactions and groups; None: the first
+    denied_topics: set[str] = attrs.field(factory=set)
+    """Topics that the client may neither describe nor write."""
+    denied_ids: set[str] = attrs.field(factory=set)
+    """Transactional ids that the client may not use."""
     compressors: Mapping[int, Compressor] = attrs.field(factory=dict)
     """The codecs of compressed batches that the brokers read, by Kafka's number."""
     deleted: list[SimulatedTopic] = attrs.field(factory=list)
@@ -209,7 +216,8 @@ class SimulatedCluster:
         self.transactions = TransactionCoordinator(
             lambda partition, producer_id, epoch, committed: self.topics[partition[0]].mark(
                 partition[1], producer_id, epoch, committed
-            )
+            ),
+            self.controller.later,
         )
 
     @property
@@ -268,6 +276,9 @@ class SimulatedCluster:
         Leaders of replicated partitions are those that the *broker* knows.
         """
         response = self.metadata()
+        for topic in response.topics:
+            if topic.name in self.denied_topics:
+                topic.error_code, topic.partitions = ErrorCode.TOPIC_AUTHORIZATION_FAILED, []
         for topic in response.topics:
             replicated = self.topics[topic.name or ""].replicated
             for partition in topic.partitions:

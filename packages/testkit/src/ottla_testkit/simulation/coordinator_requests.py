@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ottla.errors import ErrorCode
@@ -67,6 +68,13 @@ def coordinate(
     if message is TXN_OFFSET_COMMIT:
         return _commit_offsets(transactions, request, version, code)
     return _end(transactions, request, version, code)
+
+
+def transactional_ids(request: Any) -> Sequence[str]:
+    """Return the transactional ids of a request."""
+    names = ("transactional_id", "v3_and_below_transactional_id", "key")
+    found = [getattr(request, name, None) or "" for name in names]
+    return [*found, *getattr(request, "coordinator_keys", ())]
 
 
 def _find(coordinates: int, request: Any, version: int, code: ErrorCode) -> FindCoordinatorResponse:

@@ -53,6 +53,8 @@ class SimulatedLogin:
     handshake_code: ErrorCode = ErrorCode.NONE
     verify: Verify | None = None
     silent: bool = False
+    refusing: bool = False
+    """Whether it refuses every user."""
     logins: int = 0
     asked: list[tuple[str, int]] = attrs.field(factory=list)
 
@@ -132,7 +134,7 @@ class SimulatedLogin:
 
     def _plain(self, session: Session, token: bytes) -> SaslAuthenticateResponse:
         _authzid, user, password = token.decode().split("\0")
-        if self.users.get(user) != password:
+        if self.refusing or self.users.get(user) != password:
             return REFUSED
         if session.user not in (None, user):
             response = f"Cannot change principals during re-authentication from {session.user} to {user}"

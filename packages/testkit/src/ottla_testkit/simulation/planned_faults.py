@@ -89,6 +89,72 @@ class FencedProducer(Fault):
 
 
 @attrs.frozen(kw_only=True)
+class TimedOutTransaction(Fault):
+    """The coordinator aborts an open transaction, as after `transaction.timeout.ms`."""
+
+    transactional_id: str
+
+    def begin(self, world: Simulation) -> None:
+        world.cluster.transactions.time_out(self.transactional_id)
+
+
+@attrs.frozen(kw_only=True)
+class SlowMarkers(Fault):
+    """The markers of transactions that end are written after this number of seconds."""
+
+    marker_seconds: float
+
+    def begin(self, world: Simulation) -> None:
+        world.cluster.transactions.marker_seconds = self.marker_seconds
+
+    def end(self, world: Simulation) -> None:
+        world.cluster.transactions.marker_seconds = 0.0
+
+
+@attrs.frozen(kw_only=True)
+class DeniedTopic(Fault):
+    """The client may neither describe nor write a topic."""
+
+    topic: str
+
+    def begin(self, world: Simulation) -> None:
+        world.cluster.denied_topics.add(self.topic)
+
+    def end(self, world: Simulation) -> None:
+        world.cluster.denied_topics.discard(self.topic)
+
+
+@attrs.frozen(kw_only=True)
+class DeniedTransactionalId(Fault):
+    """The client may not use a transactional id."""
+
+    transactional_id: str
+
+    def begin(self, world: Simulation) -> None:
+        world.cluster.denied_ids.add(self.transactional_id)
+
+    def end(self, world: Simulation) -> None:
+        world.cluster.denied_ids.discard(self.transactional_id)
+
+
+@attrs.frozen(kw_only=True)
+class RefusedLogin(Fault):
+    """A broker refuses the logins of all users."""
+
+    broker: int
+
+    def begin(self, world: Simulation) -> None:
+        login = world.cluster.brokers[self.broker].login
+        if login is not None:
+            login.refusing = True
+
+    def end(self, world: Simulation) -> None:
+        login = world.cluster.brokers[self.broker].login
+        if login is not None:
+            login.refusing = False
+
+
+@attrs.frozen(kw_only=True)
 class CutConnections(Fault):
     """The connections to a broker end; *gently*: bytes that the broker has sent still arrive."""
 

@@ -152,6 +152,8 @@ class ProduceAnswer:
 
     def _refusal(self, topic: SimulatedTopic, partition: int, size: int) -> int:
         """Return the code of the checks that come before those of the producer, NONE if they pass."""
+        if topic.name in self.broker.cluster.denied_topics:
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if isinstance(self.scripted, int) and self.scripted != ErrorCode.NONE:
             return self.scripted
         if self._known_leader(topic, partition)[0] != self.broker.id:

@@ -10,6 +10,7 @@ import attrs
 from ottla import Producer
 from ottla.concurrency.environment import Environment
 from ottla.errors.secret import hide_settings
+from ottla.interfaces import Mechanism
 from ottla.plugins.partitioners.murmur2 import Murmur2Partitioner
 from ottla.plugins.partitioners.sticky import StickyChoice
 from ottla.plugins.plugin_objects import PluginObjects
@@ -61,10 +62,13 @@ class Simulation:
         made.threads = self.threads
         self.producers: list[Producer] = []
 
-    def producer(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> Producer:
+    def producer(
+        self, config: Mapping[str, Any] | None = None, /, *, mechanism: Mechanism | None = None, **options: Any
+    ) -> Producer:
         """Make a producer of the cluster; one at a time, because they share the network.
 
-        Call `close` in a program: nothing closes it when the test ends.
+        It logs in with a *mechanism* that does not block. Call `close` in a program: nothing closes it when the test
+        ends.
         """
         assert all(producer._lifecycle.refusal is not None for producer in self.producers), "one producer at a time"
         chance: Any = self.chance.fork()
@@ -81,6 +85,9 @@ class Simulation:
         objects = PluginObjects(clock=self.clock)
         chosen, plugins = choose_plugins(hide_settings(settings), {}, registry=Registry(), objects=objects)
         plugins = _with_simulated_choice(plugins, settings, chance.fork(), self.clock)
+        if mechanism is not None:
+            assert not mechanism.blocking, "a mechanism that blocks has a thread of its own"
+            plugins = attrs.evolve(plugins, mechanism=mechanism)
         producer = Producer.__new__(Producer)
         producer._begin(build_engine(chosen, plugins, environment))
         lifecycle._open.discard(producer._lifecycle)

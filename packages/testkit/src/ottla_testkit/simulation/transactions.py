@@ -1,8 +1,8 @@
 """A simulated transaction coordinator: owners of transactional ids, contents of open transactions, and their outcomes.
 
 It simulates both protocols of KIP-890. Up to `transaction.version` 1, requests add partitions, and the epoch stays.
-From 2 on, Produce adds partitions, and each end starts a new epoch. Markers are written immediately; the test scripts
-the `ErrorCode`s of steps that take time in reality.
+From 2 on, Produce adds partitions, and each end starts a new epoch. Markers are written after `marker_seconds`; until
+then a transactional id is refused with CONCURRENT_TRANSACTIONS. A test scripts all other `ErrorCode`s.
 """
 
 from __future__ import annotations
@@ -29,13 +29,19 @@ class ProducerOwner:
     before: int | None = None
     timed_out: bool = False
     replaced: int | None = None  # the epoch that the current one has replaced, at the owner's request
+    completing: bool = False  # its markers are not written yet
 
 
 @attrs.define
 class TransactionCoordinator:
-    """All transactional ids of a cluster. *mark* writes a marker: partition, producer id, epoch, committed."""
+    """All transactional ids of a cluster. *mark* writes a marker: partition, producer id, epoch, committed.
+
+    *later* does something after a number of seconds.
+    """
 
     mark: Callable[[tuple[str, int], int, int, bool], None]
+    later: Callable[[float, Callable[[], object]], object] = lambda _seconds, action: action()
+    marker_seconds: float = 0.0
     ids: dict[str, ProducerOwner] = attrs.field(factory=dict)
     committed_offsets: dict[tuple[str, str, int], int] = attrs.field(factory=dict)
     ends: list[tuple[str, int, bool]] = attrs.field(factory=list)
@@ -51,6 +57,8 @@ class TransactionCoordinator:
         if owned is None:
             owned = self.ids[transactional_id] = ProducerOwner(self.new_id(), 0)
             return ErrorCode.NONE, owned.producer_id, owned.epoch
+        if owned.completing:
+            return ErrorCode.CONCURRENT_TRANSACTIONS, -1, -1
         if current is not None and current == (owned.producer_id, owned.replaced):
             return ErrorCode.NONE, owned.producer_id, owned.epoch  # the response to the first attempt was lost
         if current is not None and current != (owned.producer_id, owned.epoch):
@@ -60,11 +68,15 @@ class TransactionCoordinator:
         owned.replaced = None if current is None else owned.epoch
         owned.epoch += 1
         owned.last = owned.before = None
+        if owned.completing:  # the next attempt gets the epoch
+            return ErrorCode.CONCURRENT_TRANSACTIONS, -1, -1
         return ErrorCode.NONE, owned.producer_id, owned.epoch
 
     def add(self, transactional_id: str, producer_id: int, epoch: int, partition: tuple[str, int] | None) -> ErrorCode:
         """Add a partition to the open transaction; None only opens the transaction."""
         code = self._check(transactional_id, producer_id, epoch)
+        if code is ErrorCode.NONE and self.ids[transactional_id].completing:
+            return ErrorCode.CONCURRENT_TRANSACTIONS
         if code is ErrorCode.NONE:
             owned = self.ids[transactional_id]
             owned.ongoing = True
@@ -97,6 +109,8 @@ class TransactionCoordinator:
         if owned is None or owned.producer_id != producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING, -1, -1
         repeated = owned.before == epoch and not owned.ongoing
+        if owned.completing and epoch in (owned.before, owned.epoch):
+            return ErrorCode.CONCURRENT_TRANSACTIONS, -1, -1
         if repeated and owned.last is commit:
             return ErrorCode.NONE, owned.producer_id if newest else -1, owned.epoch if newest else -1
         if repeated and owned.timed_out:
@@ -113,7 +127,9 @@ class TransactionCoordinator:
 
     def time_out(self, transactional_id: str) -> None:
         """Abort the open transaction as if it had timed out; its producer's epoch is then outdated."""
-        owned = self.ids[transactional_id]
+        owned = self.ids.get(transactional_id)
+        if owned is None or not owned.ongoing:
+            return
         owned.before = owned.epoch
         owned.epoch += 1
         self._end(transactional_id, owned, commit=False)
@@ -126,12 +142,22 @@ class TransactionCoordinator:
         return ErrorCode.NONE if owned.epoch == epoch else ErrorCode.PRODUCER_FENCED
 
     def _end(self, transactional_id: str, owned: ProducerOwner, *, commit: bool) -> None:
-        for partition in sorted(owned.partitions):
-            self.mark(partition, owned.producer_id, owned.epoch, commit)
-        if commit:
-            self.committed_offsets.update(owned.offsets)
-        self.ends.append((transactional_id, len(owned.partitions), commit))
+        partitions, offsets, epoch = sorted(owned.partitions), dict(owned.offsets), owned.epoch
+        self.ends.append((transactional_id, len(partitions), commit))
         owned.ongoing = owned.timed_out = False
         owned.last = commit
         owned.partitions.clear()
         owned.offsets.clear()
+
+        def write_markers() -> None:
+            owned.completing = False
+            for partition in partitions:
+                self.mark(partition, owned.producer_id, epoch, commit)
+            if commit:
+                self.committed_offsets.update(offsets)
+
+        owned.completing = True
+        if self.marker_seconds:
+            self.later(self.marker_seconds, write_markers)
+        else:
+            write_markers()
