@@ -146,7 +146,7 @@ def _rates(results: Sequence[Result]) -> str:
     axes.spines[["top", "right"]].set_visible(False)
     bars = [mpl.patches.Patch(color=COLOURS.get(peer, "#888"), label=peer) for peer in peers]
     axes.legend(handles=bars, frameon=False, fontsize="small", loc="lower right")
-    return _svg(figure)
+    return svg(figure)
 
 
 def _percentiles(each: LatencyResult) -> str:
@@ -159,10 +159,11 @@ def _percentiles(each: LatencyResult) -> str:
     axes.set_title(each.load, loc="left", fontsize="medium")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize="small")
-    return _svg(figure)
+    return svg(figure)
 
 
-def _svg(figure: Figure) -> str:
+def svg(figure: Figure) -> str:
+    """Return a figure as an element of an HTML page."""
     text = io.StringIO()
     figure.savefig(text, format="svg")
     drawn = text.getvalue()

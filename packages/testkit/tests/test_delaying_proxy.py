@@ -9,6 +9,7 @@ import pytest
 
 from ottla_testkit.errors import ProxyError
 from ottla_testkit.processes.free_ports import HOST
+from ottla_testkit.proxy.cut_plan import Direction
 from ottla_testkit.proxy.delaying_proxy import DelayingProxy, Traffic
 
 WITHIN = 20.0
@@ -159,6 +160,67 @@ def test_the_distance_can_change_while_connections_exist(target: socket.socket) 
         assert max(ping(*ends) for _ in range(10)) > 0.02
 
 
+def test_a_limited_rate_spreads_bytes_and_delays_the_sender(target: socket.socket) -> None:
+    with DelayingProxy(*target.getsockname(), round_trip=0.0) as proxy, connection(proxy, target) as (client, server):
+        ping(client, server)
+        proxy.bytes_per_second = 1000.0
+        started = time.monotonic()
+        client.sendall(b"x" * 300)
+        assert receive(server, 300) == b"x" * 300
+        assert time.monotonic() - started >= 0.29
+
+        client.settimeout(1)
+        with pytest.raises(TimeoutError):
+            client.sendall(bytes(20_000_000))  # more than the buffers of both sockets
+        proxy.bytes_per_second = None
+
+
+def test_a_link_may_work_in_one_direction_only(target: socket.socket) -> None:
+    with DelayingProxy(*target.getsockname(), round_trip=0.0) as proxy, connection(proxy, target) as (client, server):
+        ping(client, server)
+        proxy.hold(Direction.BACK)
+        client.sendall(b"there")
+        assert receive(server, 5) == b"there"
+        server.sendall(b"and back")
+        client.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            client.recv(1)
+        with connection(proxy, target) as (other, its_server):  # a new connection is no better
+            its_server.sendall(b"hello")
+            other.settimeout(0.2)
+            with pytest.raises(TimeoutError):
+                other.recv(1)
+            proxy.release()
+            other.settimeout(WITHIN)
+            assert receive(other, 5) == b"hello"
+        client.settimeout(WITHIN)
+        assert receive(client, 8) == b"and back"
+
+
+def test_a_held_link_delivers_neither_bytes_nor_ends(target: socket.socket) -> None:
+    with DelayingProxy(*target.getsockname(), round_trip=0.0) as proxy, connection(proxy, target) as (client, server):
+        proxy.hold()
+        client.sendall(b"the last")
+        client.close()
+        server.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            server.recv(1)
+        proxy.release()
+        server.settimeout(WITHIN)
+        assert receive(server, 100) == b"the last"
+
+
+def test_a_cut_link_resets_its_connections_and_accepts_others(target: socket.socket) -> None:
+    with DelayingProxy(*target.getsockname(), round_trip=0.0) as proxy:
+        with connection(proxy, target) as (client, server):
+            ping(client, server)
+            proxy.cut()
+            with pytest.raises(ConnectionResetError):
+                client.recv(1)
+        with connection(proxy, target) as ends:
+            ping(*ends)
+
+
 def test_traffic_is_counted(target: socket.socket) -> None:
     with DelayingProxy(*target.getsockname(), round_trip=0.0) as proxy, connection(proxy, target) as (client, server):
         client.sendall(b"question")
@@ -250,3 +312,9 @@ def test_a_proxy_whose_process_died_reports_it(target: socket.socket) -> None:
 def test_an_impossible_distance_is_refused_with_the_unit(seconds: float) -> None:
     with pytest.raises(ValueError, match=r"write it in seconds, such as 0\.03 for 30 ms"):
         DelayingProxy(HOST, 1, round_trip=seconds)
+
+
+@pytest.mark.parametrize("rate", [0, -1.0, float("nan"), float("inf")])
+def test_an_impossible_rate_is_refused(rate: float) -> None:
+    with pytest.raises(ValueError, match="None removes the limit"):
+        DelayingProxy(HOST, 1, round_trip=0.0).bytes_per_second = rate

@@ -21,6 +21,7 @@ from ottla_testkit.kafka_cluster.nodes import Nodes
 from ottla_testkit.kafka_cluster.security import Security
 from ottla_testkit.kafka_cluster.topics import Topics
 from ottla_testkit.processes.free_ports import HOST
+from ottla_testkit.proxy import DelayingProxy
 
 
 class KafkaCluster:
@@ -64,6 +65,8 @@ class KafkaCluster:
             security=security,
             distant=self._distant,
         )
+        self.links: Mapping[int, DelayingProxy] = {} if self._distant is None else self._distant.links
+        """The proxy between clients and each node, which can slow, hold and cut it; empty without *round_trip*."""
         self._nodes = Nodes(self._config)
         self._topics = Topics(self._nodes, version=version)
 

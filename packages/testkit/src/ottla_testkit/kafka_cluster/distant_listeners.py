@@ -7,6 +7,7 @@ after metadata, and one that starts with the plain listener does not. Brokers us
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from ottla_testkit.kafka_cluster.node_settings import Setting
 from ottla_testkit.processes.free_ports import HOST, free_ports
@@ -23,12 +24,13 @@ class DistantListeners:
         self._round_trip = round_trip
         self._ports: dict[int, int] = {}
         self._proxies: dict[int, DelayingProxy] = {}
+        self.links: Mapping[int, DelayingProxy] = MappingProxyType(self._proxies)
         self.choose_ports()
 
     def choose_ports(self) -> None:
         """Choose ports that are free now, for listeners and proxies. Do not call it while proxies run."""
         self._ports = dict(zip(self._nodes, free_ports(len(self._nodes)), strict=True))
-        self._proxies = {node: self._proxy(node) for node in self._nodes}
+        self._proxies.update({node: self._proxy(node) for node in self._nodes})
 
     def start(self) -> None:
         """Start the proxies."""

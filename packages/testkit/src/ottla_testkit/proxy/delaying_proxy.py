@@ -1,8 +1,9 @@
 """A TCP proxy on 127.0.0.1 that delays bytes between clients and a server: a fixed round trip, half in each direction.
 
 The delay does not limit the bandwidth: any number of bytes may be in flight, and they arrive in order. A new
-connection's first bytes also wait for the round trip of the TCP handshake. `forwarder` runs in a process of its own, so
-a busy client does not make the delay longer.
+connection's first bytes also wait for the round trip of the TCP handshake. On request the link becomes slow, works in
+one direction only, or loses its connections. `forwarder` runs in a process of its own, so a busy client does not make
+the delay longer.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from ottla_testkit.errors import ProxyError
 from ottla_testkit.processes.free_ports import HOST, free_ports
 from ottla_testkit.processes.interrupts import interrupts_deferred
 from ottla_testkit.proxy import forwarder
+from ottla_testkit.proxy.cut_plan import Direction
 
 END_WITHIN = 10.0  # seconds
 _BACKLOG = 1024
+_WAYS = {Direction.OUT: "out", Direction.BACK: "back"}
 
 
 @attrs.frozen(kw_only=True)
@@ -38,7 +41,7 @@ class DelayingProxy:
     """Forward between clients of `port` and a target, during a `with` block.
 
     *round_trip* is in seconds. *jitter* is the maximum that is added to it at random, from *seed*; each direction gets
-    half of the sum. To also cut connections, point this proxy to a `CuttingProxy` or the reverse.
+    half of the sum. To cut connections at a given byte, point this proxy to a `CuttingProxy` or the reverse.
     """
 
     def __init__(
@@ -49,6 +52,8 @@ class DelayingProxy:
         self._round_trip = _seconds(round_trip)
         self._jitter = _seconds(jitter)
         self._seed = seed
+        self._bytes_per_second: float | None = None
+        self._held: frozenset[Direction] = frozenset()
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -68,6 +73,8 @@ class DelayingProxy:
                 pass_fds=[listener.fileno()],
                 start_new_session=True,  # a terminal's signals are for the owner only
             )
+        if self._bytes_per_second is not None or self._held:
+            self._order(bytes_per_second=self._bytes_per_second, held=[_WAYS[way] for way in self._held])
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -111,6 +118,38 @@ class DelayingProxy:
     def jitter(self, seconds: float) -> None:
         self._jitter = _seconds(seconds)
         self._order(jitter=seconds)
+
+    @property
+    def bytes_per_second(self) -> float | None:
+        """Rate of each direction of each connection; None for no limit. A new value applies to bytes that are read now.
+
+        The proxy reads little more than it may deliver, so the sender has to wait as on a slow link.
+        """
+        return self._bytes_per_second
+
+    @bytes_per_second.setter
+    def bytes_per_second(self, rate: float | None) -> None:
+        if rate is not None and not 0 < rate < float("inf"):
+            raise ValueError(f"a rate of {rate!r} bytes per second is impossible; None removes the limit")
+        self._bytes_per_second = rate
+        self._order(bytes_per_second=rate)
+
+    def hold(self, *ways: Direction) -> None:
+        """Deliver no more bytes in these directions, by default in both, until `release`.
+
+        Connections stay, and new ones are accepted. With one direction this is a link that works one way.
+        """
+        self._held = frozenset(ways or Direction)
+        self._order(held=[_WAYS[way] for way in self._held])
+
+    def release(self) -> None:
+        """Deliver the held bytes, and continue."""
+        self._held = frozenset()
+        self._order(held=[])
+
+    def cut(self) -> None:
+        """Reset every connection; bytes in flight are lost. New connections are accepted."""
+        self._order(cut=True)
 
     @property
     def traffic(self) -> Traffic:

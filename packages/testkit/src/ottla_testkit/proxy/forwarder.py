@@ -27,18 +27,25 @@ from collections import deque
 
 CHUNK = 1 << 18
 OVERDUE = 1 << 22  # bytes that the receiver has not taken; with more, its sender is not read
+NARROW = 1 << 16  # the same for bytes that a limited rate or a held direction keeps back
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER
 _PR_SET_TIMERSLACK = 29
 _MOST_LATENESS = 0.001
+_PIECE_SECONDS = 0.02  # of a limited rate, which is made of pieces; one byte at least
 _SELECT_LIMIT = 1024  # FD_SETSIZE: `select` takes no higher descriptor
 
 
 class Distance:
-    """Seconds of a round trip, and the maximum random addition; both may change at any time."""
+    """Seconds of a round trip, and the maximum random addition; the rate of bytes, and directions that deliver none.
+
+    All of it may change at any time.
+    """
 
     def __init__(self, round_trip: float, jitter: float, seed: int | None = None) -> None:
         self.round_trip = round_trip
         self.jitter = jitter
+        self.bytes_per_second: float | None = None  # of each direction of each connection
+        self.held: frozenset[str] = frozenset()
         self._chance = random.Random(seed)
 
     def one_way(self) -> float:
@@ -53,37 +60,57 @@ class Line:
     The end of the bytes is queued like them: `b""` for a normal close, None for a reset.
     """
 
-    def __init__(self, distance: Distance, *, not_before: float = 0.0) -> None:
+    def __init__(self, distance: Distance, way: str, *, not_before: float = 0.0) -> None:
         self._distance = distance
+        self._way = way
         self._under_way: deque[tuple[float, bytes | None]] = deque()
         self._latest = not_before
+        self._kept_back = 0
         self.arrived = bytearray()
         self.ended = False
         self.reset = False
 
     @property
     def due(self) -> float:
-        """The time when the next bytes arrive; infinity when none are in flight."""
-        return self._under_way[0][0] if self._under_way else float("inf")
+        """The time when the next bytes arrive; infinity when none are in flight, or the direction is held."""
+        return self._under_way[0][0] if self._under_way and not self._held else float("inf")
 
     @property
     def congested(self) -> bool:
-        """Whether the receiver does not take the bytes that have arrived."""
-        return len(self.arrived) > OVERDUE
+        """Whether the receiver does not take the bytes that have arrived, or many are kept back."""
+        limited = self._held or self._distance.bytes_per_second is not None
+        return len(self.arrived) > OVERDUE or (limited and self._kept_back > NARROW)
+
+    @property
+    def _held(self) -> bool:
+        return self._way in self._distance.held
 
     def put(self, data: bytes | None, now: float) -> None:
         """Queue these bytes; they never arrive before earlier ones."""
         self._latest = max(self._latest, now + self._distance.one_way())
-        self._under_way.append((self._latest, data))
+        rate = self._distance.bytes_per_second
+        if rate is None or not data:
+            self._queue(data)
+            return
+        size = max(int(rate * _PIECE_SECONDS), 1)
+        for start in range(0, len(data), size):
+            piece = data[start : start + size]
+            self._latest += len(piece) / rate
+            self._queue(piece)
 
     def advance(self, now: float) -> None:
         """Move bytes that are due to `arrived`."""
-        while self._under_way and self._under_way[0][0] <= now:
+        while self.due <= now:
             _, data = self._under_way.popleft()
+            self._kept_back -= len(data or b"")
             if data:
                 self.arrived += data
             else:
                 self.ended, self.reset = True, data is None
+
+    def _queue(self, data: bytes | None) -> None:
+        self._under_way.append((self._latest, data))
+        self._kept_back += len(data or b"")
 
 
 class End:
@@ -208,8 +235,8 @@ class Forwarder:
     def _join(self, client: socket.socket) -> None:
         # A client's connect succeeds as soon as our system completes the handshake. With the delay it would succeed a
         # round trip later, so the first bytes arrive as late as they would then.
-        out = Line(self._distance, not_before=time.monotonic() + 1.5 * self._distance.round_trip)
-        back = Line(self._distance)
+        out = Line(self._distance, "out", not_before=time.monotonic() + 1.5 * self._distance.round_trip)
+        back = Line(self._distance, "back")
         near = End(client, out=out, back=back)
         target = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         target.setblocking(False)
@@ -283,7 +310,12 @@ class Forwarder:
                 return False
             self._distance.round_trip = command.get("round_trip", self._distance.round_trip)
             self._distance.jitter = command.get("jitter", self._distance.jitter)
+            self._distance.bytes_per_second = command.get("bytes_per_second", self._distance.bytes_per_second)
+            self._distance.held = frozenset(command.get("held", self._distance.held))
             self._target = tuple(command.get("target", self._target))
+            if "cut" in command:
+                self._lose(*list(self._pairs))
+            self._watch(*self._pairs)
             print(json.dumps({"accepted": self._accepted, **self._forwarded}), flush=True)
         return bool(data)
 

@@ -1,0 +1,165 @@
+"""The result of a soak as text, and as one HTML page with plots that needs no other file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import fmean, median
+from typing import Any, Final
+
+import attrs
+from markdown_it import MarkdownIt
+from matplotlib.figure import Figure
+from result_pages import STYLE, svg
+from soak_client import Second, Soak, Total
+from soak_reader import Checked
+
+FAULT_COLOURS: Final = {
+    "kill -9": "#d1495b",
+    "frozen": "#5b5f97",
+    "links cut": "#edae49",
+    "responses lost": "#7fc8a9",
+    "requests lost": "#8d2436",
+    "slow link": "#b0b0b0",
+}
+MIB: Final = 1 << 20
+
+
+@attrs.frozen(kw_only=True)
+class Fault:
+    """A fault, from second to second of the soak."""
+
+    name: str
+    node: int
+    start: float
+    end: float
+
+
+@attrs.frozen(kw_only=True)
+class Result:
+    """A whole soak."""
+
+    soak: Soak
+    seconds: Sequence[Second]
+    faults: Sequence[Fault]
+    total: Total
+    checked: Checked
+
+    @property
+    def soaked(self) -> Sequence[Second]:
+        """The seconds after those at full speed."""
+        return [each for each in self.seconds if each.phase == "soak"]
+
+    def rss_of_thirds(self) -> tuple[float, float, float]:
+        """Median memory of each third of the soak, in MiB."""
+        soaked = self.soaked
+        size = max(len(soaked) // 3, 1)
+        first, second, third = (soaked[start * size : (start + 1) * size] or soaked for start in range(3))
+        return _mib(first), _mib(second), _mib(third)
+
+
+def text(result: Result) -> str:
+    """Return the result as Markdown."""
+    soak, total, checked = result.soak, result.total, result.checked
+    full = [each.acknowledged for each in result.seconds if each.phase == "full speed"]
+    first, second, third = result.rss_of_thirds()
+    return "\n".join(
+        [
+            f"# Soak of {soak.seconds / 60:.0f} minutes",
+            "",
+            f"{soak.threads} threads, records of {soak.size} bytes, {soak.partitions} partitions on three brokers, "
+            f"idempotent, encoder {soak.encoder}. Full speed was {median(full or [0]):,.0f} records/s; the soak sent "
+            f"{total.rate:,.0f} records/s. {len(result.faults)} faults.",
+            "",
+            "| records | |",
+            "|---|---:|",
+            f"| sent | {sum(total.sent):,} |",
+            f"| acknowledged | {total.acknowledged:,} |",
+            f"| failed | {total.failed:,} |",
+            f"| read by confluent-kafka's consumer | {checked.read:,} |",
+            f"| lost | {checked.lost:,} |",
+            f"| doubled or out of order | {checked.repeated:,} |",
+            "",
+            *(f"- {error} ({count} times)" for error, count in total.errors.items()),
+            *(f"- {example}" for example in checked.examples),
+            f"Memory (RSS): {first:.1f}, {second:.1f} and {third:.1f} MiB in the three thirds of the soak; "
+            f"from the second to the last {(third / second - 1 if second else 0):+.1%}.",
+            "",
+            *_periods(result),
+            "",
+            "| seconds | fault | node |",
+            "|---|---|---:|",
+            *(f"| {fault.start:.0f} - {fault.end:.0f} | {fault.name} | {fault.node} |" for fault in result.faults),
+            "",
+        ]
+    )
+
+
+def _periods(result: Result) -> list[str]:
+    """A tenth of the soak in each line."""
+    soaked = result.soaked
+    size = max(len(soaked) // 10, 1)
+    lines = [
+        "| from second | records/s | p50 ms | p99 ms | longest ms | RSS MiB | threads | descriptors | processor |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for start in range(0, len(soaked) - size + 1, size):
+        part = soaked[start : start + size]
+        used = (part[-1].processor - part[0].processor) / max(part[-1].at - part[0].at, 1e-9)
+        lines.append(
+            f"| {part[0].at:.0f} | {fmean(each.acknowledged for each in part):,.0f} "
+            f"| {median(each.p50 for each in part):.1f} | {median(each.p99 for each in part):.1f} "
+            f"| {max(each.longest for each in part):,.0f} | {_mib(part):.1f} | {max(each.threads for each in part)} "
+            f"| {max(each.descriptors for each in part)} | {used:.0%} |"
+        )
+    return lines
+
+
+def page(result: Result) -> str:
+    """Return the same with a plot for each figure over time; coloured spans are faults."""
+    plots: list[tuple[str, bool, list[tuple[str, Callable[[Second], float]]]]] = [
+        ("records/s", False, [("sent", lambda each: each.sent), ("acknowledged", lambda each: each.acknowledged)]),
+        ("milliseconds", True, [("p50", lambda each: each.p50), ("p99", lambda each: each.p99)]),
+        ("RSS in MiB", False, [("RSS", lambda each: each.rss / MIB)]),
+        (
+            "threads, descriptors",
+            False,
+            [("threads", lambda each: each.threads), ("descriptors", lambda each: each.descriptors)],
+        ),
+    ]
+    render = MarkdownIt("commonmark").enable("table").render
+    drawn = "".join(_plot(result, title, logarithmic, lines) for title, logarithmic, lines in plots)
+    return (
+        f"<!doctype html><meta charset=utf-8><title>Soak</title><style>{STYLE}</style>{drawn}{render(text(result))}\n"
+    )
+
+
+def _plot(result: Result, title: str, logarithmic: bool, lines: Sequence[tuple[str, Callable[[Second], float]]]) -> str:
+    figure = Figure(figsize=(10, 2.8), layout="constrained")
+    axes: Any = figure.subplots()
+    at = [each.at for each in result.seconds]
+    for name, value in lines:
+        axes.plot(
+            at, [value(each) or (float("nan") if logarithmic else 0) for each in result.seconds], label=name, lw=1
+        )
+    for fault in result.faults:
+        axes.axvspan(fault.start, fault.end, color=FAULT_COLOURS.get(fault.name, "#888"), alpha=0.3, lw=0)
+    if logarithmic:
+        axes.set_yscale("log")
+    axes.set_xlabel("seconds")
+    axes.set_ylabel(title)
+    axes.spines[["top", "right"]].set_visible(False)
+    shown = sorted({fault.name for fault in result.faults})
+    handles, _labels = axes.get_legend_handles_labels()
+    handles += [_patch(name) for name in shown]
+    axes.legend(handles=handles, frameon=False, fontsize="x-small", loc="upper left", ncols=8)
+    return svg(figure)
+
+
+def _patch(name: str) -> Any:
+    from matplotlib.patches import Patch
+
+    return Patch(color=FAULT_COLOURS.get(name, "#888"), alpha=0.3, label=name)
+
+
+def _mib(seconds: Sequence[Second]) -> float:
+    return median([each.rss for each in seconds] or [0]) / MIB
