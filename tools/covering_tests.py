@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -22,14 +23,16 @@ _not_passed: Final[set[str]] = set()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Run a test, with its fixtures, in a context with its name."""
-    current = coverage.Coverage.current()
+    """Run a test, with its fixtures, in a context with its name; a test that traces by itself ends no measurement."""
+    current, tracing = coverage.Coverage.current(), sys.gettrace()
     if current is None:
         return (yield)
     current.switch_context(item.nodeid)
     try:
         return (yield)
     finally:
+        if sys.gettrace() is not tracing:
+            sys.settrace(tracing)
         current.switch_context("")
 
 

@@ -184,6 +184,21 @@ def test_the_io_thread_is_woken_for_a_new_batch_not_for_each_record() -> None:
     assert queues.wakes == 1
 
 
+def test_the_io_thread_is_woken_when_a_batch_begins_behind_another() -> None:
+    queues = Queues(linger=5.0)
+    queues.append()
+    queues.accumulator.ready(ONE, queues.clock())
+    wakes = queues.wakes
+    queues.append(partition=1)
+    assert queues.wakes == wakes  # the next check is in time for it
+
+    queues.accumulator.flush(timeout=0)  # closes the batches
+    queues.accumulator.ready(ONE, queues.clock())
+    wakes = queues.wakes
+    queues.append()
+    assert queues.wakes == wakes + 1
+
+
 @pytest.mark.rule("accumulator.append.large")
 def test_a_record_larger_than_a_batch_gets_its_own_batch() -> None:
     queues = Queues(batch_size=100, growing=False)

@@ -178,8 +178,37 @@ def test_close_notifies_waits_and_the_next_try_raises_the_refusal() -> None:
     assert short.all_free
 
 
+def test_a_wait_with_its_memory_is_refused_after_close_and_returns_it() -> None:
+    short = Short()
+    wait = short.wait()
+    short.free()
+    assert wait.ready
+    short.queues.accumulator.close(ProducerClosedError("closed"))
+
+    with pytest.raises(ProducerClosedError):
+        short.try_append(wait)
+    assert short.queues.accumulator.incomplete == 0
+    assert short.all_free
+
+
+def test_after_a_timeout_for_memory_the_open_batch_leaves_at_once() -> None:
+    queues = Queues(buffer_memory=2_000, batch_size=4_000)
+    appender = queues.accumulator.appender
+    batch, _index = appender.append("t", 0, RECORD, SIZE)
+    wait = appender.try_append("t", 0, (None, bytes(1_500), (), 0, None), 1_500)
+    assert isinstance(wait, MemoryWait)
+    assert not batch.closed
+    wakes = queues.wakes
+    with pytest.raises(BufferExhaustedError):
+        appender.time_out(wait)
+
+    assert batch.closed
+    assert queues.wakes == wakes + 1
+
+
 def test_a_wait_that_times_out_raises_the_error_of_a_blocked_append() -> None:
     short = Short()
+    short.queues.clock.advance(10)
     wait = short.wait()
     short.queues.clock.advance(0.25)
     with pytest.raises(BufferExhaustedError, match=r"waited 0\.250 s after 1\.000 s of other waits"):

@@ -1,0 +1,653 @@
+"""Sequence numbers of batches, step by step: which batch may leave, and what each outcome changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from machine import columns
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.idempotent_epoch_bump import LAST_EPOCH
+from ottla.accumulator.sequences import SequenceErrorAction, Sequences
+from ottla.errors import NetworkError
+from ottla.recordbatch.batch_sequence import SEQUENCES, BatchSequence, ProducerIdAndEpoch
+
+FIRST = ProducerIdAndEpoch(id=7, epoch=0)
+NEXT = ProducerIdAndEpoch(id=7, epoch=1)
+OTHER = ProducerIdAndEpoch(id=8, epoch=0)
+LOST = NetworkError("lost")
+
+
+def batch(count: int = 1, *, partition: int = 0) -> ProducerBatch:
+    made = ProducerBatch(topic="t", partition=partition, columns=columns(1_000_000), now=0.0)
+    for _ in range(count):
+        made.append(None, b"v", (), None, None)
+    return made
+
+
+def numbered(*, transactional: bool = False, current: ProducerIdAndEpoch = FIRST) -> Sequences:
+    made = Sequences(transactional=transactional)
+    made.take_producer_id(current)
+    return made
+
+
+def leave(sequences: Sequences, *batches: ProducerBatch) -> None:
+    """Send batches in a request each."""
+    for each in batches:
+        sequences.assign(each)
+        sequences.mark_sent(each)
+
+
+def known(sequences: Sequences, count: int = 1) -> ProducerBatch:
+    """A partition whose broker has acknowledged one batch of so many records."""
+    first = batch(count)
+    leave(sequences, first)
+    answer(sequences, first)
+    return first
+
+
+def answer(sequences: Sequences, *batches: ProducerBatch) -> None:
+    """Acknowledge batches that were sent."""
+    for each in batches:
+        sequences.mark_returned(each)
+        sequences.acknowledge(each)
+
+
+def base(made: ProducerBatch) -> int:
+    assert made.sequence is not None
+    return made.sequence.base_sequence
+
+
+def epoch(made: ProducerBatch) -> ProducerIdAndEpoch:
+    assert made.sequence is not None
+    return made.sequence.producer_id_and_epoch
+
+
+# Which batch may leave
+
+
+def test_without_a_producer_id_nothing_leaves_unless_numbers_are_off() -> None:
+    assert not Sequences().may_leave(batch())
+    assert Sequences(off=True).may_leave(batch())
+    assert numbered().may_leave(batch())
+
+
+def test_numbers_that_are_off_are_not_assigned() -> None:
+    sequences, first = Sequences(off=True), batch()
+    sequences.take_producer_id(FIRST)
+    leave(sequences, first)
+
+    assert first.sequence is None
+    answer(sequences, first)
+    sequences.fail(first, LOST)
+
+
+def test_the_second_batch_leaves_once_the_first_is_acknowledged() -> None:
+    sequences, first = numbered(), batch()
+    leave(sequences, first)
+    assert not sequences.may_leave(batch())
+
+    answer(sequences, first)
+    second = batch()
+    assert sequences.may_leave(second)
+    leave(sequences, second)
+    assert sequences.may_leave(batch())
+
+
+def test_of_two_numbered_batches_only_the_first_may_leave_again() -> None:
+    sequences = numbered()
+    known(sequences)
+    first, second = batch(), batch()
+    leave(sequences, first, second)
+    for each in (first, second):
+        sequences.mark_returned(each)
+
+    assert sequences.may_leave(first)
+    assert not sequences.may_leave(second)
+
+
+def test_partitions_do_not_wait_for_each_other() -> None:
+    sequences, first, other = numbered(), batch(), batch(partition=1)
+    leave(sequences, first)
+
+    assert sequences.may_leave(other)
+    leave(sequences, other)
+    assert (base(first), base(other)) == (0, 0)
+
+
+def test_five_batches_are_in_flight_at_most() -> None:
+    sequences = numbered()
+    known(sequences)
+    leave(sequences, *(batch() for _ in range(4)))
+
+    assert sequences.may_leave(batch())
+    leave(sequences, batch())
+    assert not sequences.may_leave(batch())
+
+
+def test_acknowledged_batches_behind_an_open_one_count_to_the_five() -> None:
+    sequences = numbered()
+    known(sequences)
+    sent = [batch() for _ in range(5)]
+    leave(sequences, *sent)
+    answer(sequences, *sent[1:])
+
+    assert not sequences.may_leave(batch())
+    answer(sequences, sent[0])
+    assert sequences.may_leave(batch())
+
+
+def test_only_later_acknowledgements_count_to_the_five() -> None:
+    sequences = numbered()
+    known(sequences)
+    sent = [batch() for _ in range(5)]
+    leave(sequences, *sent)
+    answer(sequences, sent[2], sent[4], sent[0])
+
+    assert sequences.may_leave(batch())  # the second and the fourth are open, the third and the fifth are remembered
+    leave(sequences, batch())
+    assert not sequences.may_leave(batch())
+    answer(sequences, sent[1])
+    assert sequences.may_leave(batch())
+
+
+def test_nothing_new_leaves_while_the_response_of_the_first_is_lost() -> None:
+    sequences = numbered()
+    known(sequences)
+    first = batch()
+    leave(sequences, first)
+    first.response_lost = True
+
+    assert not sequences.may_leave(batch())
+
+
+def test_no_other_batch_leaves_before_a_returned_one_is_sent_again() -> None:
+    sequences, first = numbered(), batch()
+    leave(sequences, first)
+    sequences.mark_returned(first)
+
+    assert not sequences.may_leave(batch())
+
+
+def test_refused_batches_do_not_count_to_the_five() -> None:
+    sequences = numbered()
+    known(sequences)
+    sent = [batch() for _ in range(5)]
+    leave(sequences, *sent)
+    sequences.fail(sent[4], LOST)
+
+    assert sequences.may_leave(batch())
+
+
+def test_a_refused_batch_in_an_unanswered_request_keeps_none_back() -> None:
+    sequences = numbered()
+    known(sequences)
+    refused = batch()
+    leave(sequences, refused)
+    sequences.fail(refused, LOST)
+
+    assert sequences.may_leave(batch())
+
+
+def test_in_a_new_epoch_a_batch_waits_for_those_of_the_old_one() -> None:
+    sequences = numbered()
+    known(sequences)
+    old = batch()
+    leave(sequences, old)
+    sequences.take_producer_id(NEXT)
+
+    assert not sequences.may_leave(batch())
+    answer(sequences, old)
+    new = batch()
+    assert sequences.may_leave(new)
+    leave(sequences, new)
+    assert (epoch(new), base(new)) == (NEXT, 0)
+    assert sequences.may_leave(batch())  # the broker knows the producer id
+
+
+def test_an_equal_producer_id_that_is_another_object_changes_nothing() -> None:
+    sequences = numbered()
+    known(sequences)
+    sequences.take_producer_id(ProducerIdAndEpoch(id=7, epoch=0))
+    second = batch()
+    leave(sequences, second)
+
+    assert base(second) == 1
+    assert sequences.may_leave(batch())
+
+
+def test_with_a_new_id_the_first_batch_leaves_alone_again() -> None:
+    sequences = numbered()
+    known(sequences)
+    sequences.take_producer_id(OTHER)
+    leave(sequences, batch())
+
+    assert not sequences.may_leave(batch())
+
+
+def test_a_batch_in_a_request_that_was_given_up_keeps_others_back() -> None:
+    sequences = numbered()
+    known(sequences)
+    failed = batch()
+    leave(sequences, failed)
+    failed.maybe_written = True
+    sequences.fail(failed, LOST)
+
+    assert not sequences.may_leave(batch())
+
+
+# Numbers
+
+
+def test_numbers_count_the_records_and_wrap_around() -> None:
+    sequences, first, second = numbered(), batch(3), batch(2)
+    leave(sequences, first)
+    answer(sequences, first)
+    leave(sequences, second)
+    assert (base(first), base(second)) == (0, 3)
+
+    answer(sequences, second)
+    sequences._partitions["t", 0].last_acknowledged = SEQUENCES - 2
+    third, fourth = batch(2), batch()
+    leave(sequences, third)
+    leave(sequences, fourth)
+    assert (base(third), base(fourth)) == (SEQUENCES - 1, 1)
+
+
+def test_a_numbered_batch_keeps_its_number() -> None:
+    sequences, first = numbered(), batch()
+    leave(sequences, first)
+    number = first.sequence
+    sequences.take_producer_id(NEXT)
+    leave(sequences, first)
+
+    assert first.sequence is number
+
+
+def test_numbers_of_a_refused_batch_are_used_again() -> None:
+    sequences = numbered()
+    known(sequences, 2)
+    refused = batch(3)
+    leave(sequences, refused)
+    sequences.mark_returned(refused)
+    sequences.fail(refused, LOST)
+    later = batch()
+    assert sequences.may_leave(later)
+    leave(sequences, later)
+
+    assert (base(refused), base(later)) == (2, 2)
+    assert not sequences.uncertain
+
+
+def test_late_acknowledgements_out_of_order_do_not_turn_numbers_back() -> None:
+    sequences = numbered()
+    known(sequences)
+    first, second = batch(), batch(2)
+    leave(sequences, first, second)
+    answer(sequences, second, first)
+    third = batch()
+    leave(sequences, third)
+
+    assert base(third) == 4
+
+
+def test_an_acknowledgement_of_an_earlier_epoch_does_not_count() -> None:
+    sequences, late = numbered(), batch(5)
+    leave(sequences, late)
+    sequences.fail(late, LOST)
+    sequences.mark_returned(late)
+    sequences.take_producer_id(OTHER)
+    new = batch()
+    leave(sequences, new)
+    sequences.acknowledge(late)
+    assert not sequences.may_leave(batch())  # no broker has acknowledged a batch of the new id
+
+    sequences.mark_returned(new)
+    sequences.fail(new, LOST)
+    again = batch()
+    leave(sequences, again)
+    assert base(again) == 0
+
+
+def test_transactional_batches_are_marked() -> None:
+    sequences, first = numbered(transactional=True), batch()
+    leave(sequences, first)
+
+    assert first.sequence == BatchSequence(producer_id_and_epoch=FIRST, base_sequence=0, transactional=True)
+
+
+# Splits
+
+
+def test_parts_take_the_place_and_the_numbers_of_the_whole() -> None:
+    sequences = numbered()
+    known(sequences)
+    whole, later = batch(5), batch()
+    leave(sequences, whole, later)
+    for each in (whole, later):
+        sequences.mark_returned(each)
+    parts = [batch(2), batch(2), batch(1)]
+    sequences.split(whole, parts)
+
+    assert [base(part) for part in parts] == [1, 3, 5]
+    assert base(later) == 6
+    assert [sequences.may_leave(each) for each in (*parts, later)] == [True, False, False, False]
+    for part in parts:
+        sequences.mark_sent(part)
+        answer(sequences, part)
+    assert sequences.may_leave(later)
+
+
+def test_a_split_that_is_repeated_changes_nothing() -> None:
+    sequences, whole = numbered(), batch(2)
+    leave(sequences, whole)
+    parts, again = [batch(), batch()], [batch(), batch()]
+    sequences.split(whole, parts)
+    sequences.split(whole, again)
+
+    assert sequences._partitions["t", 0].in_flight == parts
+    assert [part.sequence for part in again] == [None, None]
+
+
+def test_a_split_without_numbers_gives_none() -> None:
+    sequences, part = numbered(), batch()
+    sequences.split(batch(), [part])
+
+    assert part.sequence is None
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_split_remembers_that_the_whole_may_be_written(earlier: bool) -> None:
+    sequences, whole = numbered(), batch(2)
+    leave(sequences, whole)
+    whole.maybe_written = True
+    parts = [batch(2)]
+    sequences.split(whole, parts)
+    if earlier:  # a later split of a batch that is not written does not change that
+        part = parts[0]
+        parts = [batch(), batch()]
+        sequences.split(part, parts)
+    parts[0].maybe_written = True
+
+    assert sequences.on_sequence_error(parts[0]) is SequenceErrorAction.FAIL
+
+
+# Responses that a number is wrong
+
+
+def test_a_later_batch_is_sent_again_unchanged() -> None:
+    sequences = numbered()
+    known(sequences)
+    first, second = batch(), batch()
+    leave(sequences, first, second)
+
+    assert sequences.on_sequence_error(second) is SequenceErrorAction.RETRY
+    assert sequences.on_sequence_error(first) is SequenceErrorAction.RENUMBER
+
+
+def test_renumbered_batches_wait_for_the_wire_and_get_the_next_epoch() -> None:
+    sequences = numbered()
+    known(sequences)
+    first, second = batch(2), batch()
+    leave(sequences, first, second)
+    sequences.mark_returned(first)
+    sequences.on_sequence_error(first)
+    sequences.resolve()
+    assert epoch(first) == FIRST  # the second is on the wire
+    assert not sequences.may_leave(first)
+    assert not sequences.may_leave(batch())
+
+    sequences.mark_returned(second)
+    sequences.resolve()
+    assert (epoch(first), base(first), epoch(second), base(second)) == (NEXT, 0, NEXT, 2)
+    assert sequences.producer_id_and_epoch == NEXT
+    assert sequences.may_leave(first)
+    sequences.resolve()
+    assert sequences.producer_id_and_epoch == NEXT
+
+
+def test_another_partition_keeps_its_numbers_until_it_is_idle() -> None:
+    sequences, other = numbered(), batch(partition=1)
+    known(sequences)
+    leave(sequences, other)
+    first = batch()
+    leave(sequences, first)
+    sequences.mark_returned(first)
+    sequences.on_sequence_error(first)
+    sequences.resolve()
+
+    assert (epoch(first), epoch(other)) == (NEXT, FIRST)
+    answer(sequences, other)
+    new = batch(partition=1)
+    leave(sequences, new)
+    assert (epoch(new), base(new)) == (NEXT, 0)
+
+
+def test_two_partitions_in_doubt_share_one_new_epoch() -> None:
+    sequences = numbered()
+    known(sequences)
+    first, other = batch(), batch(partition=1)
+    leave(sequences, first, other)
+    for each in (first, other):
+        sequences.mark_returned(each)
+        sequences.on_sequence_error(each)
+    sequences.resolve()
+
+    assert (epoch(first), epoch(other)) == (NEXT, NEXT)
+
+
+def test_used_up_epochs_need_a_new_id_before_batches_are_numbered() -> None:
+    sequences = numbered(current=ProducerIdAndEpoch(id=7, epoch=LAST_EPOCH))
+    known(sequences)
+    first = batch()
+    leave(sequences, first)
+    sequences.mark_returned(first)
+    sequences.on_sequence_error(first)
+    sequences.resolve()
+    assert sequences.producer_id_and_epoch is None
+    assert not sequences.may_leave(first)
+
+    sequences.take_producer_id(OTHER)
+    sequences.resolve()
+    assert (epoch(first), base(first)) == (OTHER, 0)
+    assert sequences.may_leave(first)
+
+
+@pytest.mark.parametrize("doubt", ["next", "later", "none"])
+def test_a_maybe_written_batch_is_renumbered_only_without_doubt(doubt: str) -> None:
+    sequences = numbered()
+    known(sequences)
+    earlier, first, later = batch(), batch(), batch()
+    leave(sequences, earlier, first, later)
+    if doubt == "later":
+        answer(sequences, later)
+    earlier.maybe_written = doubt == "next"
+    sequences.mark_returned(earlier)
+    sequences.fail(earlier, LOST)
+    first.maybe_written = True
+
+    expected = SequenceErrorAction.RENUMBER if doubt == "none" else SequenceErrorAction.FAIL
+    assert sequences.on_sequence_error(first) is expected
+
+
+@pytest.mark.parametrize(("lost", "uncertain"), [(False, False), (True, True)])
+def test_in_a_transaction_a_gap_fails_and_lost_records_are_uncertain(lost: bool, uncertain: bool) -> None:
+    """After a batch that failed, the refusal is expected; after an acknowledged one, the leader has lost records."""
+    sequences = numbered(transactional=True)
+    sequences.partitions_in_transaction.add(("t", 0))
+    known(sequences, 2)
+    first = batch()
+    leave(sequences, first)
+    if not lost:
+        second = batch()
+        leave(sequences, second)
+        sequences.mark_returned(first)
+        sequences.fail(first, LOST)
+        first = second
+
+    assert sequences.on_sequence_error(first) is SequenceErrorAction.FAIL
+    assert sequences.uncertain is uncertain
+
+
+def test_uncertainty_of_a_transaction_lasts_until_a_new_epoch() -> None:
+    sequences = numbered(transactional=True)
+    known(sequences)
+    first, second = batch(), batch()
+    leave(sequences, first, second)
+    first.maybe_written = True
+    sequences.fail(first, LOST)
+    assert sequences.uncertain
+
+    assert sequences.on_sequence_error(second) is SequenceErrorAction.FAIL
+    assert sequences.uncertain
+    sequences.take_producer_id(NEXT)
+    assert not sequences.uncertain
+
+
+# Failures
+
+
+def test_after_a_maybe_written_failure_the_next_epoch_begins() -> None:
+    sequences = numbered()
+    known(sequences)
+    failed = batch()
+    leave(sequences, failed)
+    failed.maybe_written = True
+    sequences.fail(failed, LOST)
+    assert sequences.uncertain
+    sequences.resolve()
+    assert sequences.producer_id_and_epoch == FIRST  # its request may still be answered
+
+    sequences.mark_returned(failed)
+    sequences.resolve()
+    assert sequences.producer_id_and_epoch == NEXT
+    new = batch()
+    assert sequences.may_leave(new)
+    leave(sequences, new)
+    assert (epoch(new), base(new)) == (NEXT, 0)
+
+
+def test_a_late_acknowledgement_of_a_failed_batch_needs_no_epoch() -> None:
+    sequences = numbered()
+    known(sequences)
+    failed = batch(2)
+    leave(sequences, failed)
+    failed.maybe_written = True
+    sequences.fail(failed, LOST)
+    answer(sequences, failed)
+    sequences.resolve()
+
+    assert sequences.producer_id_and_epoch == FIRST
+    new = batch()
+    assert sequences.may_leave(new)
+    leave(sequences, new)
+    assert base(new) == 3
+
+
+def test_a_batch_that_failed_already_leaves_no_doubt() -> None:
+    sequences = numbered()
+    known(sequences)
+    failed = batch()
+    leave(sequences, failed)
+    sequences.mark_returned(failed)
+    sequences.fail(failed, LOST)
+    failed.maybe_written = True
+    sequences.fail(failed, LOST)
+
+    assert not sequences.uncertain
+    assert sequences.may_leave(batch())
+
+
+def test_a_failure_without_a_number_leaves_no_doubt() -> None:
+    sequences, failed = numbered(), batch()
+    failed.maybe_written = True
+    sequences.fail(failed, LOST)
+
+    assert not sequences.uncertain
+
+
+def test_a_transaction_keeps_the_error_of_its_first_failed_batch() -> None:
+    sequences, later = numbered(transactional=True), NetworkError("later")
+    sequences.fail(batch(), LOST)
+    sequences.fail(batch(), later)
+    assert sequences.failure is LOST
+
+    sequences.begin_transaction()
+    assert sequences.failure is None
+    plain = numbered()
+    plain.fail(batch(), LOST)
+    assert plain.failure is None
+
+
+def test_transactional_numbers_are_not_resolved_by_the_producer_itself() -> None:
+    sequences = numbered(transactional=True)
+    known(sequences)
+    failed = batch()
+    leave(sequences, failed)
+    failed.maybe_written = True
+    sequences.mark_returned(failed)
+    sequences.fail(failed, LOST)
+    sequences.resolve()
+
+    assert sequences.producer_id_and_epoch == FIRST
+
+
+# Transactions
+
+
+def test_a_partition_joins_a_transaction_before_its_first_batch() -> None:
+    sequences, first = numbered(transactional=True), batch()
+    assert not sequences.may_leave(first)
+    assert list(sequences.new_partitions) == [("t", 0)]
+
+    sequences.partitions_in_transaction.add(("t", 0))
+    assert sequences.may_leave(first)
+
+
+def test_writing_may_add_the_partition_to_the_transaction() -> None:
+    sequences, first = numbered(transactional=True), batch()
+    sequences.added_by_writing = True
+    assert sequences.may_leave(first)
+    assert sequences.partitions_in_transaction == {("t", 0)}
+    assert not sequences.new_partitions
+
+    sequences.begin_transaction()
+    assert not sequences.partitions_in_transaction
+    assert not sequences.added_by_writing
+    sequences.may_leave(first)
+    sequences.begin_transaction()
+    assert not sequences.new_partitions
+
+
+# A round that failed
+
+
+def test_recovery_completes_numbers_that_were_half_renewed() -> None:
+    sequences = numbered()
+    known(sequences)
+    first, second = batch(2), batch()
+    leave(sequences, first, second)
+    partition = sequences._partitions["t", 0]
+    partition.begin(NEXT)
+    sequences.producer_id_and_epoch = NEXT
+    sequences._number(first, partition)  # and then the round failed
+    sequences.recover()
+
+    assert (epoch(first), base(first), epoch(second), base(second)) == (NEXT, 0, NEXT, 2)
+    assert sequences.may_leave(first)
+    answer(sequences, first, second)
+    partition.on_the_wire = 0
+    third = batch()
+    leave(sequences, third)
+    assert base(third) == 3
+
+
+def test_recovery_keeps_numbers_that_are_complete() -> None:
+    sequences = numbered()
+    known(sequences)
+    first = batch()
+    leave(sequences, first)
+    sequences.recover()
+
+    assert base(first) == 1
+    sequences.fail(first, LOST)
+    assert sequences.may_leave(batch())  # nothing is on the wire
