@@ -147,7 +147,8 @@ def test_only_later_acknowledgements_count_to_the_five() -> None:
     leave(sequences, batch())
     assert not sequences.may_leave(batch())
     answer(sequences, sent[1])
-    assert sequences.may_leave(batch())
+    leave(sequences, batch())
+    assert sequences.may_leave(batch())  # three are open, and of the acknowledged ones only the fifth is behind them
 
 
 def test_nothing_new_leaves_while_the_response_of_the_first_is_lost() -> None:
@@ -463,6 +464,7 @@ def test_a_maybe_written_batch_is_renumbered_only_without_doubt(doubt: str) -> N
     earlier.maybe_written = doubt == "next"
     sequences.mark_returned(earlier)
     sequences.fail(earlier, LOST)
+    assert sequences.on_sequence_error(first) is SequenceErrorAction.RENUMBER  # it is not written
     first.maybe_written = True
 
     expected = SequenceErrorAction.RENUMBER if doubt == "none" else SequenceErrorAction.FAIL
@@ -518,12 +520,67 @@ def test_after_a_maybe_written_failure_the_next_epoch_begins() -> None:
     assert sequences.producer_id_and_epoch == FIRST  # its request may still be answered
 
     sequences.mark_returned(failed)
+    assert not sequences.may_leave(batch())
     sequences.resolve()
     assert sequences.producer_id_and_epoch == NEXT
     new = batch()
     assert sequences.may_leave(new)
     leave(sequences, new)
     assert (epoch(new), base(new)) == (NEXT, 0)
+
+
+def test_numbers_in_doubt_last_until_retried_batches_are_done() -> None:
+    sequences = numbered()
+    known(sequences)
+    failed, retried = batch(), batch()
+    leave(sequences, failed, retried)
+    for each in (failed, retried):
+        each.maybe_written = True
+        sequences.mark_returned(each)
+    sequences.fail(failed, LOST)
+    sequences.resolve()
+    assert sequences.producer_id_and_epoch == FIRST
+    assert epoch(retried) == FIRST
+
+    sequences.acknowledge(retried)  # so the one before it was written, too
+    sequences.resolve()
+    assert sequences.producer_id_and_epoch == FIRST
+    assert sequences.may_leave(batch())
+
+
+def test_a_doubt_is_resolved_once() -> None:
+    sequences = numbered()
+    known(sequences)
+    first = batch()
+    leave(sequences, first)
+    sequences.mark_returned(first)
+    sequences.on_sequence_error(first)
+    sequences.resolve()
+    sequences.fail(first, LOST)  # refused, and not written
+    sequences.resolve()
+
+    assert sequences.producer_id_and_epoch == NEXT
+
+
+def test_a_partition_on_the_wire_delays_no_other_in_doubt() -> None:
+    sequences = numbered()
+    waiting, ready = batch(), batch(partition=1)
+    leave(sequences, waiting, ready)
+    for each in (waiting, ready):
+        sequences.on_sequence_error(each)
+    sequences.mark_returned(ready)
+    sequences.resolve()
+
+    assert (epoch(waiting), epoch(ready)) == (FIRST, NEXT)
+
+
+def test_the_next_batch_leaves_after_a_first_one_that_was_refused() -> None:
+    sequences, refused = numbered(), batch()
+    leave(sequences, refused)
+    sequences.mark_returned(refused)
+    sequences.fail(refused, LOST)
+
+    assert sequences.may_leave(batch())
 
 
 def test_a_late_acknowledgement_of_a_failed_batch_needs_no_epoch() -> None:
@@ -649,5 +706,12 @@ def test_recovery_keeps_numbers_that_are_complete() -> None:
     sequences.recover()
 
     assert base(first) == 1
+
+
+def test_after_recovery_nothing_is_on_the_wire() -> None:
+    sequences, first = numbered(), batch()
+    leave(sequences, first)
+    sequences.recover()
     sequences.fail(first, LOST)
-    assert sequences.may_leave(batch())  # nothing is on the wire
+
+    assert sequences.may_leave(batch())
