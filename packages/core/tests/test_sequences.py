@@ -423,7 +423,7 @@ def test_another_partition_keeps_its_numbers_until_it_is_idle() -> None:
     assert (epoch(new), base(new)) == (NEXT, 0)
 
 
-def test_two_partitions_in_doubt_share_one_new_epoch() -> None:
+def test_two_uncertain_partitions_share_one_new_epoch() -> None:
     sequences = numbered()
     known(sequences)
     first, other = batch(), batch(partition=1)
@@ -529,7 +529,7 @@ def test_after_a_maybe_written_failure_the_next_epoch_begins() -> None:
     assert (epoch(new), base(new)) == (NEXT, 0)
 
 
-def test_numbers_in_doubt_last_until_retried_batches_are_done() -> None:
+def test_uncertain_numbers_last_until_retried_batches_are_done() -> None:
     sequences = numbered()
     known(sequences)
     failed, retried = batch(), batch()
@@ -562,7 +562,7 @@ def test_a_doubt_is_resolved_once() -> None:
     assert sequences.producer_id_and_epoch == NEXT
 
 
-def test_a_partition_on_the_wire_delays_no_other_in_doubt() -> None:
+def test_a_partition_on_the_wire_delays_no_other_renumbering() -> None:
     sequences = numbered()
     waiting, ready = batch(), batch(partition=1)
     leave(sequences, waiting, ready)
