@@ -60,6 +60,41 @@ def hook(body: str, *, name: str = "ottla_partitioner(config)") -> str:
     return f"from ottla.hookspecs import hookimpl\n@hookimpl\ndef {name}:\n    {body}\n"
 
 
+def encoder(columns: str) -> str:
+    made = hook("return Mine()", name="ottla_encoder()")
+    return f"class Mine:\n    priority, record_cost = 1, 100\n    def columns(self, kind, limit): {columns}\n{made}"
+
+
+def compressor(codec_id: str) -> str:
+    methods = "def compress(self, chunks, *, level): ...\n    def decompress(self, buffer, *, limit): ..."
+    made = hook("return Mine()", name="ottla_compressor()")
+    return f"class Mine:\n    codec_id = {codec_id}\n    {methods}\n{made}"
+
+
+USE_ENCODER = """
+from ottla.hookspecs import hookimpl
+
+class Mine:
+    def serialize(self, topic, data, headers):
+        return data
+
+    def use_encoder(self, encoder):
+        raise KeyError("boom")
+
+@hookimpl
+def ottla_serializer():
+    return Mine()
+"""
+
+
+def with_attribute(line: str) -> str:
+    return GOOD.replace("class Good:", f"class Good:\n    {line}")
+
+
+TEXTLESS = "class Textless(Exception):\n    def __str__(self): raise RuntimeError\n    __repr__ = __str__"
+TRUTHLESS = "class Truthless:\n    def __bool__(self): raise KeyError('no truth')"
+
+
 @attrs.frozen
 class Broken:
     """A package whose plugin cannot be used, and a part of the error for a producer that chooses it."""
@@ -125,6 +160,47 @@ BROKEN = (
         "hookraises", hook("raise RuntimeError('boom')"), "ottla_partitioner raised RuntimeError: boom; install another"
     ),
     Broken("hookexits", hook("raise SystemExit(3)"), "ottla_partitioner raised SystemExit: 3"),
+    Broken("textless", f"{TEXTLESS}\nraise Textless", "cannot be imported: Textless; install another version of"),
+    Broken("hooktextless", f"{TEXTLESS}\n{hook('raise Textless')}", "ottla_partitioner raised Textless; install"),
+    Broken(
+        "hookcancelled", hook("import asyncio; raise asyncio.CancelledError"), "ottla_partitioner raised CancelledError"
+    ),
+    Broken("group", "raise BaseExceptionGroup('two', [SystemExit(3)])", "cannot be imported: BaseExceptionGroup: two"),
+    Broken("escapes", hook(r"raise RuntimeError('\x1b[2J\n' * 9999)"), r"raised RuntimeError: \x1b[2J\n\x1b[2J\n"),
+    Broken(
+        "lazymodule",
+        f"{GOOD}\ndef __getattr__(name): raise RuntimeError('boom')",
+        "reading its attribute ottla_spec raised RuntimeError: boom; install another version of acme-lazymodule",
+    ),
+    Broken("specunprintable", f"{TEXTLESS}\n{GOOD}\nottla_spec = Textless()", "made for hook specs of type Textless"),
+    Broken(
+        "itself",
+        f"import ottla; ottla.Producer({{'bootstrap.servers': 'a:9', 'partitioner.class': 'mine'}})\n{GOOD}",
+        "cannot be imported: InvalidPluginError: partitioner 'mine' of acme-itself 1.0",
+    ),
+    Broken("coroutine", GOOD.replace("def ottla", "async def ottla"), "ottla_partitioner only makes a generator or a"),
+    Broken("generator", GOOD.replace("return Good()", "yield Good()"), "; write it without yield and async"),
+    Broken(
+        "wrapper",
+        GOOD.replace("@hookimpl", "@hookimpl(wrapper=True)").replace("return Good()", "return (yield)"),
+        "ottla_partitioner only makes a generator or a coroutine",
+    ),
+    Broken(
+        "asyncmethod", GOOD.replace("def partition", "async def partition"), "whose partition only makes a generator"
+    ),
+    Broken("yieldingmethod", GOOD.replace("return 0", "yield 0"), "whose partition only makes a generator or a coro"),
+    Broken(
+        "asyncclose", with_attribute("async def close(self): ..."), "whose close only makes a generator or a coroutine"
+    ),
+    Broken("liar", with_attribute("def __getattr__(self, name): 1 / 0"), "raised ZeroDivisionError: division by zero"),
+    Broken("classless", with_attribute("__class__ = property(lambda self: 1 / 0)"), "raised ZeroDivisionError"),
+    Broken("flag", f"{TRUTHLESS}\n{with_attribute('sticky = Truthless()')}", "raised KeyError: 'no truth'"),
+    Broken(
+        "keysfail",
+        with_keys("return type('Failing', (list,), {'__iter__': lambda self: 1 / 0})()"),
+        "reading what ottla_config_keys returned raised ZeroDivisionError",
+    ),
+    Broken("keysyield", with_keys("yield"), "ottla_config_keys only makes a generator or a coroutine"),
     Broken("keysjunk", with_keys("return ['a', 'b']"), "ottla_config_keys must return a sequence of ConfigKey"),
     Broken("keysraise", with_keys("raise RuntimeError('boom')"), "ottla_config_keys raised RuntimeError: boom"),
     Broken(
@@ -142,6 +218,10 @@ BROKEN = (
     Broken("encnewer", "ottla_spec = 99", "install an older acme-encnewer", kind="encoder"),
     Broken("enchook", hook("1 / 0", name="ottla_encoder()"), "ottla_encoder raised ZeroDivision", kind="encoder"),
     Broken("encother", hook("return 5", name="ottla_encoder()"), "is not a RecordEncoder", kind="encoder"),
+    Broken("enccolumns", encoder("1 / 0"), "failed in columns: ZeroDivisionError", kind="encoder"),
+    Broken("encobject", encoder("return 5"), "returned builtins.int in columns, which is no ottla.", kind="encoder"),
+    Broken("codec", compressor("[4]"), "codec_id of type builtins.list is none of Kafka's", kind="compressor"),
+    Broken("codecfloat", compressor("4.0"), "codec_id of type builtins.float is none of Kafka's", kind="compressor"),
     Broken("reporter", "1 / 0", "cannot be imported: ZeroDivisionError", kind="reporter"),
     Broken("interceptor", "1 / 0", "cannot be imported: ZeroDivisionError", kind="interceptor"),
     Broken("compressor", "1 / 0", "cannot be imported: ZeroDivisionError", kind="compressor"),
@@ -330,6 +410,65 @@ def test_damaged_metadata_disturbs_no_other_package(
     assert all(str(tmp_path) in record.getMessage() for record in caplog.records)
     with pytest.raises(OttlaError, match="'mine'"):
         chosen(partitioner_class="mine")
+
+
+def test_names_of_a_package_cannot_hide_or_move_text(site: Site, tmp_path: pathlib.Path) -> None:
+    site.install("1 / 0", dist="acme", name="mine")
+    metadata = "Metadata-Version: 2.1\nName: acme\x1b[2J\nVersion: 1.0\u202e\n"
+    (tmp_path / "acme-1.0.dist-info" / "METADATA").write_text(metadata)
+
+    with pytest.raises(OttlaError) as caught:
+        chosen(partitioner_class="mine")
+
+    assert "of acme\\x1b[2J 1.0\\u202e " in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("raise SystemExit(3)", "the key's type raised SystemExit instead of ValueError or TypeError"),
+        ("raise Textless", "the key's type raised Textless instead of ValueError or TypeError"),
+        ("raise type('Wrong', (Textless, ValueError), {})", "mine.x='5': it is not accepted"),
+    ],
+)
+def test_a_key_whose_type_misbehaves_is_a_problem_of_the_configuration(site: Site, line: str, said: str) -> None:
+    key = "return [ConfigKey(name='mine.x', type=convert, default=1, meaning='m')]"
+    site.install(f"{with_keys(key)}\n{TEXTLESS}\ndef convert(written):\n    {line}\n", name="mine")
+
+    with pytest.raises(ConfigError) as caught:
+        chosen(partitioner_class="mine", mine_x="5")
+
+    assert said in str(caught.value)
+    assert "partitioner 'mine' of acme 1.0" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "class_"),
+    [
+        (
+            "interceptor",
+            "ottla_spec = 2\nclass Mine:\n    def on_send(self, record): return record\n"
+            "    async def on_acknowledgement(self, metadata, error, context): ...",
+        ),
+        ("reporter", "class Mine:\n    async def start(self, registry): ...\n    def close(self): ..."),
+        ("serializer", "class Mine:\n    async def serialize(self, topic, data, headers): ..."),
+    ],
+)
+def test_a_method_that_nothing_awaits_is_refused(site: Site, kind: KindName, class_: str) -> None:
+    site.install(f"{class_}\n{hook('return Mine()', name=f'ottla_{kind}()')}", name="mine", kind=kind)
+
+    with pytest.raises(OttlaError, match=r"only makes a generator or a coroutine: write it without yield and async"):
+        chosen(**{KEYS[kind]: "mine"})
+
+
+def test_a_serializer_that_fails_with_the_encoder_is_named(site: Site) -> None:
+    site.install(USE_ENCODER, name="mine", kind="serializer")
+
+    with pytest.raises(
+        OttlaError, match=r"the serializer 'mine' of acme 1\.0 .* failed in use_encoder: KeyError: 'boom'; "
+    ):
+        chosen(value_serializer="mine")
 
 
 def test_a_plugin_in_a_misspelt_group_is_found_for_the_error(site: Site) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -396,16 +397,25 @@ def test_a_plugin_is_called_once_for_all_keys_of_a_path(installed: Any) -> None:
 @pytest.mark.parametrize(
     ("give", "said"),
     [
-        (lambda path, keys: None, "its provider returned a NoneType, not a mapping"),
+        (lambda path, keys: None, "returned a NoneType, not a mapping"),
         (lambda path, keys: {"key": SECRET.encode()}, "has no value"),
         (lambda path, keys: {}, "has no value"),
-        (lambda path, keys: [][0], "its provider raised IndexError"),
+        (lambda path, keys: [][0], "raised IndexError"),
+        (lambda path, keys: sys.exit(SECRET), "raised SystemExit"),
+        (lambda path, keys: Lying(), "raised KeyError"),
     ],
 )
 def test_a_plugin_without_a_value_is_reported(installed: Any, give: Any, said: str) -> None:
     installed(give)
 
     assert said in problems({"config.providers": "vault", "client.id": "${vault:a:key}"})
+
+
+class Lying(dict[str, str]):
+    """A mapping that has no values."""
+
+    def get(self, key: str, default: object = None) -> Any:
+        raise KeyError(key)
 
 
 def test_the_text_of_a_plugin_error_is_quoted_only_for_ottla_errors(installed: Any) -> None:
@@ -418,7 +428,7 @@ def test_the_text_of_a_plugin_error_is_quoted_only_for_ottla_errors(installed: A
     )
 
     assert "the vault is sealed" in told
-    assert "its provider raised ValueError" in told
+    assert "the config_provider 'vault' of an unnamed distribution (vault_of_the_test) raised ValueError" in told
     assert SECRET not in told
 
 

@@ -5,6 +5,7 @@ Each variant is one method of a right plugin, replaced; transports have a module
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import importlib
 import logging
@@ -19,11 +20,12 @@ from broker_on_a_socket import SECRET
 
 from ottla import InvalidPluginError, OttlaError, SerializationError
 from ottla.concurrency import signals
-from ottla.errors import AuthenticationError
+from ottla.errors import AuthenticationError, IllegalStateError
 from ottla.errors.plugin_origin import PluginOrigin, note_origin, origin_of
-from ottla.interfaces import Header, Step
-from ottla.network.authentication import Compute
+from ottla.interfaces import Encoded, Header, Step
+from ottla.network.authentication import Compute, login_errors
 from ottla.network.authentication.exchange import Exchange
+from ottla.plugins.attribute_checks import checked_mechanism
 from ottla.recordbatch.codecs import compressed
 from ottla.recordbatch.objects import ObjectColumns
 from ottla_testkit.mock_producer import MockProducer
@@ -53,11 +55,24 @@ def returning(value: object) -> Callable[..., Any]:
     return lambda *_arguments, **_options: value
 
 
+class TextlessError(Exception):
+    """An exception whose text cannot be made."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
 FAULTS: Final[Mapping[str, Callable[..., Any]]] = {
     "raises": raising(KeyError("boom")),
     "raises without text": raising(RuntimeError()),
     "raises text of many lines": raising(RuntimeError("a\n\x1b[2Jb")),
+    "raises what has no text": raising(TextlessError()),
     "exits": raising(SystemExit(3)),
+    "is cancelled": raising(asyncio.CancelledError()),
+    "ends a generator": raising(GeneratorExit()),
+    "raises a group": raising(BaseExceptionGroup("two", [SystemExit(3), KeyError("boom")])),
     "takes no arguments": lambda: None,
     "recurses": raising(RecursionError("too deep")),
 }
@@ -67,6 +82,15 @@ FAULTS: Final[Mapping[str, Callable[..., Any]]] = {
 def variants(results: Mapping[str, Callable[..., Any]]) -> Any:
     """Each fault, and each wrong result of a method."""
     return [pytest.param(method, id=name) for name, method in {**FAULTS, **results}.items()]
+
+
+def closed_coroutine() -> Any:
+    async def nothing() -> None:
+        """Nothing."""
+
+    made = nothing()
+    made.close()  # else Python warns that nothing has awaited it
+    return made
 
 
 # Partitioners
@@ -91,6 +115,8 @@ class Partitioner:
             "a text": returning("1"),
             "nothing": returning(None),
             "a tuple": returning((1,)),
+            "a coroutine": returning(closed_coroutine()),
+            "a number that fails": returning(type("Failing", (), {"__index__": raising(KeyError("boom"))})()),
             "infinite": returning(float("inf")),
         }
     ),
@@ -120,6 +146,7 @@ def test_a_wrong_partitioner_is_named_and_refuses_its_record(partition: Any) -> 
             "texts": lambda _topic, keys, _view: ["0"] * len(keys),
             "nothing": returning(None),
             "a generator": lambda _topic, keys, _view: (0 for _ in keys),
+            "a list that fails": returning(type("Failing", (list,), {"__len__": raising(KeyError("boom"))})()),
         }
     ),
 )
@@ -199,6 +226,7 @@ def test_a_function_that_serializes_is_named_when_it_fails(function: Callable[[A
             "nothing": returning(None),
             "a number": returning(7),
             "chunks": lambda chunks, *, level: list(chunks),
+            "raises an error of Ottla": raising(IllegalStateError("flush inside a delivery callback")),
         }
     ),
 )
@@ -219,7 +247,16 @@ def test_a_wrong_compressor_is_named_and_fails_its_batch(compress: Any) -> None:
 # Encoders
 
 
-@pytest.mark.parametrize("encode", [raising(KeyError("boom")), raising(SystemExit(3))], ids=["raises", "exits"])
+@pytest.mark.parametrize(
+    "encode",
+    variants(
+        {
+            "nothing": returning(None),
+            "bytes": returning(b"records"),
+            "texts": returning(Encoded(chunks=["records"], first_timestamp=0, max_timestamp=0, count=1)),  # type: ignore[list-item]
+        }
+    ),
+)
 def test_an_encoder_that_fails_costs_one_batch_and_is_named(encode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with simulated(1) as world:
         with monkeypatch.context() as patch:
@@ -287,6 +324,39 @@ def test_an_error_of_a_mechanism_keeps_its_text_to_itself(error: BaseException) 
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.parametrize("attribute", ["identity", "remedy"])
+def test_an_attribute_of_a_mechanism_that_fails_keeps_the_refusal(attribute: str) -> None:
+    class Mechanism:
+        name = "X-ACME"
+
+    fail = property(raising(KeyError("boom")))
+    mechanism: Any = type("Broken", (Mechanism,), {attribute: fail})()
+
+    text = str(login_errors.refused(mechanism, "kafka:9092", "no such user"))
+
+    assert text == (
+        "kafka:9092 refused our X-ACME credentials: no such user; check the credentials, and what the broker allows "
+        "this user"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [(5, "of type builtins.int"), ("", "''"), ("A\nB", r"'A\nB'"), (b"PLAIN", "of type builtins.bytes")],
+)
+def test_a_mechanism_needs_a_name_that_requests_can_carry(name: object, shown: str) -> None:
+    class Mechanism:
+        blocking = False
+        authenticator = raising(KeyError("boom"))
+
+    mechanism: Any = Mechanism()
+    mechanism.name = name
+    with pytest.raises(InvalidPluginError) as caught:
+        checked_mechanism(installed("mechanism", mechanism))
+
+    assert f"the name {shown} of the {origin('mechanism').name} cannot be that of a SASL mechanism" in str(caught.value)
+
+
 # Interceptors
 
 
@@ -347,6 +417,24 @@ def test_a_failing_interceptor_keeps_the_outcome_from_nothing_else(
     [record] = caplog.records
     assert record.levelno == logging.ERROR
     assert record.getMessage().startswith(f"the {name} failed in on_acknowledgement: ")
+
+
+def test_a_recursion_of_an_interceptor_is_logged_and_all_records_are_sent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Recursive(Interceptor):
+        def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+            world.producer.send(topic, value, key)
+            return key, value, headers
+
+    name = origin("interceptor").name
+    with simulated(1, plugins={"interceptors": {name: Recursive()}}) as world:
+        world.producer.send("t", b"value")
+        world.settle()
+
+        assert world.accumulator.incomplete == 0
+    [line] = caplog.messages
+    assert line == f"the {name} failed in on_send; the record is sent without its change: RecursionError"
 
 
 # Names

@@ -113,6 +113,21 @@ def test_an_error_in_the_close_of_a_plugin_is_logged_with_its_name(
     assert last.events == ["close"]
 
 
+def test_a_close_that_cannot_be_read_is_logged_and_the_others_are_closed(caplog: pytest.LogCaptureFixture) -> None:
+    class Lost(Plugin):
+        @property
+        def close(self) -> Any:
+            raise RuntimeError("it was there a moment ago")
+
+    last, closer = Plugin(), PluginCloser()
+    closer.add("lost of acme", Lost())
+    closer.add("last", last)
+    closer.close(1.0)
+
+    assert caplog.messages == ["the lost of acme failed to close"]
+    assert last.events == ["close"]
+
+
 def test_an_error_of_a_mechanism_in_close_is_logged_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
     with simulated(1, plugins={"mechanism": Closing(raising(ValueError(SECRET)))}, know=False) as world:
         world.producer.close()

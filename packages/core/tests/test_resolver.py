@@ -92,6 +92,18 @@ def test_a_name_without_an_address_is_an_error_that_names_it(asked: Asked, name:
     assert caught.value.__cause__ is not None
 
 
+@pytest.mark.parametrize("error", [ZeroDivisionError("boom"), SystemExit("boom")])
+def test_a_library_that_replaces_getaddrinfo_and_fails_is_an_error(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    with pytest.raises(NameResolutionError, match=rf"has no address: {type(error).__name__}: boom; "):
+        asked.answer("localhost")
+
+
 @pytest.mark.rule("selector.names.aside")
 def test_the_thread_of_a_lookup_ends_with_it(asked: Asked) -> None:
     before = set(threading.enumerate())

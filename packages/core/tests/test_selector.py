@@ -171,7 +171,7 @@ def test_a_transport_that_raises_ends_only_its_connection(
         events = Events(selector)
         events.until(lambda: events.disconnected)
 
-    assert "ZeroDivisionError('a fault in a plugin')" in str(events.disconnected[1])
+    assert "ZeroDivisionError: a fault in a plugin" in str(events.disconnected[1])
     assert "failed on the connection to 127.0.0.1:" in caplog.text
 
 

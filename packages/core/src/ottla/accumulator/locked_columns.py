@@ -11,7 +11,7 @@ from typing import Any, Final
 from ottla.accumulator.delivery import OnDelivery
 from ottla.concurrency import signals
 from ottla.errors import IllegalStateError, OttlaError
-from ottla.errors.plugin_origin import FAULTS
+from ottla.errors.plugin_origin import faults
 from ottla.interfaces import Columns, Header
 from ottla.recordbatch.core_abilities import Callbacks, LockingColumns
 from ottla.recordbatch.encoder_faults import encoder_failed
@@ -50,7 +50,7 @@ class LockedColumns:
                 index = self._columns.append(key, value, headers, timestamp_ms)
             except (OttlaError, MemoryError):  # a record that no format can hold; no fault of the encoder
                 raise
-            except FAULTS as cause:
+            except faults() as cause:
                 raise encoder_failed(self._columns, "append", cause) from cause
             if on_delivery is not None and index is not None:
                 self._callbacks.append((index, on_delivery))

@@ -9,8 +9,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ottla.errors import InvalidPluginError, OttlaError, printable
-from ottla.errors.plugin_origin import FAULTS, origin_of_method
+from ottla.errors import InvalidPluginError, OttlaError
+from ottla.errors.plugin_origin import described, faults, origin_of_method
 from ottla.interfaces import RecordView, TopicView
 
 
@@ -46,7 +46,7 @@ def partition_of_record(ask: PartitionRecord, record: RecordView, view: TopicVie
         chosen = ask(record, view)
     except (OttlaError, MemoryError):  # a lack of memory is no fault of the partitioner
         raise
-    except FAULTS as cause:
+    except faults() as cause:
         raise _failed(ask, record.topic, cause) from cause
     return _checked(ask, record.topic, chosen, view)
 
@@ -54,7 +54,7 @@ def partition_of_record(ask: PartitionRecord, record: RecordView, view: TopicVie
 def _checked(ask: object, topic: str, chosen: Any, view: TopicView) -> int:
     try:
         number = operator.index(chosen)
-    except TypeError:
+    except faults():
         raise _no_partition(ask, topic, chosen) from None
     if 0 <= number < view.partitions:
         return number
@@ -68,7 +68,7 @@ def partitions_of(ask: PartitionColumn, topic: str, keys: Sequence[bytes], view:
     try:
         count, lowest, highest = len(chosen), min(chosen, default=0), max(chosen, default=0)
         operator.index(sum(chosen))  # quicker than a check of each
-    except TypeError:
+    except faults():
         raise _no_partition(ask, topic, chosen) from None
     if count != len(keys):
         raise _fault(ask, f"returned {count} partitions for {len(keys)} keys of topic {topic!r}")
@@ -84,18 +84,18 @@ def ask_partitioner(ask: Callable[..., Any], topic: str, *rest: object) -> Any:
         return ask(topic, *rest)
     except (OttlaError, MemoryError):  # a lack of memory is no fault of the partitioner
         raise
-    except FAULTS as cause:
+    except faults() as cause:
         raise _failed(ask, topic, cause) from cause
 
 
 def _failed(ask: object, topic: str, cause: BaseException) -> InvalidPluginError:
     method = getattr(ask, "__name__", "a call")
-    return _fault(ask, f"failed in {method} for topic {topic!r}: {type(cause).__name__}: {printable(str(cause))}")
+    return _fault(ask, f"failed in {method} for topic {topic!r}: {described(cause)}")
 
 
 def _no_partition(ask: object, topic: str, chosen: object) -> InvalidPluginError:
     shown = type(chosen).__name__
-    if isinstance(chosen, Sequence) and not isinstance(chosen, str):
+    if isinstance(chosen, list | tuple):
         shown += " of " + " and ".join(dict.fromkeys(type(each).__name__ for each in chosen))
     return _fault(ask, f"chose {shown} for topic {topic!r}, but a partition is an int")
 

@@ -8,12 +8,13 @@ import attrs
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.errors import OttlaError
-from ottla.errors.plugin_origin import FAULTS
+from ottla.errors.plugin_origin import faults
+from ottla.errors.quoting import class_name
 from ottla.interfaces import Columns, Compressor, Encoded
 from ottla.recordbatch.codecs import ZSTD
 from ottla.recordbatch.compression_ratio import CAUTION, CompressionRatios
 from ottla.recordbatch.down_conversion import down_converted
-from ottla.recordbatch.encoder_faults import encoder_failed
+from ottla.recordbatch.encoder_faults import encoder_failed, encoder_fault
 from ottla.recordbatch.header_v2 import MAGIC as NEWEST_MAGIC
 from ottla.recordbatch.old_format_errors import zstd_is_newer
 from ottla.recordbatch.parse import Record, parse_batches
@@ -92,8 +93,13 @@ class Sealer:
 def _encoded(columns: Columns, magic: int) -> Encoded:
     """The encoded records. Raises InvalidPluginError for a fault of the encoder."""
     try:
-        return columns.encode(magic)
+        encoded = columns.encode(magic)
     except (OttlaError, MemoryError):  # a lack of memory is no fault of the encoder
         raise
-    except FAULTS as cause:
+    except faults() as cause:
         raise encoder_failed(columns, "encode", cause) from cause
+    if not isinstance(encoded, Encoded):
+        raise encoder_fault(columns, f"returned {class_name(encoded)} in encode, not an ottla.interfaces.Encoded")
+    if not all(isinstance(chunk, bytes | bytearray | memoryview) for chunk in encoded.chunks):
+        raise encoder_fault(columns, "returned chunks in encode that are not all bytes")
+    return encoded

@@ -21,6 +21,7 @@ from ottla.config.reference import plain_value
 from ottla.config.rules import reconcile
 from ottla.config.values import HIDDEN, PluginValues, brief, is_secret
 from ottla.errors import ConfigError
+from ottla.errors.plugin_origin import faults, text_of
 from ottla.errors.secret import hide_settings, revealed
 
 if TYPE_CHECKING:
@@ -127,9 +128,9 @@ class ConfigDraft:
         try:
             return key.type(raw)
         except (TypeError, ValueError) as error:
-            self._refuse(key, raw, str(error), plugin=plugin)
+            self._refuse(key, raw, text_of(error) or "it is not accepted", plugin=plugin)
             return key.default
-        except Exception as error:
+        except faults() as error:
             fault = f"the key's type raised {type(error).__name__} instead of ValueError or TypeError"
             self._refuse(key, raw, fault, plugin=plugin)
             return key.default

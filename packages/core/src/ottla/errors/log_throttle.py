@@ -32,4 +32,8 @@ class ThrottledLog:
                 return
             self._silent[key] = (now + SILENCE_SECONDS, 0)
         more = f"; {counted(unsaid, 'more failure')} since the last line" if unsaid else ""
-        self._logger.error(f"{line}: %s%s", *arguments, type(error).__name__, more, exc_info=error)
+        try:
+            self._logger.error(f"{line}: %s%s", *arguments, type(error).__name__, more, exc_info=error)
+        except BaseException:  # too deep a recursion, which a plugin may cause: the next failure has the line
+            self._silent.pop(key, None)
+            raise

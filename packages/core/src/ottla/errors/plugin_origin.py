@@ -5,16 +5,41 @@ The origin is read only when there is an error, so it does not slow calls of the
 
 from __future__ import annotations
 
+import sys
 import weakref
 from functools import partial
 from typing import Any, Final
 
 import attrs
 
-from ottla.errors.quoting import class_name
+from ottla.errors.quoting import class_name, printable
 
-FAULTS: Final = (Exception, SystemExit)
-"""Exceptions of a plugin that are its fault: also SystemExit, which must not end the program that calls it."""
+_FAULTS: Final = (Exception, SystemExit, GeneratorExit, BaseExceptionGroup)
+
+
+def faults() -> tuple[type[BaseException], ...]:
+    """Exceptions of a plugin that are its fault: also SystemExit, which must not end the program that calls it.
+
+    CancelledError of asyncio is one, too: no task is cancelled inside the call of a plugin, so it comes from a loop of
+    the plugin's own. KeyboardInterrupt and exceptions of other signal handlers are none. For `except faults()`, which
+    Python evaluates only when there is an exception.
+    """
+    asyncio = sys.modules.get("asyncio.exceptions")  # a program without asyncio should not pay for its import
+    return _FAULTS if asyncio is None else (*_FAULTS, asyncio.CancelledError)
+
+
+def text_of(error: BaseException) -> str:
+    """The text of an exception that is not ours; empty if its class fails to make one."""
+    try:
+        return str(error)
+    except faults():
+        return ""
+
+
+def described(error: BaseException) -> str:
+    """The type of an exception that is not ours, and its text on one line."""
+    text = printable(text_of(error))
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 @attrs.frozen

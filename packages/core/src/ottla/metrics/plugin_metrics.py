@@ -14,6 +14,7 @@ import attrs
 
 from ottla.errors import IllegalStateError
 from ottla.errors.log_throttle import ThrottledLog
+from ottla.errors.plugin_origin import faults
 from ottla.interfaces import MetricDescription, MetricName
 
 logger = logging.getLogger(__name__)
@@ -181,7 +182,7 @@ class PluginMetricGroups:
     def _read(self, metric: _Metric, group: PluginMetricGroup) -> float:
         try:
             return float(metric.read())
-        except (Exception, SystemExit) as error:
+        except faults() as error:
             plugin = dict(group.tags).get("plugin", "")
             self._throttled_log.error(
                 (plugin, metric.name), "the metric %s of the plugin %s cannot be read", metric.name, plugin, error=error

@@ -18,6 +18,7 @@ import attrs
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import Latch
 from ottla.errors import InvalidPluginError
+from ottla.errors.plugin_origin import faults
 from ottla.interfaces import SupportsClose, supports
 
 logger = logging.getLogger(__name__)
@@ -103,12 +104,17 @@ class PluginCloser:
         try:
             if not supports(closable.plugin, SupportsClose):
                 return
-            call = BoundedCall(closable.plugin.close, thread_name="ottla-close", environment=self._environment)
-        except RuntimeError as error:
-            self._close_here(closable, error)
-            return
+            close = closable.plugin.close
         except InvalidPluginError as error:
             logger.error("the %s cannot be closed: %s", closable.name, error)
+            return
+        except faults() as error:  # of its __getattr__, or a property
+            _log_failure(closable, error)
+            return
+        try:
+            call = BoundedCall(close, thread_name="ottla-close", environment=self._environment)
+        except RuntimeError as error:
+            _close_here(closable, close, error)
             return
         if not call.wait(seconds):
             logger.warning(
@@ -120,15 +126,16 @@ class PluginCloser:
         elif call.error is not None:
             _log_failure(closable, call.error)
 
-    def _close_here(self, closable: _Closable, error: RuntimeError) -> None:
-        """Close without a helper thread: the system has none left, or the interpreter exits and starts no more."""
-        if not threading.current_thread().daemon:  # only a daemon thread may hang: the program ends without it
-            logger.error("the %s cannot be closed: %s", closable.name, error)
-            return
-        try:
-            closable.plugin.close()
-        except BaseException as failure:
-            _log_failure(closable, failure)
+
+def _close_here(closable: _Closable, close: Callable[[], object], error: RuntimeError) -> None:
+    """Close without a helper thread: the system has none left, or the interpreter exits and starts no more."""
+    if not threading.current_thread().daemon:  # only a daemon thread may hang: the program ends without it
+        logger.error("the %s cannot be closed: %s", closable.name, error)
+        return
+    try:
+        close()
+    except BaseException as failure:
+        _log_failure(closable, failure)
 
 
 def _log_failure(closable: _Closable, error: BaseException) -> None:

@@ -18,6 +18,7 @@ from ottla.config import ConfigDraft, PluginValues, allow_lists
 from ottla.config.reference import Reference
 from ottla.config.value_types import items
 from ottla.errors import ConfigError, ConnectionFailedError, OttlaError, PluginError, printable
+from ottla.errors.plugin_origin import faults, origin_of, text_of
 from ottla.errors.secret import Secret, revealed
 from ottla.interfaces import ConfigProvider
 from ottla.plugins.calls import CLOSE_SECONDS
@@ -134,7 +135,7 @@ def _ask(
             reference = (place, key)
             if isinstance(found, str):
                 missing[reference] = f"{_shown(reference)}: {found}"
-            elif not isinstance(found.reveal().get(key), str):
+            elif key not in found.reveal():
                 missing[reference] = f"{_shown(reference)} has no value; is the name right, and may it be read?"
             else:
                 values[reference] = Secret(found.reveal()[key])
@@ -145,16 +146,20 @@ def _given(provider: ConfigProvider, path: str, keys: set[str]) -> Secret[Mappin
     """The provider's values by key, or, as a text, the reason why it has none. May block, as the provider does."""
     try:
         given = Secret(provider.get(path, frozenset(keys)))
+        if not isinstance(given.reveal(), Mapping):
+            return f"the {_name(provider)} returned a {type(given.reveal()).__name__}, not a mapping"
+        return Secret({key: value for key in keys if isinstance(value := given.reveal().get(key), str)})
     except ConfigError as error:
         return "; ".join(error.problems)
     except OttlaError as error:
         return str(error)
-    except Exception as error:  # its message may have a secret
+    except faults() as error:  # its message may have a secret
         place = traceback.extract_tb(error.__traceback__)[-1]
-        return f"its provider raised {type(error).__name__} ({place.filename}:{place.lineno})"
-    if not isinstance(given.reveal(), Mapping):
-        return f"its provider returned a {type(given.reveal()).__name__}, not a mapping"
-    return given
+        return f"the {_name(provider)} raised {type(error).__name__} ({place.filename}:{place.lineno})"
+
+
+def _name(provider: ConfigProvider) -> str:
+    return origin_of("config_provider", provider).name
 
 
 def _shown(reference: tuple[_Place, str]) -> str:
@@ -257,11 +262,11 @@ def _parameters(plugin: Plugin, written: Mapping[str, Any], name: str) -> tuple[
         if key in keys and raw is not None:
             try:
                 values[key] = keys[key].type(raw)
-            except Exception as error:
+            except faults() as error:
                 why = (
                     ""
                     if keys[key].secret or not isinstance(error, ValueError | TypeError)
-                    else f": {printable(str(error))}"
+                    else f": {printable(text_of(error))}"
                 )
                 problems.append(f"{PROVIDERS}.{name}.param.{key} is not accepted{why}; {keys[key].meaning}")
     return PluginValues(values, secrets=[key.name for key in keys.values() if key.secret]), problems

@@ -14,7 +14,6 @@ from ottla.errors.plugin_origin import PluginOrigin, note_origin, origin_of
 from ottla.errors.secret import without_frames
 from ottla.interfaces import (
     Columns,
-    ColumnsKind,
     Compressor,
     Header,
     Interceptor,
@@ -24,9 +23,15 @@ from ottla.interfaces import (
     RecordEncoder,
     Serializer,
     SupportsOpenOver,
-    SupportsUseEncoder,
     Transport,
     supports,
+)
+from ottla.plugins.attribute_checks import (
+    checked_compressor,
+    checked_mechanism,
+    columns_of,
+    first_columns,
+    with_encoder,
 )
 from ottla.plugins.calls import CLOSE_SECONDS
 from ottla.plugins.config_references import read_draft
@@ -37,8 +42,6 @@ from ottla.plugins.transports.chain import TransportChain, UnchangedBytes
 from ottla.plugins.value_formats import ValueFormats
 
 _log = logging.getLogger(__name__)
-
-KAFKAS_CODECS: Final = frozenset({1, 2, 3, 4})
 
 Role: TypeAlias = Literal[
     "transport",
@@ -95,9 +98,7 @@ class Plugins:
 
     def columns(self, limit: int) -> Columns:
         """Columns of the encoder for records of `send`."""
-        made = self.encoder.columns(ColumnsKind.OBJECTS, limit)
-        assert made is not None, "the encoder was chosen because it takes this kind"
-        return made
+        return columns_of(self.encoder, limit)
 
     @property
     def client_id(self) -> str:
@@ -261,11 +262,13 @@ def _create_one(role: Role, plugin: ResolvedPlugin, created: Mapping[Role, Any],
         case "connection_via":
             return plugin.create(objects, inner=created["transport"])
         case "compressor":
-            return _checked(plugin.create(objects), name=plugin.request.name)
+            return checked_compressor(plugin.create(objects), name=plugin.request.name)
+        case "mechanism":
+            return checked_mechanism(plugin.create(objects))
         case "key_serializer":
             return plugin.create(objects, is_key=True)
         case "value_serializer":
-            return _with_encoder(plugin.create(objects, is_key=False), created["encoder"])
+            return with_encoder(plugin.create(objects, is_key=False), created["encoder"])
         case _:
             return plugin.create(objects)
 
@@ -294,7 +297,7 @@ def _encoder(found: Sequence[ResolvedPlugin], registry: Registry, objects: Plugi
     named = [each.create(objects) for each in found if each.request.name is not None]
     encoders = named or registry.create_encoders(((each.plugin, each.values) for each in found), create=objects.create)
     for encoder in encoders:
-        columns = encoder.columns(ColumnsKind.OBJECTS, 1)
+        columns = first_columns(encoder)
         if columns is not None:
             origin = origin_of("encoder", encoder)
             note_origin(type(columns), origin)  # a note for each batch would cost time
@@ -303,15 +306,6 @@ def _encoder(found: Sequence[ResolvedPlugin], registry: Registry, objects: Plugi
     raise InvalidPluginError(
         "no installed record encoder takes records of `send`; is ottla itself installed completely?"
     )
-
-
-def _checked(compressor: Compressor, *, name: str | None) -> Compressor:
-    if compressor.codec_id not in KAFKAS_CODECS:
-        raise InvalidPluginError(
-            f"compression.type={name}: codec_id {compressor.codec_id!r} is none of Kafka's: 1 gzip, 2 snappy, 3 lz4 or "
-            "4 zstd"
-        )
-    return compressor
 
 
 def _level(config: ProducerConfig, compressor: Compressor | None) -> int | None:
@@ -329,13 +323,6 @@ def _serializer(choice: SerializerChoice, created: Serializer | None) -> Seriali
     made = _CallableSerializer(choice)
     note_origin(made, origin_of("serializer", choice))
     return made
-
-
-def _with_encoder(serializer: Serializer, encoder: RecordEncoder) -> Serializer:
-    """The serializer, after passing the encoder to it if it uses the encoder's abilities."""
-    if supports(serializer, SupportsUseEncoder):
-        serializer.use_encoder(encoder)
-    return serializer
 
 
 def _value_formats(
@@ -367,7 +354,7 @@ class _SerializerFactory:
         if resolver.errors:
             raise resolver.errors[0]
         [serializer] = resolved
-        return _with_encoder(serializer.create(self.objects, is_key=False), self.encoder)
+        return with_encoder(serializer.create(self.objects, is_key=False), self.encoder)
 
 
 @attrs.frozen

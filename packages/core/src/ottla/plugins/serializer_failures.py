@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.errors import OttlaError
-from ottla.errors.plugin_origin import origin_of
+from ottla.errors.plugin_origin import origin_of, text_of
 
 
 def serialization_failure(serializer: object, cause: BaseException) -> str:
@@ -13,6 +13,6 @@ def serialization_failure(serializer: object, cause: BaseException) -> str:
     """
     origin = origin_of("serializer", serializer)
     if isinstance(cause, TypeError | ValueError | OttlaError):
-        return f"{cause} ({origin.name})"
-    text = f": {cause}" if str(cause) else ""
+        return f"{text_of(cause) or type(cause).__name__} ({origin.name})"
+    text = f": {text}" if (text := text_of(cause)) else ""
     return f"the {origin.name} failed: {type(cause).__name__}{text}; {origin.remedy}"

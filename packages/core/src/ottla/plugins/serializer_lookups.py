@@ -12,7 +12,7 @@ import attrs
 
 from ottla.concurrency import io_threads
 from ottla.errors import SerializationError
-from ottla.errors.plugin_origin import FAULTS
+from ottla.errors.plugin_origin import faults
 from ottla.interfaces import Header, SupportsPrepare
 from ottla.plugins.serializer_failures import serialization_failure
 
@@ -34,7 +34,7 @@ class Lookup:
         """Wait at most *timeout* seconds, if the serializer keeps its promise. Raises SerializationError."""
         try:
             self.serializer.prepare(self.topic, self.data, self.headers, timeout=timeout)
-        except FAULTS as cause:
+        except faults() as cause:
             reason = serialization_failure(self.serializer, cause)
             raise SerializationError(f"{self.what} could not be serialized: its lookup failed: {reason}") from cause
 

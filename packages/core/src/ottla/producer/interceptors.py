@@ -18,7 +18,7 @@ import attrs
 from ottla.accumulator.delivery import Delivery, ObservingCallback, OnDelivery, outcome_of
 from ottla.errors import DeliveryError, IllegalStateError
 from ottla.errors.log_throttle import ThrottledLog
-from ottla.errors.plugin_origin import FAULTS
+from ottla.errors.plugin_origin import faults
 from ottla.interfaces import Header, Headers, Interceptor, ProducerRecord, SupportsOnSendTable, supports
 from ottla.plugins.former_interceptors import AdaptedInterceptor, FormerInterceptor, three_parts
 from ottla.producer.callbacks import check_callback
@@ -105,13 +105,13 @@ class Interceptors:
             for name, former in self._former.items():
                 try:
                     former.on_acknowledgement(metadata, error)
-                except FAULTS as cause:
+                except faults() as cause:
                     self._log_failed_acknowledgement(name, cause)
             return
         for (name, interceptor), context in zip(self.by_name.items(), contexts or repeat(None), strict=False):
             try:
                 interceptor.on_acknowledgement(metadata, error, context)
-            except FAULTS as cause:
+            except faults() as cause:
                 self._log_failed_acknowledgement(name, cause)
 
     def _on_send(self, outcome: _Outcome, topic: str, parts: Parts) -> Parts:
@@ -126,7 +126,7 @@ class Interceptors:
                 made = _checked(interceptor.on_send(record), record)
                 context = made.context
                 record = made if context is None else attrs.evolve(made, context=None)
-            except FAULTS as cause:
+            except faults() as cause:
                 self._log_failed_send(name, cause)
             contexts.append(context)
         outcome.contexts = contexts
@@ -142,7 +142,7 @@ class Interceptors:
                 made_key, made_value, made_headers = three_parts(former.on_send(topic, key, value, headers))
                 headers = _checked_headers(made_headers, headers)
                 key, value = made_key, made_value
-            except FAULTS as cause:
+            except faults() as cause:
                 self._log_failed_send(name, cause)
         return key, value, headers, partition, timestamp_ms
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from ottla.errors import InvalidRecordError, NotPreparedError, SerializationError
-from ottla.errors.plugin_origin import FAULTS
+from ottla.errors.plugin_origin import faults
 from ottla.interfaces import Header, Serializer, SupportsPrepare, SupportsSetsHeaders, supports
 from ottla.plugins.serializer_failures import serialization_failure
 from ottla.plugins.serializer_lookups import Lookup, LookupWait
@@ -35,7 +35,7 @@ class PartSerializer:
         try:
             made = self._serialize(topic, data, headers)
             return made if type(made) is bytes or made is None else plain_bytes(made)
-        except FAULTS as cause:
+        except faults() as cause:
             raise self._refused(topic, cause) from cause
 
     def made(self, topic: str, data: Any, headers: Sequence[Header]) -> tuple[bytes | None, Sequence[Header]]:
@@ -52,7 +52,7 @@ class PartSerializer:
             if self.prepares is not None:
                 raise
             raise self._refused(topic, cause) from cause
-        except FAULTS as cause:
+        except faults() as cause:
             raise self._refused(topic, cause) from cause
 
     def lookup(self, topic: str, data: Any, headers: Sequence[Header]) -> Lookup:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.errors.plugin_origin import FAULTS
+from ottla.errors.plugin_origin import faults
 from ottla.interfaces import ProducerRows, SupportsOnSendTable, SupportsOnTableAcknowledgement, supports
 from ottla.producer.headers import checked_headers
 from ottla.producer.interceptors import Interceptors
@@ -35,7 +35,7 @@ class TableInterceptors:
             given = attrs.evolve(rows, context=self._contexts.get(name))
             try:
                 made = self._checked(interceptor.on_send_table(given), given)
-            except FAULTS as cause:
+            except faults() as cause:
                 self._interceptors.log_failed_send_table(name, cause)
             else:
                 self._contexts[name] = made.context
@@ -56,7 +56,7 @@ class TableInterceptors:
             if supports(interceptor, SupportsOnTableAcknowledgement):
                 try:
                     interceptor.on_table_acknowledgement(self._topic, result, error, self._contexts.get(name))
-                except FAULTS as cause:
+                except faults() as cause:
                     self._interceptors.log_failed_table_acknowledgement(name, cause)
 
     def _checked(self, made: object, given: ProducerRows) -> ProducerRows:

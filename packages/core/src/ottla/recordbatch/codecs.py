@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ottla.errors import CorruptBatchError, InvalidPluginError, OttlaError, ProtocolError, printable
-from ottla.errors.plugin_origin import FAULTS, origin_of
+from ottla.errors import CorruptBatchError, InvalidPluginError, ProtocolError
+from ottla.errors.plugin_origin import described, faults, origin_of
 from ottla.interfaces import Buffer, Compressor
 
 CODEC_MASK: Final = 0x07
@@ -40,19 +40,19 @@ def unpack(packed: Buffer, *, codec_id: int, compressors: Mapping[int, Compresso
         raise
     except ProtocolError as error:
         raise CorruptBatchError(str(error)) from error
-    except FAULTS as error:  # the codec may be third-party code, and the bytes are not trusted
+    except faults() as error:  # the codec may be third-party code, and the bytes are not trusted
         name = origin_of("compressor", compressor).name
-        raise CorruptBatchError(f"the {name} cannot unpack it: {printable(repr(error))}") from error
+        raise CorruptBatchError(f"the {name} cannot unpack it: {described(error)}") from error
 
 
 def compressed(compressor: Compressor, chunks: Sequence[Buffer], *, level: int | None = None) -> bytes:
     """The compressed chunks. Raises InvalidPluginError for the compressor's errors, and if the result is not bytes."""
     try:
         made = compressor.compress(chunks, level=level)
-    except (OttlaError, MemoryError):  # a lack of memory is no fault of the compressor
+    except MemoryError:  # a lack of memory is no fault of the compressor
         raise
-    except FAULTS as cause:
-        raise _fault(compressor, f"failed in compress: {type(cause).__name__}: {printable(str(cause))}") from cause
+    except faults() as cause:
+        raise _fault(compressor, f"failed in compress: {described(cause)}") from cause
     if type(made) is bytes:
         return made
     try:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ottla.errors import InvalidPluginError, printable
-from ottla.errors.plugin_origin import origin_of
+from ottla.errors import InvalidPluginError
+from ottla.errors.plugin_origin import described, origin_of
 
 
 def encoder_failed(made: object, method: str, cause: BaseException) -> InvalidPluginError:
     """The error for an exception of a method of an encoder, or of its columns."""
-    return encoder_fault(made, f"failed in {method}: {type(cause).__name__}: {printable(str(cause))}")
+    return encoder_fault(made, f"failed in {method}: {described(cause)}")
 
 
 def encoder_fault(made: object, what: str) -> InvalidPluginError:

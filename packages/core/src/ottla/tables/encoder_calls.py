@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.errors import OttlaError, counted
-from ottla.errors.plugin_origin import FAULTS
+from ottla.errors.plugin_origin import faults
 from ottla.interfaces import Cut, RecordEncoder, SupportsCutRows, SupportsMurmur2Partitions, TableRows, supports
 from ottla.plugins.partitioners.murmur2_arrow import murmur2_partitions
 from ottla.recordbatch import arrow
@@ -77,7 +77,7 @@ def _call(encoder: object, method: str, call: Callable[[], T]) -> T:
         return call()
     except (OttlaError, MemoryError):  # a lack of memory is no fault of the encoder
         raise
-    except FAULTS as cause:
+    except faults() as cause:
         raise encoder_failed(encoder, method, cause) from cause
 
 

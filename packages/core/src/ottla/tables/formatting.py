@@ -10,7 +10,7 @@ import attrs
 import pyarrow as pa
 
 from ottla.errors import InvalidPluginError, InvalidRecordError, NotPreparedError, SerializationError, counted
-from ottla.errors.plugin_origin import FAULTS, origin_of
+from ottla.errors.plugin_origin import faults, origin_of
 from ottla.interfaces import SupportsPrepare, SupportsSerializeColumn, supports
 from ottla.plugins.serializer_failures import serialization_failure
 from ottla.plugins.serializer_lookups import Lookup, LookupWait
@@ -111,7 +111,7 @@ class Formatted:
             except NotPreparedError as cause:
                 if not supports(self.serializer, SupportsPrepare):
                     raise self._failed(cause) from cause
-            except FAULTS as cause:
+            except faults() as cause:
                 raise self._failed(cause) from cause
             lookups = lookups or LookupWait(max_block=self.max_block, clock=self.clock)
             lookups.wait(self._lookup(self.serializer, column))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from ottla.errors import AuthenticationError, BrokerError, ErrorCode, NetworkError, OttlaError, error_code
-from ottla.errors.plugin_origin import FAULTS
+from ottla.errors.plugin_origin import faults
 from ottla.interfaces import Authenticator, Mechanism, Step, SupportsRefused, supports
 from ottla.network.authentication import login_errors
 from ottla.network.authentication.steps import Ask, Compute, LoggedIn, LoginStep, Token
@@ -68,7 +68,7 @@ class Exchange:
         try:
             if supports(self._authenticator, SupportsRefused):
                 self._authenticator.refused(certain=certain)
-        except FAULTS as error:  # its message may have secrets
+        except faults() as error:  # its message may have secrets
             logger.error("refused() of the mechanism %s raised %s", self._mechanism.name, type(error).__name__)
 
     def begin(self) -> LoginStep:

@@ -17,7 +17,7 @@ from ottla.errors import (
     UnsupportedSaslMechanismError,
     printable,
 )
-from ottla.errors.plugin_origin import PluginOrigin, origin_of
+from ottla.errors.plugin_origin import PluginOrigin, faults, origin_of
 from ottla.interfaces import Mechanism, SupportsIdentity, SupportsRemedy, supports
 
 _MOST_NAMES: Final = 20
@@ -132,11 +132,17 @@ def _origin(mechanism: Mechanism) -> PluginOrigin:
 
 
 def _who(mechanism: Mechanism) -> str:
-    identity = mechanism.identity if supports(mechanism, SupportsIdentity) else None
-    return f"user {identity!r} ({mechanism.name})" if identity else f"our {mechanism.name} credentials"
+    try:
+        identity = mechanism.identity if supports(mechanism, SupportsIdentity) else None
+        return f"user {identity!r} ({mechanism.name})" if identity else f"our {mechanism.name} credentials"
+    except faults():  # of a property: the error of the login must not be lost
+        return f"our {mechanism.name} credentials"
 
 
 def _remedy(mechanism: Mechanism) -> str:
-    if supports(mechanism, SupportsRemedy):
-        return str(mechanism.remedy)
+    try:
+        if supports(mechanism, SupportsRemedy):
+            return str(mechanism.remedy)
+    except faults():  # as above
+        pass
     return "check the credentials, and what the broker allows this user"

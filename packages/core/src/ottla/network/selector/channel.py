@@ -10,7 +10,7 @@ from typing import Final
 
 from ottla.interfaces import Buffer, Interest, TransportLayer
 from ottla.network.selector.response_frames import Receive
-from ottla.network.selector.transport_plugin_faults import check_interest, wrong_count
+from ottla.network.selector.transport_plugin_faults import check_finished, check_interest, wrong_count
 
 _READ_OR_WRITE: Final = Interest.READ | Interest.WRITE
 
@@ -54,7 +54,7 @@ class Channel:
 
     def handshake(self) -> bool:
         """Continue the layer's handshake; True: it is finished, and requests may be sent."""
-        self.ready = self._layer.handshake()
+        self.ready = check_finished("handshake", self._layer.handshake())
         return self.ready
 
     def send(self, chunks: Sequence[Buffer]) -> None:
@@ -71,7 +71,7 @@ class Channel:
                 return False
             self._drop(taken)
             self._written += taken
-        if self._sending and self._layer.flush():
+        if self._sending and check_finished("flush", self._layer.flush()):
             self._sending = False
             self._written += 1
             return True

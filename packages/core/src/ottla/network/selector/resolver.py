@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.config.hosts import illegal
 from ottla.errors import NameResolutionError, printable, quoted
+from ottla.errors.plugin_origin import described, faults
 from ottla.interfaces import Target
 from ottla.network.selector_interface import Address
 
@@ -81,7 +82,7 @@ def _in_digits(host: str, port: int) -> Sequence[Address]:
     """The address itself if *host* is a numeric address; else empty."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
-    except (OSError, ValueError):  # ValueError: not even valid characters
+    except faults():  # ValueError: not even valid characters; others: of a library that replaces getaddrinfo
         return ()
     return [Address(host=host, target=Target(family, sockaddr)) for family, _type, _protocol, _name, sockaddr in found]
 
@@ -91,7 +92,7 @@ def _look_up(host: str, port: int, canonical: bool) -> _Found:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         targets = dict.fromkeys(Target(family, sockaddr) for family, _type, _protocol, _name, sockaddr in found)
         return [Address(host=_canonical_name(target) if canonical else host, target=target) for target in targets]
-    except (OSError, ValueError) as cause:
+    except BaseException as cause:  # also of a library that replaces getaddrinfo: without a result this never ends
         return _unresolved(host, cause)
 
 
@@ -102,9 +103,10 @@ def _canonical_name(target: Target) -> str:
     return name
 
 
-def _unresolved(host: str, cause: Exception) -> NameResolutionError:
+def _unresolved(host: str, cause: BaseException) -> NameResolutionError:
+    reason = printable(str(cause)) if isinstance(cause, OSError | ValueError) else described(cause)
     error = NameResolutionError(
-        f"the name {quoted(host)} has no address: {printable(str(cause))}; check bootstrap.servers and the brokers' "
+        f"the name {quoted(host)} has no address: {reason}; check bootstrap.servers and the brokers' "
         "advertised.listeners",
         final=isinstance(cause, ValueError) or getattr(cause, "errno", None) in _NO_SUCH_NAME,
     )

@@ -21,7 +21,7 @@ from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.config.hosts import with_port
 from ottla.errors import ConnectionFailedError, NameResolutionError, NetworkError, OttlaError, printable, quoted
 from ottla.errors.log_throttle import ThrottledLog
-from ottla.errors.plugin_origin import origin_of
+from ottla.errors.plugin_origin import described, origin_of, text_of
 from ottla.errors.too_many_open_files import files_remedy
 from ottla.interfaces import Buffer, Interest, Target, Transport
 from ottla.network.selector.channel import Channel
@@ -238,7 +238,7 @@ class Selector:
             if signals.is_ctrl_c(cause):
                 raise
             self._throttled_log.error(host, "the %s failed to resolve %s", self._origin.name, quoted(host), error=cause)
-            raise self._unresolved(host, printable(repr(cause))) from cause
+            raise self._unresolved(host, described(cause)) from cause
 
     def _unresolved(self, host: str, reason: str) -> NameResolutionError:
         return NameResolutionError(
@@ -293,13 +293,13 @@ class Selector:
         if isinstance(cause, OttlaError):
             return cause
         if isinstance(cause, OSError):
-            return _lost(f"the connection to {connection.peer} was lost: {printable(str(cause))}", cause)
+            return _lost(f"the connection to {connection.peer} was lost: {printable(text_of(cause))}", cause)
         if isinstance(cause, WrongResultError):
             return TransportPluginFaultError.on(connection.peer, self._origin, str(cause))
         self._throttled_log.error(
             connection.peer, "the %s failed on the connection to %s", self._origin.name, connection.peer, error=cause
         )
-        error = TransportPluginFaultError.on(connection.peer, self._origin, printable(repr(cause)))
+        error = TransportPluginFaultError.on(connection.peer, self._origin, described(cause))
         error.__cause__ = cause
         return error
 

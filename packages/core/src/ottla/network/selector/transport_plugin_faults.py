@@ -40,6 +40,13 @@ def check_layer(layer: object) -> None:
         raise WrongResultError(f"open returned {_shown(layer)}, which is not an ottla.interfaces.TransportLayer")
 
 
+def check_finished(method: str, finished: object) -> bool:
+    """Return whether `handshake` or `flush` has finished. Raises WrongResultError for neither True nor False."""
+    if isinstance(finished, int) or finished is None:
+        return bool(finished)
+    raise WrongResultError(f"{method} returned {_shown(finished)}, which is neither True nor False")
+
+
 def check_targets(targets: Any) -> None:
     """Raise WrongResultError if a transport's `targets` returned no targets."""
     if targets is None:
@@ -51,6 +58,16 @@ def check_targets(targets: Any) -> None:
             raise WrongResultError(
                 f"targets returned a sequence with an item of type {type(each).__name__}; each item must be a Target "
                 "or a HostTarget"
+            )
+        if isinstance(each, HostTarget) and not (type(each.host) is str and isinstance(each.port, int)):
+            raise WrongResultError(
+                f"targets returned a HostTarget of {type(each.host).__name__} and {type(each.port).__name__}; it takes "
+                "a host as str and a port as int"
+            )
+        if isinstance(each, Target) and not isinstance(each.family, int):
+            raise WrongResultError(
+                f"targets returned a Target whose family is of type {type(each.family).__name__}; it is one of "
+                "socket.AF_INET and its like"
             )
 
 

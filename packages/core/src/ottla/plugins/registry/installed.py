@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from ottla.errors import PluginError
+from ottla.errors import PluginError, printable
 from ottla.errors.plugin_origin import PluginOrigin
 from ottla.errors.too_many_open_files import REMEDY, none_left
 from ottla.plugins.registry.kinds import BUILT_IN, KINDS, Kind
@@ -53,7 +53,7 @@ class EntryInfo:
 
     def __str__(self) -> str:
         origin = f"{self.distribution} {self.version}".strip()
-        return f"{self.kind.name} {self.name!r} of {origin} ({self.value})"
+        return f"{self.kind.name} {self.name!r} of {origin} ({printable(self.value)})"
 
     @property
     def origin(self) -> PluginOrigin:
@@ -172,7 +172,7 @@ def _origin(distribution: Distribution | None) -> tuple[str, str]:
         name, version = (distribution.name, distribution.version) if distribution else (None, None)
     except Exception:
         name, version = None, None
-    return name or _NAMELESS, version or ""
+    return printable(name or _NAMELESS), printable(version or "")
 
 
 def normal(name: str) -> str:

@@ -240,3 +240,13 @@ def uncallable_methods(found: object, kind: Kind, protocol: Any) -> tuple[str, .
 def _methods(kind: Kind, protocol: Any) -> Sequence[str]:
     declared = [vars(each).items() for each in (protocol, *kind.abilities)]
     return sorted(name for items in declared for name, value in items if callable(value) and not name.startswith("_"))
+
+
+def check_flags(found: object, kind: Kind, protocol: Any) -> None:
+    """Read the attributes of an object that are no methods, and their truth values: what one of them raises passes.
+
+    The producer reads them when it is built, where nothing expects an error.
+    """
+    for declared in (protocol, *kind.abilities):
+        for name in declared.__annotations__:
+            bool(getattr(found, name, None))

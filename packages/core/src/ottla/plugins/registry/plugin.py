@@ -13,14 +13,14 @@ import pluggy
 
 from ottla import hookspecs
 from ottla.config import PluginValues
-from ottla.errors import InvalidPluginError, OttlaError
-from ottla.errors.plugin_origin import note_origin
+from ottla.errors import InvalidPluginError, OttlaError, printable
+from ottla.errors.plugin_origin import faults, note_origin, text_of
 from ottla.hookspecs import PROJECT
 from ottla.interfaces import ConfigKey, PluginConfig, PluginContext, PluginMetrics
 from ottla.metrics.plugin_metrics import PluginMetricGroup
 from ottla.plugins.registry.installed import EntryInfo
-from ottla.plugins.registry.kinds import KINDS, missing_attributes, uncallable_methods
-from ottla.plugins.registry.signatures import fitting_generation, wrong_signatures
+from ottla.plugins.registry.kinds import KINDS, check_flags, missing_attributes, uncallable_methods
+from ottla.plugins.registry.signatures import fitting_generation, is_generator, wrong_signatures
 from ottla.plugins.registry.slow_calls import logged_when_slow
 
 _log = logging.getLogger(__name__)
@@ -30,8 +30,8 @@ _KEYS_HOOK: Final = "ottla_config_keys"
 _MISSPELT: Final = 0.85
 """How similar an unknown hook must be to a known one to count as misspelt (`difflib`)."""
 
-_FAULTS: Final = (Exception, SystemExit)
-"""Exceptions of a plugin that are caught, with SystemExit: a script that is used as a plugin may end the program."""
+_LONGEST: Final = 1_000
+"""Characters of an exception's text that an error quotes."""
 
 
 class Plugin:
@@ -84,56 +84,61 @@ class Plugin:
 
         An OttlaError of the hook passes unchanged, such as a missing library or a refused setting.
         """
-        hook, protocol = self.info.kind.hook, self.info.kind.protocol_of(self.generation)
+        hook = self.info.kind.hook
         made = self._call(hook, config=config, context=context or self.context(), **extra)
-        if made is None:
-            raise InvalidPluginError(f"{self} cannot be used: {hook} returned nothing; it must return an object")
-        if isinstance(made, type):
-            raise InvalidPluginError(f"{self} cannot be used: {hook} returned the class {made.__name__}, not an object")
         try:
-            lacking = missing_attributes(made, protocol)
-            uncallable = uncallable_methods(made, self.info.kind, protocol)
-            wrong = wrong_signatures(made, self.info.kind, protocol)
-            fitting = fitting_generation(made, self.info.kind) if lacking or wrong else None
-        except _FAULTS as error:
+            wrong = self._wrong(made)
+        except faults() as error:
             broken, cause = self._broken(f"reading the attributes of what {hook} returned raised", error, config)
             raise broken from cause
-        if fitting not in (None, self.generation):
-            raise InvalidPluginError(
-                f"{self} cannot be used: the methods of {type(made).__name__} are those of generation {fitting} of the "
-                f"{self.info.kind.name}'s contract, and the plugin is taken for generation {self.generation}; "
-                f"write `ottla_spec = {fitting}` in {_module(self.info)}"
-            )
-        if lacking:
-            raise InvalidPluginError(
-                f"{self} cannot be used: {hook} returned a {type(made).__name__}, which is not a "
-                f"{protocol.__name__}: it lacks {', '.join(lacking)}"
-            )
-        if uncallable:
-            raise InvalidPluginError(
-                f"{self} cannot be used: {hook} returned a {type(made).__name__}, and these attributes of it are not "
-                f"methods: {', '.join(uncallable)}"
-            )
-        if wrong:
-            raise InvalidPluginError(
-                f"{self} cannot be used: {hook} returned a {type(made).__name__}, whose {'; and '.join(wrong)}"
-            )
+        if wrong is not None:
+            raise InvalidPluginError(f"{self} cannot be used: {wrong}")
         former = self.info.kind.former.get(self.generation)
         if former is not None:
             made = former.adapt(made)
         note_origin(made, self.info.origin)
         return made
 
+    def _wrong(self, made: Any) -> str | None:
+        """The reason why an object is none of the plugin's kind and generation; None if it is one."""
+        kind, hook = self.info.kind, self.info.kind.hook
+        protocol, name = kind.protocol_of(self.generation), type(made).__name__
+        if made is None:
+            return f"{hook} returned nothing; it must return an object"
+        if isinstance(made, type):
+            return f"{hook} returned the class {made.__name__}, not an object"
+        lacking, misfits = missing_attributes(made, protocol), wrong_signatures(made, kind, protocol)
+        fitting = fitting_generation(made, kind) if lacking or misfits else None
+        if fitting not in (None, self.generation):
+            return (
+                f"the methods of {name} are those of generation {fitting} of the {kind.name}'s contract, and the "
+                f"plugin is taken for generation {self.generation}; write `ottla_spec = {fitting}` in "
+                f"{_module(self.info)}"
+            )
+        if lacking:
+            return f"{hook} returned a {name}, which is not a {protocol.__name__}: it lacks {', '.join(lacking)}"
+        if uncallable := uncallable_methods(made, kind, protocol):
+            return f"{hook} returned a {name}, and these attributes of it are not methods: {', '.join(uncallable)}"
+        if misfits:
+            return f"{hook} returned a {name}, whose {'; and '.join(misfits)}"
+        check_flags(made, kind, protocol)
+        return None
+
     def _declared(self) -> tuple[ConfigKey, ...]:
         declared = self._call(_KEYS_HOOK)
         if declared is None:
             return ()
-        if not isinstance(declared, Sequence) or not all(isinstance(key, ConfigKey) for key in declared):
+        try:
+            keys = tuple(declared) if isinstance(declared, Sequence) else ()
+        except faults() as error:
+            broken, cause = self._broken(f"reading what {_KEYS_HOOK} returned raised", error, None)
+            raise broken from cause
+        if not isinstance(declared, Sequence) or not all(isinstance(key, ConfigKey) for key in keys):
             raise InvalidPluginError(f"{self} cannot be used: ottla_config_keys must return a sequence of ConfigKey")
-        faults = list(_faults(declared))
-        if faults:
-            raise InvalidPluginError(f"{self} cannot be used: {'; '.join(faults)}")
-        return tuple(declared)
+        wrong = list(_wrong_keys(keys))
+        if wrong:
+            raise InvalidPluginError(f"{self} cannot be used: {'; '.join(wrong)}")
+        return keys
 
     def _call(self, hook: str, **arguments: object) -> Any:
         try:
@@ -141,7 +146,7 @@ class Plugin:
                 return getattr(self._hooks, hook)(**arguments)
         except OttlaError:
             raise
-        except _FAULTS as error:
+        except faults() as error:
             broken, cause = self._broken(f"{hook} raised", error, arguments.get("config"))
             raise broken from cause
         except BaseException as error:
@@ -157,11 +162,12 @@ class Plugin:
         """
         said = _said(error)
         harmless = config.without_secrets(said) if isinstance(config, PluginValues) else said
-        broken = InvalidPluginError(f"{self} cannot be used: {what} {harmless}{_remedy(self.info, error)}")
+        quoted = printable(harmless, limit=_LONGEST)
+        broken = InvalidPluginError(f"{self} cannot be used: {what} {quoted}{_remedy(self.info, error)}")
         return broken, error if harmless == said else None
 
 
-def _faults(keys: Sequence[ConfigKey]) -> Iterator[str]:
+def _wrong_keys(keys: Sequence[ConfigKey]) -> Iterator[str]:
     """The errors in the keys that a plugin declares."""
     names = [key.name for key in keys]
     for key in keys:
@@ -180,8 +186,8 @@ def _load(info: EntryInfo) -> object:
         with logged_when_slow("the import", info):
             loaded = info.entry_point.load()
             return loaded() if isinstance(loaded, type) else loaded
-    except _FAULTS as error:
-        raise InvalidPluginError(f"{info} cannot be imported: {_said(error)}{_remedy(info, error)}") from error
+    except faults() as error:
+        raise InvalidPluginError(f"{info} cannot be imported: {_quoted(error)}{_remedy(info, error)}") from error
     except BaseException as error:  # such as Ctrl-C while the import hangs
         error.add_note(f"raised while the {info} was imported")
         raise
@@ -202,16 +208,24 @@ def _register(info: EntryInfo, loaded: object) -> pluggy.PluginManager:
     manager.add_hookspecs(hookspecs)
     try:
         manager.register(loaded, name=info.name)
-    except _FAULTS as error:
-        raise InvalidPluginError(f"{info} does not fit the hook specs: {_said(error)}{_remedy(info, error)}") from error
+    except faults() as error:
+        raise InvalidPluginError(
+            f"{info} does not fit the hook specs: {_quoted(error)}{_remedy(info, error)}"
+        ) from error
     _check_unknown(info, manager.get_hookcallers(loaded) or ())
     hook = info.kind.hook
     if not getattr(manager.hook, hook).get_hookimpls():
-        unmarked = callable(getattr(loaded, hook, None))
+        unmarked = callable(_read(info, loaded, hook, None))
         remedy = f"mark {hook} with @ottla.hookspecs.hookimpl" if unmarked else f"it must implement {hook}"
         raise InvalidPluginError(f"{info} has no hook for its kind; {remedy}")
-    if callable(getattr(loaded, _KEYS_HOOK, None)) and not getattr(manager.hook, _KEYS_HOOK).get_hookimpls():
+    if callable(_read(info, loaded, _KEYS_HOOK, None)) and not getattr(manager.hook, _KEYS_HOOK).get_hookimpls():
         raise InvalidPluginError(f"{info} does not declare its keys; mark {_KEYS_HOOK} with @ottla.hookspecs.hookimpl")
+    for name in (hook, _KEYS_HOOK):
+        if any(is_generator(found.function) for found in getattr(manager.hook, name).get_hookimpls()):
+            raise InvalidPluginError(
+                f"{info} does not fit the hook specs: {name} only makes a generator or a coroutine; write it without "
+                "yield and async"
+            )
     return manager
 
 
@@ -239,14 +253,31 @@ def _generation(info: EntryInfo, loaded: object) -> int:
     remedy = newer if isinstance(spec, int) and spec > supported[-1] else older
     supports = " and ".join(map(str, supported))
     raise InvalidPluginError(
-        f"{info} is made for hook specs {spec!r}, but this version of ottla supports {supports}; {remedy}"
+        f"{info} is made for hook specs {_shown(spec)}, but this version of ottla supports {supports}; {remedy}"
     )
+
+
+def _shown(spec: object) -> str:
+    try:
+        return printable(repr(spec))
+    except faults():
+        return f"of type {type(spec).__name__}"
 
 
 def _stated(info: EntryInfo, loaded: object, attribute: str, default: Any) -> Any:
     """An attribute of the plugin, or else of its module."""
     module = sys.modules.get(_module(info))
-    return getattr(loaded, attribute, getattr(module, attribute, default))
+    return _read(info, loaded, attribute, _read(info, module, attribute, default))
+
+
+def _read(info: EntryInfo, loaded: object, attribute: str, default: Any) -> Any:
+    """An attribute of the module or object with the hooks, whose `__getattr__` may fail."""
+    try:
+        return getattr(loaded, attribute, default)
+    except faults() as error:
+        raise InvalidPluginError(
+            f"{info} cannot be used: reading its attribute {attribute} raised {_quoted(error)}{_remedy(info, error)}"
+        ) from error
 
 
 def _module(info: EntryInfo) -> str:
@@ -259,4 +290,8 @@ def _module(info: EntryInfo) -> str:
 
 
 def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return f"{type(error).__name__}: {text}" if (text := text_of(error)) else type(error).__name__
+
+
+def _quoted(error: BaseException) -> str:
+    return printable(_said(error), limit=_LONGEST)

@@ -10,6 +10,8 @@ from typing import Any, Final
 from ottla.plugins.registry.kinds import Kind, missing_attributes
 
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_ITERATED: Final = {"cut_rows"}
+"""Methods that return an iterator, and so may be generators."""
 _VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -17,7 +19,8 @@ def wrong_signatures(found: object, kind: Kind, protocol: Any) -> tuple[str, ...
     """The methods of an object that cannot be called as the kind's contract calls them, each with the reason.
 
     *protocol* is that of the object's generation. Optional methods are compared too. A method whose signature Python
-    does not know, such as one of a C library, counts as fitting.
+    does not know, such as one of a C library, counts as fitting. One with `yield` or `async` does not: nothing would
+    run its code.
     """
     return tuple(_misfits(found, _calls(protocol, *kind.abilities)))
 
@@ -31,10 +34,22 @@ def fitting_generation(found: object, kind: Kind) -> int | None:
     return None
 
 
+def is_generator(function: Any) -> bool:
+    """Return whether a call runs no code of a function, because it has `yield` or `async`."""
+    return (
+        inspect.isgeneratorfunction(function)
+        or inspect.iscoroutinefunction(function)
+        or inspect.isasyncgenfunction(function)
+    )
+
+
 def _misfits(found: object, calls: Mapping[str, inspect.Signature]) -> Iterator[str]:
     for name, call in calls.items():
         method = getattr(found, name, None)
         if method is None or not callable(method):
+            continue
+        if name not in _ITERATED and is_generator(method):
+            yield f"{name} only makes a generator or a coroutine: write it without yield and async"
             continue
         try:
             signature = inspect.signature(method)

@@ -13,7 +13,9 @@ import attrs
 
 from ottla.config import ConfigDraft
 from ottla.errors import ConfigError, PluginError, PluginNotFoundError
+from ottla.errors.plugin_origin import described
 from ottla.interfaces import PluginContext
+from ottla.plugins.attribute_checks import checked_compressor, checked_mechanism, first_columns
 from ottla.plugins.calls import CLOSE_SECONDS, PluginCloser
 from ottla.plugins.registry.installed import EntryInfo
 from ottla.plugins.registry.lookup import Registry, check_released_together
@@ -90,6 +92,7 @@ def _try(info: EntryInfo, registry: Registry) -> tuple[str | None, int | None]:
         if released_with_core:
             check_released_together(info)
         made = make_alone(registry.load(info), {}, registry=registry)
+        _check(made, info)
         if info.kind.name != "reporter":  # it was not started
             closer = PluginCloser()
             closer.add(str(info), made)
@@ -100,8 +103,21 @@ def _try(info: EntryInfo, registry: Registry) -> tuple[str | None, int | None]:
         # It reports missing settings, so it works.
         return None, None
     except BaseException as error:
-        return f"{info} cannot be used: {type(error).__name__}: {error}", None
+        return f"{info} cannot be used: {described(error)}", None
     return None, made.priority if released_with_core else None
+
+
+def _check(made: Any, info: EntryInfo) -> None:
+    """Raise the InvalidPluginError that a producer would raise for values that the object has."""
+    match info.kind.name:
+        case "compressor":
+            checked_compressor(made, name=info.name)
+        case "authenticator":
+            checked_mechanism(made)
+        case "encoder":
+            first_columns(made)
+        case _:
+            pass
 
 
 def _extra(plugin: Plugin, registry: Registry) -> Mapping[str, Any]:
