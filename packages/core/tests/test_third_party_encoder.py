@@ -119,6 +119,56 @@ def test_its_abilities_for_tables_are_used(install: Install, monkeypatch: pytest
 # Faults
 
 
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("memory", "memory: KeyError: 'boom'"),
+        ("size_estimate", "size_estimate: KeyError: 'boom'"),
+        ("allow", "allow: KeyError: 'boom'"),
+    ],
+)
+def test_columns_that_fail_in_a_new_batch_are_named(install: Install, method: str, said: str) -> None:
+    install(f"def failing(self, *_arguments): raise KeyError('boom')\nListColumns.{method} = failing")
+    with (
+        simulated(1, config={"record.encoder": "first"}) as world,
+        pytest.raises(InvalidPluginError, match=rf"^{NAMED}failed in {said}; report it to the authors of acme"),
+    ):
+        world.producer.send("t", b"v", partition=0)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("memory = lambda self: 'much'", "builtins.str in memory, not an int of at least 0"),
+        ("memory = lambda self: -1", "builtins.int in memory, not an int of at least 0"),
+        ("append = lambda self, *record: None", "builtins.NoneType in append; an index is an int, and an empty batch"),
+        ("append = lambda self, *record: 'first'", "builtins.str in append; an index is an int, and an empty batch"),
+    ],
+)
+def test_wrong_results_of_columns_are_named(install: Install, line: str, said: str) -> None:
+    install(f"ListColumns.{line}")
+    with (
+        simulated(1, config={"record.encoder": "first"}) as world,
+        pytest.raises(InvalidPluginError, match=rf"^{NAMED}returned {said}"),
+    ):
+        world.producer.send("t", b"v", partition=0)
+
+
+def test_an_encoder_without_columns_for_a_later_batch_is_named(install: Install) -> None:
+    install("made = []\ncolumns = TableEncoder.columns\n"
+            "def once(self, kind, limit):\n"
+            "    made.append(kind)\n"
+            "    return columns(self, kind, limit) if len(made) == 1 else None\n"
+            "TableEncoder.columns = once\n")  # fmt: skip
+    with (
+        simulated(1, config={"record.encoder": "first"}) as world,
+        pytest.raises(
+            InvalidPluginError, match=r"^the encoder 'first' .* returned None in columns for records of send"
+        ),
+    ):
+        world.producer.send("t", b"v", partition=0)
+
+
 @pytest.mark.parametrize("fault", ["KeyError('boom')", "SystemExit(3)", "RuntimeError('a\\n\\x1b[2Jb')"])
 def test_an_append_that_fails_refuses_its_record_and_is_named(install: Install, fault: str) -> None:
     install(

@@ -70,7 +70,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
     def __init__(self, *, topic: str, partition: int, columns: Columns, now: float) -> None:
         locking: Any = columns if are_locking(type(columns)) else LockedColumns(columns)
         BatchResult.__init__(self, topic, partition, locking)
-        self._columns = columns
+        self._columns: Columns = locking  # a fault of a third-party encoder names its plugin
         self.append: Append = locking.put
         self.created_at = now
         self.held_bytes = 0  # of the buffer pool

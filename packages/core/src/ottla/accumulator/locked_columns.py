@@ -1,4 +1,7 @@
-"""A lock and callbacks for columns that have neither, so that a batch works with one interface only."""
+"""A lock and callbacks for columns that have neither, so that a batch works with one interface only.
+
+A fault of their methods is reported with the encoder's plugin and package.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,20 @@ from ottla.accumulator.delivery import OnDelivery
 from ottla.concurrency import signals
 from ottla.errors import IllegalStateError, OttlaError
 from ottla.errors.plugin_origin import faults
-from ottla.interfaces import Columns, Header
+from ottla.errors.quoting import class_name
+from ottla.interfaces import Columns, Encoded, Facts, Header
 from ottla.recordbatch.core_abilities import Callbacks, LockingColumns
-from ottla.recordbatch.encoder_faults import encoder_failed
+from ottla.recordbatch.encoder_faults import encoded_by, encoder_failed, encoder_fault
 
 first: Final = itemgetter(0)
 
 
 @LockingColumns.register
 class LockedColumns:
-    """A lock and a list of callbacks for columns that have neither: of third-party encoders, and of tables."""
+    """A lock and a list of callbacks for columns that have neither: of third-party encoders, and of tables.
+
+    The methods of `Columns` raise InvalidPluginError for a fault of the encoder.
+    """
 
     __slots__ = ("_callbacks", "_columns", "lock")
 
@@ -52,9 +59,76 @@ class LockedColumns:
                 raise
             except faults() as cause:
                 raise encoder_failed(self._columns, "append", cause) from cause
+            if type(index) is not int and (index is not None or not len(self)):
+                what = (
+                    f"returned {class_name(index)} in append; an index is an int, and an empty batch takes any record"
+                )
+                raise encoder_fault(self._columns, what)
             if on_delivery is not None and index is not None:
                 self._callbacks.append((index, on_delivery))
             return index
+
+    def append(
+        self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
+    ) -> int | None:
+        """Append a record, without the lock."""
+        index: int | None = self._call("append", key, value, headers, timestamp_ms)
+        return index
+
+    def allow(self, memory: int) -> None:
+        """Let the records occupy up to *memory* bytes from now on."""
+        self._call("allow", memory)
+
+    def close(self) -> None:
+        """Take no more records."""
+        self._call("close")
+
+    def memory(self) -> int:
+        """The bytes that the records occupy until they are encoded."""
+        return self._number("memory")
+
+    def __len__(self) -> int:
+        return self._number("__len__")
+
+    def size_estimate(self) -> int:
+        """An upper bound of the encoded records section, in bytes."""
+        return self._number("size_estimate")
+
+    def encode(self, magic: int) -> Encoded:
+        """Encode all records in one pass, and release them."""
+        return encoded_by(self._columns, magic)
+
+    def extend(self, other: Columns, indexes: Sequence[int]) -> int:
+        """Append these records of other columns while there is room; return how many fit."""
+        return self._number("extend", other._columns if isinstance(other, LockedColumns) else other, indexes)
+
+    def keys(self) -> Sequence[bytes | None]:
+        """The keys of all records, before `encode`."""
+        keys: Sequence[bytes | None] = self._call("keys")
+        return keys
+
+    def release(self) -> None:
+        """Release the records."""
+        self._call("release")
+
+    def facts(self) -> Facts:
+        """The timestamps and sizes for the metadata of delivered records."""
+        facts: Facts = self._call("facts")
+        return facts
+
+    def _number(self, method: str, *arguments: object) -> int:
+        made = self._call(method, *arguments)
+        if not isinstance(made, int) or made < 0:
+            raise encoder_fault(self._columns, f"returned {class_name(made)} in {method}, not an int of at least 0")
+        return made
+
+    def _call(self, method: str, *arguments: object) -> Any:
+        try:
+            return getattr(self._columns, method)(*arguments)
+        except (OttlaError, MemoryError):  # a record that no format can hold; no fault of the encoder
+            raise
+        except faults() as cause:
+            raise encoder_failed(self._columns, method, cause) from cause
 
     def take_callbacks(self, given: list[tuple[int, OnDelivery]]) -> Callbacks:
         """Remove all callbacks; returns them and those *given*, in the order of their records."""

@@ -20,7 +20,6 @@ from ottla.accumulator.partition_queue import PartitionQueue
 from ottla.concurrency import io_threads, signals
 from ottla.errors import BufferExhaustedError
 from ottla.interfaces import Columns
-from ottla.recordbatch.encoder_faults import encoder_fault
 
 Placed: TypeAlias = tuple[ProducerBatch, int]
 """The batch that a record is in, and its index there."""
@@ -241,8 +240,7 @@ class RecordAppender(ABC):
         try:
             batch = ProducerBatch(topic=topic, partition=partition, columns=self._columns(0), now=self._clock())
             index = batch.append(*record)
-            if index is None:
-                raise encoder_fault(batch.columns, "returned None in append, and an empty batch takes any record")
+            assert index is not None, "an empty batch takes any record"
             batch.run_while_waiting = self._run_while_waiting
             self._memory.begin(batch, queue.topic, reserved)
             self._enqueue(queue, batch)

@@ -7,14 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from ottla.accumulator.batch import ProducerBatch
-from ottla.errors import OttlaError
-from ottla.errors.plugin_origin import faults
-from ottla.errors.quoting import class_name
-from ottla.interfaces import Columns, Compressor, Encoded
+from ottla.interfaces import Columns, Compressor
 from ottla.recordbatch.codecs import ZSTD
 from ottla.recordbatch.compression_ratio import CAUTION, CompressionRatios
 from ottla.recordbatch.down_conversion import down_converted
-from ottla.recordbatch.encoder_faults import encoder_failed, encoder_fault
+from ottla.recordbatch.encoder_faults import encoded_by
 from ottla.recordbatch.header_v2 import MAGIC as NEWEST_MAGIC
 from ottla.recordbatch.old_format_errors import zstd_is_newer
 from ottla.recordbatch.parse import Record, parse_batches
@@ -66,7 +63,7 @@ class Sealer:
             raise zstd_is_newer()
         if batch.sealed is not None:
             return down_converted(batch.sealed, magic=magic, compressors=self._compressors, level=self._level)
-        section = finish(_encoded(batch.columns, magic), magic=magic, compressor=self._compressor, level=self._level)
+        section = finish(encoded_by(batch.columns, magic), magic=magic, compressor=self._compressor, level=self._level)
         if section.codec_id:
             self._ratios.observe(batch.topic, codec_id=section.codec_id, ratio=section.ratio)
         return section
@@ -74,7 +71,7 @@ class Sealer:
     def seal_columns(self, columns: Columns) -> SealedRecords:
         """Encode and compress records in the newest format, before their broker is known; for any thread."""
         return finish(
-            _encoded(columns, NEWEST_MAGIC), magic=NEWEST_MAGIC, compressor=self._compressor, level=self._level
+            encoded_by(columns, NEWEST_MAGIC), magic=NEWEST_MAGIC, compressor=self._compressor, level=self._level
         )
 
     def ratio(self, topic: str) -> float:
@@ -88,18 +85,3 @@ class Sealer:
         self._ratios.start_over(batch.topic, codec_id=section.codec_id, ratio=section.ratio)
         whole = b"".join(section.wire_chunks())
         return [record for part in parse_batches(whole, compressors=self._compressors) for record in part.records]
-
-
-def _encoded(columns: Columns, magic: int) -> Encoded:
-    """The encoded records. Raises InvalidPluginError for a fault of the encoder."""
-    try:
-        encoded = columns.encode(magic)
-    except (OttlaError, MemoryError):  # a lack of memory is no fault of the encoder
-        raise
-    except faults() as cause:
-        raise encoder_failed(columns, "encode", cause) from cause
-    if not isinstance(encoded, Encoded):
-        raise encoder_fault(columns, f"returned {class_name(encoded)} in encode, not an ottla.interfaces.Encoded")
-    if not all(isinstance(chunk, bytes | bytearray | memoryview) for chunk in encoded.chunks):
-        raise encoder_fault(columns, "returned chunks in encode that are not all bytes")
-    return encoded

@@ -1,9 +1,26 @@
-"""Errors of encoders that break their contract, with plugin and package."""
+"""Checked calls and errors of encoders that break their contract, with plugin and package."""
 
 from __future__ import annotations
 
-from ottla.errors import InvalidPluginError
-from ottla.errors.plugin_origin import described, origin_of
+from ottla.errors import InvalidPluginError, OttlaError
+from ottla.errors.plugin_origin import described, faults, origin_of
+from ottla.errors.quoting import class_name
+from ottla.interfaces import Columns, Encoded
+
+
+def encoded_by(columns: Columns, magic: int) -> Encoded:
+    """The encoded records. Raises InvalidPluginError for a fault of the encoder."""
+    try:
+        encoded = columns.encode(magic)
+    except (OttlaError, MemoryError):  # a lack of memory is no fault of the encoder
+        raise
+    except faults() as cause:
+        raise encoder_failed(columns, "encode", cause) from cause
+    if not isinstance(encoded, Encoded):
+        raise encoder_fault(columns, f"returned {class_name(encoded)} in encode, not an ottla.interfaces.Encoded")
+    if not all(isinstance(chunk, bytes | bytearray | memoryview) for chunk in encoded.chunks):
+        raise encoder_fault(columns, "returned chunks in encode that are not all bytes")
+    return encoded
 
 
 def encoder_failed(made: object, method: str, cause: BaseException) -> InvalidPluginError:
