@@ -20,6 +20,7 @@ from history_plans import (
     NOTHING,
     PROMPT,
     ROUND_TRIP,
+    ROUND_TRIPS,
     SETTLED_WITHIN,
     STANDING,
     TOPICS,
@@ -37,6 +38,7 @@ from invariants import (
     UNKNOWN,
     Arrivals,
     History,
+    LeaderEpochs,
     Sent,
     Transactions,
     Violation,
@@ -123,19 +125,21 @@ class Run:
             max_in_flight=max_in_flight,
             throttled=immediate and not stopped,
             calm=all(isinstance(fault, ThrottlingBroker | ProduceQuota) for fault in plan.faults),
-            one_by_one=max_in_flight == 1 and not any(map(plan.disturbs_numbers, plan.faults)),
+            one_by_one=max_in_flight == 1 and plan.knows_epochs and not any(map(plan.disturbs_numbers, plan.faults)),
         )
+        self.epochs = LeaderEpochs()
         network.on_request = self._on_request
         self._encoder = encoder
         self._numbers = [0] * (len(plan.programs) + 1)
         self._open = len(plan.programs)
+        self._closed = False
         self.history = History(
             idempotent=plan.kind.idempotent,
             in_order=plan.kind.idempotent or max_in_flight == 1,
             patient=plan.kind.patient,
             may_end=plan.kind.transactional and plan.old_coordinators,
             delivery_timeout=plan.config["delivery.timeout.ms"] / 1000,
-            prompt=_prompt(plan) if plan.kind.calm else float("inf"),
+            prompt=_prompt(plan, wires) if plan.kind.calm else float("inf"),
             faults=plan.faults,
             topics=(),
             sent=self.sent,
@@ -159,6 +163,9 @@ class Run:
             self.transactions.check(world.cluster)
         if pool.free != pool.capacity:
             raise Violation(f"{pool.capacity - pool.free} bytes of buffer.memory were not given back")
+        hang_ups = sum(broker.hang_ups for broker in world.cluster.brokers.values())
+        if hang_ups and not plan.faults:
+            raise Violation(f"brokers have closed {hang_ups} connections because of an unexpected request")
         if self.producer._engine.io_thread._thread.is_alive():
             raise Violation("the I/O thread runs after close")
         no_busy_rounds(
@@ -183,7 +190,10 @@ class Run:
             if self.plan.kind.transactional:
                 self._initialize()
             for call in self.plan.programs[number]:
-                self._call(number, call)
+                try:
+                    self._call(number, call)
+                except KeyboardInterrupt:
+                    self.note(f"program {number} is interrupted")
                 if call.sleep:
                     self.world.sleep(call.sleep)
         except (ProducerClosedError, FatalTransactionError) as error:
@@ -197,7 +207,10 @@ class Run:
         if number:
             return
         self.world.wait_for(lambda: not self._open)
-        self._close(self.plan.close_timeout, last=True)
+        while not self._closed:
+            with suppress(KeyboardInterrupt):
+                self._close(self.plan.close_timeout, last=True)
+                self._closed = True
         self.world.sleep(5.0)  # for what comes late
 
     def _initialize(self) -> None:
@@ -375,6 +388,8 @@ class Run:
         try:
             immediately = self.plan.min_insync is None and not self.network.treatments[link.broker.id]
             self.arrivals.on_request(link, frame, answered=immediately)
+            if not any(isinstance(fault, RecreatedTopic) for fault in self.plan.faults):
+                self.epochs.check(self.producer._engine.metadata.cluster)
         except Violation as error:
             self.world.threads.fail(error)
 
@@ -474,9 +489,10 @@ def _wire(chance: Chance, *, plain: bool) -> LinkConditions:
     return wire if wire.buffer is None or wire.round_trip < 0.005 else attrs.evolve(wire, buffer=20_000)
 
 
-def _prompt(plan: Plan) -> float:
+def _prompt(plan: Plan, wires: Sequence[LinkConditions]) -> float:
     """Seconds in which each record has its outcome if there are no faults."""
+    far = max(wire.round_trip + 2 * wire.jitter + wire.setup for wire in wires)
     records = sum(len(calls) for calls in plan.programs)
-    small = plan.config.get("batch.size", 16_384) <= 1_000 or "buffer.memory" in plan.config
+    small = plan.config.get("batch.size", 16_384) <= 1_000 or {"buffer.memory", "max.request.size"} & set(plan.config)
     linger: float = plan.config["linger.ms"] / 1000
-    return PROMPT + linger + (ROUND_TRIP * records if small else 0.0)
+    return PROMPT + ROUND_TRIPS * far + linger + (ROUND_TRIP * records if small else 0.0)

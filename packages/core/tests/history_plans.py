@@ -30,6 +30,7 @@ from ottla_testkit.simulation.planned_faults import (
     ForgottenProducers,
     FrozenBroker,
     HalfOpenConnections,
+    InterruptedProgram,
     IsolatedBroker,
     MovedCoordinator,
     MovedLeader,
@@ -55,6 +56,8 @@ from ottla_testkit.simulation.transactions import TXN_V2
 
 BROKERS: Final = (1, 2, 3)
 TOPICS: Final[Mapping[str, tuple[int, ...]]] = {"t": (1, 2, 3), "u": (3, 1)}
+FIRST_WITH_EPOCHS: Final = 7
+"""From this version on, Metadata has the epochs of leaders."""
 CROWDED: Final = "t"
 TRANSACTIONAL_ID: Final = "tx"
 STANDING: Final = 1_000.0
@@ -63,8 +66,12 @@ LONGEST: Final = 30.0
 """Seconds in which faults begin."""
 SETTLED_WITHIN: Final = 45.0
 """Seconds after the last fault and the last call in which a producer has to be done."""
-PROMPT: Final = 2.0
-"""Seconds in which a record has its outcome if there are no faults, and every record finds room in a batch."""
+PROMPT: Final = 0.1
+"""Seconds in which a record has its outcome if there are no faults, and every record finds room in a batch,
+
+besides the linger time and `ROUND_TRIPS` to the farthest broker.
+"""
+ROUND_TRIPS: Final = 6
 ROUND_TRIP: Final = 0.2
 """Seconds that a request takes if there are no faults, at most."""
 
@@ -132,6 +139,8 @@ class Kind:
     replicated: bool = False
     unclean: bool = False
     """Whether leaders are elected that lack acknowledged records."""
+    interrupted: bool = False
+    """Whether Ctrl-C interrupts programs that wait."""
     moving: bool = False
     """Whether leaders move while a broker is frozen, and only one request is in flight."""
     throttled: bool = False
@@ -168,6 +177,12 @@ class Plan:
     def events(self) -> int:
         """How many faults and calls there are."""
         return len(self.faults) + sum(map(len, self.programs))
+
+    @property
+    def knows_epochs(self) -> bool:
+        """Whether metadata has leader epochs; without, an isolated broker may seem to be the leader again."""
+        newest = (versions.get(METADATA.key, METADATA.max_version) for versions in self.versions)
+        return self.min_insync is None or min(newest) >= FIRST_WITH_EPOCHS
 
     def disturbs_numbers(self, fault: Fault) -> bool:
         """Return whether a batch may arrive out of order after this fault although it was sent in order."""
@@ -206,6 +221,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "transactional": Kind(transactional=True, patient=True),
     "aborting": Kind(transactional=True, refusals=ANY_THAT_ABORTS),
     "plain": Kind(idempotent=False, patient=True),
+    "interrupted": Kind(interrupted=True, patient=True, crowded=True),
     "moving": Kind(idempotent=False, moving=True, patient=True),
     "secured": Kind(secured=True, patient=True),
     "throttled": Kind(throttled=True, patient=True),
@@ -365,7 +381,7 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
     faults: list[Fault] = []
     if kind.throttled:
         return [_quota(chance, broker) for broker in BROKERS if chance.happens(0.7)]
-    if not kind.confirmed and chance.happens(0.4):
+    if (not kind.confirmed or kind.secured) and chance.happens(0.4):
         return ()
     if kind.transactional:
         makers += [_coordinator, _moved_coordinator] * 2
@@ -377,6 +393,9 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
             makers += [ending]
     elif kind.reshaped:
         makers += [_recreated, _forgotten, _added, _small] * 4
+    elif kind.interrupted:
+        makers = [_interrupted] * 20 + [_treated, *_MAKERS]
+        faults = [_interrupted(chance, chance.uniform(0.0, 10.0)) for _ in range(40)]
     elif kind.moving:
         makers = [_treated, *_MAKERS]
         faults = [fault for _ in range(chance.choice((1, 2, 4))) for fault in _abandoned_leader(chance)]
@@ -485,6 +504,10 @@ def _quota(chance: Chance, broker: int) -> Fault:
         throttle_ms = chance.choice((50, 700, 1_500, 4_000))
         return ThrottlingBroker(at=at, seconds=seconds, broker=broker, throttle_ms=throttle_ms)
     return ProduceQuota(at=at, seconds=seconds, broker=broker, bytes_per_second=chance.choice((300, 2_000, 10_000)))
+
+
+def _interrupted(chance: Chance, at: float) -> Fault:
+    return InterruptedProgram(at=at, program=chance.randrange(3))
 
 
 def _abandoned_leader(chance: Chance) -> Sequence[Fault]:

@@ -14,6 +14,7 @@ import attrs
 from ottla import RecordMetadata
 from ottla.accumulator.delivery import Delivery
 from ottla.errors import AuthenticationError, DeliveryError, ErrorCode, ProducerClosedError, TransactionAbortedError
+from ottla.network.cluster import Cluster
 from ottla.protocol import PRODUCE
 from ottla_testkit.simulation import BatchArrival, Link, SimulatedCluster, SimulatedTopic
 from ottla_testkit.simulation.planned_faults import (
@@ -191,6 +192,24 @@ class Arrivals:
         self._arrived.update(names)
 
 
+class LeaderEpochs:
+    """The leader epochs that a producer knows: they never go back, whatever an outdated broker says."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, bytes, int], int] = {}
+
+    def check(self, cluster: Cluster) -> None:
+        """Check the producer's metadata against what it has known before."""
+        for name, topic in cluster.topics.items():
+            for partition, epoch in enumerate(topic.epochs):
+                place = (name, bytes(topic.id), partition)
+                if 0 <= epoch < self._known.get(place, 0):
+                    raise Violation(
+                        f"{name}-{partition}: the leader of epoch {epoch} replaced that of {self._known[place]}"
+                    )
+                self._known[place] = epoch
+
+
 ABORTED, COMMITTED, UNKNOWN = "aborted", "committed", "unknown"
 
 
@@ -330,7 +349,7 @@ def all_settled_in_time(history: History) -> None:
 
 def _may_explain(fault: Fault, record: Sent, *, patient: bool, alone: bool) -> bool:
     """Return whether a fault can be the reason of a failure; *alone*: all faults are of its kind."""
-    ended = float("inf") if isinstance(fault, FencedProducer | DeniedTransactionalId) else fault.until + GRACE
+    ended = float("inf") if isinstance(fault, _FOR_GOOD) else fault.until + GRACE
     if fault.at > record.settled_at or ended < record.sent_at:
         return False
     if not patient:
@@ -345,6 +364,10 @@ def _may_explain(fault: Fault, record: Sent, *, patient: bool, alone: bool) -> b
     if isinstance(fault, DeniedTopic):
         return fault.topic == record.topic
     return isinstance(fault, RecreatedTopic | ForgottenProducers | UncleanElection) and fault.topic == record.topic
+
+
+_FOR_GOOD: Final = FencedProducer | DeniedTransactionalId | TimedOutTransaction
+"""Faults that a record may fail for at any later time."""
 
 
 def _offset_is_true(record: Sent, found: Sequence[tuple[SimulatedTopic, int, int]]) -> None:

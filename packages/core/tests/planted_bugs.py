@@ -229,6 +229,12 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="            self._free += size\n            served = ()\n        for",
         kinds=["crowded"],
     ),
+    "interrupted call keeps its place in line for memory": PlantedBug(
+        module="accumulator.buffer_pool",
+        before="            self.leave(waiter, claim)\n            raise\n\n    def stand",
+        after="            raise\n\n    def stand",
+        kinds=["interrupted"],
+    ),
     # The network
     "rest of a chunk lost after a partial write": PlantedBug(
         module="network.selector.channel",
@@ -280,14 +286,20 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "metadata of an older epoch accepted": PlantedBug(
         module="network.metadata",
-        before="        if epoch > epochs[partition] >= 0 and",
-        after="        if False and",
+        before="            if epoch > epochs[partition] >= 0:\n",
+        after="            if False:\n",
         kinds=["replicated", "patient"],
+    ),
+    "leader of an older epoch accepted when the leader is not listed": PlantedBug(
+        module="network.metadata",
+        before="known.leaders[partition] in brokers or place not in self._hinted_epochs:",
+        after="known.leaders[partition] in brokers:",
+        kinds=["replicated", "unclean"],
     ),
     "leader named in a response taken for another partition": PlantedBug(
         module="network.metadata",
-        before="            leaders[partition], epochs[partition] = leader.id, epoch\n            moved",
-        after="            leaders[0], epochs[0] = leader.id, epoch\n            moved",
+        before="            leaders[partition], epochs[partition] = leader.id, epoch\n            self",
+        after="            leaders[0], epochs[0] = leader.id, epoch\n            self",
         kinds=["replicated", "patient", "expiring"],
     ),
     "throttle time counts against request.timeout.ms": PlantedBug(
@@ -302,17 +314,17 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="                pass\n",
         kinds=["moving"],
     ),
-    "no metadata requested after a lost connection": PlantedBug(
-        module="sender.produce_response_handler",
-        before="        self._metadata.request_update()\n        return self.retry(batch, error, now)",
-        after="        return self.retry(batch, error, now)",
-        kinds=["patient", "replicated"],
-    ),
     "send waits for max.block.ms twice": PlantedBug(
         module="accumulator.record_appender",
         before="max(self._max_block - waited, 0.0)",
         after="2 * self._max_block",
         kinds=["crowded"],
+    ),
+    "session not renewed": PlantedBug(
+        module="network.connection",
+        before="        self.renew_at = now + renewal_after\n",
+        after="",
+        kinds=["secured"],
     ),
     # Waking
     "new batch does not wake the I/O thread": PlantedBug(

@@ -142,6 +142,19 @@ def test_an_older_leader_epoch_never_replaces_a_newer_one() -> None:
     assert world.answer(led_by(1, epoch=6)).leader("t", 0) == 1
 
 
+@pytest.mark.rule("metadata.epoch")
+def test_an_outdated_response_never_brings_back_an_earlier_leader() -> None:
+    world = World()
+    world.metadata.use("t", world.clock())
+    world.answer(led_by(2, epoch=5))
+
+    outdated = world.answer(led_by(1, epoch=4), brokers={1: BROKERS[1]})
+
+    assert outdated.leader("t", 0) is None
+    assert outdated.leader_epoch("t", 0) == 5
+    assert world.answer(led_by(2, epoch=5)).leader("t", 0) == 2
+
+
 @pytest.mark.rule("metadata.id")
 def test_a_recreated_topic_starts_with_its_own_epochs() -> None:
     world = World()

@@ -13,7 +13,7 @@ from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import SignalSafeLock
 from ottla.errors import BrokerError, ErrorCode, OttlaError, SecurityError, TopicUnavailableError
 from ottla.network.backoff import Backoff, RetrySchedule
-from ottla.network.cluster import NO_LEADER, Broker, Cluster, Topic
+from ottla.network.cluster import Broker, Cluster, Topic
 from ottla.network.hinted_broker import HintedBroker
 from ottla.network.nonblocking_metadata_wait import MetadataWait
 from ottla.network.topic_errors import missing_partition, no_servers, not_available
@@ -75,6 +75,7 @@ class Metadata:
         self._updated_at = float("-inf")
         self._failing_since: float | None = None
         self._schedule = RetrySchedule(refresh_backoff)
+        self._hinted_epochs: dict[tuple[str, int], int] = {}  # that no metadata response has reached yet
         self.hints: dict[tuple[str, int], int] = {}
         """The number of leader hints followed, by partition, since the last acknowledgement of one of its records."""
         self._advertised: Mapping[int, Broker] = self._bootstrap  # by metadata, without brokers from hints
@@ -247,6 +248,7 @@ class Metadata:
             self.hints[place] = self.hints.get(place, 0) + 1
             leaders, epochs = list(known.leaders), list(known.epochs)
             leaders[partition], epochs[partition] = leader.id, epoch
+            self._hinted_epochs[place] = epoch
             moved = attrs.evolve(known, leaders=tuple(leaders), epochs=tuple(epochs))
             self.cluster = attrs.evolve(
                 self.cluster,
@@ -293,7 +295,7 @@ class Metadata:
                 brokers = {**brokers, hinted.id: hinted}
             self._used_at = {t: at for t, at in self._used_at.items() if now - at < self._max_idle}
             known = {name: topic for name, topic in self.cluster.topics.items() if name in self._used_at}
-            merged = known | {name: _newer(known.get(name), topic, brokers) for name, topic in topics.items()}
+            merged = known | {name: self._newer(known.get(name), topic, brokers) for name, topic in topics.items()}
             if self.hints:
                 self.hints = {place: count for place, count in self.hints.items() if place[0] in merged}
             updated = Cluster(brokers=brokers, topics=merged)
@@ -302,10 +304,33 @@ class Metadata:
             else:
                 self._schedule.reset(_REPEATS)
             self.cluster = updated
-            if any(not topic.leaders or NO_LEADER in topic.leaders for topic in topics.values()):
+            if any(
+                not topic.leaders or not brokers.keys() >= set(merged[name].leaders) for name, topic in topics.items()
+            ):
                 self._wanted = True
             self._changed.notify_all()
         self.on_change()
+
+    def _newer(self, known: Topic | None, response: Topic, brokers: Collection[int]) -> Topic:
+        """Return the response's topic, but with the known leaders whose epoch is newer than the response's (KIP-320).
+
+        If such a leader is not among *brokers*, the response is outdated, and the partition has no leader until a newer
+        one. But if only a hint has named that leader, it is not kept: a false hint would leave the partition without a
+        leader for ever.
+        """
+        if known is None or known.id != response.id or not response.leaders:
+            return response
+        leaders, epochs = list(response.leaders), list(response.epochs)
+        for partition, epoch in enumerate(known.epochs[: len(epochs)]):
+            place = (response.name, partition)
+            if epochs[partition] >= self._hinted_epochs.get(place, epoch):
+                self._hinted_epochs.pop(place, None)
+            if epoch > epochs[partition] >= 0:
+                if known.leaders[partition] in brokers or place not in self._hinted_epochs:
+                    leaders[partition], epochs[partition] = known.leaders[partition], epoch
+                else:
+                    self._hinted_epochs.pop(place, None)
+        return attrs.evolve(response, leaders=tuple(leaders), epochs=tuple(epochs))
 
     def _may_lead(self, leader: Broker, now: float) -> bool:
         """Return whether a hint's broker is in metadata, or is the single other broker that may be used now."""
@@ -325,18 +350,3 @@ class Metadata:
         with self._changed:
             self._refusal = refusal
             self._changed.notify_all()
-
-
-def _newer(known: Topic | None, response: Topic, brokers: Collection[int]) -> Topic:
-    """Return the response's topic, but with the known leaders whose epoch is newer than the response's (KIP-320).
-
-    Leaders that are not among *brokers* are not kept: such a leader comes from a hint, and would leave the partition
-    without a leader for ever.
-    """
-    if known is None or known.id != response.id or not response.leaders:
-        return response
-    leaders, epochs = list(response.leaders), list(response.epochs)
-    for partition, epoch in enumerate(known.epochs[: len(epochs)]):
-        if epoch > epochs[partition] >= 0 and known.leaders[partition] in brokers:
-            leaders[partition], epochs[partition] = known.leaders[partition], epoch
-    return attrs.evolve(response, leaders=tuple(leaders), epochs=tuple(epochs))

@@ -72,6 +72,8 @@ class SimulatedBroker:
     outdated_metadata: MetadataResponse | None = None
     """The metadata that it returns, if it has not got the newest yet."""
     login: SimulatedLogin | None = None
+    hang_ups: int = 0
+    """Connections that the broker has closed because of an unexpected request, as one after a session's end."""
     muted_seconds: float = 0.0
     """How long the connection of the newest Produce response is not read."""
     _waits: PendingResponse | None = None

@@ -129,6 +129,7 @@ class Link:
             while not (self.out_vanishes or self.busy) and (request := self._broker_end.next_request()) is not None:
                 self._ask(request)
         except HangUpError:
+            self.broker.hang_ups += 1
             self.hang_up()
         finally:
             self._reading = False

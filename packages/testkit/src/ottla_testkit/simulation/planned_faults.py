@@ -416,6 +416,16 @@ class ForgottenProducers(Fault):
 
 
 @attrs.frozen(kw_only=True)
+class InterruptedProgram(Fault):
+    """Ctrl-C raises KeyboardInterrupt in a program, if it waits in a call of a producer."""
+
+    program: int
+
+    def begin(self, world: Simulation) -> None:
+        world.threads.interrupt(self.program)
+
+
+@attrs.frozen(kw_only=True)
 class StoppedProcess(Fault):
     """No thread of the process runs, as after SIGSTOP, or while its machine sleeps."""
 

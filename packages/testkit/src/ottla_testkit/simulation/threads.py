@@ -39,6 +39,9 @@ class SimulatedThread:
     ended: bool = False
     ready: Callable[[], object] | None = None  # None: it does not wait
     until: float = _FOREVER
+    interruptible: bool = False
+    """Whether it waits where a signal handler may raise."""
+    interrupted: bool = False
     _baton: threading.Lock = attrs.field(factory=threading.Lock)
     _real: threading.Thread | None = None
 
@@ -69,7 +72,7 @@ class SimulatedThread:
 
     def able(self, now: float) -> bool:
         """Return whether the thread does not wait, or its wait is over."""
-        return self.ready is None or now >= self.until or bool(self.ready())
+        return self.ready is None or now >= self.until or self.interrupted or bool(self.ready())
 
     def _run(self) -> None:
         self.pause()
@@ -142,15 +145,29 @@ class SimulatedThreads:
         self.running = None
         self._raise_error()
 
-    def wait(self, ready: Callable[[], object], until: float = _FOREVER) -> bool:
-        """Let other threads run, and time pass, until *ready* returns true or the time *until* has come."""
+    def wait(self, ready: Callable[[], object], until: float = _FOREVER, *, interruptible: bool = False) -> bool:
+        """Let other threads run, and time pass, until *ready* returns true or the time *until* has come.
+
+        If it is *interruptible*, `interrupt` may end it with KeyboardInterrupt.
+        """
         thread = self.running
         if thread is None:
             return bool(ready())
-        thread.ready, thread.until = ready, until
+        thread.ready, thread.until, thread.interruptible = ready, until, interruptible
         self._switch(thread)
-        thread.ready, thread.until = None, _FOREVER
+        thread.ready, thread.until, thread.interruptible = None, _FOREVER, False
+        if thread.interrupted:
+            thread.interrupted = False
+            raise KeyboardInterrupt
         return bool(ready())
+
+    def interrupt(self, program: int) -> bool:
+        """Raise KeyboardInterrupt in a program that waits in a call of a producer; return whether it does."""
+        thread = self._programs[program] if program < len(self._programs) else None
+        if thread is None or not thread.interruptible:
+            return False
+        thread.interrupted = True
+        return True
 
     def sleep(self, seconds: float) -> None:
         """Let this number of seconds pass on the simulated thread that calls this."""
@@ -242,6 +259,10 @@ class SimulatedLock:
         self._times = 0
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Take the lock. Signal handlers may raise here if it is no RLock: those are held in deferred blocks only."""
+        return self._acquire(blocking, timeout, interruptible=not self._reentrant)
+
+    def _acquire(self, blocking: bool, timeout: float, *, interruptible: bool) -> bool:
         threads = self._threads
         me: Any = threads.running or threads
         if self._reentrant and self._owner is me:
@@ -252,7 +273,7 @@ class SimulatedLock:
             if not blocking:
                 return False
             until = threads.clock() + timeout if timeout >= 0 else _FOREVER
-            if not threads.wait(self._free, until):
+            if not threads.wait(self._free, until, interruptible=interruptible):
                 return False
         self._owner, self._times = me, 1
         return True
@@ -269,7 +290,7 @@ class SimulatedLock:
         return self._times > 0
 
     def __enter__(self) -> bool:
-        return self.acquire()
+        return self._acquire(True, -1, interruptible=False)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
