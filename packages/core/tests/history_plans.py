@@ -565,7 +565,13 @@ _MAKERS: Final[Sequence[Callable[[Chance, float], Fault]]] = (
     lambda chance, at: UnreachableBroker(
         at=at, seconds=chance.uniform(0.5, 5.0), broker=_broker(chance), black_hole=chance.happens(0.5)
     ),
-    lambda chance, at: DistantBroker(at=at, seconds=chance.uniform(1.0, 10.0), broker=_broker(chance), round_trip=0.2),
+    lambda chance, at: DistantBroker(
+        at=at,
+        seconds=chance.uniform(1.0, 10.0),
+        broker=_broker(chance),
+        round_trip=0.2,
+        bandwidth=chance.choice((None, 8_000.0)),
+    ),
     lambda chance, at: OutdatedMetadata(at=at, seconds=chance.uniform(0.5, 4.0), broker=_broker(chance)),
     lambda chance, at: UnlistedBroker(at=at, seconds=chance.uniform(0.5, 4.0), broker=_broker(chance)),
     lambda chance, at: ThrottlingBroker(

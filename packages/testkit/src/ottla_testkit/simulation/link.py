@@ -80,7 +80,7 @@ class Link:
         """Send bytes to the client; later bytes arrive later."""
         self.trace.note(self.now(), self.node, "<", data)
         for piece in self._cut_up(data):
-            self._back_at = max(self._back_at, self.now() + delay + self._way())
+            self._back_at = max(self._back_at, self.now() + delay + self._way()) + self._transfer(piece)
             self.schedule.at(self._back_at, lambda piece=piece: self._arrive_at_client(piece))  # type: ignore[misc]
 
     def hang_up(self, error: OttlaError | None = None) -> None:
@@ -114,7 +114,7 @@ class Link:
 
     def _depart(self, data: bytes) -> None:
         self.used_at = self.now()
-        self._out_at = max(self._out_at, self.now() + self._way())
+        self._out_at = max(self._out_at, self.now() + self._way()) + self._transfer(data)
         self.schedule.at(self._out_at, lambda: self._arrive_at_broker(data))
 
     def _arrive_at_broker(self, data: bytes) -> None:
@@ -165,6 +165,10 @@ class Link:
     def _end(self, error: OttlaError) -> None:
         if self.client.ended is None and not self.back_vanishes:
             self.client.ended = error
+
+    def _transfer(self, data: bytes) -> float:
+        """Return the seconds that these bytes occupy the link."""
+        return 0.0 if self.wire.bandwidth is None else len(data) / self.wire.bandwidth
 
     def _way(self) -> float:
         """Return the seconds that the next piece of bytes travels in one direction."""

@@ -12,6 +12,8 @@ class LinkConditions:
     round_trip: float = 0.0
     jitter: float = 0.0
     """Maximum additional seconds for each piece, in each direction."""
+    bandwidth: float | None = None
+    """Bytes per second in each direction; None: unlimited."""
     setup: float = 0.0
     """Additional seconds until a connection is established."""
     buffer: int | None = None

@@ -231,13 +231,14 @@ class UnreachableBroker(Fault):
 
 @attrs.frozen(kw_only=True)
 class DistantBroker(Fault):
-    """New connections to a broker have this round trip time."""
+    """New connections to a broker have this round trip time, and this number of bytes per second."""
 
     broker: int
     round_trip: float
+    bandwidth: float | None = None
 
     def begin(self, world: Simulation) -> None:
-        world.network.wires[self.broker] = LinkConditions(round_trip=self.round_trip)
+        world.network.wires[self.broker] = LinkConditions(round_trip=self.round_trip, bandwidth=self.bandwidth)
         world.network.cut(self.broker)
 
     def end(self, world: Simulation) -> None:
