@@ -17,6 +17,7 @@ from ottla.errors import OttlaError, ProducerClosedError, ProducerFailedError, p
 from ottla.network import NetworkClient
 from ottla.network.metadata import Metadata
 from ottla.sender.io_handoff import IoHandoff, NoHandoff
+from ottla.sender.robust_log import log_robustly
 from ottla.sender.round_recovery import Rounds
 from ottla.sender.sender import Sender
 
@@ -101,15 +102,21 @@ class IoThread:
             try:
                 self._flush_unacknowledged()
             except Exception:
-                logger.exception(
-                    "%s: could not confirm that brokers have read the records sent with acks=0", self._name
+                log_robustly(
+                    lambda: logger.exception(
+                        "%s: could not confirm that brokers have read the records sent with acks=0", self._name
+                    )
                 )
             self._accumulator.abort(ProducerClosedError("the producer was closed before they could be sent"))
             self._sender.end(ProducerClosedError("the producer is closed"))
         except BaseException as cause:
             failure = ProducerFailedError(f"the I/O thread {self._name} ended: {printable(repr(cause))}")
             failure.__cause__ = cause
-            logger.critical("%s: the I/O thread cannot continue; every record fails", self._name, exc_info=True)
+            log_robustly(
+                lambda: logger.critical(
+                    "%s: the I/O thread cannot continue; every record fails", self._name, exc_info=failure.__cause__
+                )
+            )
             self._refuse(failure)
             self._accumulator.abort(failure)
             self._sender.end(failure)
@@ -117,7 +124,7 @@ class IoThread:
             try:
                 self._client.shutdown()
             except Exception:
-                logger.exception("%s: not every connection could be closed", self._name)
+                log_robustly(lambda: logger.exception("%s: not every connection could be closed", self._name))
             io_threads.leave()
             try:
                 self.on_end()

@@ -15,6 +15,7 @@ from ottla.concurrency.locks import AutoResetEvent
 from ottla.errors import counted
 from ottla.errors.log_throttle import ThrottledLog
 from ottla.network.backoff import Backoff
+from ottla.sender.robust_log import log_robustly
 from ottla.sender.sender import Sender
 
 logger = logging.getLogger(__name__)
@@ -73,19 +74,26 @@ class Rounds:
         self._next_at = self._clock() + self._backoff.delay(self._failures)
         self._failures += 1
         self._broken = error
-        self._throttled_log.error(
-            _origin(error),
-            "%s: a round of the I/O thread failed; its connections are closed, its batches are sent again, and the "
-            "next round follows",
-            self._name,
-            error=error,
+        log_robustly(
+            lambda: self._throttled_log.error(
+                _origin(error),
+                "%s: a round of the I/O thread failed; its connections are closed, its batches are sent again, and the "
+                "next round follows",
+                self._name,
+                error=error,
+            )
         )
         try:
             self._recover(self._clock())
         except Exception as second:  # the next round begins with the recovery
-            self._throttled_log.error(
-                _origin(second), "%s: the recovery from a failed round failed, too", self._name, error=second
+            self._log_second(second)
+
+    def _log_second(self, error: Exception) -> None:
+        log_robustly(
+            lambda: self._throttled_log.error(
+                _origin(error), "%s: the recovery from a failed round failed, too", self._name, error=error
             )
+        )
 
     def hurry(self) -> None:
         """End a pause. For any thread, takes no lock, and may interrupt the pause itself."""
