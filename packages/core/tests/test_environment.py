@@ -29,6 +29,7 @@ EXCEPTIONS = {
     "accumulator/batch_result.py": "nothing waits while its lock is held",
     "accumulator/locked_columns.py": "nothing waits while its lock is held; timestamps are the system's time",
     "accumulator/delivery.py": "a delivery outlives its producer, and keeps nothing of it",
+    "accumulator/event_loops.py": "the loop of the running thread: no thread waits, and the time is the loop's",
     "accumulator/topic_routes.py": "nothing waits while its lock is held",
     "concurrency/environment.py": "the default environment is made of Python's functions",
     "concurrency/signals.py": "the time between two signals: Python runs handlers by the system's clock",

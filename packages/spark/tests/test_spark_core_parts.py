@@ -25,7 +25,7 @@ PRIVATE = {
     "ottla.plugins.registry",
     "ottla.plugins.serializers",
     "ottla.plugins.serializers.json_columns",
-    "ottla.producer.producer",
+    "ottla.producer.record_checks",
     "ottla.protocol",
     "ottla.protocol.message",
     "ottla.protocol.messages.create_topics",

@@ -52,6 +52,13 @@ class ForwardingBatch(DeliveryBatch, Protocol):
         """The number of records in the batch."""
 
 
+class BatchLatch(Protocol):
+    """A latch that a batch sets when it has an outcome."""
+
+    def set(self) -> None:
+        """Wake those that wait. Must not raise, and must not call the batch's producer."""
+
+
 B = TypeVar("B", bound=ForwardingBatch)
 
 
@@ -90,7 +97,7 @@ class BatchResult(Generic[B]):
         self.counted = False  # it is part of a delivery report
         self._locking = locking
         self._lock: AbstractContextManager[Any] = locking.lock
-        self._latches: tuple[Latch, ...] = ()  # one for each waiting thread
+        self._latches: tuple[BatchLatch, ...] = ()  # one for each waiting thread, and for each event loop
         self._added: list[tuple[int, OnDelivery]] | None = None  # callbacks of `call_when_settled`
         self._retrieved: set[int] | None = None
         self._callbacks_to_run: Any = None  # callbacks that have not run yet, once there is an outcome
@@ -268,15 +275,21 @@ class BatchResult(Generic[B]):
         if io_threads.on_io_thread():
             raise IllegalStateError("waiting for a delivery inside a delivery callback would never end; use a callback")
         latch = Latch()
-        with signals.Deferred(), self._lock:
-            if self.outcome is not None:
-                return True
-            self._latches = (*self._latches, latch)
+        if not self.add_latch(latch):
+            return True
         in_time = latch.wait(timeout)
         if not in_time:
             with signals.Deferred(), self._lock:
                 self._latches = tuple(other for other in self._latches if other is not latch)
         return in_time
+
+    def add_latch(self, latch: BatchLatch) -> bool:
+        """Have *latch* set once there is an outcome, on the thread that sets it; False: there is one already."""
+        with signals.Deferred(), self._lock:
+            if self.outcome is not None:
+                return False
+            self._latches = (*self._latches, latch)
+            return True
 
     def metadata(self, index: int, outcome: Acknowledged) -> RecordMetadata:
         """The metadata of an acknowledged record."""

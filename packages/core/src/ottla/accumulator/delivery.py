@@ -7,12 +7,16 @@ object than the one that `send` returned.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, Protocol, TypeAlias
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded, Outcome
 from ottla.errors import DeliveryError
 from ottla.results import RecordMetadata
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 
 class DeliveryBatch(Protocol):
@@ -49,7 +53,8 @@ class DeliveryBatch(Protocol):
 class Delivery:
     """The future of one record's outcome. Usable from any thread, also after the producer was closed.
 
-    Like those of `concurrent.futures`, but without `cancel`. The properties never wait and never raise.
+    Like those of `concurrent.futures`, but without `cancel`; a coroutine may `await` it. The properties never wait and
+    never raise.
     """
 
     __slots__ = ("_batch", "_index")
@@ -113,6 +118,34 @@ class Delivery:
         """The error with which the record failed; None: it was acknowledged. Waits like `result`."""
         _batch, index, outcome = self._wait(timeout)
         return None if isinstance(outcome, Acknowledged) else outcome.error_of(index)
+
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        """Wait on the running event loop of asyncio for the record's metadata, or raise as `result` does.
+
+        For any number of tasks, on any loops. A task that is cancelled ends only its own wait: the record is sent.
+        """
+        batch, index = self._place()
+        if batch.outcome is None:
+            yield from _until_done(self)
+            batch, index = self._place()
+        outcome = batch.outcome
+        if isinstance(outcome, Acknowledged):
+            metadata: RecordMetadata = batch.metadata(index, outcome)
+            return metadata
+        return self.result(0)
+
+    def future(self) -> Future[RecordMetadata]:
+        """A future of `concurrent.futures` with the record's metadata or error, for `wait` and `as_completed`.
+
+        `asyncio.wrap_future` takes it, too. It cannot be cancelled. An error counts as retrieved once the record has
+        failed.
+        """
+        from concurrent.futures import Future  # here, because it takes longer than most modules of ours
+
+        future: Future[RecordMetadata] = Future()
+        future.set_running_or_notify_cancel()
+        self.add_done_callback(partial(_complete_future, future))
+        return future
 
     def add_done_callback(self, callback: Callable[[Delivery], object]) -> None:
         """Call *callback* with this delivery once it is done, on the I/O thread.
@@ -213,6 +246,26 @@ class ObservingCallback:
 
 OnDelivery: TypeAlias = Callable[[Delivery], object]
 """A callback of `send`. It gets a completed delivery."""
+
+
+def _import_until_done(delivery: Delivery) -> Generator[Any, None, None]:
+    """`until_done`, imported with asyncio by the first `await`, since other programs do not need it."""
+    global _until_done
+    from ottla.accumulator.event_loops import until_done
+
+    _until_done = until_done
+    return until_done(delivery)
+
+
+_until_done: Callable[[Delivery], Generator[Any, None, None]] = _import_until_done
+
+
+def _complete_future(future: Future[RecordMetadata], delivery: Delivery) -> None:
+    error = delivery.error
+    if error is None:
+        future.set_result(delivery.result(0))
+    else:
+        future.set_exception(error.with_traceback(None))
 
 
 def outcome_of(delivery: Delivery) -> tuple[RecordMetadata | None, DeliveryError | None]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.accumulator.build import build_queueing
+from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.sealing import Sealer
+from ottla.accumulator.try_appender import TryAppender
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.config import ProducerConfig
 from ottla.errors.secret import hide_settings
@@ -15,6 +17,7 @@ from ottla.plugins.plugin_objects import PluginObjects
 from ottla.plugins.registry import Registry
 from ottla.plugins.selection import Plugins, choose_plugins
 from ottla.producer.components import Engine
+from ottla.producer.nonblocking_send import NonblockingSend, PendingSend, SendParts
 from ottla.producer.send_signature import Send, weak_send
 from ottla.producer.serialization import PartSerializer, RecordSerializer
 from ottla.protocol import PRODUCE
@@ -73,20 +76,54 @@ def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send |
     assigned for many keys at once, the partitioner has neither `on_new_batch` nor `partition_record`, and `send` is not
     *overridden*. It calls the method for every record that does not fit into an open batch.
     """
-    plugins, queueing, send = engine.plugins, engine.queueing, None
+    send: Send | None = None if overridden else _quick_send(producer, engine)
+    if engine.interceptors is not None:
+        send = engine.interceptors.around(send or weak_send(producer))
+    return send
+
+
+def build_nonblocking_send(
+    engine: Engine, check: Callable[[], object]
+) -> tuple[NonblockingSend, Callable[..., Delivery | PendingSend]]:
+    """A `send` that never blocks, for a producer with these parts, and its quickest version.
+
+    Keep the first as long as the second is used. *check* raises if the producer takes no records.
+    """
+    value_serializer, key_serializer, record_serializer = build_serializers(engine)
+    queueing = engine.queueing
+    slow = NonblockingSend(
+        SendParts(
+            appender=TryAppender(
+                routes=queueing.routes,
+                appender=queueing.accumulator.appender,
+                keyed=queueing.keyed_appender,
+                partitioner=queueing.partitioner,
+            ),
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+            record_serializer=record_serializer,
+            interceptors=engine.interceptors,
+            batching=engine.config.batching,
+            check=check,
+        )
+    )
+    quick = _quick_send(slow, engine) if engine.interceptors is None else None
+    return slow, quick or slow.send
+
+
+def _quick_send(slow: object, engine: Engine) -> Callable[..., Any] | None:
+    """The encoder's own `send`, which calls that of *slow* for what is not simple; None: it has none, see above."""
+    plugins, queueing = engine.plugins, engine.queueing
     simple = (
-        not overridden
-        and plugins.value_serializer is None
+        plugins.value_serializer is None
         and plugins.key_serializer is None
         and queueing.keyed_appender is None
         and queueing.partitioner.on_new_batch is None
         and queueing.partitioner.partition_record is None
     )
-    if simple and isinstance(plugins.encoder, QuickSender):
-        send = plugins.encoder.quick_send(producer, routes=queueing.routes.known, partitioner=plugins.partitioner)
-    if engine.interceptors is not None:
-        send = engine.interceptors.around(send or weak_send(producer))
-    return send
+    if not simple or not isinstance(plugins.encoder, QuickSender):
+        return None
+    return plugins.encoder.quick_send(slow, routes=queueing.routes.known, partitioner=plugins.partitioner)
 
 
 def build_serializers(engine: Engine) -> tuple[PartSerializer, PartSerializer, RecordSerializer | None]:

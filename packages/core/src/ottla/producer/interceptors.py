@@ -72,14 +72,10 @@ class Interceptors:
             timestamp_ms: int | None = None,
             on_delivery: OnDelivery | None = None,
         ) -> Delivery:
-            outcome = _Outcome(self, topic, partition, on_delivery)
+            record = self.begin(topic, partition, on_delivery)
             try:
-                if on_delivery is not None:
-                    check_callback(on_delivery)
-                # First: headers may be readable only once, and wrong ones are the caller's fault, not an interceptor's.
-                given: Sequence[Header] = checked_headers(headers)
-                key, value, given, partition, timestamp_ms = self._pass(
-                    outcome, topic, (key, value, given, partition, timestamp_ms)
+                key, value, given, partition, timestamp_ms = record.intercept(
+                    key, value, headers, partition, timestamp_ms
                 )
                 return send(
                     topic,
@@ -88,13 +84,21 @@ class Interceptors:
                     headers=given,
                     partition=partition,
                     timestamp_ms=timestamp_ms,
-                    on_delivery=outcome,
+                    on_delivery=record,
                 )
             except Exception as error:
-                self.acknowledge(outcome.unwritten(error), error, outcome.contexts)
+                record.fail(error)
                 raise
 
         return intercepted
+
+    def begin(self, topic: str, partition: int | None, on_delivery: OnDelivery | None) -> InterceptedRecord:
+        """A record that the interceptors have not had yet; it becomes the record's `on_delivery`."""
+        return InterceptedRecord(self, topic, partition, on_delivery)
+
+    def pass_through(self, record: InterceptedRecord, topic: str, parts: Parts) -> Parts:
+        """Call every interceptor with the record, in order; returns what they made of it."""
+        return self._pass(record, topic, parts)
 
     def acknowledge(self, metadata: RecordMetadata, error: Exception | None, contexts: Sequence[Any]) -> None:
         """Call every interceptor with the outcome of a record, and its context; *contexts* are empty if all are None.
@@ -114,26 +118,26 @@ class Interceptors:
             except faults() as cause:
                 self._log_failed_acknowledgement(name, cause)
 
-    def _on_send(self, outcome: _Outcome, topic: str, parts: Parts) -> Parts:
+    def _on_send(self, record: InterceptedRecord, topic: str, parts: Parts) -> Parts:
         key, value, headers, partition, timestamp_ms = parts
-        record = ProducerRecord(
+        passed = ProducerRecord(
             topic=topic, key=key, value=value, headers=headers, partition=partition, timestamp_ms=timestamp_ms
         )
         contexts: list[Any] = []
         for name, interceptor in self.by_name.items():
             context = None
             try:
-                made = _checked(interceptor.on_send(record), record)
+                made = _checked(interceptor.on_send(passed), passed)
                 context = made.context
-                record = made if context is None else attrs.evolve(made, context=None)
+                passed = made if context is None else attrs.evolve(made, context=None)
             except faults() as cause:
                 self._log_failed_send(name, cause)
             contexts.append(context)
-        outcome.contexts = contexts
-        outcome.partition = record.partition
-        return record.key, record.value, record.headers, record.partition, record.timestamp_ms
+        record.contexts = contexts
+        record.partition = passed.partition
+        return passed.key, passed.value, passed.headers, passed.partition, passed.timestamp_ms
 
-    def _on_send_in_parts(self, outcome: _Outcome, topic: str, parts: Parts) -> Parts:
+    def _on_send_in_parts(self, record: InterceptedRecord, topic: str, parts: Parts) -> Parts:
         """The same where all interceptors are former ones, which do without the objects of the newest generation."""
         key, value, headers, partition, timestamp_ms = parts
         assert self._former is not None, "otherwise it is not chosen"
@@ -173,8 +177,8 @@ class Interceptors:
 
 
 @attrs.define(eq=False)
-class _Outcome(ObservingCallback):
-    """The callback of one record: calls the interceptors, then the callback of its `send`."""
+class InterceptedRecord(ObservingCallback):
+    """One record on its way past the interceptors, and its callback: calls them, then the callback of its `send`."""
 
     _interceptors: Interceptors
     _topic: str
@@ -187,6 +191,20 @@ class _Outcome(ObservingCallback):
     def retrieves_error(self) -> bool:
         """Whether calling this retrieves the error for the program: interceptors alone do not."""
         return self._on_delivery is not None
+
+    def intercept(
+        self, key: Any, value: Any, headers: Headers, partition: int | None, timestamp_ms: int | None
+    ) -> Parts:
+        """Check what the caller gave, and pass it through the interceptors. After an exception call `fail`."""
+        if self._on_delivery is not None:
+            check_callback(self._on_delivery)
+        # First: headers may be readable only once, and wrong ones are the caller's fault, not an interceptor's.
+        given: Sequence[Header] = checked_headers(headers)
+        return self._interceptors.pass_through(self, self._topic, (key, value, given, partition, timestamp_ms))
+
+    def fail(self, error: Exception) -> None:
+        """Call every interceptor with the error of a record that was not queued."""
+        self._interceptors.acknowledge(self.unwritten(error), error, self.contexts)
 
     def unwritten(self, error: Exception) -> RecordMetadata:
         """Metadata of a record that was not written."""

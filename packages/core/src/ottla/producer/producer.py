@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from operator import itemgetter
 from types import EllipsisType, TracebackType
 from typing import Any, Final, NoReturn, Self
 
@@ -16,17 +14,13 @@ from ottla.accumulator.delivery import Delivery, OnDelivery
 from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of
 from ottla.accumulator.topic_routes import Route
 from ottla.concurrency import io_threads
-from ottla.config import BatchingConfig
-from ottla.config.values import brief
 from ottla.errors import (
     AbortableTransactionError,
     DeliveryError,
     FlushTimeoutError,
     IllegalStateError,
-    InvalidRecordError,
     OttlaError,
     PluginNotFoundError,
-    RecordTooLargeError,
     UndeliveredError,
     counted,
 )
@@ -38,8 +32,8 @@ from ottla.producer import lifecycle
 from ottla.producer.callbacks import UNCHECKED, check_callback
 from ottla.producer.components import Engine
 from ottla.producer.headers import checked_headers
+from ottla.producer.record_checks import check_partition, check_size, check_topic_name, wrong_timestamp
 from ottla.producer.transactions import Transactions
-from ottla.recordbatch.header_v2 import HEADER_SIZE
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.results import DeliveryReport
@@ -47,15 +41,10 @@ from ottla.tables.table_delivery import TableDelivery
 from ottla.transactions.prepared_transaction import PreparedTransaction
 from ottla.transactions.shared_transaction import SharedTransaction
 
-TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
-
 _new: Final = object.__new__
 
 STICKY = -2
 """In place of a partition: the one that records without a key go to at the moment."""
-
-RECORD_OVERHEAD = HEADER_SIZE + 21
-"""Bytes that a record alone in its batch can take besides key, value and headers: batch header, lengths, deltas."""
 
 
 class Producer:
@@ -101,6 +90,7 @@ class Producer:
             engine.config.delivery.delivery_timeout,
             close_plugins=engine.plugins.close,
         )
+        self._check_sendable = partial(_check_sendable, self._lifecycle, self._transactions)
         self._unclosed = weakref.finalize(self, self._lifecycle.abandon)
         self._unclosed.atexit = False
         send = assembly.choose_send(self, engine, overridden=type(self).send is not Producer.send)
@@ -154,7 +144,7 @@ class Producer:
             if key is not None:
                 key = self._key_serializer.bytes_of(topic, key, checked)
         if timestamp_ms is not None and (type(timestamp_ms) is not int or not 0 <= timestamp_ms <= TIMESTAMP_MAX):
-            raise InvalidRecordError(f"timestamp_ms must be an int from 0 to {TIMESTAMP_MAX}, not {timestamp_ms!r}")
+            raise wrong_timestamp(timestamp_ms)
         # 15 ns for a function or method that was checked before, a third of a call of `check_callback`
         if on_delivery is not None and getattr(on_delivery, "__code__", None) is not self._checked_callback:
             kind: object = type(on_delivery)
@@ -165,7 +155,7 @@ class Producer:
         try:
             route = self._known_routes[topic]
         except (KeyError, TypeError):  # an object that cannot be hashed is no name, either
-            _check_size(topic, size_of((key, value, checked, timestamp_ms, on_delivery)), self._engine.config.batching)
+            check_size(topic, size_of((key, value, checked, timestamp_ms, on_delivery)), self._engine.config.batching)
             started_at = self._clock()
             route = self._find_route(topic, waited=waited)
             waited += self._clock() - started_at
@@ -439,7 +429,7 @@ class Producer:
     ) -> Delivery:
         """Queue a record for which no open batch has room; `send` has *waited* so many seconds for metadata."""
         size = size_of(record)
-        _check_size(topic, size, self._engine.config.batching)
+        check_size(topic, size, self._engine.config.batching)
         sticky = partition == STICKY
         if sticky:
             partition = self._routes.next_sticky_partition(topic, route)
@@ -461,20 +451,16 @@ class Producer:
 
         The seconds that the call has *waited* before are part of `max.block.ms`.
         """
-        self._lifecycle.check()
-        if to_send and self._transactions is not None:
-            self._transactions.manager.check_open()
-        if not isinstance(topic, str) or not TOPIC_NAME.fullmatch(topic):
-            shown = brief(topic) if isinstance(topic, str) else type(topic).__name__  # it may be the record, or a table
-            raise InvalidRecordError(
-                f"{shown} is not a topic name: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or .."
-            )
+        if to_send:
+            self._check_sendable()
+        else:
+            self._lifecycle.check()
+        check_topic_name(topic)
         with self._spent.metadata_wait.timed(self._clock):
             return self._routes.find(topic, waited=waited)
 
     def _await_partition(self, topic: str, partition: int, waited: float) -> Route:
-        if type(partition) is not int or partition < 0:
-            raise InvalidRecordError(f"partition must be an int of at least 0, not {partition!r}")
+        check_partition(partition)
         with self._spent.metadata_wait.timed(self._clock):
             return self._routes.await_partition(topic, partition, waited=waited)
 
@@ -498,19 +484,14 @@ def _abort_because_of(error: BaseException, abort: Callable[[], object]) -> None
         error.add_note(f"while aborting the transaction: {failure}")
 
 
+def _check_sendable(state: lifecycle.Lifecycle, transactions: Transactions | None) -> None:
+    """Raise if the producer takes no records: it is closed, or no transaction is open."""
+    state.check()
+    if transactions is not None:
+        transactions.manager.check_open()
+
+
 def _undelivered(report: DeliveryReport, unretrieved: int, error: DeliveryError | None) -> UndeliveredError:
     """The error of `flush` and `close` for failed records; *error* is the first one."""
     whose = "its error was" if unretrieved == 1 else "their errors were"
     return UndeliveredError(report, f"{counted(unretrieved, 'record')} failed and {whose} never retrieved: {error}")
-
-
-def _check_size(topic: str, size: int, batching: BatchingConfig) -> None:
-    """Raise for a record that no request, or not the whole memory, could hold."""
-    name, limit = min(
-        ("buffer.memory", batching.buffer_memory), ("max.request.size", batching.max_request_size), key=itemgetter(1)
-    )
-    if size + RECORD_OVERHEAD > limit:
-        raise RecordTooLargeError(
-            f"a record of {size + RECORD_OVERHEAD} bytes for topic {topic!r} is above {name}={limit}; "
-            "nothing was queued"
-        )

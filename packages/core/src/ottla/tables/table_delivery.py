@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any, NoReturn
 
 import attrs
 
@@ -59,6 +59,14 @@ class TableDelivery:
     def exception(self, timeout: float | None = None) -> TableDeliveryError | None:
         """The error if rows were given up, None when all were acknowledged; waits like `result`."""
         return self._wait(timeout)[1]
+
+    def __await__(self) -> Generator[Any, None, TableResult]:
+        """Wait on the running event loop of asyncio for all rows, and return or raise as `result` does."""
+        if not self.done():
+            from ottla.accumulator.event_loops import until_called  # with asyncio, which other programs do not need
+
+            yield from until_called(self.add_done_callback)
+        return self.result(0)
 
     def failed_rows(self) -> Mapping[int, DeliveryError]:
         """The rows that have been given up so far, in order, with their errors; never blocks."""

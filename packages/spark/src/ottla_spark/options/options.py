@@ -15,7 +15,7 @@ import attrs
 
 from ottla.config import PluginValues, as_written, describe
 from ottla.errors.secret import revealed
-from ottla.producer.producer import TOPIC_NAME
+from ottla.producer.record_checks import TOPIC_NAME
 from ottla_spark.options.producer_settings import problems_of
 from ottla_spark.options.refused import reason_against
 

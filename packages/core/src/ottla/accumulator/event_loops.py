@@ -1,0 +1,221 @@
+"""Completed batches on their way from the I/O thread into event loops: for `await`, and for callbacks on a loop.
+
+A loop is woken once for all batches that complete together, and not once for each record. Only the first `await` of a
+program imports this module, because asyncio takes a third of the time of `import ottla`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, Final, Protocol, TypeAlias
+
+import attrs
+
+from ottla.accumulator.batch_outcome import Failed
+from ottla.accumulator.delivery import Delivery
+
+logger = logging.getLogger(__name__)
+
+LONGEST_TURN: Final = 0.001
+"""Seconds after which other tasks of the loop get a turn while more records are to be completed."""
+
+RECORDS_IN_A_ROW: Final = 32
+"""Records that are completed before the clock is read again."""
+
+
+@attrs.frozen(eq=False)
+class LoopCallback:
+    """A callback of one record that runs on the loop."""
+
+    function: Callable[[Delivery], object]
+
+    def run(self, delivery: Delivery) -> None:
+        """Call the function; an exception is logged and stops nothing. An error of the record counts as retrieved."""
+        _retrieve_error(delivery)
+        try:
+            self.function(delivery)
+        except (KeyboardInterrupt, SystemExit):
+            raise  # they end the loop, as from any other callback of it
+        except BaseException:
+            logger.exception("a delivery callback for %s raised; the producer continues", delivery)
+
+
+Waiting: TypeAlias = "asyncio.Future[None] | LoopCallback"
+
+
+class NotifyingBatch(Protocol):
+    """The part of a batch's interface that waits on a loop use."""
+
+    @property
+    def outcome(self) -> Any:
+        """None: the batch is not completed."""
+
+    def add_latch(self, latch: BatchWaiter) -> bool:
+        """Have *latch* set once there is an outcome; False: there is one already."""
+
+
+class BatchWaiter:
+    """The records of one batch that tasks and callbacks of one loop wait for."""
+
+    __slots__ = ("_inbox", "batch", "is_set", "records")
+
+    def __init__(self, inbox: LoopInbox, batch: NotifyingBatch) -> None:
+        self._inbox = inbox
+        self.batch = batch
+        self.records: list[tuple[Delivery, Waiting]] = []
+        self.is_set = False
+
+    def set(self) -> None:
+        """Have the loop complete the records. Called once, on the thread that has set the outcome."""
+        self.is_set = True
+        if isinstance(self.batch.outcome, Failed):
+            for delivery, waiting in list(self.records):
+                if isinstance(waiting, LoopCallback) or not waiting.cancelled():
+                    _retrieve_error(delivery)  # before the batch is counted: a flush would raise this error, too
+        self._inbox.put(self)
+
+
+class LoopInbox:
+    """The completed batches of one loop, in order. All methods but `put` are for the loop's thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._waiters: dict[NotifyingBatch, BatchWaiter] = {}
+        self._arrived: deque[BatchWaiter] = deque()
+        self._records: Iterator[tuple[Delivery, Waiting]] = iter(())
+        self._turn_is_due = False
+
+    @property
+    def empty(self) -> bool:
+        """Return whether all records of all batches that have arrived are completed."""
+        return not self._turn_is_due
+
+    def put(self, waiter: BatchWaiter) -> None:
+        """Take a completed batch, on any thread."""
+        self._arrived.append(waiter)
+        # `_turn` resets the attribute before it takes batches. So if it is set here, that turn takes this batch.
+        if not self._turn_is_due:
+            self._turn_is_due = True
+            try:
+                self.loop.call_soon_threadsafe(self._turn)
+            except RuntimeError:
+                logger.debug("a batch was completed after the event loop of its waiting tasks had been closed")
+
+    def add(self, delivery: Delivery, waiting: Waiting) -> bool:
+        """Complete *waiting* once the record, or the batch that it is in now, has an outcome; False: it has one."""
+        while True:
+            batch, _index = delivery._place()
+            if batch.outcome is not None:
+                return False
+            waiter = self._waiters.get(batch)
+            if waiter is not None:
+                waiter.records.append((delivery, waiting))
+                if waiter.is_set:  # its turn may be over
+                    self.put(waiter)
+                return True
+            waiter = BatchWaiter(self, batch)
+            waiter.records.append((delivery, waiting))
+            if batch.add_latch(waiter):
+                self._waiters[batch] = waiter
+                return True
+
+    def add_completed(self, delivery: Delivery, waiting: Waiting) -> None:
+        """Complete *waiting*, whose record has an outcome, behind all that wait for records before it."""
+        batch, _index = delivery._place()
+        waiter = BatchWaiter(self, batch)
+        waiter.records.append((delivery, waiting))
+        self.put(waiter)
+
+    def _turn(self) -> None:
+        """Complete records for a while, the rest in another turn."""
+        self._turn_is_due = False
+        try:
+            finished = self._complete(until=self.loop.time() + LONGEST_TURN)
+        except BaseException:  # of a callback that ends the loop; the loop may run again
+            self._begin_turn()
+            raise
+        if not finished:
+            self._begin_turn()
+
+    def _begin_turn(self) -> None:
+        self._turn_is_due = True
+        self.loop.call_soon(self._turn)
+
+    def _complete(self, *, until: float) -> bool:
+        count = 0
+        while True:
+            for delivery, waiting in self._records:
+                self._complete_one(delivery, waiting)
+                count += 1
+                if count % RECORDS_IN_A_ROW == 0 and self.loop.time() >= until:
+                    return False
+            if not self._arrived:
+                return True
+            waiter = self._arrived.popleft()
+            if self._waiters.get(waiter.batch) is waiter:
+                del self._waiters[waiter.batch]
+            records, waiter.records = waiter.records, []
+            self._records = iter(records)
+
+    def _complete_one(self, delivery: Delivery, waiting: Waiting) -> None:
+        if not isinstance(waiting, LoopCallback):
+            if not waiting.done():
+                waiting.set_result(None)  # the task itself waits again if its record is in another batch now
+        elif not self.add(delivery, waiting):
+            waiting.run(delivery)
+
+
+class _LoopOfThread(threading.local):
+    inbox: LoopInbox | None = None
+
+
+_of_thread = _LoopOfThread()
+
+
+def running_inbox() -> LoopInbox:
+    """The inbox of the running event loop. Raises RuntimeError if none runs on this thread."""
+    loop = asyncio.get_running_loop()
+    inbox = _of_thread.inbox
+    if inbox is None or inbox.loop is not loop:
+        inbox = _of_thread.inbox = LoopInbox(loop)
+    return inbox
+
+
+def until_done(delivery: Delivery) -> Generator[Any, None, None]:
+    """Wait on the running loop until the delivery is done; for `__await__`."""
+    inbox = running_inbox()
+    while not delivery.done():
+        future = inbox.loop.create_future()
+        if not inbox.add(delivery, future):
+            return
+        yield from future
+
+
+def until_called(register: Callable[[Callable[[object], object]], object]) -> Generator[Any, None, None]:
+    """Wait on the running loop until a function that *register* was called with is called, on any thread."""
+    loop = asyncio.get_running_loop()
+    future = loop.create_future()
+    register(lambda _argument: wake(future))
+    yield from future
+
+
+def wake(future: asyncio.Future[None]) -> None:
+    """Complete a future of another thread's loop, unless that loop is closed."""
+    loop = future.get_loop()
+    try:
+        loop.call_soon_threadsafe(_set, future)
+    except RuntimeError:
+        logger.debug("a call was completed after the event loop of its waiting task had been closed")
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _retrieve_error(delivery: Delivery) -> None:
+    _error = delivery.error  # reading it marks it as retrieved

@@ -1,0 +1,281 @@
+"""`AsyncProducer`: the methods of a producer as coroutines. All work is the producer's; here tasks wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from types import EllipsisType, TracebackType
+from typing import Any, Self
+
+from ottla.accumulator.delivery import Delivery
+from ottla.accumulator.event_loops import LoopCallback, running_inbox, wake
+from ottla.accumulator.try_appender import Wait
+from ottla.aio.calls import on_a_thread
+from ottla.aio.pacing import Pacing
+from ottla.errors import AbortableTransactionError, OttlaError, ProducerClosedError, UndeliveredError
+from ottla.interfaces import Headers, MetricName
+from ottla.network.cluster import PartitionInfo
+from ottla.plugins.serializer_lookups import Lookup
+from ottla.producer import Producer
+from ottla.producer.build import build_nonblocking_send
+from ottla.producer.callbacks import UNCHECKED, check_callback
+from ottla.producer.nonblocking_send import PendingSend
+from ottla.results import DeliveryReport, RecordMetadata
+from ottla.tables.table_delivery import TableDelivery
+from ottla.transactions.prepared_transaction import PreparedTransaction
+
+
+class AsyncProducer:
+    """A producer for asyncio. Tasks may share one, also tasks of several event loops on several threads.
+
+    It takes the settings of `Producer` and raises the same errors. No method blocks the event loop: a task waits where
+    a thread would wait. Use it in an `async with` block, or await `close`. Making one reads files that the settings
+    name, and imports plugins.
+
+    A cancelled task stops waiting and nothing else: what it has queued is sent, and a commit, flush or close goes on.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
+        self._producer = producer = Producer(config, **options)
+        # The first is kept, because the second has only a weak reference to it.
+        self._slow, self._send = build_nonblocking_send(producer._engine, producer._check_sendable)
+        self._max_block = producer._engine.config.batching.max_block
+        self._pacing = Pacing()
+        self._checked_callback: object = UNCHECKED
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Callable[[Delivery], object] | None = None,
+        timeout: float | None = None,
+    ) -> Delivery:
+        """Queue a record and return its delivery; `await` that for the record's metadata or error.
+
+        The arguments and errors are those of `Producer.send`. Waits while the topic is not known, while
+        `buffer.memory` is used up, and for lookups of a serializer: at most *timeout* seconds in total, or
+        `max.block.ms`. 0 never waits: the error then says what the record would have waited for. *on_delivery* is
+        called on the event loop of this task.
+
+        If the task is cancelled in this call, the record was not queued.
+        """
+        pacing = self._pacing
+        pacing.left -= 1
+        if pacing.left <= 0:
+            await pacing.pause()  # first: a task that is cancelled here has queued nothing
+        if on_delivery is not None and getattr(on_delivery, "__code__", None) is not self._checked_callback:
+            self._checked_callback = check_callback(on_delivery)
+        delivery = self._send(topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms)
+        if isinstance(delivery, PendingSend):
+            delivery = await self._queue(delivery, self._max_block if timeout is None else timeout)
+        if on_delivery is not None:
+            self._call_on_loop(delivery, LoopCallback(on_delivery))
+        return delivery
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Send a record, and wait until it is acknowledged; returns its metadata, or raises its DeliveryError.
+
+        If the task is cancelled after the record was queued, the record is sent all the same.
+        """
+        return await (
+            await self.send(topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms)
+        )
+
+    async def send_table(
+        self,
+        topic: str,
+        table: Any,
+        *,
+        value: str | Sequence[str] | None = "value",
+        key: str | EllipsisType | None = ...,
+        headers: str | None = None,
+        partition: str | None = None,
+        timestamp: str | None = None,
+        value_format: str | None = None,
+    ) -> TableDelivery:
+        """Queue the rows of a table; await the delivery that is returned for the outcome of all rows.
+
+        See `Producer.send_table`. The table is read and encoded on a thread of its own.
+        """
+        return await on_a_thread(
+            name="send_table",
+            call=lambda: self._producer.send_table(
+                topic,
+                table,
+                value=value,
+                key=key,
+                headers=headers,
+                partition=partition,
+                timestamp=timestamp,
+                value_format=value_format,
+            ),
+        )
+
+    # Transactions
+
+    async def init_transactions(
+        self, timeout: float | None = None, *, keep_prepared: bool = False
+    ) -> PreparedTransaction | None:
+        """Take `transactional.id` over; see `Producer.init_transactions`."""
+        return await on_a_thread(
+            name="init_transactions",
+            call=lambda: self._producer.init_transactions(timeout, keep_prepared=keep_prepared),
+        )
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction; sends no request and waits for nothing. See `Producer.begin_transaction`."""
+        self._producer.begin_transaction()
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[Any, Any], group_metadata: Any, timeout: float | None = None
+    ) -> None:
+        """Commit a consumer's positions with the transaction; see `Producer.send_offsets_to_transaction`."""
+        await on_a_thread(
+            name="send_offsets_to_transaction",
+            call=lambda: self._producer.send_offsets_to_transaction(offsets, group_metadata, timeout),
+        )
+
+    async def commit_transaction(self, timeout: float | None = None) -> DeliveryReport:
+        """Send queued records, and commit the transaction; see `Producer.commit_transaction`."""
+        return await on_a_thread(name="commit_transaction", call=lambda: self._producer.commit_transaction(timeout))
+
+    async def abort_transaction(self, timeout: float | None = None) -> DeliveryReport:
+        """Drop queued records, and abort the transaction; see `Producer.abort_transaction`."""
+        return await on_a_thread(name="abort_transaction", call=lambda: self._producer.abort_transaction(timeout))
+
+    async def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction:
+        """Send queued records, and let another process end the transaction; see `Producer.prepare_transaction`."""
+        return await on_a_thread(name="prepare_transaction", call=lambda: self._producer.prepare_transaction(timeout))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Self]:
+        """A transaction for an `async with` block: committed at its end, aborted when it raises or is cancelled.
+
+        The block's own error is raised, with a note if the abort failed, too. A task that is cancelled during the
+        commit does not stop it: the transaction is committed, or fails.
+        """
+        self.begin_transaction()
+        try:
+            yield self
+        except BaseException as error:
+            await self._abort_because_of(error)
+            raise
+        try:
+            await self.commit_transaction()
+        except AbortableTransactionError as error:
+            await self._abort_because_of(error)
+            raise
+
+    async def _abort_because_of(self, error: BaseException) -> None:
+        try:
+            await self.abort_transaction()
+        except OttlaError as failure:
+            error.add_note(f"while aborting the transaction: {failure}")
+
+    # Reading
+
+    async def partitions_for(self, topic: str) -> Sequence[PartitionInfo]:
+        """The topic's partitions in order, each with its leader; see `Producer.partitions_for`."""
+        return await on_a_thread(name="partitions_for", call=lambda: self._producer.partitions_for(topic))
+
+    def metrics(self) -> Mapping[MetricName, float]:
+        """Every metric's value now; see `Producer.metrics`."""
+        return self._producer.metrics()
+
+    # Ending
+
+    async def flush(self, timeout: float | None = None) -> DeliveryReport:
+        """Send everything queued immediately, and wait for it; see `Producer.flush`.
+
+        Callbacks of this loop have run when it returns.
+        """
+        report = await on_a_thread(name="flush", call=lambda: self._producer.flush(timeout))
+        await _callbacks_to_run()
+        return report
+
+    async def close(self, timeout: float | None = None) -> DeliveryReport:
+        """Refuse new records, send queued ones for at most *timeout* seconds, fail the rest; see `Producer.close`.
+
+        Callbacks of this loop have run when it returns.
+        """
+        report = await on_a_thread(name="close", call=lambda: self._producer.close(timeout))
+        await _callbacks_to_run()
+        return report
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            await self.close()
+        except UndeliveredError as undelivered:
+            if error is None:
+                raise
+            error.add_note(f"while closing the producer: {undelivered}")
+
+    # Waiting
+
+    async def _queue(self, pending: PendingSend, timeout: float) -> Delivery:
+        loop = asyncio.get_running_loop()
+        started_at = loop.time()
+        step = pending.step
+        try:
+            while not isinstance(step, Delivery):
+                assert step is not None, "it was advanced when it was made"
+                remaining = timeout - (loop.time() - started_at)
+                if isinstance(step, Lookup):
+                    await self._look_up(step, remaining)
+                elif not await _ready(step, remaining):
+                    pending.time_out(waited=loop.time() - started_at)
+                step = pending.advance()
+        except asyncio.CancelledError:
+            pending.cancel(ProducerClosedError("the task that sent the record was cancelled; nothing was queued"))
+            raise
+        return step
+
+    async def _look_up(self, lookup: Lookup, remaining: float) -> None:
+        await on_a_thread(name="prepare", call=lambda: lookup.prepare(max(remaining, 0.0)))
+
+    def _call_on_loop(self, delivery: Delivery, callback: LoopCallback) -> None:
+        inbox = running_inbox()
+        if not inbox.add(delivery, callback):
+            inbox.add_completed(delivery, callback)
+
+
+async def _ready(wait: Wait, timeout: float) -> bool:
+    """Wait until a record may be queued, at most *timeout* seconds; False: time ran out."""
+    if timeout <= 0:
+        return wait.ready
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    wait.on_ready(lambda: wake(future))
+    try:
+        async with asyncio.timeout(timeout):
+            await future
+    except TimeoutError:
+        return wait.ready
+    return True
+
+
+async def _callbacks_to_run() -> None:
+    """Let the callbacks of records that are completed run."""
+    inbox = running_inbox()
+    await asyncio.sleep(0)
+    while not inbox.empty:
+        await asyncio.sleep(0)

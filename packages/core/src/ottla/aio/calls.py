@@ -1,0 +1,53 @@
+"""Blocking calls of a producer, such as `flush`, made from an event loop: on a thread of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+async def on_a_thread(*, name: str, call: Callable[[], T]) -> T:
+    """Return what *call* returns, or raise what it raises. Other tasks run meanwhile.
+
+    The call has a thread of its own, because the threads of the loop's executor may all be busy. If the waiting task is
+    cancelled, the call goes on; its error is logged, because no caller gets it.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        complete: Callable[[], object]
+        try:
+            complete = partial(future.set_result, context.run(call))
+            error = None
+        except BaseException as raised:
+            error = raised
+            complete = partial(future.set_exception, raised)
+        try:
+            loop.call_soon_threadsafe(settle, complete, error)
+        except RuntimeError:  # the loop is closed, and the task was destroyed with it
+            _log_lost(name, error)
+
+    def settle(complete: Callable[[], object], error: BaseException | None) -> None:
+        if future.done():
+            _log_lost(name, error)
+        else:
+            complete()
+
+    threading.Thread(target=run, name=f"ottla-aio-{name}", daemon=True).start()
+    return await future
+
+
+def _log_lost(name: str, error: BaseException | None) -> None:
+    if error is not None:
+        logger.error("%s raised after the task that waited for it was cancelled: %s", name, error, exc_info=error)

@@ -1,0 +1,158 @@
+"""`Producer.send` in steps that never block, for callers on an event loop.
+
+A record that cannot be queued immediately becomes a `PendingSend`, which returns what it waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+
+from ottla.accumulator.batch import NewRecord, size_of
+from ottla.accumulator.delivery import Delivery, OnDelivery
+from ottla.accumulator.record_appender import MemoryWait
+from ottla.accumulator.try_appender import TryAppender, Wait
+from ottla.config import BatchingConfig
+from ottla.interfaces import Header, Headers
+from ottla.network.nonblocking_metadata_wait import MetadataWait
+from ottla.plugins.serializer_lookups import Lookup
+from ottla.producer.headers import checked_headers
+from ottla.producer.interceptors import InterceptedRecord, Interceptors
+from ottla.producer.record_checks import check_partition, check_size, check_timestamp, check_topic_name
+from ottla.producer.serialization import PartSerializer, RecordSerializer, Serialized
+
+Step: TypeAlias = Delivery | Wait | Lookup
+"""The delivery of the queued record, or what to wait for before `PendingSend.advance` is called again."""
+
+
+@attrs.frozen(kw_only=True)
+class SendParts:
+    """The parts of a producer that queue records. `check` raises if the producer takes no records now, or ever."""
+
+    appender: TryAppender
+    key_serializer: PartSerializer
+    value_serializer: PartSerializer
+    record_serializer: RecordSerializer | None
+    interceptors: Interceptors | None
+    batching: BatchingConfig
+    check: Callable[[], object]
+
+
+class NonblockingSend:
+    """The `send` of a producer that returns a `PendingSend` instead of waiting. For any thread."""
+
+    def __init__(self, parts: SendParts) -> None:
+        self._parts = parts
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> Delivery | PendingSend:
+        """Queue a record, or return it as pending. Raises what `Producer.send` raises for the same arguments."""
+        pending = PendingSend(self._parts, topic, (key, value, headers, partition, timestamp_ms), on_delivery)
+        step = pending.advance()
+        return step if isinstance(step, Delivery) else pending
+
+
+class PendingSend:
+    """A record that is not queued yet. After each wait call `advance`; after the last one `time_out` or `cancel`.
+
+    `step` is the last result of `advance`. Not for several threads at a time.
+    """
+
+    def __init__(
+        self,
+        parts: SendParts,
+        topic: str,
+        given: tuple[Any, Any, Headers, int | None, int | None],
+        on_delivery: OnDelivery | None,
+    ) -> None:
+        self.topic = topic
+        self.step: Step | None = None
+        self._parts = parts
+        self._given = given
+        self._on_delivery = on_delivery
+        self._checked: tuple[Any, Any, Sequence[Header]] | None = None
+        self._record: NewRecord | None = None
+        self._intercepted: InterceptedRecord | None = None
+        self._partition: int | None = None
+        self._timestamp_ms: int | None = None
+        if parts.interceptors is not None:
+            self._intercepted = parts.interceptors.begin(topic, given[3], on_delivery)
+
+    def advance(self) -> Step:
+        """Queue the record, or return what it waits for. Raises what `Producer.send` raises; the record then failed."""
+        try:
+            self.step = self._advance()
+        except Exception as error:
+            self._fail(error)
+            raise
+        return self.step
+
+    def time_out(self, *, waited: float) -> None:
+        """End the wait, after *waited* seconds: raises the error of `Producer.send`; returns if the wait is over."""
+        try:
+            if isinstance(self.step, MemoryWait | MetadataWait):
+                self._parts.appender.time_out(self.step, waited=waited)
+        except Exception as error:
+            self._fail(error)
+            raise
+
+    def cancel(self, error: Exception) -> None:
+        """Give the record up: it is not queued, and interceptors get this error."""
+        if isinstance(self.step, MemoryWait | MetadataWait):
+            self.step.cancel()
+        if not isinstance(self.step, Delivery):
+            self._fail(error)
+
+    def _advance(self) -> Step:
+        wait = self.step if isinstance(self.step, MemoryWait | MetadataWait) else None
+        if self._record is None:
+            made = self._serialized()
+            if isinstance(made, Lookup):
+                return made
+            self._record = self._checked_record(made)
+        if not isinstance(wait, MemoryWait):
+            self._parts.check()
+        placed = self._parts.appender.append(self.topic, self._partition, self._record, wait=wait)
+        return placed if isinstance(placed, MemoryWait | MetadataWait) else Delivery(*placed)
+
+    def _serialized(self) -> Serialized | Lookup:
+        parts, (key, value, headers, partition, timestamp_ms) = self._parts, self._given
+        if self._checked is None:
+            if self._intercepted is not None:
+                self._on_delivery = self._intercepted
+                key, value, headers, partition, timestamp_ms = self._intercepted.intercept(
+                    key, value, headers, partition, timestamp_ms
+                )
+            self._checked = key, value, checked_headers(headers)
+            self._partition, self._timestamp_ms = partition, timestamp_ms
+        key, value, checked = self._checked
+        if parts.record_serializer is not None:
+            return parts.record_serializer.try_serialize(self.topic, key, value, checked)
+        made = parts.value_serializer.bytes_of(self.topic, value, checked)
+        return None if key is None else parts.key_serializer.bytes_of(self.topic, key, checked), made, checked
+
+    def _checked_record(self, made: Serialized) -> NewRecord:
+        record = (*made, self._timestamp_ms, self._on_delivery)
+        if self._timestamp_ms is not None:
+            check_timestamp(self._timestamp_ms)
+        check_topic_name(self.topic)
+        if self._partition is not None:
+            check_partition(self._partition)
+        check_size(self.topic, size_of(record), self._parts.batching)
+        return record
+
+    def _fail(self, error: Exception) -> None:
+        intercepted, self._intercepted = self._intercepted, None
+        if intercepted is not None:
+            intercepted.fail(error)

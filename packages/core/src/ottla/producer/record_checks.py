@@ -1,0 +1,56 @@
+"""Checks of what a program passes to `send`, besides its headers and its callback. Each raises InvalidRecordError."""
+
+from __future__ import annotations
+
+import re
+from operator import itemgetter
+from typing import Any, Final
+
+from ottla.config import BatchingConfig
+from ottla.config.values import brief
+from ottla.errors import InvalidRecordError, RecordTooLargeError
+from ottla.recordbatch.header_v2 import HEADER_SIZE
+from ottla.recordbatch.objects import TIMESTAMP_MAX
+
+TOPIC_NAME: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+
+RECORD_OVERHEAD: Final = HEADER_SIZE + 21
+"""Bytes that a record alone in its batch can take besides key, value and headers: batch header, lengths, deltas."""
+
+
+def check_topic_name(topic: object) -> None:
+    """Raise unless it is a name that a topic can have."""
+    if not isinstance(topic, str) or not TOPIC_NAME.fullmatch(topic):
+        shown = brief(topic) if isinstance(topic, str) else type(topic).__name__  # it may be the record, or a table
+        raise InvalidRecordError(
+            f"{shown} is not a topic name: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or .."
+        )
+
+
+def check_partition(partition: object) -> None:
+    """Raise unless it is a partition that a topic can have."""
+    if type(partition) is not int or partition < 0:
+        raise InvalidRecordError(f"partition must be an int of at least 0, not {partition!r}")
+
+
+def check_timestamp(timestamp_ms: Any) -> None:
+    """Raise unless it is a timestamp that a record can have."""
+    if type(timestamp_ms) is not int or not 0 <= timestamp_ms <= TIMESTAMP_MAX:
+        raise wrong_timestamp(timestamp_ms)
+
+
+def wrong_timestamp(timestamp_ms: object) -> InvalidRecordError:
+    """The error for a timestamp that no record can have."""
+    return InvalidRecordError(f"timestamp_ms must be an int from 0 to {TIMESTAMP_MAX}, not {timestamp_ms!r}")
+
+
+def check_size(topic: str, size: int, batching: BatchingConfig) -> None:
+    """Raise RecordTooLargeError for a record that no request, or not the whole memory, could hold."""
+    name, limit = min(
+        ("buffer.memory", batching.buffer_memory), ("max.request.size", batching.max_request_size), key=itemgetter(1)
+    )
+    if size + RECORD_OVERHEAD > limit:
+        raise RecordTooLargeError(
+            f"a record of {size + RECORD_OVERHEAD} bytes for topic {topic!r} is above {name}={limit}; "
+            "nothing was queued"
+        )

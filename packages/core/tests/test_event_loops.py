@@ -1,0 +1,308 @@
+"""Records awaited on event loops: wake-ups, cancelled tasks, callbacks, and batches that are forwarded."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, wait
+from typing import Any
+
+import pytest
+
+from machine import Queues
+from ottla import Delivery, DeliveryError, RecordMetadata
+from ottla.accumulator import event_loops
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded, ForwardedRecords
+from ottla.accumulator.event_loops import LoopCallback, running_inbox
+
+REFUSED = DeliveryError("refused", topic="t", partition=0, attempts=1, possibly_persisted=False)
+
+
+def run(main: Coroutine[Any, Any, Any]) -> Any:
+    """The result of a coroutine, within a time limit."""
+
+    async def limited() -> Any:
+        return await asyncio.wait_for(main, 20)
+
+    return asyncio.run(limited())
+
+
+class Batches:
+    """Records of partition 0, and their completion on another thread, as by the I/O thread."""
+
+    def __init__(self) -> None:
+        self.queues = Queues(linger=1.0)
+
+    def send(self, value: bytes = b"v") -> Delivery:
+        return self.queues.append(value, partition=0)
+
+    def close(self) -> None:
+        """Let the next record begin a batch."""
+        self.queues.accumulator.close_open_batches()
+
+    def complete(self, *deliveries: Delivery, outcome: Acknowledged | Failed | None = None) -> None:
+        """Complete the batches of these records on another thread, one after the other."""
+        batches: list[ProducerBatch] = [delivery._place()[0] for delivery in deliveries]
+
+        def complete() -> None:
+            for batch in batches:
+                batch.complete_and_call_back(outcome or Acknowledged(base_offset=10))
+
+        thread = threading.Thread(target=complete)
+        thread.start()
+        thread.join()
+
+
+async def awaited(delivery: Delivery) -> RecordMetadata:
+    return await delivery
+
+
+async def begun(*tasks: asyncio.Task[Any]) -> None:
+    """Let tasks run until they wait."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not any(task.done() for task in tasks)
+
+
+def test_a_completed_record_is_awaited_without_a_turn_of_the_loop() -> None:
+    batches = Batches()
+    delivery = batches.send()
+    batches.complete(delivery)
+
+    with pytest.raises(StopIteration) as ended:
+        next(delivery.__await__())
+
+    assert ended.value.value.offset == 10
+
+
+def test_many_tasks_get_the_metadata_of_their_records() -> None:
+    async def main() -> list[int]:
+        batches = Batches()
+        deliveries = [batches.send() for _ in range(100)]
+        tasks = [asyncio.create_task(awaited(delivery)) for delivery in deliveries]
+        await begun(*tasks)
+        batches.complete(deliveries[0])
+        return [metadata.offset for metadata in await asyncio.gather(*tasks)]
+
+    assert run(main()) == list(range(10, 110))
+
+
+def test_a_loop_is_woken_once_for_batches_that_complete_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        batches = Batches()
+        wakes: list[object] = []
+        loop = asyncio.get_running_loop()
+        wake = loop.call_soon_threadsafe
+
+        def noted(call: Callable[..., object], *arguments: Any) -> object:
+            wakes.append(call)
+            return wake(call, *arguments)
+
+        monkeypatch.setattr(loop, "call_soon_threadsafe", noted)
+        deliveries = []
+        for _ in range(5):
+            deliveries += [batches.send(), batches.send()]
+            batches.close()
+        tasks = [asyncio.create_task(awaited(delivery)) for delivery in deliveries]
+        await begun(*tasks)
+        batches.complete(*deliveries[::2])
+        await asyncio.gather(*tasks)
+
+        assert len(wakes) == 1
+
+    run(main())
+
+
+def test_several_tasks_await_one_record_on_several_loops() -> None:
+    batches = Batches()
+    delivery = batches.send()
+    ready, results = threading.Barrier(3), []
+
+    async def main() -> None:
+        tasks = [asyncio.create_task(awaited(delivery)) for _ in range(2)]
+        await begun(*tasks)
+        ready.wait(20)
+        results.extend(await asyncio.gather(*tasks))
+
+    threads = [threading.Thread(target=run, args=(main(),)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    ready.wait(20)
+    batches.complete(delivery)
+    for thread in threads:
+        thread.join(20)
+
+    assert [metadata.offset for metadata in results] == [10] * 4
+
+
+def test_a_failed_record_raises_and_its_error_is_retrieved() -> None:
+    async def main() -> None:
+        batches = Batches()
+        first, second = batches.send(), batches.send()
+        task = asyncio.create_task(awaited(first))
+        await begun(task)
+        batch = first._place()[0]
+        batches.complete(first, outcome=Failed(error=REFUSED))
+
+        assert batch.unretrieved_errors() == 1  # before the loop has run: a flush may count the batch now
+        with pytest.raises(DeliveryError, match="refused"):
+            await task
+        with pytest.raises(DeliveryError, match="refused"):
+            await second
+        assert batch.unretrieved_errors() == 0
+
+    run(main())
+
+
+def test_the_error_of_a_cancelled_task_is_not_retrieved() -> None:
+    async def main() -> None:
+        batches = Batches()
+        delivery = batches.send()
+        task = asyncio.create_task(awaited(delivery))
+        await begun(task)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        batches.complete(delivery, outcome=Failed(error=REFUSED))
+
+        assert delivery._place()[0].unretrieved_errors() == 1
+
+    run(main())
+
+
+def test_a_task_waits_on_in_the_batch_that_has_its_record_now() -> None:
+    async def main() -> None:
+        batches = Batches()
+        delivery = batches.send()
+        whole = delivery._place()[0]
+        batches.close()
+        part = batches.send()._place()[0]
+        waiting = asyncio.create_task(awaited(delivery))
+        called: list[Delivery] = []
+        running_inbox().add(delivery, LoopCallback(called.append))
+        await begun(waiting)
+        whole.forward_to(Forwarded(pieces=[ForwardedRecords(batch=part, start=0, indexes=[0])]))
+        await begun(waiting)
+        assert not called
+        part.complete_and_call_back(Acknowledged(base_offset=3))
+
+        assert (await waiting).offset == 3
+        assert called == [delivery]
+
+    run(main())
+
+
+def test_callbacks_run_on_the_loop_in_the_order_of_their_records() -> None:
+    async def main() -> None:
+        batches, seen, threads = Batches(), [], set()
+        inbox = running_inbox()
+        deliveries = [batches.send() for _ in range(200)]
+
+        def note(number: int) -> Callable[[Delivery], object]:
+            def noted(delivery: Delivery) -> None:
+                seen.append((number, delivery.result(0).offset))
+                threads.add(threading.get_ident())
+
+            return noted
+
+        for number, delivery in enumerate(deliveries[:150]):
+            assert inbox.add(delivery, LoopCallback(note(number)))
+        batches.complete(deliveries[0])
+        for number, delivery in enumerate(deliveries[150:], 150):  # they come late, and do not overtake
+            assert not inbox.add(delivery, LoopCallback(note(number)))
+            inbox.add_completed(delivery, LoopCallback(note(number)))
+        while not inbox.empty:
+            await asyncio.sleep(0)
+
+        assert seen == [(number, 10 + number) for number in range(200)]
+        assert threads == {threading.get_ident()}
+
+    run(main())
+
+
+def test_a_callback_that_raises_is_logged_and_the_others_run(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        batches = Batches()
+        seen: list[Delivery] = []
+        inbox = running_inbox()
+        first, second = batches.send(), batches.send()
+        inbox.add(first, LoopCallback(lambda _delivery: 1 / 0))
+        inbox.add(second, LoopCallback(seen.append))
+        batches.complete(first)
+        while not inbox.empty:
+            await asyncio.sleep(0)
+
+        assert seen == [second]
+
+    run(main())
+
+    [line] = [each for each in caplog.records if each.levelno == logging.ERROR]
+    assert "ZeroDivisionError" in str(line.exc_info)
+
+
+def test_other_tasks_run_while_many_records_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_loops, "LONGEST_TURN", 0.0)
+
+    async def main() -> None:
+        batches, turns = Batches(), []
+        inbox = running_inbox()
+        deliveries = [batches.send() for _ in range(320)]
+        called: list[Delivery] = []
+        for delivery in deliveries:
+            inbox.add(delivery, LoopCallback(called.append))
+        batches.complete(deliveries[0])
+        while not inbox.empty:
+            turns.append(len(called))
+            await asyncio.sleep(0)
+
+        assert called == deliveries
+        assert len(turns) >= 10
+
+    run(main())
+
+
+def test_a_batch_that_completes_after_its_loop_was_closed_harms_nothing() -> None:
+    batches = Batches()
+    delivery = batches.send()
+
+    async def abandoned() -> None:
+        task = asyncio.create_task(awaited(delivery))
+        await begun(task)
+        task.cancel()
+
+    run(abandoned())
+    batches.complete(delivery)
+
+    assert delivery.result(0).offset == 10
+
+
+def test_a_delivery_becomes_a_future_of_concurrent_futures() -> None:
+    batches = Batches()
+    delivery, failing = batches.send(), None
+    batches.close()
+    failing = batches.send()
+    futures: list[Future[RecordMetadata]] = [delivery.future(), failing.future()]
+    assert not any(future.done() or future.cancel() for future in futures)
+
+    batches.complete(delivery)
+    batches.complete(failing, outcome=Failed(error=REFUSED))
+    done, pending = wait(futures, timeout=20)
+
+    assert (len(done), len(pending)) == (2, 0)
+    assert futures[0].result().offset == 10
+    assert futures[1].exception() is REFUSED
+    assert failing._place()[0].unretrieved_errors() == 0
+
+
+def test_asyncio_wraps_the_future_of_a_delivery() -> None:
+    async def main() -> int:
+        batches = Batches()
+        delivery = batches.send()
+        future = asyncio.wrap_future(delivery.future())
+        batches.complete(delivery)
+        return (await future).offset
+
+    assert run(main()) == 10

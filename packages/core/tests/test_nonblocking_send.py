@@ -1,0 +1,251 @@
+"""Sending in steps that never block: what a record waits for, the errors of `Producer.send`, and interceptors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import attrs
+import pytest
+
+from ottla import (
+    BufferExhaustedError,
+    Delivery,
+    InvalidRecordError,
+    ProducerClosedError,
+    RecordMetadata,
+    RecordTooLargeError,
+    TopicUnavailableError,
+)
+from ottla.accumulator.record_appender import MemoryWait
+from ottla.errors import IllegalStateError, NotPreparedError
+from ottla.interfaces import Header, ProducerRecord
+from ottla.network.nonblocking_metadata_wait import MetadataWait
+from ottla.plugins.serializer_lookups import Lookup
+from ottla.producer.build import build_nonblocking_send
+from ottla.producer.nonblocking_send import NonblockingSend, PendingSend
+from simulated_producer import Simulated, simulated
+
+
+def sender(world: Simulated) -> NonblockingSend:
+    slow, _quick = build_nonblocking_send(world.producer._engine, world.producer._check_sendable)
+    return slow
+
+
+def pending(made: Delivery | PendingSend) -> PendingSend:
+    assert isinstance(made, PendingSend)
+    return made
+
+
+def test_a_record_of_a_known_topic_is_queued_immediately() -> None:
+    with simulated(1) as world:
+        delivery = sender(world).send("t", b"v", b"k", headers={"h": b"1"}, partition=0, timestamp_ms=7)
+        assert isinstance(delivery, Delivery)
+        world.settle()
+
+        [record] = world.cluster.topics["t"].log[0]
+        assert (record.key, record.value, record.timestamp_ms) == (b"k", b"v", 7)
+        assert delivery.result(0).offset == 0
+
+
+def test_a_record_of_an_unknown_topic_waits_for_metadata() -> None:
+    with simulated(1, know=False) as world:
+        waiting = pending(sender(world).send("t", b"v"))
+        step = waiting.step
+        assert isinstance(step, MetadataWait)
+        called: list[None] = []
+        step.on_ready(lambda: called.append(None))
+
+        world.run_until(lambda: called)
+        delivery = waiting.advance()
+        assert isinstance(delivery, Delivery)
+        world.settle()
+
+        assert world.log() == [b"v"]
+
+
+def test_a_record_without_memory_waits_for_it() -> None:
+    with simulated(1, config={"buffer.memory": 3_000}) as world:
+        send = sender(world).send
+        first = send("t", bytes(2_000))
+        assert isinstance(first, Delivery)
+        waiting = pending(send("t", b"behind" + bytes(1_500)))
+        step = waiting.step
+        assert isinstance(step, MemoryWait)
+        called: list[None] = []
+        step.on_ready(lambda: called.append(None))
+
+        world.run_until(lambda: called)
+        assert isinstance(waiting.advance(), Delivery)
+        world.settle()
+
+        assert [value[:6] for value in world.log() if value] == [bytes(6), b"behind"]
+        assert world.pool.free == world.pool.capacity
+
+
+def test_a_wait_for_memory_that_is_given_up_returns_its_memory() -> None:
+    with simulated(1, config={"buffer.memory": 3_000}) as world:
+        send = sender(world).send
+        send("t", bytes(2_000))
+        waiting = pending(send("t", bytes(1_500)))
+
+        waiting.cancel(ProducerClosedError("given up"))
+        world.settle()
+
+        assert len(world.log()) == 1
+        assert world.pool.free == world.pool.capacity
+
+
+@pytest.mark.parametrize(
+    ("topic", "memory", "error"), [("t", 3_000, BufferExhaustedError), ("missing", 1_000_000, TopicUnavailableError)]
+)
+def test_a_wait_that_times_out_raises_the_error_of_send(topic: str, memory: int, error: type[Exception]) -> None:
+    with simulated(1, config={"buffer.memory": memory}) as world:
+        send = sender(world).send
+        send("t", bytes(2_000))
+        waiting = pending(send(topic, bytes(1_500)))
+
+        with pytest.raises(error):
+            waiting.time_out(waited=1.0)
+
+        world.settle()
+        assert world.pool.free == world.pool.capacity
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"topic": "no name", "value": b"v"}, InvalidRecordError),
+        ({"topic": "t", "value": 1}, InvalidRecordError),
+        ({"topic": "t", "value": b"v", "partition": -1}, InvalidRecordError),
+        ({"topic": "t", "value": b"v", "partition": "0"}, InvalidRecordError),
+        ({"topic": "t", "value": b"v", "timestamp_ms": -1}, InvalidRecordError),
+        ({"topic": "t", "value": b"v", "headers": [("h", "text")]}, InvalidRecordError),
+        ({"topic": "t", "value": bytes(2_000_000)}, RecordTooLargeError),
+    ],
+    ids=lambda value: "" if isinstance(value, type) else ",".join(value),
+)
+def test_a_wrong_record_is_refused_as_by_send(arguments: dict[str, Any], error: type[Exception]) -> None:
+    with simulated(1) as world:
+        with pytest.raises(error) as of_send:
+            world.producer.send(**arguments)
+        with pytest.raises(error) as refused:
+            sender(world).send(**arguments)
+
+        assert str(refused.value) == str(of_send.value)
+        assert world.accumulator.incomplete == 0
+
+
+def test_a_closed_producer_refuses_records() -> None:
+    with simulated(1) as world:
+        send = sender(world).send
+        world.producer.close()
+
+        with pytest.raises(ProducerClosedError):
+            send("t", b"v")
+
+
+def test_a_producer_that_closes_refuses_waiting_records() -> None:
+    with simulated(1, know=False) as world:
+        waiting = pending(sender(world).send("t", b"v"))
+        world.producer.close()
+
+        with pytest.raises(ProducerClosedError):
+            waiting.advance()
+
+
+def test_a_record_outside_of_a_transaction_is_refused() -> None:
+    with simulated(1, config={"transactional.id": "x"}) as world:
+        world.producer.init_transactions()
+
+        with pytest.raises(IllegalStateError):
+            sender(world).send("t", b"v")
+
+
+class Registry:
+    """A serializer that must look up the topic first, and puts the result in front of the value."""
+
+    sets_headers = True
+
+    def __init__(self) -> None:
+        self.known: dict[str, bytes] = {}
+
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes:
+        if topic not in self.known:
+            raise NotPreparedError
+        assert isinstance(headers, list)
+        headers.append(("schema", self.known[topic]))
+        return self.known[topic] + bytes(data)
+
+    def prepare(self, topic: str, data: Any, headers: Sequence[Header], *, timeout: float) -> None:
+        self.known[topic] = b"7:"
+
+
+def test_a_record_waits_for_a_lookup_of_its_serializer() -> None:
+    with simulated(1, plugins={"value_serializer": Registry()}) as world:
+        waiting = pending(sender(world).send("t", b"v"))
+        step = waiting.step
+        assert isinstance(step, Lookup)
+
+        step.prepare(1.0)
+        assert isinstance(waiting.advance(), Delivery)
+        world.settle()
+
+        [record] = world.cluster.topics["t"].log[0]
+        assert (record.value, tuple(record.headers)) == (b"7:v", (("schema", b"7:"),))
+
+
+class Noting:
+    """An interceptor that notes every record and every outcome."""
+
+    ottla_spec = 2
+
+    def __init__(self) -> None:
+        self.sent: list[object] = []
+        self.outcomes: list[tuple[int, type[Exception] | None, object]] = []
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        self.sent.append(record.value)
+        return attrs.evolve(record, value=b"<" + bytes(record.value) + b">", context=record.value)
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None, context: object) -> None:
+        self.outcomes.append((metadata.offset, None if error is None else type(error), context))
+
+
+@pytest.fixture
+def noting() -> Iterator[tuple[Simulated, Noting]]:
+    interceptor = Noting()
+    with simulated(1, know=False, plugins={"interceptors": {"noting": interceptor}}) as world:
+        yield world, interceptor
+
+
+def test_interceptors_get_a_waiting_record_once(noting: tuple[Simulated, Noting]) -> None:
+    world, interceptor = noting
+    waiting = pending(sender(world).send("t", b"v"))
+    world.know("t")
+    assert isinstance(waiting.advance(), Delivery)
+    world.settle()
+
+    assert interceptor.sent == [b"v"]
+    assert world.log() == [b"<v>"]
+    assert interceptor.outcomes == [(0, None, b"v")]
+
+
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [
+        (lambda waiting: waiting.cancel(ProducerClosedError("given up")), ProducerClosedError),
+        (lambda waiting: waiting.time_out(waited=1.0), TopicUnavailableError),
+    ],
+    ids=["cancelled", "timed out"],
+)
+def test_interceptors_get_the_error_of_a_record_that_was_not_queued(
+    noting: tuple[Simulated, Noting], end: Callable[[PendingSend], object], error: type[Exception]
+) -> None:
+    world, interceptor = noting
+
+    with suppress(TopicUnavailableError):
+        end(pending(sender(world).send("t", b"v")))
+
+    assert interceptor.outcomes == [(-1, error, b"v")]
