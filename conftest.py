@@ -1,14 +1,15 @@
-"""Settings of all tests: limits and records of times, the examples of Hypothesis, and the garbage collector."""
+"""Settings of all tests: folders, limits, records of times, examples of Hypothesis, and the garbage collector."""
 
 import contextlib
 import gc
 import os
 
 from long_forms import LONG
+from marker_folders import pytest_itemcollected
 
 from time_limits import pytest_collection_modifyitems
 
-__all__ = ["pytest_collection_modifyitems"]
+__all__ = ["pytest_collection_modifyitems", "pytest_itemcollected"]
 
 collect_ignore = [
     "packages/testkit/tests/third_party_packages"

@@ -14,6 +14,7 @@ README = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
 setup(
     long_description=re.sub(r"\]\(\.\./([^)]+)\)", rf"]({REPOSITORY}/packages/\1)", README),
     long_description_content_type="text/markdown",
+    options={"build_ext": {"parallel": True}},  # a compiler for each processor
     ext_modules=cythonize(
         [
             Extension(f"ottla_accel.{name}", [f"src/ottla_accel/{name}.pyx"], extra_compile_args=["-O3"])
