@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from clusters_by_version import ClustersByVersion
 from shared_clusters import FAILED, MISDIRECTING, PROXIED, SHARED, SPARE, THREE, Lent, Shared, in_turns, shared_names
 from wrong_addresses import Misdirecting
 
-from distance_kit import Clusters, Generation, choose_distances, distance, started
+from distance_kit import Clusters, Generation, choose_distances, distance, place, started
 from ottla.errors import OttlaError
 from ottla.sender.io_thread import IoThread
 from ottla_testkit.errors import KafkaUnavailableError
@@ -59,13 +60,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.disturbing)
 
 
+GENERATIONS: Final = ClustersByVersion(place)
+
+
 @pytest.fixture(scope="session")
 def clusters() -> Iterator[Clusters]:
     """The brokers that were needed so far, by version and distance."""
-    running: Clusters = {}
-    yield running
-    for cluster in running.values():
-        cluster.close()
+    yield GENERATIONS.running
+    GENERATIONS.close()
 
 
 @pytest.fixture
@@ -177,6 +179,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     USERS.update(name for item in session.items for name in shared_names(item))
+    GENERATIONS.count(session.items)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -185,6 +188,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     try:
         return (yield)
     finally:
+        GENERATIONS.leave(item)
         for name in shared_names(item):
             USERS[name] -= 1
             if not USERS[name]:

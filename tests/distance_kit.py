@@ -39,7 +39,19 @@ TODAYS: Final = [Generation(KAFKA_VERSION, level) for level in (2, 1, 0)]
 OLD: Final = [Generation(version) for version in ("3.9.1", "2.8.2", *(("2.0.1", "1.1.1", "0.11.0.3") if LONG else ()))]
 DISTANT_ONES: Final = [attrs.evolve(each, distant=True) for each in [*TODAYS, *OLD][: None if LONG else 1]]
 
-Clusters = dict[tuple[str, bool], KafkaCluster]
+Place = tuple[str, bool]
+"""A version, and whether its broker is at a distance."""
+
+Clusters = dict[Place, KafkaCluster]
+
+
+def place(item: pytest.Item) -> Place | None:
+    """Return which of the `clusters` a test uses."""
+    call = getattr(item, "callspec", None)
+    parameters = {} if call is None else call.params
+    if isinstance(generation := parameters.get("broker"), Generation):
+        return generation.version, generation.distant
+    return (KAFKA_VERSION, True) if parameters.get("distance") == DISTANT else None
 
 
 def started(clusters: Clusters, version: str, *, distant: bool) -> KafkaCluster:

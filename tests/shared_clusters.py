@@ -18,6 +18,7 @@ from confluent_kafka import KafkaException
 from restored_cluster import restore
 from wrong_addresses import Misdirecting, misdirecting
 
+from distance_kit import place
 from ottla_testkit.errors import ClusterError, KafkaUnavailableError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.processes.free_ports import HOST, free_ports
@@ -176,7 +177,7 @@ def in_turns(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """
     used: dict[object, set[str]] = {}
     for item in items:
-        used.setdefault(_module(item), set()).update(shared_names(item))
+        used.setdefault(_module(item), set()).update(_names(item))
     sharing = [item for item in items if used[_module(item)]]
     sharing.sort(key=lambda item: sorted(used[_module(item)]))
     if not sharing:
@@ -184,6 +185,12 @@ def in_turns(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     first = next(number for number, item in enumerate(items) if used[_module(item)])
     rest = [item for item in items[first:] if not used[_module(item)]]
     return [*items[:first], *sharing, *rest]
+
+
+def _names(item: pytest.Item) -> Sequence[str]:
+    """Return the names of clusters that are closed after the last test that uses them."""
+    others = {"clusters": place(item) is not None, "old_kafka": "old_kafka" in getattr(item, "fixturenames", ())}
+    return [*shared_names(item), *(name for name, used in others.items() if used)]
 
 
 def _module(item: pytest.Item) -> object:

@@ -17,7 +17,7 @@ from readback import read_back
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-RECORDS = int(os.environ.get("OTTLA_SOAK_RECORDS", "30000"))
+RECORDS = int(os.environ.get("OTTLA_SOAK_RECORDS", "5000"))
 CHUNK = RECORDS // 1_000
 BETWEEN_CHUNKS = 0.01
 PARTITIONS = 3

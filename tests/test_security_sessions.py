@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 import pytest
+from long_forms import LONG
 
 from ottla import Delivery, Producer
 from ottla.network import connection
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.kafka
 SECONDS = float(os.environ.get("OTTLA_SOAK_SESSIONS", "8"))
 """Seconds of sending; the broker ends a session that is not renewed after three."""
 
-BETWEEN_CHUNKS = 0.005
+BETWEEN_CHUNKS = 0.005 if LONG else 0.05
 
 
 @pytest.fixture(scope="module")

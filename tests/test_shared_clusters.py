@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from clusters_by_version import ClustersByVersion
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource  # type: ignore[attr-defined]
 from restored_cluster import restore
 from shared_clusters import SHARED, Shared, in_turns, shared_names
 
+from distance_kit import DISTANT, Generation
 from ottla import Producer
 from ottla_testkit.errors import ClusterError
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -119,6 +122,50 @@ def test_modules_that_share_clusters_run_one_after_the_other() -> None:
     assert [item.nodeid[0] for item in found] == list("chffaaebdg")
     assert [item for item in found if item.nodeid[0] == "f"] == [items[6], items[7]]
     assert in_turns(items[1:2]) == items[1:2]
+
+
+def test_modules_with_brokers_of_other_versions_run_one_after_the_other() -> None:
+    old = Generation("3.9.1")
+    items: list[Any] = [
+        SimpleNamespace(nodeid="a::test", fixturenames=["broker"], callspec=SimpleNamespace(params={"broker": old})),
+        SimpleNamespace(nodeid="b::test", fixturenames=["kafka", "distance"]),
+        SimpleNamespace(nodeid="c::test", fixturenames=["old_kafka"], callspec=SimpleNamespace(params={})),
+        SimpleNamespace(nodeid="d::test", fixturenames=[], callspec=SimpleNamespace(params={"distance": DISTANT})),
+        SimpleNamespace(nodeid="e::test", fixturenames=["old_kafka"]),
+    ]
+
+    assert [item.nodeid[0] for item in in_turns(items)] == list("adceb")
+
+
+def test_a_broker_of_a_version_is_closed_after_its_last_test() -> None:
+    closed: list[str] = []
+    clusters: ClustersByVersion[str] = ClustersByVersion(key=lambda item: item.nodeid if item.nodeid in "ab" else None)
+    items: list[Any] = [SimpleNamespace(nodeid=nodeid) for nodeid in "abxa"]
+    clusters.count(items)
+    for item in items:
+        if item.nodeid != "x":
+            clusters.running[item.nodeid] = cast(
+                "KafkaCluster", SimpleNamespace(close=partial(closed.append, item.nodeid))
+            )
+        clusters.leave(item)
+        closed.append(f"after {item.nodeid}")
+
+    assert closed == ["after a", "b", "after b", "after x", "a", "after a"]
+
+
+def test_a_broker_is_closed_if_what_is_expected_of_it_is_not_so() -> None:
+    closed: list[str] = []
+
+    def refuse(_key: str, _cluster: KafkaCluster) -> None:
+        raise ZeroDivisionError
+
+    clusters: ClustersByVersion[str] = ClustersByVersion(key=lambda item: item.nodeid, before_close=refuse)
+    clusters.running["a"] = cast("KafkaCluster", SimpleNamespace(close=partial(closed.append, "a")))
+    with pytest.raises(ZeroDivisionError):
+        clusters.close()
+
+    assert closed == ["a"]
+    assert clusters.running == {}
 
 
 def test_the_broker_of_the_session_has_no_parameter_that_would_restart_it(request: pytest.FixtureRequest) -> None:

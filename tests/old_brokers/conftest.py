@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Final
 
 import pytest
+from clusters_by_version import ClustersByVersion
 from old_brokers.broker_log import errors_in
 
 from ottla_testkit.errors import KafkaUnavailableError
@@ -16,17 +18,39 @@ from ottla_testkit.pytest_plugin import MakeTopic, go_without
 _numbers = itertools.count()
 
 
+def version(item: pytest.Item) -> str | None:
+    """Return the version that a test's mark names."""
+    call = getattr(item, "callspec", None)
+    return None if call is None else call.params.get("old_kafka")
+
+
+def expect_no_errors(version: str, cluster: KafkaCluster) -> None:
+    """Once all tests with a broker are done, its log must have no error."""
+    errors = [(version, line) for line in errors_in(cluster.log(1))]
+    assert errors == []
+
+
+OLD: Final = ClustersByVersion(version, expect_no_errors)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    OLD.count(session.items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """Close a broker after the last test that uses it."""
+    try:
+        return (yield)
+    finally:
+        OLD.leave(item)
+
+
 @pytest.fixture(scope="session")
 def running() -> Iterator[dict[str, KafkaCluster]]:
     """The brokers that were needed so far, by version; each is started once, as tests come in any order."""
-    clusters: dict[str, KafkaCluster] = {}
-    try:
-        yield clusters
-        errors = [(version, line) for version, cluster in clusters.items() for line in errors_in(cluster.log(1))]
-        assert errors == []
-    finally:
-        for cluster in clusters.values():
-            cluster.close()
+    yield OLD.running
+    OLD.close()
 
 
 @pytest.fixture
