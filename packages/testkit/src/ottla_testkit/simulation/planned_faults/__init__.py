@@ -1,0 +1,67 @@
+"""Faults that begin at a planned time of a simulation, and end after a while."""
+
+from ottla_testkit.simulation.planned_faults.brokers import (
+    CrashedBroker,
+    FrozenBroker,
+    OutdatedMetadata,
+    ProduceQuota,
+    ThrottlingBroker,
+    UnlistedBroker,
+)
+from ottla_testkit.simulation.planned_faults.connections import (
+    CutConnections,
+    DistantBroker,
+    HalfOpenConnections,
+    UnreachableBroker,
+)
+from ottla_testkit.simulation.planned_faults.fault import Fault, plan
+from ottla_testkit.simulation.planned_faults.leaders import IsolatedBroker, MovedLeader, SlowFollower, UncleanElection
+from ottla_testkit.simulation.planned_faults.process import InterruptedProgram, StoppedProcess
+from ottla_testkit.simulation.planned_faults.requests import CoordinatorRefusals, TreatedRequests
+from ottla_testkit.simulation.planned_faults.security import DeniedTopic, DeniedTransactionalId, RefusedLogin
+from ottla_testkit.simulation.planned_faults.topics import (
+    AddedPartition,
+    ForgottenProducers,
+    RecreatedTopic,
+    SmallBatches,
+)
+from ottla_testkit.simulation.planned_faults.transactions import (
+    FencedProducer,
+    MovedCoordinator,
+    SlowMarkers,
+    TimedOutTransaction,
+)
+
+__all__ = [
+    "AddedPartition",
+    "CoordinatorRefusals",
+    "CrashedBroker",
+    "CutConnections",
+    "DeniedTopic",
+    "DeniedTransactionalId",
+    "DistantBroker",
+    "Fault",
+    "FencedProducer",
+    "ForgottenProducers",
+    "FrozenBroker",
+    "HalfOpenConnections",
+    "InterruptedProgram",
+    "IsolatedBroker",
+    "MovedCoordinator",
+    "MovedLeader",
+    "OutdatedMetadata",
+    "ProduceQuota",
+    "RecreatedTopic",
+    "RefusedLogin",
+    "SlowFollower",
+    "SlowMarkers",
+    "SmallBatches",
+    "StoppedProcess",
+    "ThrottlingBroker",
+    "TimedOutTransaction",
+    "TreatedRequests",
+    "UncleanElection",
+    "UnlistedBroker",
+    "UnreachableBroker",
+    "plan",
+]

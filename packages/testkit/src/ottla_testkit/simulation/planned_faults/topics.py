@@ -1,0 +1,67 @@
+"""Faults of topics, and of the state of producers."""
+
+from __future__ import annotations
+
+import attrs
+
+from ottla_testkit.simulation.planned_faults.fault import Fault
+from ottla_testkit.simulation.simulation import Simulation
+
+
+@attrs.frozen(kw_only=True)
+class SmallBatches(Fault):
+    """A topic refuses batches of more than this number of bytes."""
+
+    topic: str
+    max_message_bytes: int
+
+    def begin(self, world: Simulation) -> None:
+        if self.topic in world.cluster.topics:
+            world.cluster.topics[self.topic].max_message_bytes = self.max_message_bytes
+
+    def end(self, world: Simulation) -> None:
+        if self.topic in world.cluster.topics:
+            world.cluster.topics[self.topic].max_message_bytes = None
+
+
+@attrs.frozen(kw_only=True)
+class RecreatedTopic(Fault):
+    """A topic is deleted, and created again when the fault ends: with another id, and no fewer partitions."""
+
+    topic: str
+    leaders: tuple[int, ...]
+
+    def begin(self, world: Simulation) -> None:
+        if self.topic in world.cluster.topics:
+            world.cluster.delete(self.topic)
+
+    def end(self, world: Simulation) -> None:
+        if self.topic not in world.cluster.topics:
+            before = next(topic for topic in reversed(world.cluster.deleted) if topic.name == self.topic)
+            some = next(iter(world.cluster.brokers))
+            added = [leader if leader in world.cluster.brokers else some for leader in before.leaders]
+            leaders = (*self.leaders, *added[len(self.leaders) :])
+            world.cluster.create(self.topic, *leaders, min_insync=before.min_insync)
+
+
+@attrs.frozen(kw_only=True)
+class AddedPartition(Fault):
+    """A topic gets one more partition."""
+
+    topic: str
+    leader: int
+
+    def begin(self, world: Simulation) -> None:
+        if self.topic in world.cluster.topics:
+            world.cluster.add_partition(world.cluster.topics[self.topic], self.leader)
+
+
+@attrs.frozen(kw_only=True)
+class ForgottenProducers(Fault):
+    """The brokers lose the state of all producers of a topic, as after `producer.id.expiration.ms`."""
+
+    topic: str
+
+    def begin(self, world: Simulation) -> None:
+        if self.topic in world.cluster.topics:
+            world.cluster.topics[self.topic].forget_producers()

@@ -1,0 +1,52 @@
+"""Faults of transactions and their coordinator."""
+
+from __future__ import annotations
+
+import attrs
+
+from ottla_testkit.simulation.planned_faults.fault import Fault
+from ottla_testkit.simulation.simulation import Simulation
+
+
+@attrs.frozen(kw_only=True)
+class MovedCoordinator(Fault):
+    """Another broker becomes the coordinator of all transactions."""
+
+    broker: int
+
+    def begin(self, world: Simulation) -> None:
+        if world.cluster.brokers[self.broker].up:
+            world.cluster.coordinator = self.broker
+
+
+@attrs.frozen(kw_only=True)
+class FencedProducer(Fault):
+    """Another producer takes a transactional id over."""
+
+    transactional_id: str
+
+    def begin(self, world: Simulation) -> None:
+        world.cluster.transactions.initialize(self.transactional_id, None)
+
+
+@attrs.frozen(kw_only=True)
+class TimedOutTransaction(Fault):
+    """The coordinator aborts an open transaction, as after `transaction.timeout.ms`."""
+
+    transactional_id: str
+
+    def begin(self, world: Simulation) -> None:
+        world.cluster.transactions.time_out(self.transactional_id)
+
+
+@attrs.frozen(kw_only=True)
+class SlowMarkers(Fault):
+    """The markers of transactions that end are written after this number of seconds."""
+
+    marker_seconds: float
+
+    def begin(self, world: Simulation) -> None:
+        world.cluster.transactions.marker_seconds = self.marker_seconds
+
+    def end(self, world: Simulation) -> None:
+        world.cluster.transactions.marker_seconds = 0.0
