@@ -1,0 +1,164 @@
+"""Faults of a simulation do what their docstrings say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ottla import Producer
+from ottla.errors import DeliveryError, OttlaError
+from ottla_testkit.simulation import LinkConditions, SimulatedCluster, Simulation
+from ottla_testkit.simulation.planned_faults import (
+    DeniedTopic,
+    Fault,
+    FencedProducer,
+    FrozenBroker,
+    InterruptedProgram,
+    ProduceQuota,
+    SlowMarkers,
+    ThrottlingBroker,
+    TimedOutTransaction,
+    plan,
+)
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def world_of(*faults: Fault) -> Simulation:
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    world = Simulation(cluster, seed=1)
+    plan(world, faults)
+    return world
+
+
+def times(world: Simulation, *, records: int = 3, size: int = 100) -> list[float]:
+    """Send records one after the other; return the seconds of each until its acknowledgement."""
+    producer = world.producer(linger_ms=0)
+    found: list[float] = []
+
+    def program() -> None:
+        for number in range(records):
+            began = world.clock()
+            delivery = producer.send("t", bytes(size), timestamp_ms=number)
+            assert world.wait_for(delivery.done, timeout=100)
+            found.append(world.clock() - began)
+        producer.close()
+
+    world.run(program)
+    return found
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ThrottlingBroker(at=0.0, seconds=60.0, broker=1, throttle_ms=2_000),
+        ProduceQuota(at=0.0, seconds=60.0, broker=1, bytes_per_second=85.0),
+    ],
+    ids=lambda fault: type(fault).__name__,
+)
+def test_a_throttled_producer_waits_after_each_response(fault: Fault) -> None:
+    first, *others = times(world_of(fault))
+
+    assert first == pytest.approx(0.0, abs=0.05)
+    assert others == [pytest.approx(2.0, abs=0.1)] * 2
+
+
+def test_bytes_take_time_on_a_narrow_link() -> None:
+    world = world_of()
+    world.network.wire = LinkConditions(bandwidth=10_000.0)
+
+    assert times(world, size=20_000)[1:] == [pytest.approx(2.0, abs=0.1)] * 2
+
+
+def test_a_denied_topic_refuses_records_and_then_takes_them() -> None:
+    world = world_of(DeniedTopic(at=1.0, seconds=1.0, topic="t"))
+    producer = world.producer(linger_ms=0)
+    errors: list[DeliveryError | None] = []
+
+    def program() -> None:
+        for number in range(3):
+            delivery = producer.send("t", b"v", partition=0, timestamp_ms=number)
+            assert world.wait_for(delivery.done, timeout=10)
+            errors.append(delivery.error)
+            world.sleep(number + 1.1 - world.clock())
+        producer.close()
+
+    world.run(program)
+
+    assert [error is None for error in errors] == [True, False, True]
+    assert "TOPIC_AUTHORIZATION_FAILED" in str(errors[1])
+
+
+def test_ctrl_c_ends_a_flush_that_waits() -> None:
+    world = world_of(FrozenBroker(at=1.0, seconds=5.0, broker=1), InterruptedProgram(at=3.0, program=0))
+    producer = world.producer(linger_ms=0)
+    interrupted: list[float] = []
+
+    def program() -> None:
+        producer.send("t", b"v", timestamp_ms=0)
+        world.sleep(1.5)
+        producer.send("t", b"v", timestamp_ms=0)
+        with pytest.raises(KeyboardInterrupt):
+            producer.flush()
+        interrupted.append(world.clock())
+        producer.close()
+
+    world.run(program)
+
+    assert interrupted == [3.0]
+    assert len(world.cluster.topics["t"].log[0]) == 2
+
+
+def in_transactions(world: Simulation, body: Callable[[Producer], None]) -> None:
+    """Run the body of a program with a transactional producer, and close."""
+    producer = world.producer(transactional_id="x", linger_ms=0)
+
+    def program() -> None:
+        producer.init_transactions()
+        try:
+            body(producer)
+        finally:
+            producer.close()
+
+    world.run(program)
+
+
+def one_after_the_other(producer: Producer) -> None:
+    for number in range(2):
+        producer.begin_transaction()
+        producer.send("t", b"%d" % number, timestamp_ms=number)
+        producer.commit_transaction()
+
+
+def test_the_next_transaction_waits_for_late_markers() -> None:
+    world = world_of(SlowMarkers(at=0.0, seconds=100.0, marker_seconds=1.0))
+
+    in_transactions(world, one_after_the_other)
+
+    assert 1.0 <= world.clock() < 2.0
+    assert world.cluster.topics["t"].log[0][1].value == b"1"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        FencedProducer(at=1.0, transactional_id="x"),
+        TimedOutTransaction(at=1.0, transactional_id="x"),
+    ],
+    ids=lambda fault: type(fault).__name__,
+)
+def test_a_transaction_that_the_coordinator_aborted_is_not_committed(fault: Fault) -> None:
+    world = world_of(fault)
+
+    def transaction(producer: Producer) -> None:
+        producer.begin_transaction()
+        producer.send("t", b"v", timestamp_ms=0)
+        world.sleep(2.0)
+        with pytest.raises(OttlaError):
+            producer.commit_transaction()
+
+    in_transactions(world, transaction)
+
+    assert world.cluster.topics["t"].committed(0) == []
