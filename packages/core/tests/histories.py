@@ -137,7 +137,7 @@ class Run:
             idempotent=plan.kind.idempotent,
             in_order=plan.kind.idempotent or max_in_flight == 1,
             patient=plan.kind.patient,
-            may_end=plan.kind.transactional and plan.old_coordinators,
+            may_end=plan.kind.transactional and plan.gives_no_epoch,
             delivery_timeout=plan.config["delivery.timeout.ms"] / 1000,
             prompt=_prompt(plan, wires) if plan.kind.calm else float("inf"),
             faults=plan.faults,
@@ -200,7 +200,7 @@ class Run:
             self.note(f"program {number} ends: {error}")
             ending = FencedProducer | TimedOutTransaction | DeniedTransactionalId
             fenced = any(isinstance(fault, ending) for fault in self.plan.faults)
-            if isinstance(error, FatalTransactionError) and not (self.plan.old_coordinators or fenced):
+            if isinstance(error, FatalTransactionError) and not (self.plan.gives_no_epoch or fenced):
                 raise Violation(f"the producer can do nothing more, without need: {error}") from error
         finally:
             self._open -= 1

@@ -58,6 +58,8 @@ BROKERS: Final = (1, 2, 3)
 TOPICS: Final[Mapping[str, tuple[int, ...]]] = {"t": (1, 2, 3), "u": (3, 1)}
 FIRST_WITH_EPOCHS: Final = 7
 """From this version on, Metadata has the epochs of leaders."""
+FIRST_WITH_EPOCH: Final = 3
+"""From this version on, InitProducerId gives a producer another epoch."""
 CROWDED: Final = "t"
 TRANSACTIONAL_ID: Final = "tx"
 STANDING: Final = 1_000.0
@@ -183,6 +185,12 @@ class Plan:
         """Whether metadata has leader epochs; without, an isolated broker may seem to be the leader again."""
         newest = (versions.get(METADATA.key, METADATA.max_version) for versions in self.versions)
         return self.min_insync is None or min(newest) >= FIRST_WITH_EPOCHS
+
+    @property
+    def gives_no_epoch(self) -> bool:
+        """Whether a coordinator may give a producer no new epoch (KIP-360)."""
+        newest = (versions.get(INIT_PRODUCER_ID.key, FIRST_WITH_EPOCH) for versions in self.versions)
+        return self.old_coordinators or min(newest) < FIRST_WITH_EPOCH
 
     def disturbs_numbers(self, fault: Fault) -> bool:
         """Return whether a batch may arrive out of order after this fault although it was sent in order."""

@@ -258,7 +258,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         module="network.connection",
         before="        self.throttled_until = max(self.throttled_until, now + seconds)\n",
         after="",
-        kinds=["patient", "reshaped"],
+        kinds=["throttled", "patient"],
     ),
     "one request more in flight": PlantedBug(
         module="network.connection",
