@@ -84,7 +84,7 @@ def make_map() -> None:
     settings.write_text("[run]\nsource_pkgs = ottla\n")
     command = [
         *(sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", f"--data-file={MAP}"),
-        *("-m", "pytest", "-p", "covering_tests", *_pytest_options()),
+        *("-m", "pytest", "-p", "covering_tests", *_pytest_options([TESTS])),
     ]
     subprocess.run(command, cwd=ROOT, env=_environment(OTTLA_COVERING_TIMES=TIMES), check=False)
 
@@ -95,12 +95,12 @@ def _environment(**variables: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, **{name: str(value) for name, value in variables.items()}}
 
 
-def _pytest_options() -> list[str]:
+def _pytest_options(paths: Iterable[str]) -> list[str]:
     left_out = [f"--deselect={TESTS}/{name}" for name in LEFT_OUT]
-    return ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-m", FAST, TESTS, *left_out]
+    return ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-m", FAST, *paths, *left_out]
 
 
-def sample(seed: int, size: int, *, part: str = "") -> list[Mutant]:
+def sample(seed: int, size: int, *, part: str = "", most_tests: int | None = None) -> list[Mutant]:
     """The first *size* mutants in the random order of a seed, of all modules or of those whose path has *part*."""
     covering, times = CoveringTests(MAP), json.loads(TIMES.read_text())
     sources = {str(path.relative_to(ROOT)): path.read_bytes() for path in heart() if part in str(path)}
@@ -113,7 +113,7 @@ def sample(seed: int, size: int, *, part: str = "") -> list[Mutant]:
         if not mutation.function_line:  # executed on import: those that use the module
             tests = covering.of_file(file)
         source = mutation.apply(sources[mutation.path]).decode()
-        mutants.append(Mutant(mutation=mutation, source=source, tests=_ordered(tests, times, mutation)))
+        mutants.append(Mutant(mutation=mutation, source=source, tests=_ordered(tests, times, mutation)[:most_tests]))
     return mutants
 
 
@@ -134,13 +134,14 @@ def run(mutants: Sequence[Mutant], *, processes: int, until: float) -> None:
     done = results()
     todo = [mutant for mutant in mutants if mutant.id not in done and mutant.tests]
     times = json.loads(TIMES.read_text())
+    files = sorted({test.partition("::")[0] for mutant in todo for test in mutant.tests})
     started = []
     for number in range(processes):
         work = BUILD / f"work-{number}.json"
         mine = [mutant.work() for mutant in todo[number::processes]]
         work.write_text(json.dumps({"mutants": mine, "times": times, "until": until, "results": str(RESULTS)}))
         log = (BUILD / f"run-{number}.log").open("w")
-        command = [sys.executable, "-m", "pytest", "-p", "mutant_runs", *_pytest_options()]
+        command = [sys.executable, "-m", "pytest", "-p", "mutant_runs", *_pytest_options(files)]
         settings = _environment(OTTLA_MUTANT_RUNS=work)
         started.append(subprocess.Popen(command, cwd=ROOT, env=settings, stdout=log, stderr=log))
     for process in started:
@@ -244,6 +245,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--part", default="", help="only of modules with this in their path, such as sender/sender.py")
     parser.add_argument("--minutes", type=float, default=600.0, help="start no mutant after so many minutes")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--most-tests", type=int, help="of a mutant; a quick run, after which survivors need --again")
     parser.add_argument("--map", action="store_true", help="make the map of tests again")
     parser.add_argument("--again", action="store_true", help="run survivors again")
     parser.add_argument("--report", action="store_true", help="run nothing, and print the results so far")
@@ -257,7 +259,7 @@ def main(arguments: Sequence[str]) -> int:
         make_map()
     if options.again:
         forget_survivors()
-    mutants = sample(options.seed, options.sample, part=options.part)
+    mutants = sample(options.seed, options.sample, part=options.part, most_tests=options.most_tests)
     if not options.report:
         run(mutants, processes=options.processes, until=until)
     return report(mutants)
