@@ -169,6 +169,8 @@ class _Finder:
             if name in ("annotation", "returns", "type_comment", "decorator_list", "type_params"):
                 continue
             for part in value if isinstance(value, list) else [value]:
+                if isinstance(part, ast.keyword) and part.arg == "strict":
+                    continue  # of `zip`: it checks what holds anyway, as an assertion does
                 if isinstance(part, ast.stmt):
                     yield from self._statement(part)
                 elif isinstance(part, ast.expr):

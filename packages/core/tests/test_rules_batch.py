@@ -376,3 +376,17 @@ def test_third_party_columns_need_neither_a_lock_nor_callbacks() -> None:
 
     assert told == [("a", 10), ("added", 10), ("c", 12), ("afterwards", 11)]
     assert not batch.complete_and_call_back(Acknowledged(base_offset=20))
+
+
+def test_seconds_in_the_queue_and_in_flight_add_up_over_attempts() -> None:
+    batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=10.0)
+    assert batch.times(12.0) == (2.0, 0.0)
+
+    batch.mark_sent(1, 13.0)
+    assert batch.times(17.0) == (3.0, 4.0)
+    batch.mark_returned(18.0)
+    assert batch.times(20.0) == (5.0, 5.0)
+    batch.mark_sent(2, 21.0)
+    assert batch.times(22.0) == (6.0, 6.0)
+    assert (batch.attempts, batch.last_node, batch.in_flight) == (2, 2, True)
+    assert batch.times(0.0) == (6.0, 5.0)  # no clock turns them back

@@ -90,6 +90,11 @@ def written(*codes: ErrorCode) -> TxnOffsetCommitResponse:
             InitProducerIdResponse(producer_id=5, producer_epoch=3, ongoing_txn_producer_id=5),
             ProducerIdAssigned(producer_id_and_epoch=OWNER, transaction_open=True),
         ),
+        (
+            INIT,
+            InitProducerIdResponse(producer_id=5, producer_epoch=3, ongoing_txn_producer_id=0),  # 0 is an id, too
+            ProducerIdAssigned(producer_id_and_epoch=OWNER, transaction_open=True),
+        ),
         (FIND, FindCoordinatorResponse(node_id=2), CoordinatorFound(2)),
         (
             FIND,
