@@ -1,8 +1,8 @@
 """murmur2 of many keys in one call, without a loop over them: arithmetic on very large integers.
 
-Keys of one size are laid side by side. Their first words, each in a lane of 64 bits, form one integer, and so do their
-second words. A product with a 32-bit number stays within its lane. So one multiplication of such an integer replaces
-one for each key.
+Keys of one size are laid side by side. Two integers, one for the even and one for the odd keys, have a lane of 64 bits
+for each key's hash. A product of two 32-bit numbers stays within its lane. So one multiplication of such an integer
+replaces one for each of half of the keys.
 
 Nanoseconds per key of 16 bytes, CPython 3.11: 440 for 16 keys, 135 for 512, 120 for 4096; one after the other takes
 1300.
@@ -23,7 +23,7 @@ _WORD: Final = 0xFFFFFFFF
 _FEW: Final = 12
 """The number of keys up to which a loop is as fast."""
 _MANY: Final = 2048
-"""Maximum number of keys at once: more are hardly faster, and the masks for each number of lanes are cached."""
+"""Maximum number of keys at once: more do not save time, and the masks for each number of lanes are cached."""
 
 
 def murmur2_column(keys: Sequence[bytes]) -> Sequence[int]:
