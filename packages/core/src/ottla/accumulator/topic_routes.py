@@ -131,7 +131,7 @@ class Routes:
         return route
 
     def next_sticky_partition(self, topic: str, route: Route) -> int:
-        """The partition for records without a key, now that the sticky batch has no room."""
+        """The partition for records without a key, if there is no sticky batch or it has no room."""
         counted = route.take_sticky_bytes()
         if counted is not None and self._appended is not None:
             ask_partitioner(self._appended, topic, *counted)
