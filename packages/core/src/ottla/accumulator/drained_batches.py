@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class DrainedBatches:
-    """Seals batches, and numbers them for their partitions. For the I/O thread, without the lock."""
+    """Seals drained batches and gives them sequence numbers. For the I/O thread, without the lock."""
 
     def __init__(
         self,

@@ -79,7 +79,7 @@ class TopicQueues:
         self.max_bytes: int | None = None
 
     def reach(self, partitions: int) -> int:
-        """Add queues up to this number of partitions, which is larger than now; returns how many are new."""
+        """Add queues until there is one for each of so many partitions; returns the number of new ones."""
         before = len(self.queues)
         for partition in range(before, partitions):
             self.queued_bytes.append(0)

@@ -98,7 +98,7 @@ def doctor(
 def transactions(
     prefix: str, bootstrap_servers: str | None, command_config: Path | None, as_json: bool, timeout: float
 ) -> None:
-    """Show open transactions of the transactional ids that begin with PREFIX, and what happens to them next.
+    """Show the transactional ids that begin with PREFIX, their transactions, and what happens to these next.
 
     Also shows committed offsets of the consumer groups with the same names, such as the markers of Spark's batches.
     Changes nothing. The exit code is 0, 1 if the cluster could not be queried, 2 for wrong usage.

@@ -178,7 +178,7 @@ def allow_break_off(function: Callable[..., Any], break_off: Callable[[Mapping[s
 
 
 def break_off_interrupted() -> None:
-    """Call `break_off` of interrupted functions before this thread waits, so that they release what other threads need.
+    """Call `break_off` of interrupted functions before this thread waits, so that they release their locks.
 
     Only a signal handler or a finalizer can have interrupted such a function further out on this thread.
     """

@@ -42,7 +42,7 @@ class CompletedRequests(deque[tuple[Request, Completion]]):
         self.append((request, completion))
 
     def fail_all(self, connection: Connection, error: OttlaError, now: float) -> None:
-        """Remove the requests in flight from a connection, and add them with an error; `run` completes them."""
+        """Note that all requests in flight on a connection have failed with this error; `run` completes them."""
         while connection.in_flight:
             self.failed(connection.in_flight.popleft().request, connection, error, now)
 

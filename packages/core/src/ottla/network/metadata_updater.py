@@ -122,7 +122,7 @@ class MetadataUpdater:
         self._rebootstrap(why, now, known=self._rebootstrap_schedule.counted() > 0)
 
     def _rebootstrap_as_asked(self, now: float) -> None:
-        """Rebootstrap because a broker asked for it, with a backoff: each time causes a login at a bootstrap server."""
+        """Rebootstrap because a broker requires it, with a backoff: each time causes a login at a bootstrap server."""
         pace = self._demand_schedule
         if not pace.allows(now):
             return  # metadata is requested again after its own backoff
@@ -130,7 +130,7 @@ class MetadataUpdater:
             pace.reset()
         pace.wait(now)
         pace.count()
-        self._rebootstrap("a broker asked for it", now, known=pace.counted() > 1)
+        self._rebootstrap("a broker returned REBOOTSTRAP_REQUIRED", now, known=pace.counted() > 1)
 
     def _rebootstrap(self, why: str, now: float, *, known: bool) -> None:
         # Warn once per outage: if only bootstrap servers can be reached, this happens every second.

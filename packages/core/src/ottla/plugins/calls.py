@@ -128,7 +128,7 @@ class PluginCloser:
 
 
 def _close_here(closable: _Closable, close: Callable[[], object], error: RuntimeError) -> None:
-    """Close without a helper thread: the system has none left, or the interpreter exits and starts no more."""
+    """Close on this thread if it is a daemon, else only log: no helper thread could be started."""
     if not threading.current_thread().daemon:  # only a daemon thread may hang: the program ends without it
         logger.error("the %s cannot be closed: %s", closable.name, error)
         return

@@ -327,7 +327,7 @@ class Producer:
             return self._transactional("prepare_transaction").prepare(timeout)
 
     def join_transaction(self, shared: SharedTransaction) -> None:
-        """Write into a transaction that another process opened and will end; see SharedTransaction for the rules.
+        """Join a transaction that another process opened and will end; see SharedTransaction for the rules.
 
         Call it instead of `init_transactions` and `begin_transaction`, on a producer with the same `transactional.id`,
         once for each transaction to join. Sends no request: the first records find out whether the transaction is

@@ -435,7 +435,7 @@ class ObjectColumns:
         )
 
     def take_callbacks(self, given: list[tuple[int, RecordCallback]]) -> Collection[tuple[int, RecordCallback]]:
-        """All pairs of index and callback, in order: those of records, and those *given*. The callbacks are removed."""
+        """Remove and return all pairs of index and callback, in order: those of the records, and those *given*."""
         own = self._callbacks
         if own is None:
             return given

@@ -181,7 +181,7 @@ def _copy_of_views(column: Any) -> Any:
 
 
 def _copy_of_list(column: Any) -> Any:
-    """Copy with the rows' own elements only: a piece of a batch does not copy the elements of the whole batch."""
+    """Copy a list column with the elements of its own rows only, not with those of the whole batch."""
     offsets = _offsets(column)
     first, last = offsets[0].as_py(), offsets[-1].as_py()
     inner = _between(column, first, last)

@@ -92,5 +92,5 @@ def _position(position: object) -> OffsetAndMetadata:
         case _:
             raise InvalidRecordError(f"an offset is an int or an OffsetAndMetadata, not {position!r}")
     if isinstance(found.offset, bool) or found.offset < 0:
-        raise InvalidRecordError(f"an offset is at least 0, not {found.offset!r}")
+        raise InvalidRecordError(f"an offset must be at least 0, not {found.offset!r}")
     return found

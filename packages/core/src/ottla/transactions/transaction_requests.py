@@ -241,7 +241,7 @@ class EndTxn(CoordinatorRequest):
         )
 
     def handle(self, response: Any) -> TransactionEnded | RequestFailed:
-        """Return that the transaction has ended, or the failure."""
+        """The end of the transaction, or the failure of the request."""
         failure = self.failure(error_code(response.error_code))
         if failure is not None:
             return failure

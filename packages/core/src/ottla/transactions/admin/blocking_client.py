@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @contextmanager
 def blocking_client(config: Mapping[str, Any], *, timeout: float) -> Iterator[BlockingClient]:
-    """A context manager with a BlockingClient that uses a producer's configuration; its end closes the connections."""
+    """A context manager that connects with a producer's configuration, and closes the connections at its end."""
     connections = connect(config)
     client = BlockingClient(connections, timeout=timeout)
     try:
