@@ -10,7 +10,7 @@ from types import MethodType
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.string cimport memcpy
 
@@ -45,7 +45,7 @@ cdef extern from "Python.h":
     PyObject* PyFunction_GET_CODE(PyObject* function)
     bint PyMethod_Check(PyObject* thing)
     PyObject* PyMethod_GET_FUNCTION(PyObject* method)
-    PyObject* Py_TYPE(PyObject* thing)
+    PyTypeObject* Py_TYPE(PyObject* thing)
 
 cdef extern from "<time.h>" nogil:
     struct timespec:
@@ -271,7 +271,7 @@ cdef class QuickSend:
 
 cdef inline PyObject* callback_key(PyObject* callback) noexcept:
     """Return a borrowed reference to the key that `check_callback` returns, or NULL."""
-    cdef PyObject* kind = Py_TYPE(callback)
+    cdef PyObject* kind = <PyObject*>Py_TYPE(callback)
     if kind is <PyObject*>PARTIAL and PARTIAL_FUNC >= 0:
         callback = read_slot(callback, PARTIAL_FUNC)
     if PyMethod_Check(callback):
