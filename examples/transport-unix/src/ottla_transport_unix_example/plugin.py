@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -29,6 +30,8 @@ class UnixTransport:
 
     def targets(self, host: str, port: int) -> Sequence[Target]:
         """Return the relay's socket, for every broker."""
+        if sys.platform == "win32":  # where the hook makes no transport
+            return []
         return [Target(socket.AF_UNIX, self._path)]
 
     def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
@@ -49,6 +52,8 @@ def ottla_transport(config: PluginConfig, inner: Transport | None) -> Transport:
         raise ConfigError(["unix is no security.protocol; set connection.via=unix"])
     if config["unix.path"] is None:
         raise ConfigError(["connection.via=unix needs unix.path, the path of the relay's socket"])
+    if sys.platform == "win32":
+        raise ConfigError(["connection.via=unix cannot be used on Windows: Python has no Unix sockets there"])
     return UnixTransport(config["unix.path"], inner=inner)
 
 

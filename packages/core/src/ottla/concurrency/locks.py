@@ -12,23 +12,27 @@ import logging
 import threading
 from collections import deque
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ottla.concurrency import signals
 from ottla.concurrency.environment import SYSTEM, Environment, Lock
 from ottla.errors import IllegalStateError
 
+PAUSE_SECONDS: Final = 0.1
+"""The time after which a wait on the main thread lets handlers run, where signals end no wait."""
+
 
 class Latch:
     """An event that any number of threads wait for, once. It has no lock, so no operation can be left half done."""
 
-    __slots__ = ("_gates", "_make_gate", "is_set")
+    __slots__ = ("_clock", "_gates", "_make_gate", "is_set")
 
     def __init__(self, environment: Environment = SYSTEM) -> None:
         self.is_set = False
         """Whether `set` was called."""
         self._gates: list[Lock] = []
         self._make_gate = environment.lock
+        self._clock = environment.clock
 
     def set(self) -> None:
         """Set the latch for good, and wake all waiting threads."""
@@ -51,11 +55,21 @@ class Latch:
         try:
             self._gates.append(gate)
             if not self.is_set:  # else `set` may have released the gates before
-                gate.acquire(timeout=-1 if timeout is None else max(0.0, min(timeout, threading.TIMEOUT_MAX)))
+                self._pass(gate, timeout)
         finally:
             with contextlib.suppress(ValueError):
                 self._gates.remove(gate)
         return self.is_set
+
+    def _pass(self, gate: Lock, timeout: float | None) -> None:
+        """Wait until the gate is released, at most *timeout* seconds."""
+        if signals.INTERRUPT_WAITS or not signals.on_main_thread():
+            gate.acquire(timeout=-1 if timeout is None else max(0.0, min(timeout, threading.TIMEOUT_MAX)))
+            return
+        end = float("inf") if timeout is None else self._clock() + timeout
+        while (remaining := end - self._clock()) > 0:
+            if gate.acquire(timeout=min(remaining, PAUSE_SECONDS)):
+                return
 
 
 class AutoResetEvent:

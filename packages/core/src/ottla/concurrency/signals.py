@@ -28,6 +28,10 @@ _DEFERRED: Final = tuple(
     and number < getattr(signal, "SIGRTMIN", 64)  # each costs 20 ns
 )
 
+INTERRUPT_WAITS: Final = sys.platform != "win32"
+"""Whether a signal ends a wait of the main thread, so that its handler runs. On Windows waits for locks and sockets go
+on: Ctrl-C then has no effect before they end."""
+
 HANG_SECONDS: Final = 1.0
 """Seconds. A block that still runs so long after a signal hangs: the next signal runs its handler immediately."""
 

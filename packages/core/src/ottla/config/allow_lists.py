@@ -14,6 +14,7 @@ import contextvars
 import os
 import re
 import stat
+import sys
 import threading
 import urllib.parse
 from collections.abc import Iterable, Iterator
@@ -231,7 +232,7 @@ def open_without_links(real: str) -> int:
     No link is followed. Raises OSError if one has appeared in the path since it was checked.
     """
     no_wait = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would wait for its writer
-    if os.open not in os.supports_dir_fd:
+    if sys.platform == "win32" or os.open not in os.supports_dir_fd:
         return os.open(real, os.O_RDONLY | getattr(os, "O_BINARY", 0) | no_wait)
     step = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     *folders, name = real.split(os.sep)[1:]

@@ -8,7 +8,8 @@ from typing import Final
 
 REMEDY: Final = "close unused files and sockets, or raise the limit of open files (ulimit -n, LimitNOFILE of a service)"
 
-_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE})
+_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, getattr(errno, "WSAEMFILE", errno.EMFILE)})
+"""The error numbers of files, and that of sockets on Windows."""
 
 
 def has_too_many_files(error: BaseException) -> bool:

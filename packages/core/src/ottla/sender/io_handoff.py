@@ -246,5 +246,10 @@ class NoHandoff(WokenLoop):
 
 
 def _can_run_rounds() -> bool:
-    """Return whether no signal handler but that of Ctrl-C and no RecursionError can interrupt a round here."""
-    return not stack_depth.is_deep() and (not signals.on_main_thread() or signals.only_ctrl_c())
+    """Return whether no signal handler but that of Ctrl-C and no RecursionError can interrupt a round here.
+
+    Ctrl-C must end its wait for sockets, too.
+    """
+    if stack_depth.is_deep():
+        return False
+    return not signals.on_main_thread() or (signals.INTERRUPT_WAITS and signals.only_ctrl_c())

@@ -12,6 +12,7 @@ import contextlib
 import os
 import socket
 import stat
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
@@ -44,8 +45,8 @@ def acknowledged(batches: Iterator[T], sockets: Sequence[socket.socket]) -> Iter
 
 
 def local_connections() -> Sequence[socket.socket]:
-    """Return this process's TCP connections within this machine; none where TCP_QUICKACK is missing."""
-    if not hasattr(socket, "TCP_QUICKACK") or not DESCRIPTORS.is_dir():
+    """Return this process's TCP connections within this machine; none on other systems than Linux."""
+    if sys.platform != "linux" or not DESCRIPTORS.is_dir():
         return ()
     sockets: dict[int, int] = {}  # by inode: PySpark has several descriptors for one socket
     for name in os.listdir(DESCRIPTORS):
@@ -80,6 +81,7 @@ def _is_local(found: socket.socket) -> bool:
 
 
 def _acknowledge(sockets: Sequence[socket.socket]) -> None:
-    for each in sockets:
-        with contextlib.suppress(OSError):
-            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+    if sys.platform == "linux":
+        for each in sockets:
+            with contextlib.suppress(OSError):
+                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)

@@ -114,7 +114,7 @@ def last_report() -> WriteReport | None:
             "read the table in the driver's output"
         ) from cause
     try:
-        found = json.loads((folder / FILE).read_text())
+        found = json.loads((folder / FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     partitions = {(topic, partition): count for topic, partition, count in found.pop("partitions")}
@@ -126,5 +126,5 @@ def _leave(report: WriteReport, folder: Path) -> None:
     values = attrs.asdict(report, recurse=False)
     values["partitions"] = [[*place, count] for place, count in report.partitions.items()]
     draft = folder / f".{FILE}.{os.getpid()}"
-    draft.write_text(json.dumps(values))
+    draft.write_text(json.dumps(values), encoding="utf-8")
     draft.replace(folder / FILE)

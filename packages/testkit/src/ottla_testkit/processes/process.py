@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -106,14 +107,20 @@ class Process:
     def pause(self) -> None:
         """Freeze the process: it keeps its connections and responds to nothing."""
         process = self._latest()
+        if sys.platform == "win32":
+            raise ClusterError("Windows cannot freeze a process")
         process.send_signal(signal.SIGSTOP)
         # The signal is asynchronous: some of the broker's many threads may respond once more until all have stopped.
-        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        if sys.platform == "darwin":  # whose Python has no waitid before 3.13
+            os.waitpid(process.pid, os.WUNTRACED)
+        else:
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         self.paused = True
 
     def resume(self) -> None:
         """Resume a frozen process."""
-        self._latest().send_signal(signal.SIGCONT)
+        if sys.platform != "win32":
+            self._latest().send_signal(signal.SIGCONT)
         self.paused = False
 
     def _let_go(self) -> None:

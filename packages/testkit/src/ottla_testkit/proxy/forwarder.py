@@ -177,7 +177,8 @@ class Forwarder:
         self._pairs: dict[End, End] = {}
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
-        self._watched = self._selector.fileno()
+        # `select` and `poll` have no descriptor of their own.
+        self._watched = getattr(self._selector, "fileno", lambda: _SELECT_LIMIT)()
         self._lateness = 0.0
         self._commands = b""
         self._accepted = 0

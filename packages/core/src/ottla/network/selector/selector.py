@@ -50,6 +50,8 @@ _EVENTS = {
 # On Windows, EWOULDBLOCK means the same. Elsewhere it equals EAGAIN: the backlog of a Unix socket is full.
 _UNDER_WAY = {errno.EINPROGRESS, errno.EWOULDBLOCK} if sys.platform == "win32" else {errno.EINPROGRESS}
 
+_IP: Final = (socket.AF_INET, socket.AF_INET6)
+
 _LONGEST_WAIT: Final = 3_600.0
 """Seconds. The system calls accept at most some weeks, and have another value for a wait without a limit."""
 
@@ -100,6 +102,8 @@ class Selector:
             ) from cause
         self._wake_reader.setblocking(False)
         self._wake_writer.setblocking(False)
+        if self._wake_writer.family in _IP:  # on Windows; without this a second byte would wait for an acknowledgement
+            self._wake_writer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             self._watch = Watch(environment.clock)
         except OSError as cause:
@@ -250,7 +254,7 @@ class Selector:
     def _prepare(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if sock.family in (socket.AF_INET, socket.AF_INET6):
+        if sock.family in _IP:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._send_buffer_bytes >= 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)

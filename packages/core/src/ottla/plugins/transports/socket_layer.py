@@ -4,13 +4,34 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import sys
 from collections.abc import Sequence
 from typing import Final
 
 from ottla.interfaces import Buffer, Interest
 
 MAX_CHUNKS: Final = 1024
-"""As many buffers as Linux takes in one call (IOV_MAX)."""
+"""As many buffers as Linux and macOS take in one call (IOV_MAX)."""
+
+
+def send_one_by_one(sock: socket.socket, chunks: Sequence[Buffer]) -> int:
+    """Write chunk after chunk until the socket takes no more; return the number of bytes. Windows has no `sendmsg`.
+
+    Raises BlockingIOError if the socket takes nothing.
+    """
+    written = 0
+    for chunk in chunks:
+        view = memoryview(chunk).cast("B")
+        try:
+            count = sock.send(view)
+        except BlockingIOError:
+            if not written:
+                raise
+            return written
+        written += count
+        if count < len(view):
+            break
+    return written
 
 
 class SocketLayer:
@@ -26,6 +47,8 @@ class SocketLayer:
     def write(self, chunks: Sequence[Buffer]) -> int:
         """Write as much as the socket takes, in one gathered call; return the number of bytes."""
         try:
+            if sys.platform == "win32":
+                return send_one_by_one(self.sock, chunks)
             return self.sock.sendmsg(chunks[:MAX_CHUNKS])
         except (BlockingIOError, InterruptedError):
             return 0
