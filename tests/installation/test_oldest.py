@@ -11,7 +11,6 @@ from packaging.version import Version
 
 NOT_TRIED = {
     "gssapi": "it is built from source, against the system's Kerberos",
-    "ottla": "it is installed from this tree, which is the only version that ottla-accel and ottla-spark allow",
     "pyspark": "its oldest is also the newest, and what `tests` runs with",
 }
 
@@ -26,6 +25,8 @@ def needed() -> Iterator[Requirement]:
 def test_the_oldest_tested_versions_are_the_oldest_allowed() -> None:
     lowest: dict[str, Version] = {}
     for one in needed():
+        if one.name.startswith("ottla"):
+            continue  # installed from this tree, which is the only version that our packages allow
         for bound in one.specifier:
             # Of two packages that need the same, the stricter one decides what both can be tested with.
             lowest[one.name] = max(lowest.get(one.name, Version("0")), Version(bound.version))

@@ -113,5 +113,12 @@ def test_links_of_a_package_lead_to_files_of_the_repository(package: str, metada
 def test_every_requirement_of_a_package_has_a_lower_bound(package: str, metadata: Message) -> None:
     needed = map(Requirement, metadata.get_all("Requires-Dist", []))
 
-    # Ours are released together; `ottla plugins` says what does not fit.
-    assert [str(one) for one in needed if not one.specifier and not one.name.startswith("ottla")] == []
+    assert [str(one) for one in needed if not one.specifier and one.name != metadata["Name"]] == []
+
+
+def test_packages_of_ours_require_each_other_exactly(package: str, metadata: Message) -> None:
+    needed = list(map(Requirement, metadata.get_all("Requires-Dist", [])))
+    ours = [one for one in needed if one.name.startswith("ottla") and one.name != metadata["Name"]]
+
+    assert ours
+    assert {str(one.specifier) for one in ours} == {f"=={metadata['Version']}"}
