@@ -26,7 +26,7 @@ ALONE: Final = {
 }
 CHANGELOG: Final = "CHANGELOG.md"
 READMES: Final = ("packages/*/README.md", "examples/*/README.md")
-KINDS: Final = {"added": "Added", "changed": "Changed", "fixed": "Fixed", "removed": "Removed"}
+KINDS: Final = {"added": "Added", "changed": "Changed", "fixed": "Fixed", "removed": "Removed", "security": "Security"}
 
 CONFORMANCE: Final = "packages/testkit/src/ottla_testkit/conformance"
 SUITES: Final = """\
