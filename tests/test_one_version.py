@@ -61,7 +61,7 @@ def test_a_file_with_another_version_is_named(pattern: str, copied: Path) -> Non
 
 
 def test_a_tag_of_another_version_is_not_released(tmp_path: Path) -> None:
-    command = [sys.executable, ROOT / "tools" / "release.py", "build", "v99.0.0", tmp_path]
+    command = [sys.executable, str(ROOT / "tools" / "release.py"), "build", "v99.0.0", str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert (1, f"v99.0.0 is not the tag of version {version_of(ROOT)}, which the packages have\n") == (
