@@ -3,7 +3,7 @@
 python tools/release.py prepare 0.1.0           sets the version and moves the fragments into the changelog; then commit
 python tools/release.py build v0.1.0 FOLDER     builds what is published for this tag, into FOLDER
 
-`build` writes to FOLDER/dist the distributions, which tools/packages.py builds twice and tries; and beside it
+`build` writes to FOLDER/dist the distributions, which tools/packages.py builds twice and tries; and to FOLDER
 `notes.md`, the changes of this version; `sbom.cdx.json`, the distributions of an environment with our packages; and
 `SHA256SUMS`. It publishes nothing, and the files are the same whenever it is run, except for new versions of what our
 packages require in the second.
