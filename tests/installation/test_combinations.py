@@ -67,7 +67,7 @@ SEND = """
 """
 
 
-def test_the_core_comes_with_a_transport_and_reports_other_missing_plugins(environment: Environment) -> None:
+def test_the_core_has_a_transport_and_reports_other_missing_plugins(environment: Environment) -> None:
     environment.install("ottla")
 
     assert made(environment) == "made"
