@@ -6,16 +6,16 @@ import pytest
 
 from ottla_testkit.kafka_cluster.node_settings import (
     Setting,
-    beside_zookeeper,
     kraft_settings,
     properties_text,
     text,
+    zookeeper_broker_settings,
     zookeeper_settings,
 )
 
 DATA = Path("data1")
 BY_KRAFT = kraft_settings(1, port=11, controllers={1: 21, 2: 22}, data=DATA)
-BESIDE_ZOOKEEPER = beside_zookeeper(1, port=11, zookeeper=31, nodes=2, data=DATA)
+ZOOKEEPER_BROKER = zookeeper_broker_settings(1, port=11, zookeeper=31, nodes=2, data=DATA)
 
 
 def test_a_kraft_node_knows_every_controller() -> None:
@@ -26,14 +26,14 @@ def test_a_kraft_node_knows_every_controller() -> None:
 
 
 def test_a_zookeeper_broker_has_no_kraft_settings() -> None:
-    assert BESIDE_ZOOKEEPER["broker.id"] == 1
-    assert BESIDE_ZOOKEEPER["zookeeper.connect"] == "127.0.0.1:31"
-    assert BESIDE_ZOOKEEPER["listeners"] == "PLAINTEXT://127.0.0.1:11"
-    assert not BESIDE_ZOOKEEPER.keys() & {"process.roles", "node.id", "listener.security.protocol.map"}
-    assert not [key for key in BESIDE_ZOOKEEPER if key.startswith(("controller.", "broker.heartbeat", "share."))]
+    assert ZOOKEEPER_BROKER["broker.id"] == 1
+    assert ZOOKEEPER_BROKER["zookeeper.connect"] == "127.0.0.1:31"
+    assert ZOOKEEPER_BROKER["listeners"] == "PLAINTEXT://127.0.0.1:11"
+    assert not ZOOKEEPER_BROKER.keys() & {"process.roles", "node.id", "listener.security.protocol.map"}
+    assert not [key for key in ZOOKEEPER_BROKER if key.startswith(("controller.", "broker.heartbeat", "share."))]
 
 
-@pytest.mark.parametrize("settings", [BY_KRAFT, BESIDE_ZOOKEEPER])
+@pytest.mark.parametrize("settings", [BY_KRAFT, ZOOKEEPER_BROKER])
 def test_kraft_and_zookeeper_brokers_have_the_same_test_settings(settings: Mapping[str, Setting]) -> None:
     assert settings["advertised.listeners"] == "PLAINTEXT://127.0.0.1:11"
     assert settings["log.dirs"] == "data1"
@@ -41,7 +41,7 @@ def test_kraft_and_zookeeper_brokers_have_the_same_test_settings(settings: Mappi
     assert settings["offsets.topic.replication.factor"] == 2
 
 
-@pytest.mark.parametrize("settings", [BY_KRAFT, BESIDE_ZOOKEEPER])
+@pytest.mark.parametrize("settings", [BY_KRAFT, ZOOKEEPER_BROKER])
 def test_records_of_any_timestamp_stay_in_their_topic(settings: Mapping[str, Setting]) -> None:
     assert settings["log.retention.ms"] == -1
 
@@ -51,13 +51,13 @@ def test_every_listener_is_bound_to_this_machine_only() -> None:
 
     assert (zookeeper["clientPort"], zookeeper["clientPortAddress"]) == (31, "127.0.0.1")
     assert zookeeper["admin.enableServer"] == "false"
-    for settings in (BY_KRAFT, BESIDE_ZOOKEEPER):
+    for settings in (BY_KRAFT, ZOOKEEPER_BROKER):
         hosts = re.findall(r"(?:://|@)([^:]+):", properties_text(settings))
         assert set(hosts) == {"127.0.0.1"}
 
 
 def test_zookeeper_accepts_the_session_timeout_of_brokers() -> None:
-    tick, session = zookeeper_settings(port=31, data=DATA)["tickTime"], BESIDE_ZOOKEEPER["zookeeper.session.timeout.ms"]
+    tick, session = zookeeper_settings(port=31, data=DATA)["tickTime"], ZOOKEEPER_BROKER["zookeeper.session.timeout.ms"]
 
     assert 2 * int(tick) <= int(session) <= 20 * int(tick)
 

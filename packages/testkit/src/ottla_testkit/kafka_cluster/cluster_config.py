@@ -13,7 +13,12 @@ from ottla_testkit.errors import ClusterError
 from ottla_testkit.java.release import release
 from ottla_testkit.kafka_cluster.distant_listeners import DistantListeners
 from ottla_testkit.kafka_cluster.node import Node
-from ottla_testkit.kafka_cluster.node_settings import Setting, beside_zookeeper, kraft_settings, properties_text
+from ottla_testkit.kafka_cluster.node_settings import (
+    Setting,
+    kraft_settings,
+    properties_text,
+    zookeeper_broker_settings,
+)
 from ottla_testkit.kafka_cluster.security import Security
 
 _FIRST_WITH_SECURITY = (3, 5)
@@ -61,7 +66,7 @@ class ClusterConfig:
         if zookeeper is None:
             settings = kraft_settings(node.number, port=node.port, controllers=controllers, data=node.data)
         else:
-            settings = beside_zookeeper(
+            settings = zookeeper_broker_settings(
                 node.number, port=node.port, zookeeper=zookeeper, nodes=len(self.nodes), data=node.data
             )
         if self.security is not None:

@@ -40,7 +40,7 @@ def kraft_settings(number: int, *, port: int, controllers: Mapping[int, int], da
     }
 
 
-def beside_zookeeper(number: int, *, port: int, zookeeper: int, nodes: int, data: Path) -> dict[str, Setting]:
+def zookeeper_broker_settings(number: int, *, port: int, zookeeper: int, nodes: int, data: Path) -> dict[str, Setting]:
     """Return the settings of broker `number`, one of `nodes` with the ZooKeeper on port `zookeeper`."""
     return _broker_settings(number, port=port, copies=_copies(nodes), data=data) | {
         "broker.id": number,

@@ -94,7 +94,7 @@ class Nodes:
             command = [*self.java, *recording, "kafka.Kafka"]
             self._nodes[number] = Node(number, folder=folder, port=port, command=command)
         if needs_zookeeper(self._config.version):
-            self._prepare_beside_zookeeper(folder, port=ports[len(numbers)])
+            self._prepare_zookeeper_broker(folder, port=ports[len(numbers)])
         else:
             self._controllers = dict(zip(numbers, ports[len(numbers) :], strict=True))
             self._prepare_by_kraft()
@@ -170,7 +170,7 @@ class Nodes:
         files = [node.properties for node in self._nodes.values()]
         format_nodes(self.java, files, options=self._config.format_options)
 
-    def _prepare_beside_zookeeper(self, folder: Path, *, port: int) -> None:
+    def _prepare_zookeeper_broker(self, folder: Path, *, port: int) -> None:
         self._zookeeper = zookeeper = ZooKeeper(folder=folder, port=port, java=self.java)
         zookeeper.properties.write_text(properties_text(zookeeper_settings(port=port, data=zookeeper.data)))
         for node in self._nodes.values():

@@ -130,14 +130,14 @@ class _Draw:
         if self._adaptive:
             self._draws_left -= 1
             if self._draws_left < 0:
-                self._look_at_queues()
+                self._read_queues()
         weights = self._weights
         if weights is None:
             return self._random.choice(self.candidates)
         last = len(weights) - 1  # never past it, even if the product is rounded up
         return self.candidates[bisect_right(weights, self._random.random() * weights[last], 0, last)]
 
-    def _look_at_queues(self) -> None:
+    def _read_queues(self) -> None:
         queued, size = self.view.queued_bytes, self._batch_size
         # In batches, as in Java: in bytes an almost empty queue would weigh too much.
         lengths = [-(-queued[partition] // size) for partition in self.candidates]
