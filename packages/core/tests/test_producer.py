@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,6 +27,15 @@ def producer() -> Iterator[Producer]:
     made = Producer(bootstrap_servers="127.0.0.1:9", max_block_ms=50, reconnect_backoff_ms=10)
     yield made
     made.close(0)
+
+
+def test_a_producer_connects_in_the_background_when_it_is_made() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(30)
+        made = Producer(bootstrap_servers=f"127.0.0.1:{listener.getsockname()[1]}")
+        accepted, _address = listener.accept()
+        accepted.close()
+        made.close(0)
 
 
 @pytest.mark.rule("producer.send.refused.type")

@@ -51,7 +51,8 @@ class Producer:
     """Sends records to Kafka. Threads may share one; a forked process needs one of its own.
 
     *config* has Kafka's dotted names; keywords are the same names with `_` for `.`. Raises ConfigError, which lists
-    every problem, and PluginError, which says what to install. No connection is made before the first record.
+    every problem, and PluginError, which says what to install. Does not wait for brokers: it connects in the
+    background, also if nothing is sent.
 
     It has one thread of its own, the I/O thread, which does all I/O and runs callbacks. A `with` block closes it at its
     end. A producer that was not closed is closed when the program ends, which takes at most 30 seconds. All time-outs
