@@ -291,7 +291,7 @@ def test_a_missing_partition_is_refused_with_the_number_of_partitions(
 def test_an_invalid_topic_name_is_refused_without_a_request(kafka: KafkaCluster) -> None:
     with (
         Producer(bootstrap_servers=kafka.bootstrap_servers) as producer,
-        pytest.raises(InvalidRecordError, match="'größe' is not a topic name: a name is 1 to 249 of a-z"),
+        pytest.raises(InvalidRecordError, match="'größe' is not a topic name: a name has 1 to 249 characters of a-z"),
     ):
         producer.send("größe", b"v")
 

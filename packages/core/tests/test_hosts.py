@@ -114,7 +114,7 @@ def test_host_text_of_a_transport_is_printable_and_bounded() -> None:
     with contextlib.closing(Shutdown(selector)), pytest.raises(NameResolutionError) as caught:
         selector.resolve("kafka", 9092)
 
-    assert str(caught.value).startswith(f"the transport {__name__}.Talkative failed to resolve 'kafka': ValueError(")
+    assert str(caught.value).startswith(f"the transport {__name__}.Talkative failed to resolve 'kafka': ValueError: ")
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 450
 

@@ -206,7 +206,7 @@ def test_a_missing_topic_that_is_dropped_has_a_last_line_too(caplog: pytest.LogC
 
     assert lines(caplog)[-1] == (
         "INFO",
-        "test: topic 'absent' is not asked for any more; it could not be used for 12.0 s",
+        "test: metadata is no longer requested for topic 'absent'; it could not be used for 12.0 s",
     )
     assert not log.active
 
@@ -418,8 +418,8 @@ def test_an_unused_broker_is_not_logged_as_gone(caplog: pytest.LogCaptureFixture
         machine.run(1.0)
 
     assert 2 in machine.metadata.cluster.brokers
-    [line] = [message for _level, message in lines(caplog) if "broker 2" in message and "not tried any more" in message]
-    assert "is not tried any more, other brokers are used now" in line
+    [line] = [message for _level, message in lines(caplog) if "broker 2" in message and "no longer tried" in message]
+    assert "is no longer tried, because other brokers are used now" in line
 
 
 @pytest.mark.rule("metadata.log")
@@ -454,7 +454,7 @@ def test_an_unused_bootstrap_server_is_not_logged_as_gone(
     assert lines(caplog) == [
         (
             "INFO",
-            "test: bootstrap server at kafka-2:9092 is not tried any more, other brokers are used now; "
+            "test: bootstrap server at kafka-2:9092 is no longer tried, because other brokers are used now; "
             "the last attempts failed, 1 in 0.0 s",
         )
     ]

@@ -59,7 +59,7 @@ def test_an_invalid_topic_name_is_refused_at_once(producer: Producer, topic: Any
 
 @pytest.mark.parametrize("topic", [b"secret", ["secret"], pa.table({"value": ["secret"]})])
 def test_a_topic_of_a_wrong_type_is_reported_by_its_type_only(producer: Producer, topic: Any) -> None:
-    said = f"^{type(topic).__name__} is not a topic name: a name is 1 to 249 of "
+    said = f"^{type(topic).__name__} is not a topic name: a name has 1 to 249 characters of "
     for send in (lambda: producer.send(topic, b"value"), lambda: producer.send_table(topic, "orders")):
         with pytest.raises(InvalidRecordError, match=said) as caught:
             send()

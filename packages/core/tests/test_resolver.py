@@ -7,8 +7,10 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import pytest
 
+from ottla.concurrency.environment import SYSTEM
 from ottla.errors import NameResolutionError
 from ottla.network.selector.resolver import Resolver
 from ottla.network.selector_interface import Address
@@ -100,8 +102,22 @@ def test_a_library_that_replaces_getaddrinfo_and_fails_is_an_error(
         raise error
 
     monkeypatch.setattr(socket, "getaddrinfo", fail)
-    with pytest.raises(NameResolutionError, match=rf"has no address: {type(error).__name__}: boom; "):
+    with pytest.raises(NameResolutionError, match=rf"could not be resolved: {type(error).__name__}: boom$"):
         asked.answer("localhost")
+
+
+def test_without_a_thread_the_error_does_not_blame_the_name() -> None:
+    def refuse(*_arguments: object) -> threading.Thread:
+        raise RuntimeError("can't start new thread")
+
+    resolver = Resolver(lambda: None, attrs.evolve(SYSTEM, thread=refuse))
+    with pytest.raises(
+        NameResolutionError, match=r"'kafka-1' could not be resolved: .*can't start new thread"
+    ) as caught:
+        resolver.resolve("kafka-1", 9092, canonical=False)
+
+    assert "bootstrap.servers" not in str(caught.value)
+    assert not caught.value.final
 
 
 @pytest.mark.rule("selector.names.aside")
@@ -148,7 +164,7 @@ def test_a_failed_lookup_of_a_canonical_name_is_an_error(asked: Asked, monkeypat
 @pytest.mark.rule("selector.names.port")
 @pytest.mark.parametrize("port", [0, -1, 65_536, 65_536 + 9092, 2**31 - 1])
 def test_an_invalid_port_is_refused_and_never_truncated(asked: Asked, port: int) -> None:
-    with pytest.raises(NameResolutionError, match=f"{port} is not a port"):
+    with pytest.raises(NameResolutionError, match=f"could not be resolved: {port} is not a port$"):
         asked.resolver.resolve("127.0.0.1", port, canonical=False)
 
 

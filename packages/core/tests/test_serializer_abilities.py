@@ -254,7 +254,9 @@ def test_a_callback_does_not_wait_for_a_lookup() -> None:
     with simulated(1, plugins={"value_serializer": serializer}) as world:
         io_threads.enter()
         try:
-            with pytest.raises(SerializationError, match="which a callback cannot wait for; send it from another"):
+            with pytest.raises(
+                SerializationError, match="a callback cannot wait for that; send the record from another"
+            ):
                 world.producer.send("t", 1)
         finally:
             io_threads.leave()

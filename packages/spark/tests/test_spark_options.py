@@ -56,7 +56,8 @@ def test_an_impossible_topic_is_refused_before_any_task_with_the_rule(name: str)
     _, problems = read(topic=name)
 
     assert problems == [
-        f"option topic={name!r} is not a topic name: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or .."
+        f"option topic={name!r} is not a topic name: a name has 1 to 249 characters of a-z, A-Z, 0-9, "
+        "'.', '_' and '-', and is not '.' or '..'"
     ]
 
 

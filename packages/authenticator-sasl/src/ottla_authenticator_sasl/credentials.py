@@ -60,7 +60,7 @@ class Credentials(Protocol):
 
 
 class FixedCredentials:
-    """The same for every login."""
+    """Credentials that are the same for every login."""
 
     blocking = False
 

@@ -147,9 +147,9 @@ def login(config: PluginConfig, *, mechanism: str, module: str) -> Credentials:
 def module_options(
     config: PluginConfig, *, mechanism: str, module: str, plain: Sequence[str]
 ) -> Mapping[str, str] | None:
-    """Return the options of `sasl.jaas.config`, or None without it.
+    """Return the options of `sasl.jaas.config`, or None if it is not set.
 
-    Raises ConfigError if it is wrong, or if *plain* keys are set, too.
+    Raises ConfigError if it is invalid, or if one of the *plain* keys is set as well.
     """
     written = config[JAAS]
     if written is None:

@@ -43,7 +43,10 @@ class Pauses:
 
 
 class FetchPace:
-    """The time of the next fetch, by what became of the last tokens. Thread-safe; no method blocks."""
+    """The earliest time of the next fetch. It depends on how many recent tokens were too short-lived or refused.
+
+    Thread-safe; no method blocks.
+    """
 
     def __init__(self, pauses: Pauses, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._pauses = pauses

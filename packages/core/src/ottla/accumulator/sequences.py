@@ -18,7 +18,7 @@ from ottla.recordbatch.batch_sequence import SEQUENCES, BatchSequence, ProducerI
 
 
 class SequenceErrorAction(enum.Enum):
-    """What the sender does with a batch that a broker refused for its sequence number."""
+    """The sender's next step for a batch that a broker refused for its sequence number."""
 
     RETRY = "an earlier batch has to be written first; this one is sent again unchanged"
     RENUMBER = "it is not written; it is sent again with new numbers"

@@ -31,7 +31,7 @@ def show_transactions(found: Sequence[TransactionListing], prefix: str) -> None:
         console.print(Text(f"No coordinator knows a transactional id that begins with {prefix!r}."))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("transactional id", "state", "epoch", "wrote to", "what becomes of it", "offsets of its group"):
+    for title in ("transactional id", "state", "epoch", "wrote to", "what happens to it", "offsets of its group"):
         table.add_column(title, overflow="fold")
     now_ms = time.time_ns() // 1_000_000
     for each in found:

@@ -54,7 +54,7 @@ class SecurityProtocol(enum.StrEnum):
 
 
 class DnsLookup(enum.StrEnum):
-    """How a bootstrap server's name becomes addresses (KIP-235)."""
+    """The ways to resolve a bootstrap server's name into addresses (KIP-235)."""
 
     USE_ALL_DNS_IPS = "use_all_dns_ips"
     RESOLVE_CANONICAL_BOOTSTRAP_SERVERS_ONLY = "resolve_canonical_bootstrap_servers_only"

@@ -1,4 +1,4 @@
-"""What the producer gives to each plugin when it is made: a logger, the clock, metrics of its own."""
+"""The context that each plugin gets when it is made: a logger, the clock, metrics of its own."""
 
 from __future__ import annotations
 

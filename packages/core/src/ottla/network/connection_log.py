@@ -116,7 +116,8 @@ class ConnectionLog:
                 )
             else:
                 logger.info(
-                    "%s: %s is not tried any more, other brokers are used now; the last attempts failed, %d in %.1f s",
+                    "%s: %s is no longer tried, because other brokers are used now; the last "
+                    "attempts failed, %d in %.1f s",
                     *line.log_arguments(self._client_id, brokers),
                 )
         self.active = bool(self._outages)

@@ -156,7 +156,7 @@ class MetadataLog:
                 logger.info("%s: %s can be used again, after %.1f s", self._client_id, which, line.lasting)
             else:
                 logger.info(
-                    "%s: %s is not asked for any more; it could not be used for %.1f s",
+                    "%s: metadata is no longer requested for %s; it could not be used for %.1f s",
                     self._client_id,
                     which,
                     line.lasting,

@@ -143,7 +143,10 @@ def _ask(
 
 
 def _given(provider: ConfigProvider, path: str, keys: set[str]) -> Secret[Mapping[str, str]] | str:
-    """The provider's values by key; if it has none, the reason as a text. May block, as the provider does."""
+    """The provider's values by key, or the reason, as text, why they could not be read.
+
+    Blocks as long as the provider does.
+    """
     try:
         given = Secret(provider.get(path, frozenset(keys)))
         if not isinstance(given.reveal(), Mapping):

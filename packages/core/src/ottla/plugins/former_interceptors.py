@@ -52,7 +52,7 @@ class AdaptedInterceptor:
 
 
 def three_parts(made: Any) -> tuple[Any, Any, Any]:
-    """What `on_send` of a former interceptor returned. Raises TypeError for anything else than three parts."""
+    """Check and return the result of a former interceptor's `on_send`. Raises TypeError unless it has three parts."""
     if not isinstance(made, tuple) or len(made) != 3:
         raise TypeError(f"on_send returned {type(made).__name__}, not a tuple of key, value and headers")
     return made

@@ -309,7 +309,7 @@ def _encoder(found: Sequence[ResolvedPlugin], registry: Registry, objects: Plugi
 
 
 def _level(config: ProducerConfig, compressor: Compressor | None) -> int | None:
-    """What the user set with Kafka's key for this codec; None: nothing."""
+    """The level that the user set with Kafka's key for this codec; None if it is not set."""
     return None if compressor is None else config.batching.compression_levels.get(compressor.codec_id)
 
 

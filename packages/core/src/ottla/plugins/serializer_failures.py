@@ -7,7 +7,7 @@ from ottla.errors.plugin_origin import origin_of, text_of
 
 
 def serialization_failure(serializer: object, cause: BaseException) -> str:
-    """What a serializer has raised, and which plugin it is.
+    """Describe the exception that a serializer raised, and name its plugin.
 
     TypeError and ValueError are for data that it refuses; any other exception is its own fault.
     """

@@ -22,7 +22,10 @@ MOST_LOOKUPS: Final = 5
 
 @attrs.frozen(kw_only=True)
 class Lookup:
-    """What `prepare` of a serializer gets. `what` describes the data for errors, such as "the value for topic 't'"."""
+    """The arguments for `prepare` of a serializer.
+
+    `what` describes the data for errors, such as "the value for topic 't'".
+    """
 
     serializer: SupportsPrepare
     what: str
@@ -52,8 +55,8 @@ class LookupWait:
         """Have the serializer prepare. Raises SerializationError, also inside a callback, which cannot wait."""
         if io_threads.on_io_thread():
             raise SerializationError(
-                f"{lookup.what} needs a lookup of its serializer, which a callback cannot wait for; send it from "
-                "another thread"
+                f"the serializer has to look something up for {lookup.what}, and a callback cannot wait for that; "
+                "send the record from another thread"
             )
         if self.waited >= self._max_block:
             raise SerializationError(

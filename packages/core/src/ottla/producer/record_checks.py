@@ -23,7 +23,8 @@ def check_topic_name(topic: object) -> None:
     if not isinstance(topic, str) or not TOPIC_NAME.fullmatch(topic):
         shown = brief(topic) if isinstance(topic, str) else type(topic).__name__  # it may be the record, or a table
         raise InvalidRecordError(
-            f"{shown} is not a topic name: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or .."
+            f"{shown} is not a topic name: a name has 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-', "
+            "and is not '.' or '..'"
         )
 
 

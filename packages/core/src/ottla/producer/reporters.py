@@ -49,7 +49,8 @@ class Reporting:
             return
         if not call.wait(seconds):
             logger.warning(
-                "the %s has not started within %.1f s and is at %s; the producer continues, and does not wait for it",
+                "the %s has not started within %.1f s; its `start` is at %s; the producer continues without "
+                "waiting for it",
                 name,
                 seconds,
                 call.current_position(),

@@ -488,7 +488,7 @@ class ObjectColumns:
     def _fitting(
         self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None, headers: Sequence[bytes] | None
     ) -> int:
-        """How many of these records have room, counted from the first; at least one in an empty batch."""
+        """The number of these records that have room, counted from the first; at least one in an empty batch."""
         sizes = (map(_length, column) for column in (values, keys, headers) if column is not None)
         each = OBJECT_COST - (0 if headers is None else len(_NO_HEADERS))
         occupied = accumulate((sum(parts, each) for parts in zip(*sizes, strict=True)), initial=self._used)

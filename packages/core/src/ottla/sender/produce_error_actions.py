@@ -11,7 +11,7 @@ from ottla.errors import ErrorCode
 
 
 class ProduceErrorAction(enum.Enum):
-    """What the sender does with a batch after a response."""
+    """The sender's next step for a batch after a response."""
 
     ACKNOWLEDGED = "the broker holds the batch"
     RETRY = "send the batch again after a backoff"

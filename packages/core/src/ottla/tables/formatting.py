@@ -69,7 +69,7 @@ class Formatted:
             return made.cast(kind)
         except pa.ArrowException as cause:
             raise self._wrong(
-                f"{counted(len(made), 'row')} of {made.type}", f"{kind}, its type for an empty array"
+                f"{counted(len(made), 'row')} of {made.type}", f"{kind}, the type that it returned for an empty array"
             ) from cause
 
     def _empty(self) -> Any:

@@ -54,7 +54,7 @@ def header_lists(column: Any) -> Any:
 
 
 def nameless(column: Any) -> Any | None:
-    """Where a row of `header_lists` has a header without a name; None: nowhere."""
+    """Mark the rows of `header_lists` that have a header without a name; None: there are none."""
     names = pc.struct_field(column.flatten(), 0)
     if not names.null_count:
         return None

@@ -93,7 +93,7 @@ class Intercepted:
 
 
 def checked_rows(made: ProducerRows, given: ProducerRows, *, formatted: bool) -> ProducerRows:
-    """What an interceptor has made of the *given* rows, in the types of encoders. Raises TypeError or ValueError.
+    """Check the rows that an interceptor returned, and convert them to encoders' types. Raises TypeError or ValueError.
 
     *formatted*: values are serialized later, and keep their type. Neither `added_headers` nor `context` is checked.
     """
@@ -158,7 +158,7 @@ def _times(column: Any) -> Any:
 
 
 def _negative(column: Any) -> Any | None:
-    """Where a number is negative; None: nowhere."""
+    """Mark the negative numbers; None: there are none."""
     lowest = pc.min(column).as_py()
     return None if lowest is None or lowest >= 0 else pc.fill_null(pc.less(column, 0), False)
 

@@ -65,7 +65,7 @@ def _group(group: object) -> ConsumerGroupMetadata:
         )
     except AttributeError:
         raise InvalidRecordError(
-            f"group_metadata is a group id or a ConsumerGroupMetadata, not {type(group).__name__}"
+            f"group_metadata must be a group id or a ConsumerGroupMetadata, not {type(group).__name__}"
         ) from None
 
 
@@ -75,7 +75,9 @@ def _partition(partition: object) -> TopicPartition:
     match partition:
         case (str(topic), int(number)) if topic and number >= 0:
             return topic, number
-    raise InvalidRecordError(f"the keys of offsets are (topic, partition), not {partition!r}")
+    raise InvalidRecordError(
+        f"the keys of offsets must be (topic, partition), with a partition of at least 0, not {partition!r}"
+    )
 
 
 def _position(position: object) -> OffsetAndMetadata:
@@ -90,7 +92,7 @@ def _position(position: object) -> OffsetAndMetadata:
                 getattr(position, "metadata", None) or "",
             )
         case _:
-            raise InvalidRecordError(f"an offset is an int or an OffsetAndMetadata, not {position!r}")
+            raise InvalidRecordError(f"an offset must be an int or an OffsetAndMetadata, not {position!r}")
     if isinstance(found.offset, bool) or found.offset < 0:
         raise InvalidRecordError(f"an offset must be at least 0, not {found.offset!r}")
     return found

@@ -1,4 +1,4 @@
-"""What a response means for a producer's transaction, as values."""
+"""The consequences of a response for a producer's transaction, as values."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Marker:
 
 
 class BatchAction(enum.Enum):
-    """What the driver does with a batch."""
+    """The driver's next step for a batch."""
 
     WRITE = "it is not in Kafka"
     SKIP = "it is in Kafka already"

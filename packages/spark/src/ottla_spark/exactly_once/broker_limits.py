@@ -22,7 +22,7 @@ _MOST_DIGITS: Final = 10
 
 
 def longest_timeout_ms(client: BlockingClient, node: int) -> int | None:
-    """Return a broker's transaction.max.timeout.ms, or None if it does not return a number."""
+    """Return a broker's `transaction.max.timeout.ms`; None if the broker returns no number for it."""
     response = setting(client, node, kind=BROKER, of=str(node), name=_MAXIMUM)
     # Kafka's value is a 32-bit int; a broker may return anything.
     return (

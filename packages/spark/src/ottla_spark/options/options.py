@@ -132,7 +132,8 @@ def _topic(own: Mapping[str, str], problems: list[str]) -> str | None:
         problems.append("option topic is empty; name a topic, or leave it out and add a column 'topic'")
     elif topic is not None and not TOPIC_NAME.fullmatch(topic):
         problems.append(
-            f"option topic={topic!r} is not a topic name: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or .."
+            f"option topic={topic!r} is not a topic name: a name has 1 to 249 characters of a-z, A-Z, 0-9, "
+            "'.', '_' and '-', and is not '.' or '..'"
         )
     return topic
 

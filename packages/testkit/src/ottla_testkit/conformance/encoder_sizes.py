@@ -1,4 +1,4 @@
-"""What columns report of their size, encoded and in memory: a part of `RecordEncoderConformance`."""
+"""Tests of the sizes that columns report, encoded and in memory: a part of `RecordEncoderConformance`."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _TIMES: Final = 20
 
 
 class TableRequirements(BoundedSuite):
-    """What `InterceptorConformance` requires of an interceptor that takes tables."""
+    """The requirements of `InterceptorConformance` for an interceptor that takes tables."""
 
     def test_outcomes_of_tables_are_for_interceptors_that_take_their_rows(self, interceptor: Interceptor) -> None:
         check(
@@ -138,7 +138,7 @@ def _rows(*, topic: str = "orders", **columns: Any) -> ProducerRows:
 
 
 def _pass(interceptor: Interceptor, rows: ProducerRows) -> ProducerRows:
-    """What the interceptor makes of rows: fails if the core would send the rows without it."""
+    """Return the interceptor's rows for these rows; fails if the core would send the rows without it."""
     from ottla.tables.interception import checked_rows  # it needs pyarrow, which `_samples` has found
 
     parts = [f"{name} ({column.type})" for name in _COLUMNS if (column := getattr(rows, name)) is not None]
@@ -161,7 +161,7 @@ def _pass(interceptor: Interceptor, rows: ProducerRows) -> ProducerRows:
 
 
 def _constant(interceptor: Interceptor, rows: ProducerRows) -> object | None:
-    """What the interceptor makes of rows, or None if repeated calls differ."""
+    """Return the contents of the interceptor's rows, or None if repeated calls differ."""
     once, again = _cells(_pass(interceptor, rows)), _cells(_pass(interceptor, rows))
     return once if once == again else None
 

@@ -21,7 +21,7 @@ _NOT_SAID: Final = "what was read is not what the far end sent"
 
 
 class DataRequirements(TransportConnections):
-    """What `TransportConformance` requires of bytes that are written and read."""
+    """The requirements of `TransportConformance` for bytes that are written and read."""
 
     # Writing
 

@@ -24,7 +24,7 @@ GARBAGE: Final = (
 
 
 class HandshakeRequirements(TransportConnections):
-    """What `TransportConformance` requires of handshakes."""
+    """The requirements of `TransportConformance` for handshakes."""
 
     def test_a_handshake_with_a_silent_peer_waits_without_spinning(self, begin: Begin) -> None:
         talk = begin()

@@ -21,7 +21,7 @@ _LONGEST: Final = 2000
 
 
 class RefusalRequirements(TransportConnections):
-    """What `TransportConformance` requires of refusals and of secrets."""
+    """The requirements of `TransportConformance` for refusals and for secrets."""
 
     secrets: ClassVar[Sequence[str]] = ()
     """Secret settings of the transport under test, such as the password of a proxy; none of them may be shown."""

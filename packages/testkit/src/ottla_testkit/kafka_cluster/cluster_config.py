@@ -1,4 +1,4 @@
-"""What a test cluster consists of: its nodes, their version, their Java options and the properties of each.
+"""The configuration of a test cluster: its nodes, their version, their Java options and the properties of each.
 
 It starts nothing. `node_settings`, `security` and `distant_listeners` have the settings that it combines.
 """

@@ -13,7 +13,7 @@ _SCRIPT: Final = 'read -r _ || kill -9 "$1"'
 
 
 class OrphanGuard:
-    """Guard one process, from now until `let_go`."""
+    """Kills one process if this one ends before `let_go`."""
 
     def __init__(self, pid: int) -> None:
         self._shell = subprocess.Popen(

@@ -182,7 +182,10 @@ class SimulatedBroker:
 
 
 def _unknown_version(low: int, high: int) -> ApiVersionsResponse:
-    """Refuse a version of ApiVersions; brokers that know version 3 return the supported ones (KIP-511)."""
+    """Refuse a version of ApiVersions.
+
+    Brokers that know version 3 return the versions of ApiVersions that they support (KIP-511).
+    """
     own = [ApiVersion(api_key=API_VERSIONS.key, min_version=low, max_version=high)] if high >= 3 else []
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)
 

@@ -45,7 +45,7 @@ class Resolver:
         """
         refuse_illegal(host)
         if port not in _PORTS:  # the system would use it modulo 65536
-            raise _unresolved(host, ValueError(f"{port} is not a port"))
+            raise NameResolutionError(f"{_failed(host)}: {port} is not a port", final=True)
         if not canonical and (found := _in_digits(host, port)):
             return found
         wanted = (host, port, canonical)
@@ -103,11 +103,21 @@ def _canonical_name(target: Target) -> str:
     return name
 
 
+def _failed(host: str) -> str:
+    return f"the name {quoted(host)} could not be resolved"
+
+
 def _unresolved(host: str, cause: BaseException) -> NameResolutionError:
     reason = printable(str(cause)) if isinstance(cause, OSError | ValueError) else described(cause)
+    if isinstance(cause, socket.gaierror | ValueError):
+        text = (
+            f"the name {quoted(host)} has no address: {reason}; check bootstrap.servers and the brokers' "
+            "advertised.listeners"
+        )
+    else:  # not about the name, such as a system without threads or file descriptors
+        text = f"{_failed(host)}: {reason}"
     error = NameResolutionError(
-        f"the name {quoted(host)} has no address: {reason}; check bootstrap.servers and the brokers' "
-        "advertised.listeners",
+        text,
         final=isinstance(cause, ValueError) or getattr(cause, "errno", None) in _NO_SUCH_NAME,
     )
     error.__cause__ = cause

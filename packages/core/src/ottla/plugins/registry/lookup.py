@@ -41,7 +41,7 @@ class Registry:
         return self.load(self.find(kind, name))
 
     def find(self, kind: KindName, name: str) -> EntryInfo:
-        """What is announced under this name; loads nothing. Of several a built-in plugin is the one.
+        """Return the entry that is announced under this name; loads nothing. Of several, the built-in one is returned.
 
         Raises PluginNotFoundError if no distribution offers it, InvalidPluginError if two do and none is built in.
         """

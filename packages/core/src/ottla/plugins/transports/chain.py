@@ -64,7 +64,7 @@ class TransportChain:
 
 
 def _way_to(link: Transport, host: str, port: int) -> _Destination:
-    """Where this link connects to for a destination. Of several targets the link before it gets the first."""
+    """The host and port that this link connects to for a destination: of several targets the first."""
     targets = link.targets(host, port)
     if targets is None:
         return host, port

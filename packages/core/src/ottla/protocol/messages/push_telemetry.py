@@ -10,7 +10,7 @@ from ottla.protocol.notation import ZERO_UUID, Bool, Bytes, Int8, Int16, Int32, 
 
 @attrs.define(kw_only=True)
 class PushTelemetryRequest:
-    """`metrics` is an OpenTelemetry MetricsData v1 message, compressed with the codec of that id.
+    """`metrics` is an OpenTelemetry MetricsData v1 message, compressed with the codec `compression_type`.
 
     `terminating` marks the last push, which may come before the end of the interval.
     """

@@ -50,7 +50,7 @@ class SerializerCalls(BoundedSuite):
     def _looked_up(
         self, serializer: Serializer, data: Any, headers: Sequence[Header], attempt: Callable[[], Any], **of: str
     ) -> Any:
-        """What *attempt* makes, after the lookups that it needs."""
+        """The result of *attempt*, after the lookups that it needs."""
         for _ in range(MOST_LOOKUPS):
             try:
                 return attempt()

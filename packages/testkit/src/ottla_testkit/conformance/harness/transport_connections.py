@@ -23,7 +23,7 @@ Begin = Callable[..., LayerSession]
 
 
 class TransportConnections(BoundedSuite):
-    """What each test of a transport starts from."""
+    """The base of the tests of a transport."""
 
     subject: ClassVar[str] = "transport"
     contract: ClassVar[type] = Transport

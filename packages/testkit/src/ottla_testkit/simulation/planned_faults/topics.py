@@ -10,7 +10,7 @@ from ottla_testkit.simulation.simulation import Simulation
 
 @attrs.frozen(kw_only=True)
 class SmallBatches(Fault):
-    """A topic refuses batches of more than this number of bytes."""
+    """A topic refuses batches of more than `max_message_bytes` bytes."""
 
     topic: str
     max_message_bytes: int
