@@ -23,7 +23,7 @@ from ottla.concurrency.environment import Environment
 from ottla.concurrency.locks import Latch
 from ottla.config import allow_lists
 from ottla.network.selector import socket_wait
-from ottla.plugins.transports.socket_layer import send_one_by_one
+from ottla.plugins.transports.sequential_write import send_one_by_one
 from ottla.sender.io_handoff import _can_run_rounds
 
 pytestmark = pytest.mark.unmeasured

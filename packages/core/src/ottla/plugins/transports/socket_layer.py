@@ -9,29 +9,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.interfaces import Buffer, Interest
+from ottla.plugins.transports.sequential_write import send_one_by_one
 
 MAX_CHUNKS: Final = 1024
 """As many buffers as Linux and macOS take in one call (IOV_MAX)."""
-
-
-def send_one_by_one(sock: socket.socket, chunks: Sequence[Buffer]) -> int:
-    """Write chunk after chunk until the socket takes no more; return the number of bytes. Windows has no `sendmsg`.
-
-    Raises BlockingIOError if the socket takes nothing.
-    """
-    written = 0
-    for chunk in chunks:
-        view = memoryview(chunk).cast("B")
-        try:
-            count = sock.send(view)
-        except BlockingIOError:
-            if not written:
-                raise
-            return written
-        written += count
-        if count < len(view):
-            break
-    return written
 
 
 class SocketLayer:
