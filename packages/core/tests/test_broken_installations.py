@@ -327,7 +327,8 @@ def test_a_plugin_that_hangs_is_logged_while_it_is_waited_for(
     released.set()
     chooser.join()
 
-    mine = [record for record in caplog.records if "acme" in record.getMessage()]
+    # The last two: on a busy machine the import before a hook that hangs may be slow, too.
+    mine = [record for record in caplog.records if "acme" in record.getMessage()][-2:]
     assert [record.levelname for record in mine] == ["WARNING", "INFO"]
     assert broken.error in mine[0].getMessage()
     assert " took " in mine[1].getMessage()
