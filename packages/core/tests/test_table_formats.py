@@ -185,7 +185,7 @@ def test_a_serializer_whose_columns_change_their_type_is_named() -> None:
         simulated(1, plugins={"value_formats": ValueFormats(make=lambda _name: Wrong())}) as world,
         pytest.raises(
             InvalidPluginError,
-            match=r"value_format='acme': serialize_column of the serializer .* returned .* of .*not null, its type",
+            match=r"value_format='acme': serialize_column of the serializer .* returned .* of .*not null, the type",
         ),
     ):
         world.producer.send_table("t", TABLE, value="text", value_format="acme")
