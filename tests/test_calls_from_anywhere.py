@@ -14,6 +14,7 @@ import pytest
 from ottla import Delivery, DeliveryError, Producer
 from ottla.errors import FlushTimeoutError, IllegalStateError
 from ottla_testkit.mock_cluster import MockCluster
+from transactions_kit import await_true
 
 WAIT = 60.0
 
@@ -88,6 +89,8 @@ def test_a_destructor_may_send_or_gets_an_error_at_once(producer: Producer) -> N
     finally:
         gc.set_threshold(*usual)
     gc.collect()
+    # The I/O thread may have begun a collection before, and run the last destructors after that returns.
+    await_true(lambda: len(sent) + len(refused) == len(deliveries))
 
     assert producer.flush(WAIT).pending == 0
     offsets = [delivery.result(WAIT).offset for delivery in (*deliveries, *sent)]
@@ -128,7 +131,6 @@ def send_during_an_outage(producer: Producer, cluster: MockCluster) -> list[int]
     with contextlib.suppress(FlushTimeoutError):
         producer.flush(1)
     cluster.broker_up(1)
-    assert producer.flush(WAIT).pending == 0
     return [delivery.result(WAIT).offset for delivery in deliveries]
 
 
@@ -139,9 +141,8 @@ def test_a_logging_handler_may_send_its_lines_with_the_producer(producer: Produc
     with Handling(lambda line: lines.append(producer.send("log", line.encode()))):
         assert send_during_an_outage(producer, cluster) == list(range(1, 101))
 
-    assert producer.flush(WAIT).failed == 0
     assert lines
-    assert all(line.error is None for line in lines)
+    assert all(line.exception(WAIT) is None for line in lines)
 
 
 def test_a_logging_handler_that_raises_costs_a_round_and_no_record(producer: Producer, cluster: MockCluster) -> None:

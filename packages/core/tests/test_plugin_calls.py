@@ -238,7 +238,9 @@ def test_a_start_that_hangs_is_a_warning_and_the_producer_works(
 
         assert world.producer.close().acknowledged == 1
 
-    assert re.match(r"the slow of acme has not started within 0\.\d s; its `start` is at .* in wait; ", caplog.messages[0])
+    assert re.match(
+        r"the slow of acme has not started within 0\.\d s; its `start` is at .* in wait; ", caplog.messages[0]
+    )
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert hanging.events == ["start"]
 

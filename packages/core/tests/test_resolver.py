@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -121,6 +123,12 @@ def test_without_a_thread_the_error_does_not_blame_the_name() -> None:
 
 
 @pytest.mark.rule("selector.names.aside")
+def test_what_lookups_need_is_imported_before_the_first_of_them() -> None:
+    """A codec that could not be imported, without file descriptors for instance, is missing for ever."""
+    program = "import ottla.network.selector.resolver, sys; sys.exit('encodings.idna' not in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
 def test_the_thread_of_a_lookup_ends_with_it(asked: Asked) -> None:
     before = set(threading.enumerate())
     asked.answer("localhost")

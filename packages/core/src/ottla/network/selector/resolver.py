@@ -6,6 +6,9 @@ interrupted, and must not delay other names. Numeric addresses need no thread.
 
 from __future__ import annotations
 
+# Else the first `getaddrinfo` imports it. Without file descriptors that fails, and if two threads try at the same time,
+# the interpreter may keep that there is no such codec: then no name is ever resolved in this process.
+import encodings.idna  # noqa: F401
 import socket
 from collections.abc import Callable, Sequence
 from functools import partial
