@@ -97,6 +97,31 @@ def test_two_handlers_that_raise_after_a_block_both_run() -> None:
     assert signal.getsignal(signal.SIGTERM) is signal.getsignal(signal.SIGINT) is handle
 
 
+@pytest.mark.rule("producer.signals.call")
+@pytest.mark.parametrize("replaced", [1, 2])
+def test_a_block_inside_the_start_of_another_leaves_it_deferred(monkeypatch: pytest.MonkeyPatch, replaced: int) -> None:
+    """Of a handler that is not deferred yet, or of a finalizer: while the first block replaces the handlers."""
+    ran: list[str] = []
+    signal.signal(signal.SIGTERM, lambda *_: ran.append("handler"))
+    replace, calls = signals._handle_by, 0
+
+    def handle_by(number: int, handler: Any) -> None:
+        nonlocal calls
+        replace(number, handler)
+        calls += 1
+        if calls == replaced:
+            with signals.Deferred():
+                ran.append("inner block")
+
+    monkeypatch.setattr(signals, "_handle_by", handle_by)
+    with signals.Deferred():
+        signal.raise_signal(signal.SIGTERM)
+        ran.append("block")
+
+    assert ran == ["inner block", "block", "handler"]
+    assert signals._depth == 0
+
+
 def test_a_handler_installed_by_a_block_remains() -> None:
     def mine(_number: int, _frame: object) -> None:
         """Nothing."""

@@ -37,6 +37,7 @@ HANG_SECONDS: Final = 1.0
 
 _main: int | None = threading.main_thread().ident
 _depth = 0  # of nested blocks on the main thread
+_ended = 0  # blocks that restored the program's handlers, or began to
 _on_signal: Callable[[], object] | None = None
 _noted: dict[int, float] = {}  # the signals that came in the block, and when each came first
 _seen: list[Any] = []  # the handlers of all signals when they were last read,
@@ -67,19 +68,16 @@ def begin() -> None:
     global _depth
     if threading.get_ident() != _main:
         return
-    if not _depth:
-        try:
-            handlers = list(map(_handler_of, _DEFERRED))
-            if handlers != _seen:
-                _read(handlers)
-            for number, _handler in _functions:
-                _handle_by(number, _note)
-        except ValueError:  # a subinterpreter, where no handler ever runs
-            pass
-        except BaseException:
-            _restore()
-            raise
-    _depth += 1  # from here on no handler interrupts
+    while True:
+        ended = _ended
+        if not _depth:
+            _defer()
+        _depth += 1  # from here on no handler interrupts
+        if ended == _ended:
+            return
+        # Before that, a handler that was not deferred yet, or a finalizer, had a block of its own, whose end restored
+        # the handlers.
+        _depth -= 1
 
 
 def end() -> None:
@@ -100,6 +98,20 @@ def end() -> None:
         _handle()
 
 
+def _defer() -> None:
+    try:
+        handlers = list(map(_handler_of, _DEFERRED))
+        if handlers != _seen:
+            _read(handlers)
+        for number, _handler in _functions:
+            _handle_by(number, _note)
+    except ValueError:  # a subinterpreter, where no handler ever runs
+        pass
+    except BaseException:
+        _restore()
+        raise
+
+
 def _read(handlers: list[Any]) -> None:
     global _seen, _functions
     _functions = [
@@ -113,6 +125,8 @@ def _read(handlers: list[Any]) -> None:
 
 def _restore() -> None:
     """Restore the program's handlers, except those that it has replaced itself. Harmless when repeated."""
+    global _ended
+    _ended += 1
     for number, handler in _usual.items():
         if _handler_of(number) is _note:
             _handle_by(number, handler)
