@@ -185,7 +185,7 @@ def documented(kafka: KafkaCluster) -> KafkaCluster:
 
 @pytest.fixture(scope="session")
 def documented_secure(secure: SecureBroker) -> SecureBroker:
-    """The same, with TLS and logins."""
+    """The same, with TLS and authentication."""
     for topic in TOPICS:
         secure.kafka.create_topic(topic)
     return secure

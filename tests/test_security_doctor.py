@@ -1,4 +1,4 @@
-"""The doctor's findings about a real broker with TLS and logins."""
+"""The doctor's findings about a real broker with TLS and authentication."""
 
 from __future__ import annotations
 

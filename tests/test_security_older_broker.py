@@ -1,4 +1,4 @@
-"""TLS and logins at a broker before 4.0."""
+"""TLS and authentication at a broker before 4.0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The doctor's findings about TLS and logins: details of a handshake, our identity, and reasons of a refusal."""
+"""The doctor's findings about TLS and authentication: a handshake, our identity, and reasons of a refusal."""
 
 from __future__ import annotations
 
