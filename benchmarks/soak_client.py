@@ -6,6 +6,7 @@ After the last second it closes the producer and prints a `Total`.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import sys
@@ -43,7 +44,12 @@ class Soak:
 
 @attrs.frozen(kw_only=True)
 class Second:
-    """One second of the soak. Times are milliseconds from `send` to the callback; memory is in bytes."""
+    """One second of the soak. Times are milliseconds from `send` to the callback; memory is in bytes.
+
+    `used` is what C code has allocated and not freed; objects of up to 512 bytes are not part of it, because Python has
+    memory of its own for them. `rss` has also what the allocator keeps for later: it grows with the largest need so
+    far, and with gaps between what is in use. A leak lets both grow.
+    """
 
     at: float
     phase: str
@@ -54,6 +60,7 @@ class Second:
     p99: float
     longest: float
     rss: int
+    used: int
     threads: int
     descriptors: int
     processor: float
@@ -68,6 +75,24 @@ class Total:
     failed: int
     errors: dict[str, int]
     rate: float
+
+
+class _Allocated(ctypes.Structure):
+    """`struct mallinfo2` of glibc."""
+
+    _names: Final = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+    _fields_ = [(name, ctypes.c_size_t) for name in _names.split()]
+
+
+def used_memory() -> int:
+    """Bytes that the C allocator has handed out; 0 where it cannot be asked (only glibc since 2.33 can)."""
+    try:
+        ask = ctypes.CDLL(None).mallinfo2
+    except (AttributeError, OSError, TypeError):
+        return 0
+    ask.restype = _Allocated
+    found = ask()
+    return int(found.uordblks + found.hblkhd)
 
 
 def value_of(thread: int, number: int, size: int) -> bytes:
@@ -160,6 +185,7 @@ def second(load: Load, process: psutil.Process, at: float, phase: str, before: t
             p99=round(parts[98] * 1e3, 2),
             longest=round(took[-1] * 1e3, 1),
             rss=process.memory_info().rss,
+            used=used_memory(),
             threads=process.num_threads(),
             descriptors=process.num_fds(),
             processor=round(processor.user + processor.system, 2),

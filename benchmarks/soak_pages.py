@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
 from typing import Any, Final
 
@@ -22,6 +22,19 @@ FAULT_COLOURS: Final = {
     "slow link": "#b0b0b0",
 }
 MIB: Final = 1 << 20
+
+
+def rss(second: Second) -> int:
+    """Memory of the process in RAM."""
+    return second.rss
+
+
+def in_use(second: Second) -> int:
+    """Memory that the process has allocated from C."""
+    return second.used
+
+
+MEMORY: Final[Mapping[str, Callable[[Second], int]]] = {"RSS": rss, "in use": in_use}
 
 
 @attrs.frozen(kw_only=True)
@@ -49,19 +62,18 @@ class Result:
         """The seconds after those at full speed."""
         return [each for each in self.seconds if each.phase == "soak"]
 
-    def rss_of_thirds(self) -> tuple[float, float, float]:
-        """Median memory of each third of the soak, in MiB."""
+    def memory_of_thirds(self, kind: Callable[[Second], int]) -> tuple[float, float, float]:
+        """The median of a kind of memory in each third of the soak, in MiB."""
         soaked = self.soaked
         size = max(len(soaked) // 3, 1)
         first, second, third = (soaked[start * size : (start + 1) * size] or soaked for start in range(3))
-        return _mib(first), _mib(second), _mib(third)
+        return _mib(first, kind), _mib(second, kind), _mib(third, kind)
 
 
 def text(result: Result) -> str:
     """Return the result as Markdown."""
     soak, total, checked = result.soak, result.total, result.checked
     full = [each.acknowledged for each in result.seconds if each.phase == "full speed"]
-    first, second, third = result.rss_of_thirds()
     return "\n".join(
         [
             f"# Soak of {soak.seconds / 60:.0f} minutes",
@@ -81,8 +93,7 @@ def text(result: Result) -> str:
             "",
             *(f"- {error} ({count} times)" for error, count in total.errors.items()),
             *(f"- {example}" for example in checked.examples),
-            f"Memory (RSS): {first:.1f}, {second:.1f} and {third:.1f} MiB in the three thirds of the soak; "
-            f"from the second to the last {(third / second - 1 if second else 0):+.1%}.",
+            *(_memory(name, result.memory_of_thirds(kind)) for name, kind in MEMORY.items()),
             "",
             *_periods(result),
             "",
@@ -99,8 +110,9 @@ def _periods(result: Result) -> list[str]:
     soaked = result.soaked
     size = max(len(soaked) // 10, 1)
     lines = [
-        "| from second | records/s | p50 ms | p99 ms | longest ms | RSS MiB | threads | descriptors | processor |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| from second | records/s | p50 ms | p99 ms | longest ms | RSS MiB | in use MiB | threads | descriptors "
+        "| processor |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for start in range(0, len(soaked) - size + 1, size):
         part = soaked[start : start + size]
@@ -108,7 +120,8 @@ def _periods(result: Result) -> list[str]:
         lines.append(
             f"| {part[0].at:.0f} | {fmean(each.acknowledged for each in part):,.0f} "
             f"| {median(each.p50 for each in part):.1f} | {median(each.p99 for each in part):.1f} "
-            f"| {max(each.longest for each in part):,.0f} | {_mib(part):.1f} | {max(each.threads for each in part)} "
+            f"| {max(each.longest for each in part):,.0f} | {_mib(part, rss):.1f} "
+            f"| {_mib(part, in_use):.1f} | {max(each.threads for each in part)} "
             f"| {max(each.descriptors for each in part)} | {used:.0%} |"
         )
     return lines
@@ -119,7 +132,7 @@ def page(result: Result) -> str:
     plots: list[tuple[str, bool, list[tuple[str, Callable[[Second], float]]]]] = [
         ("records/s", False, [("sent", lambda each: each.sent), ("acknowledged", lambda each: each.acknowledged)]),
         ("milliseconds", True, [("p50", lambda each: each.p50), ("p99", lambda each: each.p99)]),
-        ("RSS in MiB", False, [("RSS", lambda each: each.rss / MIB)]),
+        ("MiB", False, [("RSS", lambda each: each.rss / MIB), ("in use", lambda each: each.used / MIB)]),
         (
             "threads, descriptors",
             False,
@@ -161,5 +174,13 @@ def _patch(name: str) -> Any:
     return Patch(color=FAULT_COLOURS.get(name, "#888"), alpha=0.3, label=name)
 
 
-def _mib(seconds: Sequence[Second]) -> float:
-    return median([each.rss for each in seconds] or [0]) / MIB
+def _mib(seconds: Sequence[Second], kind: Callable[[Second], int]) -> float:
+    return median([kind(each) for each in seconds] or [0]) / MIB
+
+
+def _memory(name: str, thirds: tuple[float, float, float]) -> str:
+    first, second, third = thirds
+    return (
+        f"- Memory ({name}): {first:.1f}, {second:.1f} and {third:.1f} MiB in the three thirds of the soak; from the "
+        f"second to the last {(third / second - 1 if second else 0):+.1%}"
+    )
