@@ -123,7 +123,7 @@ def test_without_a_thread_the_error_does_not_blame_the_name() -> None:
 
 
 @pytest.mark.rule("selector.names.aside")
-def test_what_lookups_need_is_imported_before_the_first_of_them() -> None:
+def test_the_codec_that_lookups_need_is_imported_before_the_first() -> None:
     """A codec that could not be imported, without file descriptors for instance, is missing for ever."""
     program = "import ottla.network.selector.resolver, sys; sys.exit('encodings.idna' not in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
