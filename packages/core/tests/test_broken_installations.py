@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import Distribution
 from types import SimpleNamespace
 from typing import Any
 
@@ -128,6 +129,8 @@ BROKEN = (
     Broken("stops", "raise StopIteration", "cannot be imported: StopIteration"),
     Broken("prints", "print('HELLO'); import no_such_library", "No module named 'no_such_library'"),
     Broken("warns", "import warnings; warnings.warn('old', stacklevel=1)\n1 / 0", "cannot be imported: "),
+    Broken("olderottla", "import ottla.not_any_more", "; it is made for another ottla than "),
+    Broken("newerottla", "from ottla import NotYet", "; it is made for another ottla than "),
     Broken("nothing", GOOD, "cannot be imported: AttributeError", attr=":Nothing"),
     Broken("deeper", GOOD, "cannot be imported: AttributeError", attr=":Good.partition.nothing"),
     Broken("colon", GOOD, "is not an entry point; write 'module' or 'module:object'", attr=":"),
@@ -415,6 +418,24 @@ def test_damaged_metadata_disturbs_no_other_package(
         chosen(partitioner_class="mine")
 
 
+def refuse_all(distribution: Distribution) -> None:
+    raise ValueError("Invalid object reference")
+
+
+def test_a_wrong_line_hides_no_other_entry_point_of_its_file(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.install(GOOD, dist="acme-good", name="good")
+    site.install(GOOD, attr=":Good()", name="call")
+    site.install_metadata("acme-lines", "[console_scripts]\nonly-a-name\n[ottla.partitioners]\n# none\n")
+    monkeypatch.setattr(Distribution, "entry_points", property(refuse_all))  # as Python 3.15, for one value
+
+    assert type(chosen(partitioner_class="good").partitioner).__name__ == "Good"
+    with pytest.raises(OttlaError, match="is not an entry point; write 'module' or 'module:object'"):
+        chosen(partitioner_class="call")
+    assert {record.getMessage().rpartition(": ")[2] for record in caplog.records} == {"only-a-name"}
+
+
 def test_names_of_a_package_cannot_hide_or_move_text(site: Site, tmp_path: pathlib.Path) -> None:
     site.install("1 / 0", dist="acme", name="mine")
     metadata = "Metadata-Version: 2.1\nName: acme\x1b[2J\nVersion: 1.0\u202e\n"
@@ -491,7 +512,7 @@ def test_two_packages_without_names_are_two(site: Site, tmp_path: pathlib.Path) 
     assert {chosen(partitioner_class=name).partitioner is not None for name in ("mine1", "mine2")} == {True}
 
 
-@pytest.mark.parametrize("raised", [AttributeError, AssertionError])
+@pytest.mark.parametrize("raised", [AttributeError, AssertionError, ValueError])
 def test_an_entry_point_that_cannot_be_parsed_is_reported_on_every_python(
     site: Site, raised: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -198,6 +198,7 @@ def test_a_file_that_is_not_a_properties_file_is_wrong_usage(tmp_path: Path) -> 
 def test_colours_are_used_only_in_terminals(broker: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = run("--bootstrap-servers", broker).stdout
     monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
     coloured = run("--bootstrap-servers", broker).stdout
 
     assert "\x1b[" not in plain

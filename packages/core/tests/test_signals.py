@@ -133,6 +133,7 @@ def test_a_handler_installed_by_a_block_remains() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")  # since Python 3.12
 def test_a_child_forked_in_a_block_has_the_handlers_of_the_program() -> None:
     with signals.Deferred():
         child = os.fork()

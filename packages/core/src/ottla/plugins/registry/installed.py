@@ -9,7 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from importlib.metadata import Distribution, EntryPoint, EntryPoints, distributions
+from importlib.metadata import Distribution, EntryPoint, distributions
 from typing import Final
 
 import attrs
@@ -17,6 +17,7 @@ import attrs
 from ottla.errors import PluginError, printable
 from ottla.errors.plugin_origin import PluginOrigin
 from ottla.errors.too_many_open_files import REMEDY, none_left
+from ottla.plugins.registry.entry_points import read_entry_points
 from ottla.plugins.registry.kinds import BUILT_IN, KINDS, Kind
 
 _log = logging.getLogger(__name__)
@@ -66,10 +67,10 @@ class EntryInfo:
 def announced() -> Sequence[EntryPoint]:
     """The entry points of our groups in all distributions on `sys.path`.
 
-    `importlib.metadata.entry_points` fails for all packages if one entry_points.txt cannot be read; here that package
-    is left out with a warning. Of two copies of a distribution the first on the path counts, as in imports. The result
-    is cached until a package is added or removed, or `sys.path` changes: reading everything takes some 15 ms, and each
-    task of Spark may make a producer.
+    `importlib.metadata.entry_points` fails for all packages if one line of one entry_points.txt is wrong; here the
+    other lines count, and a file that cannot be read is left out with a warning. Of two copies of a distribution the
+    first on the path counts, as in imports. The result is cached until a package is added or removed, or `sys.path`
+    changes: reading everything takes some 15 ms, and each task of Spark may make a producer.
     """
     global _last
     now = _path()
@@ -141,12 +142,20 @@ def _distributions() -> Iterator[Distribution]:
         _log.warning("the installed packages cannot be listed completely: %s: %s", type(error).__name__, error)
 
 
-def _entry_points(distribution: Distribution) -> EntryPoints | tuple[()]:
+def _entry_points(distribution: Distribution) -> Sequence[EntryPoint]:
     try:
         return distribution.entry_points
-    except Exception as error:
-        _log.warning("the entry points of %s cannot be read: %s", _place(distribution), error)
-        return ()
+    except Exception:  # of one line, in any group
+        try:
+            text = distribution.read_text("entry_points.txt")
+        except Exception as error:
+            _log.warning("the entry points of %s cannot be read: %s", _place(distribution), error)
+            return ()
+        found, wrong = read_entry_points(text or "", distribution)
+    if wrong:
+        lines = ", ".join(map(printable, wrong))
+        _log.warning("the entry points of %s cannot be read: not name = value: %s", _place(distribution), lines)
+    return found
 
 
 def _place(distribution: Distribution) -> str:

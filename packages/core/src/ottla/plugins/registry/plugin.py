@@ -22,6 +22,7 @@ from ottla.plugins.registry.installed import EntryInfo
 from ottla.plugins.registry.kinds import KINDS, check_flags, missing_attributes, uncallable_methods
 from ottla.plugins.registry.signatures import fitting_generation, is_generator, wrong_signatures
 from ottla.plugins.registry.slow_calls import logged_when_slow
+from ottla.version import __version__
 
 _log = logging.getLogger(__name__)
 
@@ -195,12 +196,19 @@ def _load(info: EntryInfo) -> object:
 
 def _remedy(info: EntryInfo, error: BaseException) -> str:
     match error:
-        case ModuleNotFoundError(name=str(missing)) if missing.partition(".")[0] != info.value.partition(".")[0]:
+        case ImportError(name=str(missing)) if _package(missing) == PROJECT != _package(info.value):
+            made = f"it is made for another ottla than {__version__}"
+            return f"; {made}; install another version of {info.distribution}, or choose another {info.kind.name}"
+        case ModuleNotFoundError(name=str(missing)) if _package(missing) != _package(info.value):
             return f"; install what {info.distribution} needs, or choose another {info.kind.name}"
         case ImportError() if not isinstance(error, ModuleNotFoundError):  # raised on purpose, with its own remedy
             return ""
         case _:
             return f"; install another version of {info.distribution}, or choose another {info.kind.name}"
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]
 
 
 def _register(info: EntryInfo, loaded: object) -> pluggy.PluginManager:
@@ -283,7 +291,7 @@ def _read(info: EntryInfo, loaded: object, attribute: str, default: Any) -> Any:
 def _module(info: EntryInfo) -> str:
     try:
         return info.entry_point.module
-    except (AttributeError, AssertionError):  # raised for a value that cannot be parsed, since Python 3.13 the second
+    except (AttributeError, AssertionError, ValueError):  # a value that cannot be parsed: 3.12, 3.13 and 3.15
         raise InvalidPluginError(
             f"{info} cannot be imported: {info.value!r} is not an entry point; write 'module' or 'module:object'"
         ) from None
