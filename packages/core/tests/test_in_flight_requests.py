@@ -46,7 +46,9 @@ def frame(number: int, body: bytes = BODY) -> bytes:
 def test_a_new_connection_has_nothing_in_flight() -> None:
     waiting = InFlightRequests()
 
-    assert (len(waiting), waiting.writing, waiting.unconfirmed, waiting.asked_to_confirm) == (0, False, None, False)
+    assert not waiting
+    assert waiting.unconfirmed is None
+    assert (waiting.writing, waiting.asked_to_confirm) == (False, False)
     assert waiting.write_deadline == float("inf")
     assert waiting.written() is None
 
@@ -160,7 +162,9 @@ def test_after_the_end_of_a_connection_no_request_is_left() -> None:
     waiting.unconfirmed, waiting.asked_to_confirm = sent(2), True
 
     assert waiting.take_all() == tuple(requests)
-    assert (len(waiting), waiting.writing, waiting.unconfirmed, waiting.asked_to_confirm) == (0, False, None, False)
+    assert not waiting
+    assert waiting.unconfirmed is None
+    assert (waiting.writing, waiting.asked_to_confirm) == (False, False)
 
 
 def test_a_pause_extends_the_time_out_of_each_request() -> None:
