@@ -153,8 +153,8 @@ def _entry_points(distribution: Distribution) -> Sequence[EntryPoint]:
             return ()
         found, wrong = read_entry_points(text or "", distribution)
     if wrong:
-        lines = ", ".join(map(printable, wrong))
-        _log.warning("the entry points of %s cannot be read: not name = value: %s", _place(distribution), lines)
+        lines = f"not name = value: {', '.join(map(printable, wrong))}"
+        _log.warning("the entry points of %s cannot be read: %s", _place(distribution), lines)
     return found
 
 
