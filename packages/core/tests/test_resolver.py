@@ -122,13 +122,13 @@ def test_without_a_thread_the_error_does_not_blame_the_name() -> None:
     assert not caught.value.final
 
 
-@pytest.mark.rule("selector.names.aside")
 def test_the_codec_that_lookups_need_is_imported_before_the_first() -> None:
     """A codec that could not be imported, without file descriptors for instance, is missing for ever."""
     program = "import ottla.network.selector.resolver, sys; sys.exit('encodings.idna' not in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
+@pytest.mark.rule("selector.names.aside")
 def test_the_thread_of_a_lookup_ends_with_it(asked: Asked) -> None:
     before = set(threading.enumerate())
     asked.answer("localhost")
