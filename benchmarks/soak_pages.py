@@ -132,7 +132,7 @@ def page(result: Result) -> str:
     plots: list[tuple[str, bool, list[tuple[str, Callable[[Second], float]]]]] = [
         ("records/s", False, [("sent", lambda each: each.sent), ("acknowledged", lambda each: each.acknowledged)]),
         ("milliseconds", True, [("p50", lambda each: each.p50), ("p99", lambda each: each.p99)]),
-        ("MiB", False, [("RSS", lambda each: each.rss / MIB), ("in use", lambda each: each.used / MIB)]),
+        ("MiB", False, [(name, _in_mib(kind)) for name, kind in MEMORY.items()]),
         (
             "threads, descriptors",
             False,
@@ -174,8 +174,12 @@ def _patch(name: str) -> Any:
     return Patch(color=FAULT_COLOURS.get(name, "#888"), alpha=0.3, label=name)
 
 
+def _in_mib(kind: Callable[[Second], int]) -> Callable[[Second], float]:
+    return lambda each: kind(each) / MIB
+
+
 def _mib(seconds: Sequence[Second], kind: Callable[[Second], int]) -> float:
-    return median([kind(each) for each in seconds] or [0]) / MIB
+    return median(map(_in_mib(kind), seconds)) if seconds else 0.0
 
 
 def _memory(name: str, thirds: tuple[float, float, float]) -> str:

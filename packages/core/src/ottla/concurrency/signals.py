@@ -73,7 +73,7 @@ def begin() -> None:
         if not _depth:
             _defer()
         _depth += 1  # from here on no handler interrupts
-        if ended == _ended:
+        if ended == _ended:  # Python runs handlers at calls and jumps back: never between these lines
             return
         # Before that, a handler that was not deferred yet, or a finalizer, had a block of its own, whose end restored
         # the handlers.

@@ -1,6 +1,6 @@
 """The rows of a table as interceptors get them, the check of what they return, and the stream of the result.
 
-Which interceptors there are, and what becomes of one that fails, is not decided here.
+Which interceptors there are, and how an error of one is handled, is not decided here.
 """
 
 from __future__ import annotations
