@@ -24,7 +24,7 @@ from ottla import Producer, TopicUnavailableError
 from ottla_testkit.errors import ClusterError, KafkaUnavailableError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.admin_requests import call, metadata
-from ottla_testkit.proxy import Direction
+from ottla_testkit.proxy import DelayingProxy, Direction
 from ottla_testkit.pytest_plugin import go_without
 from readback import read_back
 from transactions_kit import await_true, finished, program, said
@@ -129,20 +129,27 @@ with Producer(bootstrap_servers=sys.argv[1], record_encoder=sys.argv[2], max_blo
         producer.send("few-descriptors", b"too early")
     except TopicUnavailableError as error:
         text = str(error)
+    print(text.replace(chr(10), " "), flush=True)
+    sys.stdin.readline()
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    print("refused", text.replace(chr(10), " "), flush=True)
     producer.send("few-descriptors", b"0").result(60)
 """
 
 
 @encoders("native")
 def test_a_program_without_file_descriptors_reads_why_and_goes_on(spare_kafka: KafkaCluster, encoder: str) -> None:
+    """No connection can be older than the limit: the port accepts none before the program has read why."""
     spare_kafka.create_topic("few-descriptors")
+    port = DelayingProxy(*spare_kafka.address(1), round_trip=0.0)
 
-    with program(WITHOUT_DESCRIPTORS, spare_kafka.bootstrap_servers, encoder) as child:
-        output = finished(child)
+    with program(WITHOUT_DESCRIPTORS, port.bootstrap_servers, encoder) as child:
+        assert child.stdout is not None
+        refusal = child.stdout.readline()
+        with port:
+            child.communicate("go on\n", timeout=WAIT)
 
-    assert "Too many open files" in output
+    assert "Too many open files" in refusal
+    assert child.returncode == 0
     assert [record.value for record in read_back(spare_kafka.bootstrap_servers, "few-descriptors")] == [b"0"]
 
 

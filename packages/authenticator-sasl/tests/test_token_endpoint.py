@@ -384,11 +384,13 @@ def test_a_later_fetch_does_not_wait_for_a_lookup_that_timed_out(serve: Serve, s
 
 
 def test_lookups_that_hang_take_few_threads(silent_names: NameService) -> None:
+    """A fetch may join the look-up of the fetch before it, whose limit ends a little later."""
     asked = endpoint("https://idp.example.com/token", connect_timeout=0.02, retry=NO_RETRY)
-    for _ in range(MOST):
-        assert "could not be resolved in time" in error_of(asked, ConnectionFailedError)
+    hung = "the host name idp.example.com could not be resolved in time"
+    while hung in (error := error_of(asked, ConnectionFailedError)):
+        pass
 
-    assert "the name service has not returned the address of" in error_of(asked, ConnectionFailedError)
+    assert "the name service has not returned the address of" in error
     assert len(silent_names.asked) == MOST
     assert sum(each.name == "ottla-token-lookup" for each in threading.enumerate()) == MOST
 

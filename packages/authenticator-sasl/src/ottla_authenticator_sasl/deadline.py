@@ -13,7 +13,11 @@ class Deadline:
 
     def remaining(self, maximum: float = float("inf")) -> float:
         """Return the seconds that remain, at most *maximum*. Raises TimeoutError when none remain."""
-        remaining = self._at - time.monotonic()
-        if remaining <= 0:
+        remaining = self.remaining_or_zero()
+        if not remaining:
             raise TimeoutError("timed out")
         return min(remaining, maximum)
+
+    def remaining_or_zero(self) -> float:
+        """Return the seconds that remain; 0 after the deadline, for a caller that raises an error of its own."""
+        return max(0.0, self._at - time.monotonic())

@@ -39,7 +39,7 @@ class HostNames:
         joined = self._flight_of(host, port).join(needless=lambda: False)
         assert joined is not None, "a look-up is never needless"
         flight, _ = joined
-        if not flight.wait(deadline.remaining()):
+        if not flight.wait(deadline.remaining_or_zero()):
             raise TimeoutError(f"the host name {host} could not be resolved in time")
         return flight.result()
 
