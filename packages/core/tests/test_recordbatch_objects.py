@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ottla.errors import InvalidRecordError, UnsupportedVersionError
 from ottla.interfaces import ColumnsKind, Facts, Header
-from ottla.recordbatch import objects
+from ottla.recordbatch import header_sections, objects
 from ottla.recordbatch.callbacks import RecordCallback
 from ottla.recordbatch.header_v2 import batch_header
 from ottla.recordbatch.objects import OBJECT_COST, TIMESTAMP_MAX, ObjectColumns, ObjectEncoder
@@ -379,20 +379,20 @@ def ignore(_delivery: object) -> None:
 
 
 def test_any_number_of_header_names_is_written_and_few_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "_names", {})
+    monkeypatch.setattr(header_sections, "_names", {})
     names = [f"name-{number}" for number in range(3_000)]
     columns = filled([(None, b"v", [(name, b"")], NOW) for name in names])
 
     assert [record.headers for record in read(sealed(columns)).records] == [((name, b""),) for name in names]
-    assert list(objects._names) == names[:1_000]
+    assert list(header_sections._names) == names[:1_000]
 
 
 def test_a_long_header_name_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "_names", {})
+    monkeypatch.setattr(header_sections, "_names", {})
     columns = filled([(None, b"v", [("n" * 1_000, b"")], NOW)])
 
     assert [record.headers for record in read(sealed(columns)).records] == [(("n" * 1_000, b""),)]
-    assert objects._names == {}
+    assert header_sections._names == {}
 
 
 @given(st.lists(st.tuples(st.none(), small, st.just([]) | headers, st.just(NOW)), min_size=1, max_size=40))

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from ottla.errors import UnsupportedVersionError
 from ottla.interfaces import Cut, Header, TableRows
 from ottla.recordbatch.arrow import cut_rows
-from ottla.recordbatch.objects import ObjectColumns, encode_headers
+from ottla.recordbatch.header_sections import encode_headers
+from ottla.recordbatch.objects import ObjectColumns
 from ottla.tables.headers import header_sections
 from ottla_accel.tables import cut_rows as native_cut_rows
 

@@ -31,7 +31,8 @@ from ottla.accumulator.delivery import AcknowledgedDelivery
 from ottla.errors import InvalidRecordError
 from ottla.interfaces import Encoded, Facts
 from ottla.recordbatch.core_abilities import CallbackRunner, LockingColumns
-from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns, encode_headers
+from ottla.recordbatch.header_sections import encode_headers
+from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns
 
 cdef type METADATA = RecordMetadata
 cdef type DELIVERY = AcknowledgedDelivery

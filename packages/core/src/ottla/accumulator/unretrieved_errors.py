@@ -121,6 +121,16 @@ class UnretrievedErrors:
             return
         if now >= self._logged_at + 2 * LONGEST_GAP:
             self._gap = SHORTEST_GAP
+        self._write_counts(client_id)
+        self._records = self._batches = 0
+        self.active = False  # before the check, as above
+        if self._dropped:
+            self.active = True
+        self._partitions.clear()
+        self._logged_at, self._next_at = now, now + self._gap
+        self._gap = min(2 * self._gap, LONGEST_GAP)
+
+    def _write_counts(self, client_id: str) -> None:
         if self._batches == 1:
             logger.error(
                 "%s: %s failed, and no delivery or callback is left to report the error: %s",
@@ -141,13 +151,6 @@ class UnretrievedErrors:
                 ", ..." if len(self._partitions) > SHOWN else "",
                 self._error,
             )
-        self._records = self._batches = 0
-        self.active = False  # before the check, as above
-        if self._dropped:
-            self.active = True
-        self._partitions.clear()
-        self._logged_at, self._next_at = now, now + self._gap
-        self._gap = min(2 * self._gap, LONGEST_GAP)
 
     def _count_dropped(self) -> None:
         while self._dropped and not self._reporting:

@@ -19,9 +19,10 @@ from ottla.concurrency import signals
 from ottla.errors import InvalidRecordError
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Columns, ColumnsKind, Encoded, Facts, Header, RecordEncoder
-from ottla.protocol.primitives import varint, varint_size
+from ottla.protocol.primitives import varint_size
 from ottla.recordbatch.callbacks import CallbackColumn, RecordCallback
 from ottla.recordbatch.core_abilities import LockingColumns
+from ottla.recordbatch.header_sections import encode_headers
 from ottla.recordbatch.message_sets import NO_TIMESTAMP, message_set
 from ottla.recordbatch.number_columns import Constant, Timestamps
 from ottla.recordbatch.old_format_errors import no_headers
@@ -46,11 +47,6 @@ OBJECT_COST: Final = 176
 """Bytes of memory that a queued record takes besides its data: object headers, timestamp, entries in the columns."""
 
 _first: Final = itemgetter(0)
-
-_NAMES_KEPT: Final = 1000
-_LONGEST_NAME_KEPT: Final = 100
-_names: dict[str, bytes] = {}
-"""The encoded names of headers with their sizes; the first ones seen."""
 
 _LONGER_SIZES: Final = 12
 """One byte more for each 4096 bytes covers the varints of sizes from 8192 on, which take more than two bytes."""
@@ -501,27 +497,6 @@ class ObjectColumns:
 
 
 signals.allow_break_off(ObjectColumns.put, lambda names: names["self"].break_off())
-
-
-def encode_headers(headers: Sequence[Header]) -> bytes:
-    """The headers of one record, in the format at its end."""
-    parts = [varint(len(headers))]
-    for name, content in headers:
-        start = _names.get(name) or _header_name(name)
-        parts += (start, b"\1") if content is None else (start, varint(len(content)), content)
-    return b"".join(parts)
-
-
-def _header_name(name: str) -> bytes:
-    """The encoded name of a header with its size. Programs have few names."""
-    try:
-        encoded = name.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidRecordError(f"the header name {name!r} cannot be written as UTF-8: {error}") from error
-    start = varint(len(encoded)) + encoded
-    if len(_names) < _NAMES_KEPT and len(name) <= _LONGEST_NAME_KEPT:
-        _names[name] = start
-    return start
 
 
 def _joined(

@@ -51,27 +51,7 @@ class DeliveryLog:
         for line in self._outages.take_lines(now):
             which = partitions(line.shown, line.count)
             if isinstance(line, OutageUpdate):
-                node, _kind = line.reason
-                if line.first:
-                    logger.warning(
-                        "%s: broker %s did not take records for %s: %s; %s",
-                        self._client_id,
-                        node,
-                        which,
-                        line.error,
-                        self._next,
-                    )
-                else:
-                    logger.warning(
-                        "%s: broker %s still does not take records for %s, after %.1f s and %s: %s; %s",
-                        self._client_id,
-                        node,
-                        which,
-                        line.lasting,
-                        counted(line.failures, "more failed attempt"),
-                        line.error,
-                        self._next,
-                    )
+                self._write_outage(line, which)
             elif line.recovered:
                 logger.info(
                     "%s: records for %s are acknowledged again, after %.1f s and %s",
@@ -83,6 +63,29 @@ class DeliveryLog:
                     *line.log_arguments(self._client_id, which),
                 )
         self.active = bool(self._outages)
+
+    def _write_outage(self, line: OutageUpdate[_Partition, _Reason], which: str) -> None:
+        node, _kind = line.reason
+        if line.first:
+            logger.warning(
+                "%s: broker %s did not take records for %s: %s; %s",
+                self._client_id,
+                node,
+                which,
+                line.error,
+                self._next,
+            )
+        else:
+            logger.warning(
+                "%s: broker %s still does not take records for %s, after %.1f s and %s: %s; %s",
+                self._client_id,
+                node,
+                which,
+                line.lasting,
+                counted(line.failures, "more failed attempt"),
+                line.error,
+                self._next,
+            )
 
 
 def partitions(shown: Sequence[tuple[str, int]], count: int) -> str:
