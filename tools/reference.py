@@ -1,6 +1,6 @@
-"""Reference pages generated from declarations: every setting, every metric, every error code of brokers.
+"""Reference pages generated from declarations: settings, also of other clients, metrics, error codes of brokers.
 
-python tools/reference.py           writes docs/configuration.md, docs/metrics.md and docs/error-codes.md
+python tools/reference.py           writes the four pages of docs: see `main`
 python tools/reference.py --check   changes nothing; prints which are stale, and ends with 1 if any is
 
 Settings of the core are the options of its sections; those of plugins come from `ottla_config_keys` of our packages.
@@ -22,8 +22,10 @@ import attrs
 from ottla.config.config_def import SECTIONS, describe
 from ottla.config.java_keys import JAVA_KEYS
 from ottla.config.option import option_of
+from ottla.config.other_clients import OTHER_CLIENTS
 from ottla.config.refused_keys import REFUSED
 from ottla.errors import ErrorCode
+from ottla.errors.call_hints import ASYNC_HINTS, DELIVERY_HINTS, PRODUCER_HINTS
 from ottla.interfaces import ConfigKey
 from ottla.metrics.catalogue import LABELS, METRICS, MISSING, ValueKind
 from ottla.sender.produce_error_origins import ERROR_ORIGINS, AppendTime
@@ -43,7 +45,8 @@ The names are Kafka's. Pass settings as a mapping, or as keyword arguments with 
 of plugins are compared without case. If several packages have a plugin of the same name, write `package:name`
 ([more](plugins.md#installed-is-not-chosen)).
 
-An unknown setting is an error that names the nearest known one; one error lists all problems. Keys that Java's producer
+An unknown setting is an error that names the nearest known one, or what a [setting of another
+client](other-client-names.md#settings) is called here; one error lists all problems. Keys that Java's producer
 or a plugin that is not chosen would read cause a warning, not an error.
 """
 
@@ -117,6 +120,48 @@ Produce requests: they count as *before or after*, as do codes that the producer
 | code | name | answered | by |
 |---|---|---|---|
 """
+
+
+OTHERS: Final = """\
+# Names of other clients
+
+<!-- Written by `python tools/reference.py`: do not edit. -->
+
+These are the methods and settings of confluent-kafka (librdkafka), kafka-python and aiokafka that Ottla does not have.
+If a program uses one of them, the error says what this page says. [Coming from another client](other-clients.md) says
+what changes without an error.
+"""
+
+CALLS: Final = """\
+## Calls
+
+| call | in place of it |
+|---|---|
+"""
+
+KEYS: Final = """\
+## Settings
+
+Keyword arguments of kafka-python and aiokafka are listed with dots: `ssl_cafile` is `ssl.cafile`. Settings that are not
+listed have the same name here, or are unknown to these clients.
+
+| setting | in place of it |
+|---|---|
+"""
+
+
+def other_client_names() -> str:
+    """Return the page of the methods and settings of other clients."""
+    lines = [OTHERS.rstrip("\n"), "", CALLS.rstrip("\n")]
+    for owner, hints in (("producer", PRODUCER_HINTS), ("AsyncProducer", ASYNC_HINTS), ("delivery", DELIVERY_HINTS)):
+        for name, hint in sorted(hints.items()):
+            if owner != "AsyncProducer" or hint != PRODUCER_HINTS.get(name):
+                lines.append(f"| `{owner}.{name}` | {hint} |")
+    lines += ["", KEYS.rstrip("\n")]
+    for key, other in sorted(OTHER_CLIENTS.items()):
+        named = "" if other.name is None else f"`{other.name}`{'. ' if other.remark else ''}"
+        lines.append(f"| `{key}` | {named}{other.remark} |")
+    return "\n".join([*lines, ""])
 
 
 def configuration(root: Path) -> str:
@@ -247,7 +292,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--into", type=Path, default=ROOT / "docs", help="the folder of the pages")
     options = parser.parse_args(arguments)
     stale = []
-    made = {"configuration.md": configuration(ROOT), "metrics.md": metrics(), "error-codes.md": error_codes()}
+    made = {
+        "configuration.md": configuration(ROOT),
+        "metrics.md": metrics(),
+        "error-codes.md": error_codes(),
+        "other-client-names.md": other_client_names(),
+    }
     for name, text in made.items():
         page = options.into / name
         if not options.check:

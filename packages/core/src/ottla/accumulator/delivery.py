@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded, Outcome
 from ottla.errors import DeliveryError
+from ottla.errors.call_hints import DELIVERY_HINTS, with_call_hints
 from ottla.results import RecordMetadata
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class DeliveryBatch(Protocol):
         """
 
 
+@with_call_hints(DELIVERY_HINTS)
 class Delivery:
     """The future of one record's outcome. Usable from any thread, also after the producer was closed.
 

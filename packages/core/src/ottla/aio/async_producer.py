@@ -14,6 +14,7 @@ from ottla.accumulator.try_appender import Wait
 from ottla.aio.calls import on_a_thread
 from ottla.aio.pacing import Pacing
 from ottla.errors import AbortableTransactionError, OttlaError, ProducerClosedError, UndeliveredError
+from ottla.errors.call_hints import ASYNC_HINTS, with_call_hints
 from ottla.interfaces import Headers, MetricName
 from ottla.network.cluster import PartitionInfo
 from ottla.plugins.serializer_lookups import Lookup
@@ -26,6 +27,7 @@ from ottla.tables.table_delivery import TableDelivery
 from ottla.transactions.prepared_transaction import PreparedTransaction
 
 
+@with_call_hints(ASYNC_HINTS)
 class AsyncProducer:
     """A producer for asyncio. Tasks may share one, also tasks of several event loops on several threads.
 

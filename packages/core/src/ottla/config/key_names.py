@@ -3,33 +3,42 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from ottla.config.other_clients import OTHER_CLIENTS
 from ottla.errors.secret import revealed
 
-_OTHER_CLIENTS: Final = {
-    "compression.codec": "compression.type",
-    "compression.level": "compression.<type>.level",
-    "max.batch.size": "batch.size",
-    "max.in.flight": "max.in.flight.requests.per.connection",
-    "message.max.bytes": "max.request.size",
-    "message.send.max.retries": "retries",
-    "message.timeout.ms": "delivery.timeout.ms",
-    "partitioner": "partitioner.class",
-    "queue.buffering.max.kbytes": "buffer.memory",
-    "queue.buffering.max.messages": "buffer.memory",
-    "queue.buffering.max.ms": "linger.ms",
-    "sasl.mechanisms": "sasl.mechanism",
-    "sasl.plain.password": "sasl.password",
-    "sasl.plain.username": "sasl.username",
-    "socket.receive.buffer.bytes": "receive.buffer.bytes",
-    "socket.send.buffer.bytes": "send.buffer.bytes",
-    "socket.timeout.ms": "request.timeout.ms",
-    "ssl.ca.location": "ssl.truststore.location",
-    "ssl.cafile": "ssl.truststore.location",
+KEYS_OF_OWN_PLUGINS: Final = frozenset(
+    {
+        "https.ca.location",
+        "https.ca.pem",
+        "https.certificate.location",
+        "https.certificate.pem",
+        "https.key.location",
+        "https.key.password",
+        "https.key.pem",
+        "sasl.allow.cleartext.credentials",
+        "sasl.credentials.provider",
+        "sasl.kerberos.keytab",
+        "sasl.kerberos.principal",
+        "sasl.oauthbearer.assertion.private.key.pem",
+        "sasl.oauthbearer.extensions",
+        "sasl.oauthbearer.token.provider",
+        "sasl.password",
+        "sasl.scram.tokenauth",
+        "sasl.username",
+        "ssl.crl.location",
+    }
+)
+"""Keys of `ottla-authenticator-sasl` and `ottla-transport-ssl` that Java's producer does not have."""
+
+_OWN_PACKAGES: Final[Mapping[str, str]] = {
+    "https.": "ottla-authenticator-sasl",
+    "sasl.": "ottla-authenticator-sasl",
+    "ssl.": "ottla-transport-ssl",
 }
-"""Keys of librdkafka, kafka-python or aiokafka, with Kafka's names for them."""
+"""The packages whose keys begin with these words, for those keys that Java's producer does not have."""
 
 
 def merge(settings: Mapping[str, object], keywords: Mapping[str, object], *, problems: list[str]) -> dict[str, object]:
@@ -56,10 +65,17 @@ def merge(settings: Mapping[str, object], keywords: Mapping[str, object], *, pro
 
 
 def unknown(key: str, *, known: Iterable[str]) -> str:
-    """The message about an unknown key; it suggests the most similar known key."""
+    """The message about an unknown key; it suggests what the key is called here, or the most similar known key."""
+    return f"{key!r} is not a known key; {_hint(key, known=sorted(known))}"
+
+
+def _hint(key: str, *, known: Sequence[str]) -> str:
     dotted = key.strip().lower().replace("_", ".").replace("-", ".")
-    names = sorted(known)
-    matches = difflib.get_close_matches(dotted, names, n=1, cutoff=0.6)
-    meant = _OTHER_CLIENTS.get(dotted) or (matches[0] if matches else None)
-    hint = f"did you mean {meant!r}?" if meant else "neither Kafka nor a plugin that the configuration chooses has it"
-    return f"{key!r} is not a known key; {hint}"
+    if (other := OTHER_CLIENTS.get(dotted)) is not None:
+        return other.hint()
+    if dotted in KEYS_OF_OWN_PLUGINS:
+        [package] = {name for prefix, name in _OWN_PACKAGES.items() if dotted.startswith(prefix)}
+        return f"a plugin that is not installed has it; try: pip install {package}"
+    if matches := difflib.get_close_matches(dotted, known, n=1, cutoff=0.6):
+        return f"did you mean {matches[0]!r}?"
+    return "neither Kafka nor a plugin that the configuration chooses has it"

@@ -24,6 +24,7 @@ from ottla.errors import (
     UndeliveredError,
     counted,
 )
+from ottla.errors.call_hints import PRODUCER_HINTS, with_call_hints
 from ottla.errors.secret import hide_settings
 from ottla.interfaces import Header, Headers, MetricName
 from ottla.network.cluster import PartitionInfo
@@ -47,6 +48,7 @@ STICKY = -2
 """In place of a partition: the one that records without a key go to at the moment."""
 
 
+@with_call_hints(PRODUCER_HINTS)
 class Producer:
     """Sends records to Kafka. Threads may share one; a forked process needs one of its own.
 

@@ -1,0 +1,110 @@
+"""docs/other-clients.md is right about confluent-kafka, and about Ottla: both send to one cluster."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer as ConfluentProducer
+
+from ottla import BufferExhaustedError, InvalidRecordError, Producer
+from ottla.plugins.partitioners.murmur2 import murmur2
+from ottla_testkit.mock_cluster import MockCluster
+
+PARTITIONS = 12
+KEYS = [b"customer %d" % number for number in range(40)]
+WAIT = 30.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[MockCluster]:
+    with MockCluster() as cluster:
+        cluster.create_topic("orders", partitions=PARTITIONS)
+        yield cluster
+
+
+def confluent(cluster: MockCluster, **settings: Any) -> ConfluentProducer:
+    return ConfluentProducer({"bootstrap.servers": cluster.bootstrap_servers, **settings})
+
+
+def partitions_by_confluent(cluster: MockCluster, **settings: Any) -> list[int]:
+    """Return the partitions that confluent-kafka chooses for the keys."""
+    chosen: dict[bytes, int] = {}
+    producer = confluent(cluster, **settings)
+    for key in KEYS:
+        producer.produce(
+            "orders", b"v", key, on_delivery=lambda _error, sent: chosen.update({sent.key(): sent.partition()})
+        )
+    assert producer.flush(WAIT) == 0
+    return [chosen[key] for key in KEYS]
+
+
+def partitions_here(cluster: MockCluster) -> list[int]:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        sent = [producer.send("orders", b"v", key) for key in KEYS]
+        return [delivery.result(WAIT).partition for delivery in sent]
+
+
+def test_keys_are_hashed_with_crc32_there_and_murmur2_here(cluster: MockCluster) -> None:
+    here = [(murmur2(key) & 0x7FFFFFFF) % PARTITIONS for key in KEYS]
+
+    assert partitions_by_confluent(cluster) == [zlib.crc32(key) % PARTITIONS for key in KEYS]
+    assert partitions_here(cluster) == here
+    assert partitions_by_confluent(cluster, partitioner="murmur2_random") == here
+
+
+def test_a_full_buffer_raises_at_once_there_and_waits_here(cluster: MockCluster) -> None:
+    full = confluent(cluster, **{"queue.buffering.max.messages": 1, "linger.ms": 60_000})
+    full.produce("orders", b"v")
+    with pytest.raises(BufferError):
+        full.produce("orders", b"v")
+    full.purge()
+
+    settings: dict[str, Any] = {"buffer_memory": 20_000, "batch_size": 5_000}
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, max_block_ms=5_000, **settings) as here:
+        here.partitions_for("orders")
+        cluster.set_rtt(1, 0.2)
+        try:
+            waited = [here.send("orders", bytes(4_000)) for _ in range(20)]  # four of them fill the buffer
+            assert [delivery.result(WAIT) is not None for delivery in waited] == [True] * 20
+        finally:
+            cluster.set_rtt(1, 0.0)
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, max_block_ms=50, **settings) as here:
+        here.partitions_for("orders")
+        cluster.set_rtt(1, 2.0)
+        try:
+            with pytest.raises(BufferExhaustedError, match=r"max\.block\.ms"):
+                [here.send("orders", bytes(4_000)) for _ in range(20)]
+        finally:
+            cluster.set_rtt(1, 0.0)
+
+
+def test_text_is_encoded_there_and_refused_here(cluster: MockCluster) -> None:
+    values: list[bytes] = []
+    producer = confluent(cluster)
+    producer.produce("orders", "drei Äpfel", on_delivery=lambda _error, sent: values.append(sent.value()))
+    assert producer.flush(WAIT) == 0
+    assert values == ["drei Äpfel".encode()]
+
+    with (
+        Producer(bootstrap_servers=cluster.bootstrap_servers) as here,
+        pytest.raises(InvalidRecordError, match="bytes"),
+    ):
+        here.send("orders", "drei Äpfel")
+
+
+def test_a_callback_with_two_arguments_is_called_there_and_refused_here(cluster: MockCluster) -> None:
+    given: list[tuple[Any, ...]] = []
+
+    def delivered(error: object, sent: object) -> None:
+        given.append((error, sent))
+
+    producer = confluent(cluster)
+    producer.produce("orders", b"v", on_delivery=delivered)
+    assert producer.flush(WAIT) == 0
+    assert [(error, type(sent).__name__) for error, sent in given] == [(None, "Message")]
+
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as here, pytest.raises(TypeError, match="delivered"):
+        here.send("orders", b"v", on_delivery=delivered)  # type: ignore[arg-type]

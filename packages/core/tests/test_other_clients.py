@@ -1,0 +1,122 @@
+"""Keys and calls of other Kafka clients are refused with what they are called here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ottla import Delivery, Producer
+from ottla.aio import AsyncProducer
+from ottla.config import ConfigDraft
+from ottla.config.config_def import OPTIONS
+from ottla.config.java_keys import JAVA_KEYS
+from ottla.config.key_names import KEYS_OF_OWN_PLUGINS
+from ottla.config.other_clients import OTHER_CLIENTS
+from ottla.errors import ConfigError
+from ottla.errors.call_hints import ASYNC_HINTS, DELIVERY_HINTS, PRODUCER_HINTS
+from ottla.plugins.registry import Registry
+from ottla_testkit.mock_producer import MockProducer
+
+CLIENTS = Path(__file__).parent / "other_clients"
+CORE = frozenset(OPTIONS) | JAVA_KEYS
+ALL_TYPES = "compression.<type>.level"
+
+
+def keys_of(client: str) -> list[str]:
+    """Return the keys of another client, as our keyword arguments spell them."""
+    lines = (CLIENTS / f"{client}.txt").read_text().splitlines()
+    return [line.replace("_", ".") for line in lines if not line.startswith("#")]
+
+
+def problem_of(key: str) -> str:
+    """The problem with this key, while no plugin is installed."""
+    with pytest.raises(ConfigError) as caught:
+        ConfigDraft.read({"bootstrap.servers": "kafka:9092", key: "x"}).finish()
+    [problem] = caught.value.problems
+    return problem
+
+
+@pytest.mark.parametrize("client", ["aiokafka", "confluent-kafka", "kafka-python", "librdkafka"])
+def test_every_key_of_another_client_is_known_or_explained(client: str) -> None:
+    assert [key for key in keys_of(client) if key not in CORE | KEYS_OF_OWN_PLUGINS | OTHER_CLIENTS.keys()] == []
+
+
+def test_every_explained_key_exists_in_another_client() -> None:
+    of_others = {key for file in CLIENTS.iterdir() for key in keys_of(file.stem)}
+
+    assert set(OTHER_CLIENTS) - of_others == {"schema.registry.url"}
+
+
+def test_keys_that_are_suggested_exist() -> None:
+    suggested = {other.name for other in OTHER_CLIENTS.values() if other.name is not None}
+
+    assert suggested - CORE - KEYS_OF_OWN_PLUGINS == {ALL_TYPES}
+
+
+def test_no_key_of_ours_is_taken_for_one_of_another_client() -> None:
+    assert OTHER_CLIENTS.keys() & (CORE | KEYS_OF_OWN_PLUGINS) == set()
+
+
+def test_keys_of_our_own_packages_are_all_listed() -> None:
+    installed = Registry().built_in_keys()
+
+    assert {key for key in installed - CORE if key.startswith(("https.", "sasl.", "ssl."))} == KEYS_OF_OWN_PLUGINS
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("request.required.acks", "did you mean 'acks'?"),
+        ("metadata.broker.list", "did you mean 'bootstrap.servers'?"),
+        ("queue.buffering.max.kbytes", "did you mean 'buffer.memory'? It is in bytes"),
+        ("ssl_check_hostname", "did you mean 'ssl.endpoint.identification.algorithm'? False is the empty string"),
+        ("ssl.certfile", "did you mean 'ssl.keystore.location'? One PEM file has the certificates and the key"),
+        ("ssl_cafile", "did you mean 'ssl.truststore.location'?"),
+        (
+            "statistics.interval.ms",
+            "other clients have it; leave it out; producer.metrics() returns all metrics at any time",
+        ),
+        ("stats_cb", "other clients have it; leave it out; producer.metrics() returns all metrics at any time"),
+        ("group.id", "other clients have it; it is for consumers; leave it out"),
+        ("sasl.kerberos.keytab", "a plugin that is not installed has it; try: pip install ottla-authenticator-sasl"),
+        ("ssl.crl.location", "a plugin that is not installed has it; try: pip install ottla-transport-ssl"),
+    ],
+)
+def test_a_key_of_another_client_is_refused_with_its_name_here(key: str, hint: str) -> None:
+    assert problem_of(key) == f"{key!r} is not a known key; {hint}"
+
+
+# Calls
+
+
+@pytest.mark.parametrize(
+    ("kind", "hints"), [(Producer, PRODUCER_HINTS), (AsyncProducer, ASYNC_HINTS), (Delivery, DELIVERY_HINTS)]
+)
+def test_a_method_of_another_client_is_refused_with_what_to_call(kind: type, hints: Mapping[str, str]) -> None:
+    for name, hint in hints.items():
+        with pytest.raises(AttributeError) as caught:
+            getattr(object.__new__(kind), name)
+
+        assert str(caught.value) == f"{kind.__name__!r} object has no attribute {name!r}; {hint}"
+        assert not hasattr(kind, name)
+
+
+def test_methods_that_hints_name_exist() -> None:
+    for kind, hints in ((Producer, PRODUCER_HINTS), (Delivery, DELIVERY_HINTS)):
+        called = {name for hint in hints.values() for name in re.findall(r"call (\w+)", hint)}
+
+        assert called
+        assert [name for name in called if not hasattr(kind, name)] == []
+
+
+def test_a_mock_has_the_hints_of_a_producer() -> None:
+    with MockProducer() as producer, pytest.raises(AttributeError, match=r"call send\(topic, value, key\)"):
+        producer.produce("orders", b"v")  # type: ignore[attr-defined]
+
+
+def test_any_other_missing_attribute_has_the_usual_error() -> None:
+    with pytest.raises(AttributeError, match=r"object has no attribute 'sned'$"):
+        object.__new__(Producer).sned("orders")  # type: ignore[attr-defined]
