@@ -45,6 +45,23 @@ The names are Kafka's. Pass settings as a mapping, or as keyword arguments with 
 of plugins are compared without case. If several packages have a plugin of the same name, write `package:name`
 ([more](plugins.md#installed-is-not-chosen)).
 
+A program may also read its settings from a properties file, from a TOML file, or from environment variables:
+
+```python
+from pathlib import Path
+
+from ottla import Producer, settings
+
+Path("producer.properties").write_text("bootstrap.servers=localhost:9092\nlinger.ms=20\n")
+
+with Producer(settings.from_file("producer.properties") | {"client.id": "shop"}) as producer:
+    producer.send("orders", b"three apples")
+```
+
+With `settings.from_environment("SHOP_KAFKA_")`, the variable `SHOP_KAFKA_LINGER_MS` is the setting `linger.ms`. Values
+of secrets are wrapped, so that printing the settings does not show them. A value may also be [a
+reference](security-sasl.md#references-to-secrets-configproviders) to a secret elsewhere.
+
 An unknown setting is an error that names the nearest known one, or what a [setting of another
 client](other-client-names.md#settings) is called here; one error lists all problems. Keys that Java's producer
 or a plugin that is not chosen would read cause a warning, not an error.

@@ -25,6 +25,7 @@ MODULES: Final = (
     "ottla.errors",
     "ottla.hookspecs",
     "ottla.interfaces",
+    "ottla.settings",
     "ottla.tables.sealed",
     "ottla.transactions",
 )

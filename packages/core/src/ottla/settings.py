@@ -1,0 +1,103 @@
+"""Settings from files and from the environment, for `Producer`, `AsyncProducer` and `check_config`.
+
+Both functions return a mapping with Kafka's names, to which a program may add its own settings:
+`Producer(settings.from_file("producer.properties") | {"client.id": "orders"})`. Values whose names look secret are
+wrapped, so that the mapping's repr does not show them. The producer checks everything else.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ottla.config.properties import read_properties
+from ottla.config.values import is_secret
+from ottla.errors import ConfigError, printable
+from ottla.errors.secret import Secret
+
+__all__ = ["from_environment", "from_file"]
+
+_SCALARS: Final = (str, bool, int, float)
+
+
+def from_file(path: str | os.PathLike[str], *, table: str | None = None) -> dict[str, Any]:
+    """Return the settings in a file: TOML if its name ends in `.toml`, else a properties file as Java reads it.
+
+    In TOML, `linger.ms = 5`, `"linger.ms" = 5` and `ms = 5` in the table `linger` are the same setting. *table* names
+    the table to read, such as `"kafka.producer"`; by default it is the whole file. Raises ConfigError if the file
+    cannot be read; the error quotes no value.
+    """
+    file = Path(path)
+    try:
+        if file.suffix.lower() == ".toml":
+            return _protected(_entries(_table(tomllib.loads(file.read_text("utf-8")), table)))
+        if table is not None:
+            raise ValueError("a properties file has no tables")
+        return _protected(read_properties(file.read_text("iso-8859-1")))  # as java.util.Properties
+    except (OSError, ValueError) as error:  # TOMLDecodeError and UnicodeDecodeError among them
+        text = error.strerror if isinstance(error, OSError) else str(error)
+        problem = f"{printable(str(file))} cannot be read: {printable(text or type(error).__name__)}"
+    raise ConfigError([problem])  # outside the except block: the frames of the cause hold the file's text
+
+
+def from_environment(prefix: str, environment: Mapping[str, str] | None = None) -> dict[str, str | Secret[str]]:
+    """Return the settings in environment variables that begin with *prefix*, for example `"KAFKA_"`.
+
+    After the prefix, `_` stands for a dot and `__` for an underscore; case does not matter: `KAFKA_LINGER_MS` is
+    `linger.ms`. The prefix must belong to the producer: `KAFKA_HOME` would be the unknown setting `home`. Raises
+    ConfigError if two variables are the same setting.
+    """
+    if not prefix:
+        raise ConfigError(["the prefix is empty: every environment variable would be a setting"])
+    variables = os.environ if environment is None else environment
+    found: dict[str, str] = {}
+    for name in sorted(variables):
+        if not name.startswith(prefix) or name == prefix:
+            continue
+        key = _dotted(name.removeprefix(prefix))
+        if key in found:
+            raise ConfigError([f"{key} is given twice, the second time by the environment variable {printable(name)}"])
+        found[key] = variables[name]
+    return _protected(found)
+
+
+def _dotted(name: str) -> str:
+    return "_".join(part.replace("_", ".") for part in name.lower().split("__"))
+
+
+def _table(document: Mapping[str, Any], name: str | None) -> Mapping[str, Any]:
+    """Return the table of this dotted name. Raises ValueError if there is none."""
+    for part in [] if name is None else name.split("."):
+        inner = document.get(part)
+        if not isinstance(inner, Mapping):
+            raise ValueError(f"it has no table {name!r}")
+        document = inner
+    return document
+
+
+def _entries(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all settings of a table with their dotted names. Raises ValueError for duplicates and other values."""
+    entries: dict[str, Any] = {}
+    for key, value in _flat(table, ""):
+        if key in entries:
+            raise ValueError(f"{key!r} is given twice")
+        entries[key] = value
+    return entries
+
+
+def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in table.items():
+        key = prefix + name
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{key}.")
+        elif isinstance(value, _SCALARS) or (isinstance(value, list) and all(isinstance(v, str) for v in value)):
+            yield key, value
+        else:
+            raise ValueError(f"{key!r} must be a text, a number, true, false, or a list of texts")
+
+
+def _protected(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: Secret(value) if is_secret(key) else value for key, value in settings.items()}

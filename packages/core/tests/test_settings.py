@@ -1,0 +1,164 @@
+"""Settings are read from properties files, TOML and the environment, and a producer takes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla import ConfigError, check_config, settings
+from ottla.errors.secret import Secret, revealed
+
+PROPERTIES = r"""
+# of Kafka's own tools
+bootstrap.servers=kafka-1:9092,\
+                  kafka-2:9092
+compression.type: zstd
+sasl.password=caf\u00e9
+"""
+TOML = """
+[kafka.producer]
+bootstrap.servers = ["kafka-1:9092", "kafka-2:9092"]
+"linger.ms" = 5
+sasl.password = "café"
+
+[kafka.producer.compression]
+type = "zstd"
+"""
+
+words = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_", min_size=1, max_size=8)
+keys = st.lists(words, min_size=1, max_size=4).map(".".join)
+values = (
+    st.text(max_size=20) | st.integers(-(2**63), 2**63 - 1) | st.booleans() | st.lists(st.text(max_size=5), max_size=3)
+)
+
+
+def written(folder: Path, name: str, text: str) -> Path:
+    file = folder / name
+    file.write_text(text, encoding="utf-8" if name.endswith(".toml") else "iso-8859-1")
+    return file
+
+
+def plain(found: dict[str, Any]) -> dict[str, Any]:
+    return {key: revealed(value) for key, value in found.items()}
+
+
+def test_a_properties_file_is_read_as_java_reads_it(tmp_path: Path) -> None:
+    found = settings.from_file(written(tmp_path, "producer.properties", PROPERTIES))
+
+    assert plain(found) == {
+        "bootstrap.servers": "kafka-1:9092,kafka-2:9092",
+        "compression.type": "zstd",
+        "sasl.password": "café",
+    }
+
+
+def test_a_table_of_a_toml_file_is_read_with_dotted_names(tmp_path: Path) -> None:
+    found = settings.from_file(written(tmp_path, "app.toml", TOML), table="kafka.producer")
+
+    assert plain(found) == {
+        "bootstrap.servers": ["kafka-1:9092", "kafka-2:9092"],
+        "linger.ms": 5,
+        "sasl.password": "café",
+        "compression.type": "zstd",
+    }
+
+
+def test_a_configuration_that_is_read_is_complete(tmp_path: Path) -> None:
+    found = settings.from_file(written(tmp_path, "app.toml", TOML), table="kafka.producer")
+
+    check_config(found | {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "alice"})
+
+
+def test_environment_variables_are_settings() -> None:
+    environment = {
+        "KAFKA_BOOTSTRAP_SERVERS": "kafka:9092",
+        "KAFKA_SASL_PASSWORD": "hidden away",
+        "kafka_linger_ms": "5",
+        "KAFKA_": "nothing",
+        "KAFKA_ACME__KEY": "x",
+        "PATH": "/bin",
+    }
+
+    found = settings.from_environment("KAFKA_", environment)
+
+    assert plain(found) == {"bootstrap.servers": "kafka:9092", "sasl.password": "hidden away", "acme_key": "x"}
+
+
+def test_environment_variables_of_this_process_are_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORDERS_KAFKA_LINGER_MS", "7")
+
+    assert settings.from_environment("ORDERS_KAFKA_") == {"linger.ms": "7"}
+
+
+def test_secrets_are_not_shown_by_what_is_read(tmp_path: Path) -> None:
+    from_file = settings.from_file(written(tmp_path, "p.properties", PROPERTIES))
+    from_environment = settings.from_environment("K_", {"K_SASL_PASSWORD": "hidden away"})
+
+    assert isinstance(from_file["sasl.password"], Secret)
+    assert "café" not in repr(from_file)
+    assert "hidden away" not in repr(from_environment)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("a.toml", "a = 'hunter2", "cannot be read: Expected"),
+        ("a.toml", "a = 1979-05-27", r"'a' must be a text, a number, true, false, or a list of texts"),
+        ("a.toml", "a = [1]", r"'a' must be a text"),
+        ("a.toml", "a.b = 1\n'a.b' = 2", r"'a\.b' is given twice"),
+        ("a.properties", r"a=hunter2\u12", r"line 1 has a \\u without four hexadecimal digits"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_an_error_without_values(
+    tmp_path: Path, name: str, text: str, problem: str
+) -> None:
+    with pytest.raises(ConfigError, match=problem) as caught:
+        settings.from_file(written(tmp_path, name, text))
+
+    assert f"{tmp_path / name} cannot be read: " in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_a_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.toml cannot be read: No such file or directory"):
+        settings.from_file(tmp_path / "none.toml")
+
+
+def test_a_table_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"it has no table 'kafka\.consumer'"):
+        settings.from_file(written(tmp_path, "app.toml", TOML), table="kafka.consumer")
+    with pytest.raises(ConfigError, match="a properties file has no tables"):
+        settings.from_file(written(tmp_path, "p.properties", PROPERTIES), table="kafka")
+
+
+def test_bytes_that_are_not_utf8_are_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_bytes(b"a = '\xff'")
+
+    with pytest.raises(ConfigError, match="cannot be read: 'utf-8' codec"):
+        settings.from_file(file)
+
+
+def test_two_variables_for_one_setting_are_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"linger\.ms is given twice, the second time by .* K_linger_ms"):
+        settings.from_environment("K_", {"K_LINGER_MS": "1", "K_linger_ms": "2"})
+
+
+def test_an_empty_prefix_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="the prefix is empty"):
+        settings.from_environment("")
+
+
+@given(st.dictionaries(keys, values, max_size=6))
+def test_any_setting_that_toml_can_hold_is_read(tmp_path_factory: pytest.TempPathFactory, given_settings: Any) -> None:
+    lines = [f"{json.dumps(key)} = {json.dumps(value, ensure_ascii=False)}" for key, value in given_settings.items()]
+    text = "\n".join(lines).replace("\x7f", "\\u007f")  # the only character that JSON allows and TOML does not
+    file = written(tmp_path_factory.getbasetemp(), "any.toml", text)
+
+    assert plain(settings.from_file(file)) == given_settings
