@@ -207,11 +207,12 @@ class Producer:
     ) -> TableDelivery:
         """Queue the rows of a table and return the delivery of all of them.
 
-        *table* is anything with the Arrow C stream interface: of pyarrow, polars, pandas, duckdb. The others name its
-        columns, None for none; a column "key" is the key if *key* is not given. Values and keys are bytes or text and
-        go as they are, past the serializers. With *value_format*, "json" or another serializer plugin that takes whole
-        columns, the value is made of one column of any type that the plugin takes. A list names several columns, which
-        become its fields. Needs pyarrow.
+        *table* is a table of pyarrow, polars, pandas or duckdb, a Parquet or Arrow file's path, a pyarrow dataset, or
+        an iterable of record batches. The others name its columns, None for none; a column "key" is the key if *key* is
+        not given. Values and keys are bytes or text and go as they are, past the serializers. With *value_format*,
+        "json" or another serializer plugin that takes whole columns, the value is made of one column of any type that
+        the plugin takes. A list names several columns, which become its fields; "*" is all other columns. Needs
+        pyarrow.
 
         Raises IllegalStateError if the producer has an interceptor without `SupportsOnSendTable`, which would see none
         of the rows. Blocks as `send` does, for each batch of rows. When the table as a whole cannot be sent, it raises

@@ -14,11 +14,11 @@ from ottla.recordbatch.codecs import NONE
 from ottla.recordbatch.finished_columns import sealed_columns
 from ottla.recordbatch.header_v2 import HEADER_SIZE
 from ottla.recordbatch.sealed_records import SealedBatch
-from ottla.tables.columns import choose
+from ottla.tables.columns import choose, with_other_columns
 from ottla.tables.formatting import Formatted
 from ottla.tables.interception import INTERCEPTED, Intercepted
-from ottla.tables.reading import open_stream
 from ottla.tables.sending import TableSender, TableSizes
+from ottla.tables.sources import open_stream
 from ottla.tables.table_delivery import TableDelivery
 
 
@@ -65,6 +65,7 @@ def _send_table(
     sizes = TableSizes.of(engine.config.batching)
     formatted = None
     if value_format is not None:
+        columns = with_other_columns(stream.schema, columns)
         stream = formatted = _formatted(engine, topic, given, columns["value"], value_format, max_bytes=sizes.chunk)
         columns = {**columns, "value": formatted.name}
     choice = choose(stream.schema, **columns)

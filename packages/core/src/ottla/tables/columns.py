@@ -5,7 +5,7 @@ Errors of the table as a whole are raised here, before any row is queued.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import EllipsisType
 from typing import Any, Final
 
@@ -19,6 +19,10 @@ _TEXT_TYPES: Final = frozenset(kind.id for kind in (pa.string(), pa.large_string
 _BYTES_TYPES: Final = _TEXT_TYPES | {
     kind.id for kind in (pa.null(), pa.binary(), pa.large_binary(), pa.binary(1), pa.binary_view())
 }
+
+
+OTHERS: Final = "*"
+"""In place of a value's column: all columns that are no other part of the record."""
 
 
 @attrs.frozen
@@ -65,9 +69,26 @@ def choose(
     )
 
 
+def with_other_columns(schema: Any, columns: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Replace a value of `OTHERS` by the names of all columns that are no other part, unless a column has this name.
+
+    Raises InvalidRecordError if there are none.
+    """
+    if columns["value"] != OTHERS or OTHERS in schema.names:
+        return columns
+    key = "key" if columns["key"] is ... else columns["key"]
+    used = {key, columns["headers"], columns["partition"], columns["timestamp"]}
+    others = [name for name in schema.names if name not in used]
+    if not others:
+        raise InvalidRecordError(f"value={OTHERS!r}: the table has no other columns than {', '.join(schema.names)}")
+    return {**columns, "value": others}
+
+
 def _place(schema: Any, part: str, name: str | None, allowed: ColumnTypes) -> int | None:
     if name is None:
         return None
+    if part == "value" and (name == OTHERS or isinstance(name, list | tuple)) and OTHERS not in schema.names:
+        raise InvalidRecordError(f"value={name!r}: several columns need a format, such as value_format='json'")
     if not isinstance(name, str):
         raise InvalidRecordError(f"{part}={name!r}: a column's name is a str, or None for no {part}")
     places = schema.get_all_field_indices(name)
@@ -79,11 +100,17 @@ def _place(schema: Any, part: str, name: str | None, allowed: ColumnTypes) -> in
         raise InvalidRecordError(f"{part}={name!r}: the table has {len(places)} columns of this name; rename them")
     kind = schema.field(places[0]).type
     if not allowed.fit(kind):
-        remedy = "; encode it to bytes or text first, or set value_format" if allowed is BYTES else "; cast it first"
+        remedy = _REMEDIES.get(part, "cast it first")
         raise InvalidRecordError(
-            f"column {name!r} is {kind} and cannot be the {part}, which must be {allowed.names}{remedy}"
+            f"column {name!r} is {kind} and cannot be the {part}, which must be {allowed.names}; {remedy}"
         )
     return int(places[0])
+
+
+_REMEDIES: Final = {
+    "value": "encode it to bytes or text first, or set value_format",
+    "key": "cast it to text or encode it to bytes first, as consumers expect it",
+}
 
 
 def is_bytes(kind: Any) -> bool:

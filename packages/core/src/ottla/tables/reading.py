@@ -12,7 +12,6 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.errors import InvalidRecordError
 from ottla.tables.columns import ColumnChoice
 from ottla.tables.conversion import checked, to_bytes, to_int64, to_milliseconds
 from ottla.tables.headers import header_sections
@@ -51,19 +50,6 @@ _FILLERS: Final[Mapping[str, object]] = {"headers": _NO_HEADERS, "bad_headers": 
 
 def _columns() -> Sequence[str]:
     return [name for name in attrs.fields_dict(Chunk) if name != "count"]
-
-
-def open_stream(table: Any) -> Any:
-    """Open a pyarrow reader of anything with the Arrow C stream or array interface. Raises InvalidRecordError."""
-    if hasattr(table, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(table)
-    if hasattr(table, "__arrow_c_array__"):
-        batch = pa.record_batch(table)
-        return pa.RecordBatchReader.from_batches(batch.schema, [batch])
-    raise InvalidRecordError(
-        f"a {type(table).__name__} is not a table: it has no __arrow_c_stream__, which tables of pyarrow, polars, "
-        "pandas 2.2 and duckdb have"
-    )
 
 
 def chunks(reader: Any, choice: ColumnChoice, *, min_bytes: int, max_bytes: int) -> Iterator[Chunk]:

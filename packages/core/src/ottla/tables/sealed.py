@@ -27,8 +27,8 @@ from ottla.plugins.registry import Registry
 from ottla.plugins.selection import choose_plugins
 from ottla.recordbatch.sealed_records import SealedBatch, SealedRecords
 from ottla.tables.columns import choose as choose_columns
-from ottla.tables.reading import open_stream
 from ottla.tables.sending import BATCH_BYTES, TableSender, TableSending, TableSizes
+from ottla.tables.sources import open_stream
 
 
 @attrs.frozen(kw_only=True, eq=False)

@@ -1,0 +1,161 @@
+"""What `send_table` takes: tables, files, datasets, and Python iterators of record batches, as streams of batches.
+
+A stream has a `schema`, and is an iterator of pyarrow's record batches. Streams that Python code feeds are not pyarrow
+readers: in a reader, an exception of that code, KeyboardInterrupt too, would become an error of pyarrow.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+
+from ottla.errors import InvalidRecordError, TableReadError, printable, quoted
+
+_TABLES: Final = (
+    "a table of pyarrow, polars, pandas 2.2 or duckdb (anything with __arrow_c_stream__), a path that ends in "
+    ".parquet, .arrow or .arrows, a pyarrow.parquet.ParquetFile, a pyarrow.dataset, a polars LazyFrame, or an iterable "
+    "of pyarrow record batches"
+)
+
+
+@attrs.frozen
+class BatchStream:
+    """Record batches of one schema from Python code."""
+
+    schema: Any
+    batches: Iterable[Any]
+
+    def __iter__(self) -> Iterator[Any]:
+        """The batches. Raises TypeError for anything else, and ValueError for a batch of another schema."""
+        for number, batch in enumerate(self.batches):
+            for part in _record_batches(batch, number):
+                if not part.schema.equals(self.schema):
+                    raise ValueError(
+                        f"batch {number} has the columns {_columns(part.schema)}, the first one {_columns(self.schema)}"
+                    )
+                yield part
+
+
+def open_stream(table: Any) -> Any:
+    """Open a stream. Raises InvalidRecordError for what is none, and for a file that cannot be opened."""
+    if hasattr(table, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(table)
+    if hasattr(table, "__arrow_c_array__"):
+        batch = pa.record_batch(table)
+        return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+    if isinstance(table, str | os.PathLike):
+        return _open_file(Path(table))
+    if hasattr(table, "iter_batches") and hasattr(table, "schema_arrow"):  # pyarrow.parquet.ParquetFile
+        return BatchStream(table.schema_arrow, table.iter_batches())
+    if hasattr(table, "scanner"):  # a pyarrow.dataset.Dataset
+        table = table.scanner()
+    if hasattr(table, "to_reader"):  # a pyarrow.dataset.Scanner
+        return table.to_reader()
+    if hasattr(table, "collect") and hasattr(table, "collect_schema"):  # a polars LazyFrame
+        return open_stream(table.collect())
+    if isinstance(table, Iterable) and not isinstance(table, bytes | bytearray | Mapping):
+        return _open_iterable(table)
+    raise _no_table(table)
+
+
+def _open_file(path: Path) -> Any:
+    opened = _OPENERS.get(path.suffix.lower())
+    if opened is None:
+        raise InvalidRecordError(
+            f"the path {quoted(str(path))} is not a table: its name must end in {', '.join(sorted(_OPENERS))}"
+        )
+    try:
+        return opened(path)
+    except (OSError, pa.ArrowException) as cause:
+        raise InvalidRecordError(
+            f"the file {quoted(str(path))} cannot be read as a table: {printable(str(cause))}"
+        ) from cause
+
+
+def _open_parquet(path: Path) -> BatchStream:
+    from pyarrow import parquet  # here: its import takes 50 ms
+
+    file = parquet.ParquetFile(path)
+    return BatchStream(file.schema_arrow, _closing(file, file.iter_batches()))
+
+
+def _open_arrow(path: Path) -> BatchStream:
+    file = pa.OSFile(str(path))
+    try:
+        reader = pa.ipc.open_file(file)
+    except BaseException:
+        file.close()
+        raise
+    return BatchStream(reader.schema, _closing(file, map(reader.get_batch, range(reader.num_record_batches))))
+
+
+def _open_arrow_stream(path: Path) -> BatchStream:
+    file = pa.OSFile(str(path))
+    try:
+        reader = pa.ipc.open_stream(file)
+    except BaseException:
+        file.close()
+        raise
+    return BatchStream(reader.schema, _closing(file, reader))
+
+
+def _closing(file: Any, batches: Iterable[Any]) -> Iterator[Any]:
+    """Yield the batches, and close the file at the end."""
+    try:
+        yield from batches
+    finally:
+        file.close()
+
+
+_OPENERS: Final[Mapping[str, Callable[[Path], BatchStream]]] = {
+    ".arrow": _open_arrow,
+    ".arrows": _open_arrow_stream,
+    ".feather": _open_arrow,
+    ".parquet": _open_parquet,
+}
+
+
+def _open_iterable(table: Iterable[Any]) -> BatchStream:
+    batches = iter(table)
+    try:
+        first = next(batches)
+    except StopIteration:
+        raise InvalidRecordError(
+            f"the {type(table).__name__} has no batch, so the columns of its table are unknown; pass a "
+            "pyarrow.RecordBatchReader, which has a schema"
+        ) from None
+    except Exception as cause:
+        raise TableReadError(f"the table's stream failed: {cause}") from cause
+    try:
+        parts = _record_batches(first, 0)
+    except TypeError:
+        raise _no_table(table) from None
+    return BatchStream(parts[0].schema, _chained(parts, batches))
+
+
+def _chained(first: Iterable[Any], rest: Iterable[Any]) -> Iterator[Any]:
+    yield from first
+    yield from rest
+
+
+def _record_batches(batch: Any, number: int) -> list[Any]:
+    """Return the record batches of one item of an iterable; a table may have several, and has at least one."""
+    if isinstance(batch, pa.RecordBatch):
+        return [batch]
+    if hasattr(batch, "__arrow_c_stream__"):
+        table = pa.table(batch)
+        return table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
+    raise TypeError(f"item {number} of the table is of type {type(batch).__name__}, not a pyarrow record batch")
+
+
+def _no_table(table: Any) -> InvalidRecordError:
+    return InvalidRecordError(f"a {type(table).__name__} is not a table; send_table takes {_TABLES}")
+
+
+def _columns(schema: Any) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema)

@@ -1,0 +1,209 @@
+"""Tables from files, datasets, lazy frames and Python iterators arrive whole; wrong ones are refused before a row."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla import InvalidRecordError, TableReadError
+from ottla.tables.sources import open_stream
+from ottla_testkit.mock_producer import MockProducer
+
+ROWS = pa.table({"key": ["a", "b", "c", "d"], "value": [b"1", b"2", b"3", b"4"]})
+BATCHES = ROWS.to_batches(max_chunksize=2)
+
+
+def parquet(folder: Path) -> Path:
+    pq.write_table(ROWS, folder / "rows.parquet", row_group_size=2)
+    return folder / "rows.parquet"
+
+
+def arrow(folder: Path) -> Path:
+    with pa.ipc.new_file(folder / "rows.arrow", ROWS.schema) as writer:
+        writer.write_table(ROWS, max_chunksize=2)
+    return folder / "rows.arrow"
+
+
+def arrow_stream(folder: Path) -> Path:
+    with pa.ipc.new_stream(folder / "rows.arrows", ROWS.schema) as writer:
+        writer.write_table(ROWS, max_chunksize=2)
+    return folder / "rows.arrows"
+
+
+class LazyFrame:
+    """The methods of a polars LazyFrame that are used."""
+
+    def collect(self) -> Any:
+        return ROWS
+
+    def collect_schema(self) -> Any:
+        return ROWS.schema
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        parquet,
+        arrow,
+        arrow_stream,
+        lambda folder: str(parquet(folder)),
+        lambda folder: pq.ParquetFile(parquet(folder)),
+        lambda folder: pa.dataset.dataset(parquet(folder)),
+        lambda folder: pa.dataset.dataset(parquet(folder)).scanner(batch_size=1),
+        lambda _folder: BATCHES,
+        lambda _folder: iter(BATCHES),
+        lambda _folder: (table for table in (ROWS.slice(0, 1), ROWS.slice(1))),
+        lambda _folder: [ROWS.slice(0, 0), ROWS],
+        lambda _folder: LazyFrame(),
+        lambda _folder: ROWS.to_reader(),
+    ],
+    ids=[
+        "Parquet",
+        "Arrow",
+        "Arrow stream",
+        "path as text",
+        "ParquetFile",
+        "dataset",
+        "scanner",
+        "list",
+        "iterator",
+        "tables",
+        "empty table first",
+        "lazy",
+        "reader",
+    ],
+)
+def test_every_row_of_a_source_is_sent_in_order(tmp_path: Path, source: Callable[[Path], Any]) -> None:
+    with MockProducer() as producer:
+        producer.send_table("orders", source(tmp_path))
+        report = producer.flush()
+
+        assert report.acknowledged == 4
+        assert [(record.key, record.value) for record in producer.history] == [
+            (b"a", b"1"),
+            (b"b", b"2"),
+            (b"c", b"3"),
+            (b"d", b"4"),
+        ]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not list open files")
+@pytest.mark.parametrize("written", [parquet, arrow, arrow_stream])
+def test_a_file_is_closed_at_the_end_of_its_table(tmp_path: Path, written: Callable[[Path], Path]) -> None:
+    path = written(tmp_path)
+    with MockProducer() as producer:
+        producer.send_table("orders", path)
+
+    assert str(path) not in {os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")}
+
+
+@given(st.lists(st.integers(0, 5), max_size=8))
+def test_batches_of_any_sizes_are_sent_whole(sizes: list[int]) -> None:
+    tables = [
+        pa.table({"value": [f"{number}-{row}" for row in range(size)]}, pa.schema({"value": pa.string()}))
+        for number, size in enumerate(sizes)
+    ]
+    sent = [text for table in tables for text in table["value"].to_pylist()]
+    if not tables:
+        return
+
+    stream = open_stream(iter(tables))
+
+    assert [text for batch in stream for text in batch.column(0).to_pylist()] == sent
+    assert stream.schema == tables[0].schema
+
+
+def test_all_other_columns_become_fields_of_the_value() -> None:
+    table = pa.table({"key": ["a"], "id": [7], "name": ["apple"], "at": [5]})
+    with MockProducer() as producer:
+        producer.send_table("orders", table, value="*", value_format="json", timestamp="at")
+        producer.flush()
+
+        [record] = producer.history
+        assert (record.key, record.value, record.timestamp_ms) == (b"a", b'{"id":7,"name":"apple"}', 5)
+
+
+def test_a_table_without_other_columns_is_refused() -> None:
+    with MockProducer() as producer, pytest.raises(InvalidRecordError, match="no other columns than key"):
+        producer.send_table("orders", pa.table({"key": ["a"]}), value="*", value_format="json")
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("none.parquet", None, r"the file '.*none\.parquet' cannot be read as a table: "),
+        ("broken.parquet", b"PAR1", r"the file '.*broken\.parquet' cannot be read as a table: "),
+        ("broken.arrow", b"ARROW1", r"the file '.*broken\.arrow' cannot be read as a table: "),
+        ("broken.arrows", b"\xff\xff\xff\xff", r"the file '.*broken\.arrows' cannot be read as a table: "),
+        ("rows.csv", b"a,b", r"the path '.*rows\.csv' is not a table: its name must end in \.arrow, \.arrows, "),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused(tmp_path: Path, name: str, content: bytes | None, words: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with MockProducer() as producer, pytest.raises(InvalidRecordError, match=words):
+        producer.send_table("orders", tmp_path / name)
+
+
+def test_an_iterable_without_a_batch_is_refused() -> None:
+    with MockProducer() as producer, pytest.raises(InvalidRecordError, match="the list has no batch"):
+        producer.send_table("orders", [])
+
+
+# Errors in the middle
+
+
+def failing(error: BaseException) -> Iterator[Any]:
+    yield BATCHES[0]
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("stream", "words"),
+    [
+        (failing(ValueError("no more")), "the table's stream failed: no more"),
+        (iter([BATCHES[0], 3]), "item 1 of the table is of type int, not a pyarrow record batch"),
+        (
+            iter([BATCHES[0], pa.table({"value": [1]})]),
+            "batch 1 has the columns value: int64, the first one key: string",
+        ),
+    ],
+)
+def test_rows_before_an_error_of_a_stream_are_sent(stream: Iterator[Any], words: str) -> None:
+    with MockProducer() as producer:
+        with pytest.raises(TableReadError, match=words) as caught:
+            producer.send_table("orders", stream)
+
+        assert caught.value.delivery is not None
+        assert caught.value.delivery.rows == 2
+        assert producer.flush().acknowledged == 2
+
+
+def test_an_error_of_the_first_batch_is_an_error_of_the_stream() -> None:
+    def broken() -> Iterator[Any]:
+        raise OSError("the disk is gone")
+        yield BATCHES[0]
+
+    with MockProducer() as producer, pytest.raises(TableReadError, match="the disk is gone"):
+        producer.send_table("orders", broken())
+
+
+def test_ctrl_c_in_a_python_iterator_is_ctrl_c() -> None:
+    with MockProducer() as producer:
+        with pytest.raises(KeyboardInterrupt):
+            producer.send_table("orders", failing(KeyboardInterrupt()))
+        producer.flush()
+
+        assert {record.value for record in producer.history} <= {b"1", b"2"}
