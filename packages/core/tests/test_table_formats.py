@@ -134,7 +134,7 @@ def test_a_stream_of_many_batches_keeps_its_order() -> None:
         ({"value_format": "json", "value": []}, InvalidRecordError, "at least one column"),
         ({"value_format": "json", "value": None}, InvalidRecordError, "name the columns that the value is made of"),
         ({"value_format": 7}, InvalidRecordError, "value_format=7: the name of a serializer plugin"),
-        ({"value": ["text"]}, InvalidRecordError, "a column's name is a str"),
+        ({"value": ["text"]}, InvalidRecordError, "several columns need a format, such as value_format='json'"),
         ({}, InvalidRecordError, "column 'value' is struct.*or set value_format"),
     ],
 )
