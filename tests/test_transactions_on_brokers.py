@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
+from contextlib import closing
 
 import pytest
+from confluent_kafka import OFFSET_INVALID, Consumer, TopicPartition
 
 from ottla import ErrorCode, Producer
 from ottla.errors import (
@@ -189,6 +192,45 @@ def test_offsets_of_an_unknown_group_member_are_refused_until_an_abort(broker: K
 
     assert committed(broker, topic) == [[b"yes"]] * 3
     assert group_offsets(broker.bootstrap_servers, group, topic) == [2]
+
+
+def await_partitions(consumers: Sequence[Consumer], counts: Sequence[int]) -> None:
+    """Poll the consumers until they have so many partitions, in any order."""
+
+    def assigned() -> bool:
+        for consumer in consumers:
+            consumer.poll(0.1)
+        return sorted(len(consumer.assignment()) for consumer in consumers) == list(counts)
+
+    await_true(assigned)
+
+
+def test_offsets_of_a_consumer_that_lost_a_partition_are_refused(broker: KafkaCluster, topic: str) -> None:
+    """The consumers are confluent-kafka's, and say by themselves what they have read and which generation they are."""
+    if release(broker.version) < (2, 5):
+        pytest.skip("brokers before 2.5 do not check the member")
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": new_id(), "auto.offset.reset": "earliest"}
+    first, second = (Consumer({**settings, "enable.auto.commit": False}) for _ in range(2))
+    with transactional(broker) as producer, closing(first), closing(second):
+        producer.init_transactions()
+        with producer.transaction():
+            send(producer, topic, [b"0", b"1"])
+        first.subscribe([topic])
+        await_partitions([first], [3])
+        outdated = first.consumer_group_metadata()
+        second.subscribe([topic])
+        await_partitions([first, second], [1, 2])
+
+        producer.begin_transaction()
+        with pytest.raises(AbortableTransactionError, match="ILLEGAL_GENERATION"):
+            producer.send_offsets_to_transaction(first.position(first.assignment()), outdated)
+        producer.abort_transaction()
+        read_to_end = [TopicPartition(place.topic, place.partition, 2) for place in first.assignment()]
+        with producer.transaction():
+            producer.send_offsets_to_transaction(read_to_end, first.consumer_group_metadata())
+
+        assert {place.offset for place in first.committed(first.assignment(), timeout=10)} == {2}
+        assert {place.offset for place in second.committed(second.assignment(), timeout=10)} == {OFFSET_INVALID}
 
 
 KILLED_IN_THE_MIDDLE = """

@@ -24,7 +24,8 @@ from ottla.protocol.messages.txn_offset_commit import (
 )
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.coordinator_request import CoordinatorRequest, InitProducerId
-from ottla.transactions.offsets import ConsumerGroupMetadata, OffsetsToSend
+from ottla.transactions.group_metadata import ConsumerGroupMetadata
+from ottla.transactions.offsets import OffsetsToSend
 from ottla.transactions.request_retries import CONCURRENT_TRANSACTIONS_BACKOFF, RequestRetries
 from ottla.transactions.response_actions import (
     CoordinatorFound,

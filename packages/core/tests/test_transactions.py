@@ -30,8 +30,9 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
 )
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
+from ottla.transactions.group_metadata import ConsumerGroupMetadata
 from ottla.transactions.manager import TransactionManager
-from ottla.transactions.offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from ottla.transactions.offsets import OffsetAndMetadata
 from ottla.transactions.prepared_transaction import PreparedTransaction
 from ottla.transactions.request_source import RequestSource
 from ottla.transactions.state_table import NEXT_STEPS, TRANSITIONS, State

@@ -43,7 +43,8 @@ from ottla.producer import Producer
 from ottla.producer.build import check_config
 from ottla.results import DeliveryReport, PartitionResult, RecordMetadata, TableResult, TopicReport
 from ottla.tables.table_delivery import TableDelivery
-from ottla.transactions.offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from ottla.transactions.group_metadata import ConsumerGroupMetadata
+from ottla.transactions.offsets import OffsetAndMetadata
 from ottla.transactions.prepared_transaction import PreparedTransaction
 from ottla.version import __version__
 

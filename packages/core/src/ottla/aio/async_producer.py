@@ -144,7 +144,7 @@ class AsyncProducer:
         self._producer.begin_transaction()
 
     async def send_offsets_to_transaction(
-        self, offsets: Mapping[Any, Any], group_metadata: Any, timeout: float | None = None
+        self, offsets: Mapping[Any, Any] | Sequence[Any], group_metadata: Any, timeout: float | None = None
     ) -> None:
         """Commit a consumer's positions with the transaction; see `Producer.send_offsets_to_transaction`."""
         await on_a_thread(

@@ -268,16 +268,17 @@ class Producer:
 
     def send_offsets_to_transaction(
         self,
-        offsets: Mapping[Any, Any],
+        offsets: Mapping[Any, Any] | Sequence[Any],
         group_metadata: Any,
         timeout: float | None = None,
     ) -> None:
         """Commit a consumer's positions with the transaction: the next offset to read, by (topic, partition).
 
-        An offset is an int or an OffsetAndMetadata. *group_metadata* is the group's id, or better a
-        ConsumerGroupMetadata, with which the coordinator refuses a consumer that has lost its partitions: then this
-        raises AbortableTransactionError. Raises InvalidRecordError for an invalid offset or group. Waits for the
-        coordinator.
+        An offset is an int or an OffsetAndMetadata. A list of confluent-kafka's TopicPartition is taken, too, as are
+        the mappings of kafka-python and aiokafka. *group_metadata* is the group's id, or better a ConsumerGroupMetadata
+        or what the consumer of one of these clients returns: with it the coordinator refuses a consumer that has lost
+        its partitions, and this raises AbortableTransactionError. Raises InvalidRecordError for an invalid offset or
+        group. Waits for the coordinator.
         """
         with self._spent.txn_send_offsets.timed(self._clock):
             self._transactional("send_offsets_to_transaction").send_offsets(offsets, group_metadata, timeout)

@@ -8,7 +8,8 @@ and of partitions.
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.transactions.offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from ottla.transactions.group_metadata import ConsumerGroupMetadata
+from ottla.transactions.offsets import OffsetAndMetadata
 from ottla.transactions.prepared_transaction import PreparedTransaction
 from ottla.transactions.shared_transaction import SharedTransaction
 

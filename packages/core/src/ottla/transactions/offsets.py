@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
 
 import attrs
 
 from ottla.errors import InvalidRecordError
+from ottla.transactions.group_metadata import ConsumerGroupMetadata, group_of
 
 
 @attrs.frozen
@@ -19,20 +20,10 @@ class OffsetAndMetadata:
     leader_epoch: int = -1
 
 
-@attrs.frozen
-class ConsumerGroupMetadata:
-    """A consumer's membership of its group; lets brokers fence a consumer that was replaced (KIP-447).
-
-    The defaults only name the group, and fence no consumer. Brokers check the other fields from 2.5 on.
-    """
-
-    group_id: str
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
-
-
 TopicPartition: TypeAlias = tuple[str, int]
+
+_NO_OFFSET: Final = -1001
+"""The offset of librdkafka for a partition of which the consumer has read nothing, so that there is none to commit."""
 
 
 @attrs.frozen(kw_only=True)
@@ -43,30 +34,30 @@ class OffsetsToSend:
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
 
     @classmethod
-    def checked(cls, offsets: Mapping[object, object], group: object) -> OffsetsToSend:
+    def checked(cls, offsets: object, group: object) -> OffsetsToSend:
         """Validate what a caller passed; also accepts the objects of other Kafka clients. Raises InvalidRecordError."""
-        if isinstance(group, str):
-            group = ConsumerGroupMetadata(group)
-        elif not isinstance(group, ConsumerGroupMetadata):
-            group = _group(group)
-        if not group.group_id:
+        checked_group = group_of(group)
+        if not checked_group.group_id:
             raise InvalidRecordError("group_metadata needs a group id: the consumer's group.id")
-        checked = {_partition(partition): _position(position) for partition, position in offsets.items()}
-        return cls(group=group, offsets=checked)
+        return cls(group=checked_group, offsets=dict(_positions(offsets)))
 
 
-def _group(group: object) -> ConsumerGroupMetadata:
-    try:
-        return ConsumerGroupMetadata(
-            group.group_id,  # type: ignore[attr-defined]  # an object of another client with these fields
-            group.generation_id,  # type: ignore[attr-defined]
-            group.member_id,  # type: ignore[attr-defined]
-            getattr(group, "group_instance_id", None),
-        )
-    except AttributeError:
+def _positions(offsets: object) -> Iterator[tuple[TopicPartition, OffsetAndMetadata]]:
+    """Yield the positions in a mapping, or in a list of objects with topic, partition and offset."""
+    if isinstance(offsets, Mapping):
+        for partition, position in offsets.items():
+            yield _partition(partition), _position(position)
+        return
+    if not isinstance(offsets, Iterable) or isinstance(offsets, str | bytes):
         raise InvalidRecordError(
-            f"group_metadata must be a group id or a ConsumerGroupMetadata, not {type(group).__name__}"
-        ) from None
+            "offsets must be a mapping of (topic, partition) to the next offset, or a list of objects with topic, "
+            f"partition and offset, not {type(offsets).__name__}"
+        )
+    for item in offsets:
+        if getattr(item, "error", None) is not None:
+            raise InvalidRecordError(f"the position {item!r} has an error")
+        if getattr(item, "offset", None) != _NO_OFFSET:
+            yield _partition(item), _position(item)
 
 
 def _partition(partition: object) -> TopicPartition:
@@ -86,10 +77,12 @@ def _position(position: object) -> OffsetAndMetadata:
             found = position
         case int():
             found = OffsetAndMetadata(position)
-        case _ if isinstance(getattr(position, "offset", None), int):
+        case _ if isinstance(getattr(position, "offset", None), int):  # an object of another client
+            epoch = getattr(position, "leader_epoch", None)
             found = OffsetAndMetadata(
-                position.offset,  # type: ignore[attr-defined]  # an object of another client with these fields
+                position.offset,  # type: ignore[attr-defined]
                 getattr(position, "metadata", None) or "",
+                -1 if epoch is None else epoch,
             )
         case _:
             raise InvalidRecordError(f"an offset must be an int or an OffsetAndMetadata, not {position!r}")

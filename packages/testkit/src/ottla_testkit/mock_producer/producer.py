@@ -188,7 +188,7 @@ class MockProducer(Producer):
 
     def send_offsets_to_transaction(
         self,
-        offsets: Mapping[Any, Any],
+        offsets: Mapping[Any, Any] | Sequence[Any],
         group_metadata: Any,
         timeout: float | None = None,
     ) -> None:
