@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer as ConfluentProducer
 
 from ottla import BufferExhaustedError, InvalidRecordError, Producer
-from ottla.plugins.partitioners.murmur2 import murmur2
+from ottla.plugins.partitioners.murmur2_hash import murmur2
 from ottla_testkit.mock_cluster import MockCluster
 
 PARTITIONS = 12
@@ -29,9 +29,9 @@ def confluent(cluster: MockCluster, **settings: Any) -> ConfluentProducer:
     return ConfluentProducer({"bootstrap.servers": cluster.bootstrap_servers, **settings})
 
 
-def partitions_by_confluent(cluster: MockCluster, **settings: Any) -> list[int]:
+def partitions_by_confluent(cluster: MockCluster, **settings: Any) -> list[int | None]:
     """Return the partitions that confluent-kafka chooses for the keys."""
-    chosen: dict[bytes, int] = {}
+    chosen: dict[bytes | None, int | None] = {}
     producer = confluent(cluster, **settings)
     for key in KEYS:
         producer.produce(
@@ -41,7 +41,7 @@ def partitions_by_confluent(cluster: MockCluster, **settings: Any) -> list[int]:
     return [chosen[key] for key in KEYS]
 
 
-def partitions_here(cluster: MockCluster) -> list[int]:
+def partitions_here(cluster: MockCluster) -> list[int | None]:
     with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         sent = [producer.send("orders", b"v", key) for key in KEYS]
         return [delivery.result(WAIT).partition for delivery in sent]
@@ -82,7 +82,7 @@ def test_a_full_buffer_raises_at_once_there_and_waits_here(cluster: MockCluster)
 
 
 def test_text_is_encoded_there_and_refused_here(cluster: MockCluster) -> None:
-    values: list[bytes] = []
+    values: list[bytes | None] = []
     producer = confluent(cluster)
     producer.produce("orders", "drei Äpfel", on_delivery=lambda _error, sent: values.append(sent.value()))
     assert producer.flush(WAIT) == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import attrs
@@ -40,7 +40,7 @@ class Transactions:
         self._check("begin_transaction")
         self.manager.begin_transaction()
 
-    def send_offsets(self, offsets: Mapping[object, object], group: object, timeout: float | None) -> None:
+    def send_offsets(self, offsets: object, group: object, timeout: float | None) -> None:
         """Add a group's offsets to the transaction; blocks until the brokers have them."""
         self._check("send_offsets_to_transaction")
         self._wait(self.manager.send_offsets(OffsetsToSend.checked(offsets, group)), timeout)
