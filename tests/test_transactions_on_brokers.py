@@ -221,11 +221,11 @@ def test_offsets_of_a_consumer_that_lost_a_partition_are_refused(broker: KafkaCl
         second.subscribe([topic])
         await_partitions([first, second], [1, 2])
 
+        read_to_end = [TopicPartition(place.topic, place.partition, 2) for place in first.assignment()]
         producer.begin_transaction()
         with pytest.raises(AbortableTransactionError, match="ILLEGAL_GENERATION"):
-            producer.send_offsets_to_transaction(first.position(first.assignment()), outdated)
+            producer.send_offsets_to_transaction(read_to_end, outdated)
         producer.abort_transaction()
-        read_to_end = [TopicPartition(place.topic, place.partition, 2) for place in first.assignment()]
         with producer.transaction():
             producer.send_offsets_to_transaction(read_to_end, first.consumer_group_metadata())
 
