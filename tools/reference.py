@@ -50,9 +50,10 @@ A program may also read its settings from a properties file, from a TOML file, o
 ```python
 from pathlib import Path
 
-from ottla import Producer, settings
+from ottla import Producer
+from ottla.config import settings
 
-Path("producer.properties").write_text("bootstrap.servers=localhost:9092\nlinger.ms=20\n")
+Path("producer.properties").write_text("bootstrap.servers=localhost:9092\\nlinger.ms=20\\n")
 
 with Producer(settings.from_file("producer.properties") | {"client.id": "shop"}) as producer:
     producer.send("orders", b"three apples")

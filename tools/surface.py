@@ -25,7 +25,7 @@ MODULES: Final = (
     "ottla.errors",
     "ottla.hookspecs",
     "ottla.interfaces",
-    "ottla.settings",
+    "ottla.config.settings",
     "ottla.tables.sealed",
     "ottla.transactions",
 )

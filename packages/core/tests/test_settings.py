@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla import ConfigError, check_config, settings
+from ottla import ConfigError, check_config
+from ottla.config import settings
 from ottla.errors.secret import Secret, revealed
 
 PROPERTIES = r"""

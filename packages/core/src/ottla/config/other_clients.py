@@ -152,7 +152,7 @@ OTHER_CLIENTS: Final[Mapping[str, OtherKey]] = {
         "leave it out; sasl.oauthbearer.token.endpoint.url gets tokens over HTTP",
     ),
     "enable.sasl.queue": OtherKey(None, "leave it out"),
-    # What the program is told
+    # Logs, metrics and deliveries
     "debug": OtherKey(None, "leave it out; set the level of the logger 'ottla' to DEBUG"),
     "logger": OtherKey(None, "leave it out; the logger is 'ottla'"),
     **_all(("log.cb", "log.level", "log.queue", "log.thread.name"), "leave it out; configure the logger 'ottla'"),
