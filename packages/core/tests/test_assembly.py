@@ -73,6 +73,19 @@ def test_a_missing_mechanism_plugin_is_named_and_none_of_its_keys(
     assert caplog.text == ""
 
 
+def test_a_misnamed_mechanism_of_a_missing_plugin_is_not_taken_for_the_default() -> None:
+    settings = {**SERVERS, "security.protocol": "SASL_SSL", "sasl.mechanisms": "PLAIN", "ssl.ca.location": "/ca.pem"}
+
+    with pytest.raises(ConfigError) as caught:
+        assembly.build(settings, {}, registry=without("ssl", "PLAIN", "GSSAPI"))
+
+    unknown_mechanism, unknown_authority, transport, mechanism = caught.value.problems
+    assert unknown_mechanism == "'sasl.mechanisms' is not a known key; did you mean 'sasl.mechanism'?"
+    assert unknown_authority == "'ssl.ca.location' is not a known key; did you mean 'ssl.truststore.location'?"
+    assert "pip install ottla-transport-ssl" in transport
+    assert "no authenticator is named 'plain'; try: pip install ottla-authenticator-sasl" in mechanism
+
+
 def test_the_default_mechanism_is_that_of_java_and_the_error_says_so() -> None:
     with pytest.raises(PluginNotFoundError, match=r"ottla-authenticator-sasl\[gssapi\].*sasl\.mechanism was left out"):
         assembly.build({**SERVERS, "security.protocol": "SASL_PLAINTEXT"}, {}, registry=without("GSSAPI"))

@@ -182,7 +182,7 @@ def test_other_plugins_are_loaded_only_for_an_unclaimed_key() -> None:
     ],
 )
 def test_an_unknown_key_is_refused_with_the_nearest_match(written: str, meant: str) -> None:
-    [problem] = finish_refused(ConfigDraft.read({**SERVERS, written: 1}), ["proxy.port"])
+    *_, problem = finish_refused(ConfigDraft.read({**SERVERS, written: 1}), ["proxy.port"])
 
     assert f"{written!r} is not a known key; did you mean {meant!r}?" == problem
 

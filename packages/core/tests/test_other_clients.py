@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla import Delivery, Producer
+from ottla import Delivery, Producer, check_config
 from ottla.aio import AsyncProducer
 from ottla.config import ConfigDraft
 from ottla.config.config_def import OPTIONS
@@ -32,11 +32,10 @@ def keys_of(client: str) -> list[str]:
 
 
 def problem_of(key: str) -> str:
-    """The problem with this key, while no plugin is installed."""
+    """The problem with this key, while no plugin is installed; its value may be another one."""
     with pytest.raises(ConfigError) as caught:
         ConfigDraft.read({"bootstrap.servers": "kafka:9092", key: "x"}).finish()
-    [problem] = caught.value.problems
-    return problem
+    return caught.value.problems[-1]
 
 
 @pytest.mark.parametrize("client", ["aiokafka", "confluent-kafka", "kafka-python", "librdkafka"])
@@ -87,6 +86,28 @@ def test_keys_of_our_own_packages_are_all_listed() -> None:
 )
 def test_a_key_of_another_client_is_refused_with_its_name_here(key: str, hint: str) -> None:
     assert problem_of(key) == f"{key!r} is not a known key; {hint}"
+
+
+def test_a_misnamed_key_counts_while_other_problems_are_found() -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_config(
+            {"bootstrap.servers": "kafka:9092", "compression_codec": "zstdd", "queue.buffering.max.ms": "soon"}
+        )
+
+    assert caught.value.problems == (
+        "linger.ms: 'soon' is not a whole number of at least 0",
+        "'compression_codec' is not a known key; did you mean 'compression.type'?",
+        "'queue.buffering.max.ms' is not a known key; did you mean 'linger.ms'?",
+        "no compressor is named 'zstdd'; did you mean 'zstd'? (installed: gzip, lz4, snappy, zstd)",
+    )
+
+
+def test_the_right_key_has_precedence_over_a_misnamed_one() -> None:
+    given = {"bootstrap.servers": "kafka:9092", "compression.type": "zstd", "compression.codec": "zstdd"}
+    with pytest.raises(ConfigError) as caught:
+        check_config(given)
+
+    assert caught.value.problems == ("'compression.codec' is not a known key; did you mean 'compression.type'?",)
 
 
 # Calls

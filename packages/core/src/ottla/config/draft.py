@@ -15,7 +15,7 @@ import attrs
 from ottla.config.config_def import build
 from ottla.config.core_settings import HARMLESS, CoreSettings, read_core
 from ottla.config.java_keys import JAVA_KEYS
-from ottla.config.key_names import merge, unknown
+from ottla.config.key_names import add_misnamed, merge, of_another_client, unknown
 from ottla.config.producer_config import ProducerConfig
 from ottla.config.reference import plain_value
 from ottla.config.rules import reconcile
@@ -62,6 +62,7 @@ class ConfigDraft:
         merged = merge(settings, keywords, problems=problems)
         if resolve is not None:
             resolve(merged, problems)
+        add_misnamed(merged)
         core = read_core({key: plain_value(raw) if key in HARMLESS else raw for key, raw in merged.items()})
         reconcile(core)
         core.problems[:0] = problems
@@ -106,7 +107,11 @@ class ConfigDraft:
         claimed. A key that is none of these either is unused if it has a *likely_owner*, else unknown. *excused* keys
         are not reported.
         """
-        unclaimed = [key for key in self.config.plugin_values if key not in self._claimed and key not in excused]
+        unclaimed = [
+            key
+            for key in self.config.plugin_values
+            if key not in self._claimed and (key not in excused or of_another_client(key) is not None)
+        ]
         left = [key for key in unclaimed if key not in JAVA_KEYS]
         known = self._core.read | JAVA_KEYS | self._claimed.keys() | (set(other_keys()) if left else set())
         owners = {key: owner for key in left if key not in known and (owner := likely_owner(key, known)) is not None}

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from ottla.config.other_clients import OTHER_CLIENTS
+from ottla.config.other_clients import OTHER_CLIENTS, OtherKey
 from ottla.errors.secret import revealed
 
 KEYS_OF_OWN_PLUGINS: Final = frozenset(
@@ -64,15 +64,32 @@ def merge(settings: Mapping[str, object], keywords: Mapping[str, object], *, pro
     return merged
 
 
+def of_another_client(key: str) -> OtherKey | None:
+    """Return what a key of another client is here; None for other keys. Any spelling counts."""
+    return OTHER_CLIENTS.get(key.strip().lower().replace("_", ".").replace("-", "."))
+
+
+def add_misnamed(settings: dict[str, object]) -> None:
+    """Use the values of other clients' keys for what these are here, if both have the same values.
+
+    These keys are refused nevertheless. So one error lists the other problems, too: `sasl.mechanisms=PLAIN` does not
+    mean that `sasl.mechanism` was left out.
+    """
+    for key in list(settings):
+        other = of_another_client(key)
+        if other is not None and other.name is not None and not other.remark:
+            settings.setdefault(other.name, settings[key])
+
+
 def unknown(key: str, *, known: Iterable[str]) -> str:
     """The message about an unknown key; it suggests what the key is called here, or the most similar known key."""
     return f"{key!r} is not a known key; {_hint(key, known=sorted(known))}"
 
 
 def _hint(key: str, *, known: Sequence[str]) -> str:
-    dotted = key.strip().lower().replace("_", ".").replace("-", ".")
-    if (other := OTHER_CLIENTS.get(dotted)) is not None:
+    if (other := of_another_client(key)) is not None:
         return other.hint()
+    dotted = key.strip().lower().replace("_", ".").replace("-", ".")
     if dotted in KEYS_OF_OWN_PLUGINS:
         [package] = {name for prefix, name in _OWN_PACKAGES.items() if dotted.startswith(prefix)}
         return f"a plugin that is not installed has it; try: pip install {package}"
