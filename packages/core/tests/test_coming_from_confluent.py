@@ -14,7 +14,7 @@ from ottla.plugins.partitioners.murmur2_hash import murmur2
 from ottla_testkit.mock_cluster import MockCluster
 
 PARTITIONS = 12
-KEYS = [b"customer %d" % number for number in range(40)]
+KEYS = [b"customer %d" % number for number in range(40)] + [b"\xff" * size for size in range(1, 9)]
 WAIT = 30.0
 
 
@@ -53,6 +53,41 @@ def test_keys_are_hashed_with_crc32_there_and_murmur2_here(cluster: MockCluster)
     assert partitions_by_confluent(cluster) == [zlib.crc32(key) % PARTITIONS for key in KEYS]
     assert partitions_here(cluster) == here
     assert partitions_by_confluent(cluster, partitioner="murmur2_random") == here
+
+
+PARTITIONERS = ("consistent", "consistent_random", "fnv1a", "fnv1a_random", "murmur2_random")
+
+
+@pytest.mark.parametrize("partitioner", PARTITIONERS)
+def test_a_partitioner_of_librdkafka_has_its_partitions_here(cluster: MockCluster, partitioner: str) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, partitioner_class=partitioner) as producer:
+        here = [producer.send("orders", b"v", key).result(WAIT).partition for key in KEYS]
+
+    assert here == partitions_by_confluent(cluster, partitioner=partitioner)
+
+
+@pytest.mark.parametrize("partitioner", ["consistent", "fnv1a"])
+def test_records_without_a_key_go_to_one_partition_as_there(cluster: MockCluster, partitioner: str) -> None:
+    sent: list[int | None] = []
+    there = confluent(cluster, partitioner=partitioner)
+    there.produce("orders", b"v", on_delivery=lambda _error, record: sent.append(record.partition()))
+    assert there.flush(WAIT) == 0
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, partitioner_class=partitioner) as producer:
+        deliveries = [producer.send("orders", b"v") for _ in range(5)]
+
+        assert {delivery.result(WAIT).partition for delivery in deliveries} == set(sent)
+
+
+def test_an_empty_key_is_none_only_for_consistent_random(cluster: MockCluster) -> None:
+    settings: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap_servers, "batch_size": 0, "linger_ms": 0}
+
+    def partitions(partitioner: str) -> set[int | None]:
+        with Producer(partitioner_class=partitioner, **settings) as producer:
+            return {producer.send("orders", b"v", b"").result(WAIT).partition for _ in range(40)}
+
+    assert len(partitions("consistent_random")) > 1
+    assert len(partitions("fnv1a_random")) == 1
+    assert partitions("fnv1a_random") == partitions("fnv1a")
 
 
 def test_a_full_buffer_raises_at_once_there_and_waits_here(cluster: MockCluster) -> None:

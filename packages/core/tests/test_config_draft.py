@@ -177,7 +177,7 @@ def test_other_plugins_are_loaded_only_for_an_unclaimed_key() -> None:
         ("proxy.prt", "proxy.port"),
         ("queue.buffering.max.ms", "linger.ms"),
         ("message.timeout.ms", "delivery.timeout.ms"),
-        ("partitioner", "partitioner.class"),
+        ("max_in_flight", "max.in.flight.requests.per.connection"),
         ("transactional.ids", "transactional.id"),
     ],
 )

@@ -33,13 +33,16 @@ CONTRACT: Final = {
     "ottla.plugins.transports",
 }
 
+PARTITIONERS: Final = ("murmur2", "murmur2_random", "consistent", "consistent_random", "fnv1a", "fnv1a_random")
+"""Built-in partitioners that share modules."""
+
 SOURCES: Final[Mapping[str, Sequence[Path]]] = {
     "ottla-transport-plaintext": [ROOT / "packages" / "transport-plaintext" / "src"],
     "ottla-transport-ssl": [ROOT / "packages" / "transport-ssl" / "src"],
     "ottla-authenticator-sasl": [ROOT / "packages" / "authenticator-sasl" / "src"],
     "native": [ROOT / "packages" / "accel" / "src"],
     "python": [CORE / "recordbatch" / "objects.py"],
-    "murmur2": sorted((PLUGINS / "partitioners").glob("[!r_]*.py")),
+    **dict.fromkeys(PARTITIONERS, sorted((PLUGINS / "partitioners").glob("[!r_]*.py"))),
     "round_robin": [PLUGINS / "partitioners" / "round_robin.py"],
     **{name: [PLUGINS / "compressors" / f"{name}.py", PLUGINS / "compressors" / "codec_errors.py"] for name in CODECS},
     "bytes": [PLUGINS / "serializers" / "bytes.py"],
@@ -128,7 +131,8 @@ def test_the_guide_names_the_modules_of_the_contract() -> None:
 def test_own_plugins_import_only_the_contract_and_what_the_guide_names() -> None:
     named: dict[str, set[str]] = {}
     for plugin, beyond, _reason in table("modules beyond the contract"):
-        named.setdefault(plugin.strip("`"), set()).update(re.findall(r"`([\w.]+)`", beyond))
+        for name in re.findall(r"`([\w-]+)`", plugin):
+            named.setdefault(name, set()).update(re.findall(r"`([\w.]+)`", beyond))
 
     assert {plugin: found for plugin in SOURCES if (found := beyond_contract(plugin))} == named
 

@@ -53,6 +53,28 @@ class TestDefaultThatIgnoresKeys(PartitionerConformance):
         return made("murmur2", **{"partitioner.ignore.keys": "true"})
 
 
+class TestConsistentRandom(PartitionerConformance):
+    heeds_availability = True
+
+    @pytest.fixture
+    def partitioner(self) -> Partitioner:
+        return made("consistent_random")
+
+
+class TestFnv1aRandom(PartitionerConformance):
+    heeds_availability = True
+
+    @pytest.fixture
+    def partitioner(self) -> Partitioner:
+        return made("fnv1a_random")
+
+
+class TestConsistent(PartitionerConformance):
+    @pytest.fixture
+    def partitioner(self) -> Partitioner:
+        return made("consistent")
+
+
 class TestRoundRobin(PartitionerConformance):
     heeds_availability = True
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from ottla.interfaces import TopicView
 from ottla.plugins.partitioners import murmur2 as plugin
+from ottla.plugins.partitioners import sticky_keys
 from ottla.plugins.partitioners.murmur2 import Murmur2Partitioner, partition_for_key, positive
 from ottla.plugins.partitioners.murmur2_arrow import murmur2_partitions
 from ottla.plugins.partitioners.murmur2_column import murmur2_column
@@ -186,11 +187,17 @@ def test_a_sticky_partition_lasts_several_batches_only_with_growth(
 
 @pytest.mark.parametrize(("raw", "value"), [("true", True), (" False", False), (True, True), ("TRUE", True)])
 def test_switches_may_be_strings(raw: object, value: bool) -> None:
-    assert plugin.IGNORE_KEYS.type(raw) is value
+    assert sticky_keys.IGNORE_KEYS.type(raw) is value
 
 
 @pytest.mark.parametrize(
-    ("key", "raw"), [(plugin.ADAPTIVE, "yes"), (plugin.BATCH_SIZE, -1), (plugin.BATCH_SIZE, "x"), (plugin.LINGER, -1)]
+    ("key", "raw"),
+    [
+        (sticky_keys.ADAPTIVE, "yes"),
+        (sticky_keys.BATCH_SIZE, -1),
+        (sticky_keys.BATCH_SIZE, "x"),
+        (sticky_keys.LINGER, -1),
+    ],
 )
 def test_wrong_values_are_refused(key: Any, raw: object) -> None:
     with pytest.raises(ValueError, match=r"is not one of|must be|invalid literal"):

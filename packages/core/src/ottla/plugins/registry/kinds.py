@@ -140,7 +140,18 @@ KINDS: Final[Mapping[KindName, Kind]] = {
                 SupportsHashes,
                 SupportsClose,
             ),
-            install={"murmur2": "ottla", "round_robin": "ottla"},
+            install=dict.fromkeys(
+                (
+                    "consistent",
+                    "consistent_random",
+                    "fnv1a",
+                    "fnv1a_random",
+                    "murmur2",
+                    "murmur2_random",
+                    "round_robin",
+                ),
+                "ottla",
+            ),
         ),
         Kind(
             name="compressor",
