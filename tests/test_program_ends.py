@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import textwrap
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -14,36 +10,10 @@ from distance_kit import near_or_distant
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.mock_cluster import MockCluster
 from ottla_testkit.pytest_plugin import MakeTopic
+from program_runs import HANG_GUARD, program, run
 from readback import read_back
 
 kafka = near_or_distant
-
-HANG_GUARD = 300.0
-
-
-@contextmanager
-def program(text: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A running program whose three streams are pipes."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(text), *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with child:
-        try:
-            yield child
-        finally:
-            child.kill()
-
-
-def run(text: str, *arguments: str) -> tuple[str, int]:
-    """A program's log, and its exit code."""
-    with program(text, *arguments) as child:
-        _out, log = child.communicate(timeout=HANG_GUARD)
-    return log, child.returncode
-
 
 LOST = """
     import sys

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
 from typing import Any
@@ -306,3 +308,26 @@ def test_asyncio_wraps_the_future_of_a_delivery() -> None:
         return (await future).offset
 
     assert run(main()) == 10
+
+
+def test_a_closed_loop_is_freed_while_its_thread_goes_on() -> None:
+    loops: list[weakref.ref[asyncio.AbstractEventLoop]] = []
+    batches = Batches()
+    kept = []
+
+    async def main() -> None:
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        delivery = batches.send()
+        batches.close()
+        kept.append(delivery)
+        task = asyncio.create_task(awaited(delivery))
+        running_inbox().add(delivery, LoopCallback(lambda _delivery: None))
+        await begun(task)
+        batches.complete(delivery)
+        await task
+
+    for _ in range(5):
+        run(main())
+    gc.collect()
+
+    assert [loop() for loop in loops] == [None] * 5

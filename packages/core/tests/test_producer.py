@@ -11,6 +11,7 @@ import pytest
 
 from ottla import (
     InvalidRecordError,
+    OttlaError,
     Producer,
     ProducerClosedError,
     RecordMetadata,
@@ -112,6 +113,24 @@ def test_a_record_above_the_request_size_is_refused_with_the_setting() -> None:
         pytest.raises(RecordTooLargeError, match=r"above max\.request\.size=10000"),
     ):
         producer.send("t", bytes(10_000))
+
+
+@pytest.mark.parametrize("encoder", ["python", "native"])
+def test_an_error_of_send_has_no_other_error_as_its_context(encoder: str) -> None:
+    if encoder == "native":
+        pytest.importorskip("ottla_accel", exc_type=ImportError)
+    with simulated(1, config={"record.encoder": encoder, "max.block.ms": 0}) as world:
+        send = world.producer.send
+        errors = []
+        for topic in ("no name", "unknown"):
+            with pytest.raises(OttlaError) as refused:
+                send(topic, b"v")
+            errors.append(refused.value)
+        world.producer.close()
+        with pytest.raises(ProducerClosedError) as closed:
+            send("t", b"v")
+
+        assert [each.__context__ for each in (*errors, closed.value)] == [None] * 3
 
 
 @pytest.mark.rule("producer.send.refused.serializer")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final, Protocol, TypeAlias
@@ -83,7 +84,8 @@ class LoopInbox:
     """The completed batches of one loop, in order. All methods but `put` are for the loop's thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
+        self.loop = weakref.ref(loop)
+        """A weak reference: the loop's thread keeps this inbox, and must not keep every loop that it has closed."""
         self._waiters: dict[NotifyingBatch, BatchWaiter] = {}
         self._arrived: deque[BatchWaiter] = deque()
         self._records: Iterator[tuple[Delivery, Waiting]] = iter(())
@@ -100,8 +102,10 @@ class LoopInbox:
         # `_turn` resets the attribute before it takes batches. So if it is set here, that turn takes this batch.
         if not self._turn_is_due:
             self._turn_is_due = True
+            loop = self.loop()
             try:
-                self.loop.call_soon_threadsafe(self._turn)
+                if loop is not None:
+                    loop.call_soon_threadsafe(self._turn)
             except RuntimeError:
                 logger.debug("a batch was completed after the event loop of its waiting tasks had been closed")
 
@@ -133,25 +137,26 @@ class LoopInbox:
     def _turn(self) -> None:
         """Complete records for a while, the rest in another turn."""
         self._turn_is_due = False
+        loop = asyncio.get_running_loop()
         try:
-            finished = self._complete(until=self.loop.time() + LONGEST_TURN)
+            finished = self._complete(loop.time, until=loop.time() + LONGEST_TURN)
         except BaseException:  # of a callback that ends the loop; the loop may run again
-            self._begin_turn()
+            self._begin_turn(loop)
             raise
         if not finished:
-            self._begin_turn()
+            self._begin_turn(loop)
 
-    def _begin_turn(self) -> None:
+    def _begin_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         self._turn_is_due = True
-        self.loop.call_soon(self._turn)
+        loop.call_soon(self._turn)
 
-    def _complete(self, *, until: float) -> bool:
+    def _complete(self, clock: Callable[[], float], *, until: float) -> bool:
         count = 0
         while True:
             for delivery, waiting in self._records:
                 self._complete_one(delivery, waiting)
                 count += 1
-                if count % RECORDS_IN_A_ROW == 0 and self.loop.time() >= until:
+                if count % RECORDS_IN_A_ROW == 0 and clock() >= until:
                     return False
             if not self._arrived:
                 return True
@@ -178,18 +183,22 @@ _of_thread = _LoopOfThread()
 
 def running_inbox() -> LoopInbox:
     """The inbox of the running event loop. Raises RuntimeError if none runs on this thread."""
-    loop = asyncio.get_running_loop()
+    return _inbox_of(asyncio.get_running_loop())
+
+
+def _inbox_of(loop: asyncio.AbstractEventLoop) -> LoopInbox:
     inbox = _of_thread.inbox
-    if inbox is None or inbox.loop is not loop:
+    if inbox is None or inbox.loop() is not loop:
         inbox = _of_thread.inbox = LoopInbox(loop)
     return inbox
 
 
 def until_done(delivery: Delivery) -> Generator[Any, None, None]:
     """Wait on the running loop until the delivery is done; for `__await__`."""
-    inbox = running_inbox()
+    loop = asyncio.get_running_loop()
+    inbox = _inbox_of(loop)
     while not delivery.done():
-        future = inbox.loop.create_future()
+        future = loop.create_future()
         if not inbox.add(delivery, future):
             return
         yield from future

@@ -11,10 +11,17 @@ from typing import Any, Self
 from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.event_loops import LoopCallback, running_inbox, wake
 from ottla.accumulator.try_appender import Wait
-from ottla.aio.calls import on_a_thread
+from ottla.aio.calls import in_background, on_a_thread
 from ottla.aio.pacing import Pacing
-from ottla.errors import AbortableTransactionError, OttlaError, ProducerClosedError, UndeliveredError
+from ottla.errors import (
+    AbortableTransactionError,
+    InvalidRecordError,
+    OttlaError,
+    ProducerClosedError,
+    UndeliveredError,
+)
 from ottla.errors.call_hints import ASYNC_HINTS, with_call_hints
+from ottla.errors.notes import noted_on
 from ottla.interfaces import Headers, MetricName
 from ottla.network.cluster import PartitionInfo
 from ottla.plugins.serializer_lookups import Lookup
@@ -39,7 +46,10 @@ class AsyncProducer:
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
-        self._producer = producer = Producer(config, **options)
+        self._begin(Producer(config, **options))
+
+    def _begin(self, producer: Producer) -> None:
+        self._producer = producer
         # The first is kept, because the second has only a weak reference to it.
         self._slow, self._send = build_nonblocking_send(producer._engine, producer._check_sendable)
         self._max_block = producer._engine.config.batching.max_block
@@ -72,7 +82,11 @@ class AsyncProducer:
         if pacing.left <= 0:
             await pacing.pause()  # first: a task that is cancelled here has queued nothing
         if on_delivery is not None and getattr(on_delivery, "__code__", None) is not self._checked_callback:
-            self._checked_callback = check_callback(on_delivery)
+            try:
+                self._checked_callback = check_callback(on_delivery)
+            except (InvalidRecordError, TypeError):  # interceptors get the error, too
+                self._slow.send(topic, value, key, headers=headers, partition=partition, on_delivery=on_delivery)
+                raise
         delivery = self._send(topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms)
         if isinstance(delivery, PendingSend):
             delivery = await self._queue(delivery, self._max_block if timeout is None else timeout)
@@ -174,20 +188,19 @@ class AsyncProducer:
         self.begin_transaction()
         try:
             yield self
+        except GeneratorExit:  # the coroutine is closed, and cannot wait
+            in_background(name="abort_transaction", call=self._producer.abort_transaction)
+            raise
         except BaseException as error:
-            await self._abort_because_of(error)
+            with noted_on(error, OttlaError, doing="aborting the transaction"):
+                await self.abort_transaction()
             raise
         try:
             await self.commit_transaction()
         except AbortableTransactionError as error:
-            await self._abort_because_of(error)
+            with noted_on(error, OttlaError, doing="aborting the transaction"):
+                await self.abort_transaction()
             raise
-
-    async def _abort_because_of(self, error: BaseException) -> None:
-        try:
-            await self.abort_transaction()
-        except OttlaError as failure:
-            error.add_note(f"while aborting the transaction: {failure}")
 
     # Reading
 
@@ -225,12 +238,13 @@ class AsyncProducer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        try:
+        if self._producer._lifecycle.forked:
+            return  # the parent process still uses it
+        if isinstance(error, GeneratorExit):  # the coroutine is closed, and cannot wait
+            in_background(name="close", call=self._producer.close)
+            return
+        with noted_on(error, UndeliveredError, doing="closing the producer"):
             await self.close()
-        except UndeliveredError as undelivered:
-            if error is None:
-                raise
-            error.add_note(f"while closing the producer: {undelivered}")
 
     # Waiting
 
@@ -247,7 +261,10 @@ class AsyncProducer:
                 elif not await _ready(step, remaining):
                     pending.time_out(waited=loop.time() - started_at)
                 step = pending.advance()
-        except asyncio.CancelledError:
+        except Exception as error:  # of a lookup; interceptors get the others from the pending record
+            pending.cancel(error)
+            raise
+        except BaseException:  # cancelled; or GeneratorExit, when the coroutine is closed in its wait
             pending.cancel(ProducerClosedError("the task that sent the record was cancelled; nothing was queued"))
             raise
         return step

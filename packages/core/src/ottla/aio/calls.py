@@ -44,8 +44,28 @@ async def on_a_thread(*, name: str, call: Callable[[], T]) -> T:
         else:
             complete()
 
-    threading.Thread(target=run, name=f"ottla-aio-{name}", daemon=True).start()
+    _start(name, run)
     return await future
+
+
+def in_background(*, name: str, call: Callable[[], object]) -> None:
+    """Make a call for a coroutine that is closed and so cannot wait for it; its error is logged."""
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:
+            _log_lost(name, error)
+
+    try:
+        _start(name, run)
+    except RuntimeError as error:  # no thread is left; or the interpreter ends, and has closed all producers
+        _log_lost(name, error)
+
+
+def _start(name: str, run: Callable[[], object]) -> None:
+    # A daemon: else it would keep the program alive after its end. The close at exit ends what a call waits for.
+    threading.Thread(target=run, name=f"ottla-aio-{name}", daemon=True).start()
 
 
 def _log_lost(name: str, error: BaseException | None) -> None:

@@ -18,9 +18,10 @@ from ottla.config import BatchingConfig
 from ottla.interfaces import Header, Headers
 from ottla.network.nonblocking_metadata_wait import MetadataWait
 from ottla.plugins.serializer_lookups import Lookup
+from ottla.producer.callbacks import check_callback
 from ottla.producer.headers import checked_headers
 from ottla.producer.interceptors import InterceptedRecord, Interceptors
-from ottla.producer.record_checks import check_partition, check_size, check_timestamp, check_topic_name
+from ottla.producer.record_checks import check_record, check_timestamp
 from ottla.producer.serialization import PartSerializer, RecordSerializer, Serialized
 
 Step: TypeAlias = Delivery | Wait | Lookup
@@ -134,6 +135,8 @@ class PendingSend:
                 key, value, headers, partition, timestamp_ms = self._intercepted.intercept(
                     key, value, headers, partition, timestamp_ms
                 )
+            elif self._on_delivery is not None:
+                check_callback(self._on_delivery)
             self._checked = key, value, checked_headers(headers)
             self._partition, self._timestamp_ms = partition, timestamp_ms
         key, value, checked = self._checked
@@ -146,10 +149,7 @@ class PendingSend:
         record = (*made, self._timestamp_ms, self._on_delivery)
         if self._timestamp_ms is not None:
             check_timestamp(self._timestamp_ms)
-        check_topic_name(self.topic)
-        if self._partition is not None:
-            check_partition(self._partition)
-        check_size(self.topic, size_of(record), self._parts.batching)
+        check_record(self.topic, self._partition, size_of(record), self._parts.batching)
         return record
 
     def _fail(self, error: Exception) -> None:

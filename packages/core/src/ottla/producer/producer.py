@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import EllipsisType, TracebackType
@@ -25,6 +25,7 @@ from ottla.errors import (
     counted,
 )
 from ottla.errors.call_hints import PRODUCER_HINTS, with_call_hints
+from ottla.errors.notes import noted_on
 from ottla.errors.secret import hide_settings
 from ottla.interfaces import Header, Headers, MetricName
 from ottla.network.cluster import PartitionInfo
@@ -33,7 +34,7 @@ from ottla.producer import lifecycle
 from ottla.producer.callbacks import UNCHECKED, check_callback
 from ottla.producer.components import Engine
 from ottla.producer.headers import checked_headers
-from ottla.producer.record_checks import check_partition, check_size, check_topic_name, wrong_timestamp
+from ottla.producer.record_checks import check_record, check_size, check_topic_name, wrong_timestamp
 from ottla.producer.transactions import Transactions
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import SealedBatch
@@ -136,7 +137,15 @@ class Producer:
         IllegalStateError reports a call that interrupted another one; that is possible only with a third-party
         `record.encoder`, and in `__del__`.
         """
-        checked: Sequence[Header] = checked_headers(headers) if headers else ()  # first: some are readable only once
+        # 15 ns for a function or method that was checked before, a third of a call of `check_callback`
+        if on_delivery is not None and getattr(on_delivery, "__code__", None) is not self._checked_callback:
+            kind: object = type(on_delivery)
+            if kind is partial:
+                kind = getattr(on_delivery.func, "__code__", None)  # type: ignore[attr-defined]
+            if kind is not self._checked_callback:
+                self._checked_callback = check_callback(on_delivery)
+        # Before the serializers, which get them: some headers are readable only once.
+        checked: Sequence[Header] = checked_headers(headers) if headers else ()
         waited = 0.0
         if self._takes_bytes and type(value) is bytes and (key is None or type(key) is bytes):
             pass  # most records: one check is 10 ns less than one for each serializer
@@ -148,25 +157,18 @@ class Producer:
                 key = self._key_serializer.bytes_of(topic, key, checked)
         if timestamp_ms is not None and (type(timestamp_ms) is not int or not 0 <= timestamp_ms <= TIMESTAMP_MAX):
             raise wrong_timestamp(timestamp_ms)
-        # 15 ns for a function or method that was checked before, a third of a call of `check_callback`
-        if on_delivery is not None and getattr(on_delivery, "__code__", None) is not self._checked_callback:
-            kind: object = type(on_delivery)
-            if kind is partial:
-                kind = getattr(on_delivery.func, "__code__", None)  # type: ignore[attr-defined]
-            if kind is not self._checked_callback:
-                self._checked_callback = check_callback(on_delivery)
+        route: Route | None
         try:
             route = self._known_routes[topic]
         except (KeyError, TypeError):  # an object that cannot be hashed is no name, either
-            check_size(topic, size_of((key, value, checked, timestamp_ms, on_delivery)), self._engine.config.batching)
-            started_at = self._clock()
-            route = self._find_route(topic, waited=waited)
-            waited += self._clock() - started_at
+            route = None  # found below: here its errors would have this one as their context
+        if route is None:
+            record = (key, value, checked, timestamp_ms, on_delivery)
+            route, waited = self._wait_for_route(topic, partition, record, waited)
         if partition is not None:
             if type(partition) is not int or not 0 <= partition < route.view.partitions:
-                started_at = self._clock()
-                route = self._await_partition(topic, partition, waited)
-                waited += self._clock() - started_at
+                record = (key, value, checked, timestamp_ms, on_delivery)
+                route, waited = self._wait_for_route(topic, partition, record, waited)
             if route.unassigned.open is not None:
                 # The records of the unassigned batch came first.
                 self._accumulator.keyed_appender.assign_partitions(route.topic)
@@ -314,12 +316,14 @@ class Producer:
         try:
             yield self
         except BaseException as error:
-            _abort_because_of(error, self.abort_transaction)
+            with noted_on(error, OttlaError, doing="aborting the transaction"):
+                self.abort_transaction()
             raise
         try:
             self.commit_transaction()
         except AbortableTransactionError as error:
-            _abort_because_of(error, self.abort_transaction)
+            with noted_on(error, OttlaError, doing="aborting the transaction"):
+                self.abort_transaction()
             raise
 
     def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction:
@@ -416,12 +420,8 @@ class Producer:
     ) -> None:
         if self._lifecycle.forked:
             return  # the parent process still uses it
-        try:
+        with noted_on(error, UndeliveredError, doing="closing the producer"):
             self.close()
-        except UndeliveredError as undelivered:
-            if error is None:
-                raise
-            error.add_note(f"while closing the producer: {undelivered}")
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -464,10 +464,22 @@ class Producer:
         with self._spent.metadata_wait.timed(self._clock):
             return self._routes.find(topic, waited=waited)
 
-    def _await_partition(self, topic: str, partition: int, waited: float) -> Route:
-        check_partition(partition)
-        with self._spent.metadata_wait.timed(self._clock):
-            return self._routes.await_partition(topic, partition, waited=waited)
+    def _wait_for_route(
+        self, topic: str, partition: int | None, record: NewRecord, waited: float
+    ) -> tuple[Route, float]:
+        """The route of a topic, with that partition, and the seconds that the call has *waited* altogether.
+
+        Raises for a record that cannot be sent, before it waits.
+        """
+        check_record(topic, partition, size_of(record), self._engine.config.batching)
+        started_at = self._clock()
+        route = self._known_routes.get(topic) or self._find_route(topic, waited=waited)
+        if partition is not None and partition >= route.view.partitions:
+            self._check_sendable()
+            waited_before = waited + self._clock() - started_at
+            with self._spent.metadata_wait.timed(self._clock):
+                route = self._routes.await_partition(topic, partition, waited=waited_before)
+        return route, waited + self._clock() - started_at
 
 
 @contextmanager
@@ -479,14 +491,6 @@ def _importing_tables(method: str) -> Iterator[None]:
         if (cause.name or "").partition(".")[0] != "pyarrow":
             raise
         raise PluginNotFoundError(f"{method} needs pyarrow; try: pip install 'ottla[arrow]'") from cause
-
-
-def _abort_because_of(error: BaseException, abort: Callable[[], object]) -> None:
-    """Abort a transaction because of *error*; a failure of the abort becomes a note of *error*."""
-    try:
-        abort()
-    except OttlaError as failure:
-        error.add_note(f"while aborting the transaction: {failure}")
 
 
 def _check_sendable(state: lifecycle.Lifecycle, transactions: Transactions | None) -> None:

@@ -18,6 +18,14 @@ RECORD_OVERHEAD: Final = HEADER_SIZE + 21
 """Bytes that a record alone in its batch can take besides key, value and headers: batch header, lengths, deltas."""
 
 
+def check_record(topic: str, partition: int | None, size: int, batching: BatchingConfig) -> None:
+    """Raise for a record that cannot be sent. If there are several reasons, it names the first of this order."""
+    check_topic_name(topic)
+    if partition is not None:
+        check_partition(partition)
+    check_size(topic, size, batching)
+
+
 def check_topic_name(topic: object) -> None:
     """Raise unless it is a name that a topic can have."""
     if not isinstance(topic, str) or not TOPIC_NAME.fullmatch(topic):
