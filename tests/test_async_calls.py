@@ -1,4 +1,4 @@
-"""Calls of an `AsyncProducer` that end early: closed coroutines, cancelled calls at a program's end, forked children."""
+"""Calls of an `AsyncProducer` that end early: closed coroutines, cancelled calls at the end, forked children."""
 
 from __future__ import annotations
 

@@ -8,10 +8,18 @@ from typing import Any
 
 import pytest
 
-from ottla import InvalidRecordError, ProducerClosedError, RecordMetadata, SerializationError
+from ottla import (
+    BufferExhaustedError,
+    InvalidRecordError,
+    ProducerClosedError,
+    RecordMetadata,
+    SerializationError,
+    TopicUnavailableError,
+)
 from ottla.aio import AsyncProducer
 from ottla.errors import NotPreparedError
 from ottla.interfaces import Header, ProducerRecord
+from ottla.plugins.serializer_lookups import MOST_LOOKUPS
 from simulated_producer import Simulated, simulated
 
 
@@ -44,18 +52,27 @@ class Noting:
 
 
 class BrokenRegistry:
-    """A serializer whose lookup fails."""
+    """A serializer whose lookup fails, or never finds anything."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.lookups = 0
+        self._error = error
 
     def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes:
         raise NotPreparedError
 
     def prepare(self, topic: str, data: Any, headers: Sequence[Header], *, timeout: float) -> None:
-        raise OSError("the registry does not respond")
+        self.lookups += 1
+        if self._error is not None:
+            raise self._error
 
 
 def test_interceptors_get_the_error_of_a_lookup() -> None:
     noting = Noting()
-    plugins = {"interceptors": {"noting": noting}, "value_serializer": BrokenRegistry()}
+    plugins = {
+        "interceptors": {"noting": noting},
+        "value_serializer": BrokenRegistry(OSError("the registry does not respond")),
+    }
     with simulated(1, plugins=plugins) as world:
         with pytest.raises(SerializationError, match="the registry does not respond"):
             run(asynchronous(world).send("t", b"v"))
@@ -95,3 +112,38 @@ def test_interceptors_get_the_error_of_a_send_that_was_given_up(end: Callable[[A
         run(main())
 
         assert noting.errors == [ProducerClosedError]
+
+
+@pytest.mark.rule("producer.send.timeout")
+@pytest.mark.parametrize(("timeout", "why"), [(0, "its metadata has not arrived yet"), (0.01, "no broker answered")])
+def test_an_error_after_the_timeout_of_a_call_names_it(timeout: float, why: str) -> None:
+    with simulated(1, know=False) as world:
+        with pytest.raises(TopicUnavailableError) as refused:
+            run(asynchronous(world).send("t", b"v", timeout=timeout))
+
+        assert str(refused.value).startswith(f"topic 't' was not available within timeout ({timeout} s): {why}")
+
+
+@pytest.mark.rule("producer.send.timeout")
+def test_an_error_for_missing_memory_names_the_timeout() -> None:
+    with simulated(1, config={"buffer.memory": 3_000, "linger.ms": 60_000}) as world:
+        producer = asynchronous(world)
+        run(producer.send("t", bytes(2_000)))
+        with pytest.raises(BufferExhaustedError, match=r"no memory for \d{4} bytes within timeout: "):
+            run(producer.send("t", bytes(2_000), timeout=0))
+
+        assert world.pool.waiting == 0
+
+
+@pytest.mark.rule("producer.send.timeout", "producer.send.lookup")
+@pytest.mark.parametrize(
+    ("timeout", "lookups", "said"),
+    [(0, 0, "did not finish within timeout"), (None, MOST_LOOKUPS, f"not prepared by {MOST_LOOKUPS} lookups")],
+)
+def test_lookups_that_find_nothing_end(timeout: float | None, lookups: int, said: str) -> None:
+    registry = BrokenRegistry()
+    with simulated(1, plugins={"value_serializer": registry}) as world:
+        with pytest.raises(SerializationError, match=said):
+            run(asynchronous(world).send("t", b"v", timeout=timeout))
+
+        assert registry.lookups == lookups

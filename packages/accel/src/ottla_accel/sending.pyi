@@ -26,4 +26,5 @@ class QuickSend:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         on_delivery: Any = None,
+        timeout: float | None = None,
     ) -> Delivery: ...

@@ -107,7 +107,10 @@ cdef class QuickSend:
     def __dealloc__(self):
         PyMem_Free(self._headers)
 
-    def send(self, topic, value=None, key=None, *, headers=(), partition=None, timestamp_ms=None, on_delivery=None):
+    def send(
+        self, topic, value=None, key=None, *, headers=(), partition=None, timestamp_ms=None, on_delivery=None,
+        timeout=None,
+    ):
         """`Producer.send`."""
         cdef PyObject* found
         cdef object batch, delivery
@@ -126,7 +129,7 @@ cdef class QuickSend:
             partition = chosen  # so that `slow` does not hash the key again
         return self._slow(
             producer, topic, value, key,
-            headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery,
+            headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery, timeout=timeout,
         )
 
     cdef PyObject* _open_batch(self, topic, key, partition, long long* of_key) except? NULL:

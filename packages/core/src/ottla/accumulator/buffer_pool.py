@@ -107,12 +107,14 @@ class BufferPool:
         *,
         timeout: float,
         waited: float = 0.0,
+        limit: str = "max.block.ms",
         on_wait: Callable[[], object] = lambda: None,
         claim: Claim | None = None,
     ) -> None:
         """Take *size* bytes, waiting for them at most *timeout* seconds; *on_wait* is called when a wait begins.
 
-        The same call may have *waited* before, for seconds that are not part of *timeout*: the error reports them.
+        The same call may have *waited* before, for seconds that are not part of *timeout*: the error reports them. It
+        names the *limit* of all these seconds.
         Raises BufferExhaustedError when time runs out, and the `refusal` of `close` when the pool is closed. The bytes
         taken are noted in *claim*, also when another exception interrupts the call.
         """
@@ -124,7 +126,7 @@ class BufferPool:
             on_wait()
             waiter.since = self._clock()
             waiter.served.wait(timeout)
-            self._end_wait(waiter, claim, waited=self._clock() - waiter.since, before=waited)
+            self._end_wait(waiter, claim, waited=self._clock() - waiter.since, before=waited, limit=limit)
         except BaseException:  # perhaps interrupted: no caller is left to take what the waiter would get
             self.leave(waiter, claim)
             raise
@@ -149,10 +151,10 @@ class BufferPool:
         if served:
             callback()
 
-    def take(self, waiter: MemoryWaiter, claim: Claim, *, before: float = 0.0) -> None:
+    def take(self, waiter: MemoryWaiter, claim: Claim, *, before: float = 0.0, limit: str = "max.block.ms") -> None:
         """Move a waiter's bytes to *claim*. Raises BufferExhaustedError if bytes are missing, or the `refusal`."""
         try:
-            self._end_wait(waiter, claim, waited=self._clock() - waiter.since, before=before)
+            self._end_wait(waiter, claim, waited=self._clock() - waiter.since, before=before, limit=limit)
         except BaseException:
             self.leave(waiter, claim)
             raise
@@ -207,7 +209,7 @@ class BufferPool:
                 served.append(waiter)
         return served
 
-    def _end_wait(self, waiter: MemoryWaiter, claim: Claim, *, waited: float, before: float) -> None:
+    def _end_wait(self, waiter: MemoryWaiter, claim: Claim, *, waited: float, before: float, limit: str) -> None:
         """Move the waiter's bytes to *claim* if it got all of them; else raise BufferExhaustedError, or the `refusal`.
 
         Does not block. The error reports the seconds *waited*, and those of other waits *before*.
@@ -223,7 +225,7 @@ class BufferPool:
             free = self._free
         earlier = f" after {before:.3f} s of other waits of this call" if before > 0 else ""
         raise BufferExhaustedError(
-            f"no memory for {waiter.size} bytes within max.block.ms: waited {waited:.3f} s{earlier}, {free} of "
+            f"no memory for {waiter.size} bytes within {limit}: waited {waited:.3f} s{earlier}, {free} of "
             f"buffer.memory={self.capacity} bytes free; records are sent faster than the broker accepts them"
         )
 

@@ -42,7 +42,14 @@ class PartitionAppender(RecordAppender):
             return self._append_to_open(self._batches.queue(topic, partition), record, self._memory.charge(size))
 
     def enqueue(
-        self, topic: str, partition: int, columns: Columns, *, sealed: SealedRecords | None = None, waited: float = 0.0
+        self,
+        topic: str,
+        partition: int,
+        columns: Columns,
+        *,
+        sealed: SealedRecords | None = None,
+        waited: float = 0.0,
+        timeout: float | None = None,
     ) -> ProducerBatch:
         """Queue *columns* as a batch of their own, behind the batches that their partition has so far.
 
@@ -51,7 +58,7 @@ class PartitionAppender(RecordAppender):
         # A codec may make a record a little larger than the size that was checked.
         memory = columns.memory() if sealed is None else min(sealed.size, self._pool.capacity)
         with self._claim() as claim:
-            self._reserve(memory, claim, waited=waited)
+            self._reserve(memory, claim, waited=waited, timeout=timeout)
             with self._lock:
                 self._permission.check()
                 batch = ProducerBatch(topic=topic, partition=partition, columns=columns, now=self._clock())

@@ -18,6 +18,7 @@ from ottla.accumulator.incomplete_batches import IncompleteBatches
 from ottla.accumulator.io_loop_interface import IoLoop
 from ottla.accumulator.partition_queue import PartitionQueue
 from ottla.concurrency import io_threads, signals
+from ottla.config.wait_limit import WaitLimit
 from ottla.errors import BufferExhaustedError
 from ottla.interfaces import Columns
 
@@ -71,13 +72,13 @@ class MemoryWait:
         """End the wait and return its memory, if any. Has no effect when repeated, or after the record was queued."""
         self._pool.leave(self._waiter)
 
-    def take(self, claim: Claim, *, before: float = 0.0) -> None:
+    def take(self, claim: Claim, *, before: float = 0.0, limit: str = "max.block.ms") -> None:
         """End the wait: move its memory to *claim*. Does not block.
 
         Raises BufferExhaustedError if the wait did not get all its memory, or the refusal of a closed pool. The error
-        reports the seconds that the call waited *before*, for metadata.
+        reports the seconds that the call waited *before*, for metadata, and names their *limit*.
         """
-        self._pool.take(self._waiter, claim, before=before)
+        self._pool.take(self._waiter, claim, before=before, limit=limit)
 
 
 @attrs.frozen
@@ -122,11 +123,20 @@ class RecordAppender(ABC):
     def _close(self, queue: PartitionQueue) -> None:
         """Let the open batch, if there is one, take no more records. Under the lock."""
 
-    def append(self, topic: str, partition: int, record: NewRecord, size: int, *, waited: float = 0.0) -> Placed:
-        """Queue a record of *size* bytes, waiting at most `max.block.ms` for memory; returns its batch and index.
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        record: NewRecord,
+        size: int,
+        *,
+        waited: float = 0.0,
+        timeout: float | None = None,
+    ) -> Placed:
+        """Queue a record of *size* bytes, waiting for memory; returns its batch and index.
 
-        The seconds that the same call has *waited* already, for metadata, are part of `max.block.ms`. Raises
-        BufferExhaustedError, or what `AppendPermission.check` raises; then nothing was queued.
+        The call may wait *timeout* seconds altogether, None: `max.block.ms`, and has *waited* some of them already, for
+        metadata. Raises BufferExhaustedError, or what `AppendPermission.check` raises; then nothing was queued.
         """
         charge = self._memory.charge(size)
         while True:
@@ -137,7 +147,7 @@ class RecordAppender(ABC):
             queue = placed.queue
             try:
                 with self._claim() as claim:
-                    waited += self._reserve(placed.size, claim, waited=waited)
+                    waited += self._reserve(placed.size, claim, waited=waited, timeout=timeout)
                     found = self._append_with(claim, queue, record, charge)
             except BufferExhaustedError:
                 self._close_for_memory(queue)
@@ -171,16 +181,17 @@ class RecordAppender(ABC):
                 return found
             wait = None
 
-    def time_out(self, wait: MemoryWait, *, waited: float = 0.0) -> None:
+    def time_out(self, wait: MemoryWait, *, waited: float = 0.0, timeout: float | None = None) -> None:
         """End a wait whose time has run out: raises BufferExhaustedError, as `append` does; returns if it is ready.
 
         The error reports the seconds that the same call has *waited* before, for metadata.
         """
+        limit = WaitLimit.of(timeout, max_block=self._max_block)
         if wait.ready:
             return
         try:
             with self._claim() as claim:
-                wait.take(claim, before=waited)
+                wait.take(claim, before=waited, limit=limit.name)
         finally:
             self._close_for_memory(wait.queue)
 
@@ -264,12 +275,13 @@ class RecordAppender(ABC):
             self._close(queue)
         self._wake()
 
-    def _reserve(self, memory: int, claim: Claim, *, waited: float) -> float:
-        """Take memory, waiting for the rest of `max.block.ms`; returns the seconds that this took."""
+    def _reserve(self, memory: int, claim: Claim, *, waited: float, timeout: float | None) -> float:
+        """Take memory, waiting for the rest of the time that the call may wait; returns the seconds that this took."""
+        limit = WaitLimit.of(timeout, max_block=self._max_block)
         # An I/O thread cannot wait: it is the one that frees memory.
-        timeout = 0.0 if io_threads.on_io_thread() else max(self._max_block - waited, 0.0)
+        seconds = 0.0 if io_threads.on_io_thread() else max(limit.seconds - waited, 0.0)
         started_at = self._clock()
-        self._pool.reserve(memory, timeout=timeout, waited=waited, on_wait=self._wake, claim=claim)
+        self._pool.reserve(memory, timeout=seconds, waited=waited, limit=limit.name, on_wait=self._wake, claim=claim)
         return self._clock() - started_at
 
     @contextmanager

@@ -16,6 +16,7 @@ from ottla.accumulator.partition_queue import TopicQueues
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of
 from ottla.concurrency import io_threads
+from ottla.config.wait_limit import WaitLimit
 from ottla.interfaces import TopicView
 from ottla.network.cluster import NO_LEADER, Topic
 from ottla.network.metadata import Metadata
@@ -81,15 +82,15 @@ class Routes:
         self._max_block = max_block
         self._appended = partitioner.appended
 
-    def find(self, topic: str, *, waited: float = 0.0) -> Route:
-        """The route of a topic, waiting at most `max.block.ms` for metadata. Raises TopicUnavailableError.
+    def find(self, topic: str, *, waited: float = 0.0, timeout: float | None = None) -> Route:
+        """The route of a topic, waiting for metadata. Raises TopicUnavailableError.
 
-        The seconds that the same call has *waited* already are part of `max.block.ms`.
+        The call may wait *timeout* seconds altogether, None: `max.block.ms`, and has *waited* some of them already.
         """
         topic = str.__str__(topic)  # a member of a str enum is a name, too, but compiled code takes only str itself
         known = self._metadata.cluster.topics.get(topic)
         if known is None or not known.leaders:
-            known = self._metadata.wait_for(topic, partition=None, timeout=self._timeout(), waited=waited)
+            known = self._wait_for(topic, None, waited=waited, timeout=timeout)
         return self._route_to(topic, known)
 
     def try_find(self, topic: str, *, partition: int | None = None) -> Route | MetadataWait:
@@ -101,18 +102,22 @@ class Routes:
         found = self._metadata.find(topic, partition=partition)
         return found if isinstance(found, MetadataWait) else self._route_to(topic, found)
 
-    def time_out(self, wait: MetadataWait) -> None:
+    def time_out(self, wait: MetadataWait, *, timeout: float | None = None) -> None:
         """End a wait whose time has run out: raises TopicUnavailableError as `find` does; returns if it is over."""
-        self._metadata.time_out(wait, timeout=self._max_block)
+        self._metadata.time_out(wait, limit=WaitLimit.of(timeout, max_block=self._max_block))
 
-    def await_partition(self, topic: str, partition: int, *, waited: float = 0.0) -> Route:
-        """The route of a topic once it has this partition, waiting for metadata. Raises TopicUnavailableError.
-
-        The seconds that the same call has *waited* already are part of `max.block.ms`.
-        """
+    def await_partition(
+        self, topic: str, partition: int, *, waited: float = 0.0, timeout: float | None = None
+    ) -> Route:
+        """The route of a topic once it has this partition, waiting for metadata as `find` does."""
         topic = str.__str__(topic)
-        known = self._metadata.wait_for(topic, partition=partition, timeout=self._timeout(), waited=waited)
-        return self._route_to(topic, known)
+        return self._route_to(topic, self._wait_for(topic, partition, waited=waited, timeout=timeout))
+
+    def _wait_for(self, topic: str, partition: int | None, *, waited: float, timeout: float | None) -> Topic:
+        limit = WaitLimit.of(timeout, max_block=self._max_block)
+        # A callback cannot wait: it runs on the thread that fetches metadata.
+        seconds = 0.0 if io_threads.on_io_thread() else limit.seconds
+        return self._metadata.wait_for(topic, partition=partition, timeout=seconds, waited=waited, limit=limit.name)
 
     def _route_to(self, topic: str, known: Topic) -> Route:
         cluster = self._metadata.cluster
@@ -151,7 +156,3 @@ class Routes:
     def _slow_partitions(self, topic: Topic) -> frozenset[int]:
         nodes = self._slow()
         return frozenset(p for p, leader in enumerate(topic.leaders) if leader in nodes) if nodes else frozenset()
-
-    def _timeout(self) -> float:
-        """The time-out of a wait for metadata: 0 inside a callback, which runs on the thread that fetches metadata."""
-        return 0.0 if io_threads.on_io_thread() else self._max_block

@@ -55,12 +55,12 @@ class TryAppender:
         )
         return self._note_sticky(partition, record, route, placed)
 
-    def time_out(self, wait: Wait, *, waited: float = 0.0) -> None:
+    def time_out(self, wait: Wait, *, waited: float = 0.0, timeout: float | None = None) -> None:
         """End a wait whose time has run out: raises what `Producer.send` raises then; returns if it is over."""
         if isinstance(wait, MetadataWait):
-            self.routes.time_out(wait)
+            self.routes.time_out(wait, timeout=timeout)
         else:
-            self.appender.time_out(wait, waited=waited)
+            self.appender.time_out(wait, waited=waited, timeout=timeout)
 
     def _append(self, topic: str, partition: int | None, record: NewRecord, route: Route) -> Placed | MemoryWait:
         size = size_of(record)

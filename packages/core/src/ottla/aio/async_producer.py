@@ -52,7 +52,6 @@ class AsyncProducer:
         self._producer = producer
         # The first is kept, because the second has only a weak reference to it.
         self._slow, self._send = build_nonblocking_send(producer._engine, producer._check_sendable)
-        self._max_block = producer._engine.config.batching.max_block
         self._pacing = Pacing()
         self._checked_callback: object = UNCHECKED
 
@@ -87,9 +86,11 @@ class AsyncProducer:
             except (InvalidRecordError, TypeError):  # interceptors get the error, too
                 self._slow.send(topic, value, key, headers=headers, partition=partition, on_delivery=on_delivery)
                 raise
-        delivery = self._send(topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms)
+        delivery = self._send(
+            topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, timeout=timeout
+        )
         if isinstance(delivery, PendingSend):
-            delivery = await self._queue(delivery, self._max_block if timeout is None else timeout)
+            delivery = await self._queue(delivery)
         if on_delivery is not None:
             self._call_on_loop(delivery, LoopCallback(on_delivery))
         return delivery
@@ -123,6 +124,7 @@ class AsyncProducer:
         partition: str | None = None,
         timestamp: str | None = None,
         value_format: str | None = None,
+        timeout: float | None = None,
     ) -> TableDelivery:
         """Queue the rows of a table; await the delivery that is returned for the outcome of all rows.
 
@@ -139,6 +141,7 @@ class AsyncProducer:
                 partition=partition,
                 timestamp=timestamp,
                 value_format=value_format,
+                timeout=timeout,
             ),
         )
 
@@ -248,17 +251,17 @@ class AsyncProducer:
 
     # Waiting
 
-    async def _queue(self, pending: PendingSend, timeout: float) -> Delivery:
+    async def _queue(self, pending: PendingSend) -> Delivery:
         loop = asyncio.get_running_loop()
         started_at = loop.time()
         step = pending.step
         try:
             while not isinstance(step, Delivery):
                 assert step is not None, "it was advanced when it was made"
-                remaining = timeout - (loop.time() - started_at)
+                waited = loop.time() - started_at
                 if isinstance(step, Lookup):
-                    await self._look_up(step, remaining)
-                elif not await _ready(step, remaining):
+                    await self._look_up(step, pending.begin_lookup(step, waited=waited))
+                elif not await _ready(step, pending.limit.seconds - waited):
                     pending.time_out(waited=loop.time() - started_at)
                 step = pending.advance()
         except Exception as error:  # of a lookup; interceptors get the others from the pending record
@@ -269,8 +272,8 @@ class AsyncProducer:
             raise
         return step
 
-    async def _look_up(self, lookup: Lookup, remaining: float) -> None:
-        await on_a_thread(name="prepare", call=lambda: lookup.prepare(max(remaining, 0.0)))
+    async def _look_up(self, lookup: Lookup, seconds: float) -> None:
+        await on_a_thread(name="prepare", call=lambda: lookup.prepare(seconds))
 
     def _call_on_loop(self, delivery: Delivery, callback: LoopCallback) -> None:
         inbox = running_inbox()

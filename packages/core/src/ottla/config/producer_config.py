@@ -235,7 +235,10 @@ class BatchingConfig:
         "max.block.ms",
         milliseconds(maximum=LONG_MAX),
         default=60_000,
-        meaning="How long one call of send waits at most, for a new topic's metadata and for memory together.",
+        meaning=(
+            "How long one call of send waits at most, for a new topic's metadata and for memory together. "
+            "send(timeout=...) and send_table(timeout=...) set another limit, in seconds, for one call."
+        ),
     )
     compression_type: str = option(
         "compression.type",

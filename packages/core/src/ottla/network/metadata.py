@@ -11,6 +11,7 @@ import attrs
 
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import SignalSafeLock
+from ottla.config.wait_limit import WaitLimit
 from ottla.errors import BrokerError, ErrorCode, OttlaError, SecurityError, TopicUnavailableError
 from ottla.network.backoff import Backoff, RetrySchedule
 from ottla.network.cluster import Broker, Cluster, Topic
@@ -103,10 +104,18 @@ class Metadata:
 
     # For callers of the producer
 
-    def wait_for(self, topic: str, *, partition: int | None, timeout: float, waited: float = 0.0) -> Topic:
+    def wait_for(
+        self,
+        topic: str,
+        *,
+        partition: int | None,
+        timeout: float,
+        waited: float = 0.0,
+        limit: str = "max.block.ms",
+    ) -> Topic:
         """Wait until metadata has the topic, with *partition* if given, at most *timeout* seconds; return the topic.
 
-        Seconds that the same call has *waited* already count towards the timeout.
+        Seconds that the same call has *waited* already count towards the timeout, which errors call *limit*.
         Raises TopicUnavailableError with the cause; immediately if waiting cannot help. Raises SecurityError if no
         server accepts us.
         """
@@ -117,7 +126,7 @@ class Metadata:
                 remaining = deadline - self._clock()
                 if remaining <= 0:
                     known = self.cluster.topics.get(topic)
-                    raise not_available(topic, known, partition, timeout, last_error=self.last_error)
+                    raise not_available(topic, known, partition, WaitLimit(timeout, limit), last_error=self.last_error)
                 self._request(topic)
                 self._wake()
                 self._changed.wait(remaining)
@@ -135,13 +144,13 @@ class Metadata:
         self._wake()
         return wait
 
-    def time_out(self, wait: MetadataWait, *, timeout: float) -> None:
-        """End a wait whose time, *timeout* seconds, has run out: raises as `wait_for` does; returns if it is over."""
+    def time_out(self, wait: MetadataWait, *, limit: WaitLimit) -> None:
+        """End a wait whose time, given by *limit*, has run out: raises as `wait_for` does; returns if it is over."""
         wait.cancel()
         with self._changed:
             if self._find(wait.topic, wait.partition) is None:
                 known = self.cluster.topics.get(wait.topic)
-                raise not_available(wait.topic, known, wait.partition, timeout, last_error=self.last_error)
+                raise not_available(wait.topic, known, wait.partition, limit, last_error=self.last_error)
 
     def _find(self, topic: str, partition: int | None) -> Topic | None:
         """The topic, None while it is not known; raises errors that waiting cannot fix. Under the lock."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from ottla.config.wait_limit import WaitLimit
 from ottla.errors import BrokerError, ErrorCode, OttlaError, TopicUnavailableError, counted
 from ottla.network.cluster import Topic
 
 
 def not_available(
-    topic: str, known: Topic | None, partition: int | None, timeout: float, *, last_error: OttlaError | None
+    topic: str, known: Topic | None, partition: int | None, limit: WaitLimit, *, last_error: OttlaError | None
 ) -> TopicUnavailableError:
-    """The error after *timeout* seconds in which metadata did not have the topic or the partition."""
+    """The error after the seconds of *limit*, in which metadata did not have the topic or the partition."""
     cause = last_error
     if known is not None and known.leaders:
         why = f"partition {partition} does not exist; the topic has {len(known.leaders)}, counted from 0"
@@ -18,9 +19,11 @@ def not_available(
         why = f"{str(cause).rstrip('.')}; does it exist, and may this client see it?"
     elif cause is not None:
         why = f"no broker answered; last error: {cause}"
-    else:
+    elif limit.seconds > 0:
         why = "no broker answered"
-    error = TopicUnavailableError(f"topic {topic!r} was not available within max.block.ms ({timeout:g} s): {why}")
+    else:
+        why = "its metadata has not arrived yet, and the call does not wait for it"
+    error = TopicUnavailableError(f"topic {topic!r} was not available within {limit.name} ({limit.seconds:g} s): {why}")
     error.__cause__ = cause
     return error
 

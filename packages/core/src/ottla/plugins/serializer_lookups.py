@@ -11,6 +11,7 @@ from typing import Any, Final
 import attrs
 
 from ottla.concurrency import io_threads
+from ottla.config.wait_limit import WaitLimit
 from ottla.errors import SerializationError
 from ottla.errors.plugin_origin import faults
 from ottla.interfaces import Header, SupportsPrepare
@@ -42,14 +43,36 @@ class Lookup:
             raise SerializationError(f"{self.what} could not be serialized: its lookup failed: {reason}") from cause
 
 
-class LookupWait:
-    """Waits for the lookups of one record or column on the thread of the caller, *max_block* seconds altogether."""
+class LookupLimit:
+    """The limits of the lookups of one record or column: their number, and the seconds that their call may wait."""
 
-    def __init__(self, *, max_block: float, clock: Callable[[], float]) -> None:
-        self.waited = 0.0
-        self._max_block = max_block
-        self._clock = clock
+    def __init__(self, limit: WaitLimit) -> None:
+        self._limit = limit
         self._count = 0
+
+    def begin(self, lookup: Lookup, *, waited: float) -> float:
+        """The seconds that a lookup may take, after *waited* seconds of the call. Raises SerializationError."""
+        if waited >= self._limit.seconds:
+            raise SerializationError(
+                f"{lookup.what} needs a lookup of its serializer, which did not finish within {self._limit.name}: "
+                f"{self._limit.seconds} s"
+            )
+        if self._count == MOST_LOOKUPS:
+            raise SerializationError(f"{lookup.what} was not prepared by {MOST_LOOKUPS} lookups of its serializer")
+        self._count += 1
+        return self._limit.seconds - waited
+
+
+class LookupWait:
+    """Waits for the lookups of one record or column on the thread of the caller.
+
+    *waited* are the seconds that the call has waited before.
+    """
+
+    def __init__(self, limit: WaitLimit, *, clock: Callable[[], float], waited: float = 0.0) -> None:
+        self.waited = waited
+        self._limit = LookupLimit(limit)
+        self._clock = clock
 
     def wait(self, lookup: Lookup) -> None:
         """Have the serializer prepare. Raises SerializationError, also inside a callback, which cannot wait."""
@@ -58,16 +81,9 @@ class LookupWait:
                 f"the serializer has to look something up for {lookup.what}, and a callback cannot wait for that; "
                 "send the record from another thread"
             )
-        if self.waited >= self._max_block:
-            raise SerializationError(
-                f"{lookup.what} needs a lookup of its serializer, which did not finish within max.block.ms: "
-                f"{self._max_block} s"
-            )
-        if self._count == MOST_LOOKUPS:
-            raise SerializationError(f"{lookup.what} was not prepared by {MOST_LOOKUPS} lookups of its serializer")
-        self._count += 1
+        seconds = self._limit.begin(lookup, waited=self.waited)
         started_at = self._clock()
         try:
-            lookup.prepare(self._max_block - self.waited)
+            lookup.prepare(seconds)
         finally:
             self.waited += self._clock() - started_at

@@ -71,6 +71,7 @@ class Interceptors:
             partition: int | None = None,
             timestamp_ms: int | None = None,
             on_delivery: OnDelivery | None = None,
+            timeout: float | None = None,
         ) -> Delivery:
             record = self.begin(topic, partition, on_delivery)
             try:
@@ -85,6 +86,7 @@ class Interceptors:
                     partition=partition,
                     timestamp_ms=timestamp_ms,
                     on_delivery=record,
+                    timeout=timeout,
                 )
             except Exception as error:
                 record.fail(error)

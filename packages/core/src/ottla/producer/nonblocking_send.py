@@ -15,9 +15,10 @@ from ottla.accumulator.delivery import Delivery, OnDelivery
 from ottla.accumulator.record_appender import MemoryWait
 from ottla.accumulator.try_appender import TryAppender, Wait
 from ottla.config import BatchingConfig
+from ottla.config.wait_limit import WaitLimit
 from ottla.interfaces import Header, Headers
 from ottla.network.nonblocking_metadata_wait import MetadataWait
-from ottla.plugins.serializer_lookups import Lookup
+from ottla.plugins.serializer_lookups import Lookup, LookupLimit
 from ottla.producer.callbacks import check_callback
 from ottla.producer.headers import checked_headers
 from ottla.producer.interceptors import InterceptedRecord, Interceptors
@@ -57,9 +58,11 @@ class NonblockingSend:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
+        timeout: float | None = None,
     ) -> Delivery | PendingSend:
         """Queue a record, or return it as pending. Raises what `Producer.send` raises for the same arguments."""
-        pending = PendingSend(self._parts, topic, (key, value, headers, partition, timestamp_ms), on_delivery)
+        given = key, value, headers, partition, timestamp_ms
+        pending = PendingSend(self._parts, topic, given, on_delivery, timeout=timeout)
         step = pending.advance()
         return step if isinstance(step, Delivery) else pending
 
@@ -76,9 +79,15 @@ class PendingSend:
         topic: str,
         given: tuple[Any, Any, Headers, int | None, int | None],
         on_delivery: OnDelivery | None,
+        *,
+        timeout: float | None,
     ) -> None:
         self.topic = topic
         self.step: Step | None = None
+        self.limit = WaitLimit.of(timeout, max_block=parts.batching.max_block)
+        """The seconds that the caller may wait altogether. It keeps the time itself."""
+        self._timeout = timeout
+        self._lookups = LookupLimit(self.limit)
         self._parts = parts
         self._given = given
         self._on_delivery = on_delivery
@@ -103,7 +112,15 @@ class PendingSend:
         """End the wait, after *waited* seconds: raises the error of `Producer.send`; returns if the wait is over."""
         try:
             if isinstance(self.step, MemoryWait | MetadataWait):
-                self._parts.appender.time_out(self.step, waited=waited)
+                self._parts.appender.time_out(self.step, waited=waited, timeout=self._timeout)
+        except Exception as error:
+            self._fail(error)
+            raise
+
+    def begin_lookup(self, lookup: Lookup, *, waited: float) -> float:
+        """The seconds that this lookup may take, after *waited* seconds. Raises the error of `Producer.send`."""
+        try:
+            return self._lookups.begin(lookup, waited=waited)
         except Exception as error:
             self._fail(error)
             raise

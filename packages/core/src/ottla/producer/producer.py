@@ -117,6 +117,7 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
+        timeout: float | None = None,
     ) -> Delivery:
         """Queue a record and return its delivery, the future of its outcome.
 
@@ -126,8 +127,9 @@ class Producer:
         I/O thread, once the record is acknowledged or given up, with a delivery of the record: read its `error` or its
         `metadata`. It counts as a retrieval of the error. A function that cannot take one argument raises TypeError.
 
-        Blocks only while the topic is not known yet and while `buffer.memory` is used up, at most `max.block.ms`
-        altogether; inside a callback it raises instead. When it raises, the record was not queued: InvalidRecordError
+        Blocks only while the topic is not known yet, while `buffer.memory` is used up, and for lookups of a serializer:
+        at most *timeout* seconds altogether, or `max.block.ms`. 0 never waits: the error then says what for. Inside a
+        callback it never waits, either. When it raises, the record was not queued: InvalidRecordError
         or its subclasses RecordTooLargeError and SerializationError, TopicUnavailableError, SecurityError,
         BufferExhaustedError, ProducerClosedError, ProducerFailedError, InvalidPluginError for a fault of the
         partitioner. With a `transactional.id` also IllegalStateError outside of a transaction, and
@@ -150,7 +152,9 @@ class Producer:
         if self._takes_bytes and type(value) is bytes and (key is None or type(key) is bytes):
             pass  # most records: one check is 10 ns less than one for each serializer
         elif self._record_serializer is not None:
-            (key, value, checked), waited = self._record_serializer.serialize(topic, key, value, checked)
+            (key, value, checked), waited = self._record_serializer.serialize(
+                topic, key, value, checked, timeout=timeout
+            )
         else:
             value = self._value_serializer.bytes_of(topic, value, checked)
             if key is not None:
@@ -164,11 +168,11 @@ class Producer:
             route = None  # found below: here its errors would have this one as their context
         if route is None:
             record = (key, value, checked, timestamp_ms, on_delivery)
-            route, waited = self._wait_for_route(topic, partition, record, waited)
+            route, waited = self._wait_for_route(topic, partition, record, waited, timeout)
         if partition is not None:
             if type(partition) is not int or not 0 <= partition < route.view.partitions:
                 record = (key, value, checked, timestamp_ms, on_delivery)
-                route, waited = self._wait_for_route(topic, partition, record, waited)
+                route, waited = self._wait_for_route(topic, partition, record, waited, timeout)
             if route.unassigned.open is not None:
                 # The records of the unassigned batch came first.
                 self._accumulator.keyed_appender.assign_partitions(route.topic)
@@ -193,7 +197,9 @@ class Producer:
                 delivery._batch, delivery._index = batch, index
                 return delivery
         record = (key, value, checked, timestamp_ms, on_delivery)
-        return self._append_or_wait(topic, chosen, record, route, partitioned=partition is not None, waited=waited)
+        return self._append_or_wait(
+            topic, chosen, record, route, partitioned=partition is not None, waited=waited, timeout=timeout
+        )
 
     def send_table(
         self,
@@ -206,6 +212,7 @@ class Producer:
         partition: str | None = None,
         timestamp: str | None = None,
         value_format: str | None = None,
+        timeout: float | None = None,
     ) -> TableDelivery:
         """Queue the rows of a table and return the delivery of all of them.
 
@@ -217,7 +224,8 @@ class Producer:
         pyarrow.
 
         Raises IllegalStateError if the producer has an interceptor without `SupportsOnSendTable`, which would see none
-        of the rows. Blocks as `send` does, for each batch of rows. When the table as a whole cannot be sent, it raises
+        of the rows. Blocks as `send` does: for each batch of rows at most `max.block.ms`, or for all of them together
+        *timeout* seconds. When the table as a whole cannot be sent, it raises
         InvalidRecordError, or another error of `send`, before the first row is queued. An error in the middle of a
         table has the `delivery` of the rows before. A row that cannot be sent fails alone, in the delivery.
         """
@@ -226,7 +234,9 @@ class Producer:
             self._engine.interceptors.check_tables()
         with _importing_tables("send_table"):
             from ottla.producer.tables import send_table
-        return send_table(self._engine, self._find_route, topic, table, columns, value_format=value_format)
+        return send_table(
+            self._engine, self._find_route, topic, table, columns, value_format=value_format, timeout=timeout
+        )
 
     def send_sealed(self, batch: SealedBatch) -> TableDelivery:
         """Queue a batch that an `ottla.tables.sealed.TableSealer` made, perhaps in another process.
@@ -430,7 +440,15 @@ class Producer:
         )
 
     def _append_or_wait(
-        self, topic: str, partition: int, record: NewRecord, route: Route, *, partitioned: bool, waited: float
+        self,
+        topic: str,
+        partition: int,
+        record: NewRecord,
+        route: Route,
+        *,
+        partitioned: bool,
+        waited: float,
+        timeout: float | None,
     ) -> Delivery:
         """Queue a record for which no open batch has room; `send` has *waited* so many seconds for metadata."""
         size = size_of(record)
@@ -446,15 +464,17 @@ class Producer:
             partition = self._choose_partition(topic, record, route.view)
         keyed = self._keyed_appender
         appender = self._appender if keyed is None or partition != UNASSIGNED else keyed
-        batch, index = appender.append(topic, partition, record, size, waited=waited)
+        batch, index = appender.append(topic, partition, record, size, waited=waited, timeout=timeout)
         if sticky:
             route.set_sticky_batch(batch)
         return Delivery(batch, index)
 
-    def _find_route(self, topic: str, *, to_send: bool = True, waited: float = 0.0) -> Route:
+    def _find_route(
+        self, topic: str, *, to_send: bool = True, waited: float = 0.0, timeout: float | None = None
+    ) -> Route:
         """The topic's route; waits for metadata if the topic is not known. *to_send* requires an open transaction.
 
-        The seconds that the call has *waited* before are part of `max.block.ms`.
+        The call may wait *timeout* seconds altogether, None: `max.block.ms`, and has *waited* some of them already.
         """
         if to_send:
             self._check_sendable()
@@ -462,10 +482,10 @@ class Producer:
             self._lifecycle.check()
         check_topic_name(topic)
         with self._spent.metadata_wait.timed(self._clock):
-            return self._routes.find(topic, waited=waited)
+            return self._routes.find(topic, waited=waited, timeout=timeout)
 
     def _wait_for_route(
-        self, topic: str, partition: int | None, record: NewRecord, waited: float
+        self, topic: str, partition: int | None, record: NewRecord, waited: float, timeout: float | None
     ) -> tuple[Route, float]:
         """The route of a topic, with that partition, and the seconds that the call has *waited* altogether.
 
@@ -473,12 +493,12 @@ class Producer:
         """
         check_record(topic, partition, size_of(record), self._engine.config.batching)
         started_at = self._clock()
-        route = self._known_routes.get(topic) or self._find_route(topic, waited=waited)
+        route = self._known_routes.get(topic) or self._find_route(topic, waited=waited, timeout=timeout)
         if partition is not None and partition >= route.view.partitions:
             self._check_sendable()
             waited_before = waited + self._clock() - started_at
             with self._spent.metadata_wait.timed(self._clock):
-                route = self._routes.await_partition(topic, partition, waited=waited_before)
+                route = self._routes.await_partition(topic, partition, waited=waited_before, timeout=timeout)
         return route, waited + self._clock() - started_at
 
 

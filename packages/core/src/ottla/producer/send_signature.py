@@ -23,6 +23,7 @@ class Send(Protocol):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
+        timeout: float | None = None,
     ) -> Delivery:
         """Queue a record and return its delivery; `Producer.send` documents the arguments and errors."""
 
@@ -40,6 +41,7 @@ def weak_send(producer: object) -> Send:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
+        timeout: float | None = None,
     ) -> Delivery:
         kept: Any = reference()
         if kept is None:
@@ -55,6 +57,7 @@ def weak_send(producer: object) -> Send:
             partition=partition,
             timestamp_ms=timestamp_ms,
             on_delivery=on_delivery,
+            timeout=timeout,
         )
         return delivery
 

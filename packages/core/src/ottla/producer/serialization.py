@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from ottla.config.wait_limit import WaitLimit
 from ottla.errors import InvalidRecordError, NotPreparedError, SerializationError
 from ottla.errors.plugin_origin import faults
 from ottla.interfaces import Header, Serializer, SupportsPrepare, SupportsSetsHeaders, supports
@@ -102,15 +103,17 @@ class RecordSerializer:
             return None
         return cls(key=key, value=value, max_block=max_block, clock=clock)
 
-    def serialize(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> tuple[Serialized, float]:
-        """The serialized record, and the seconds that its lookups took, at most about `max.block.ms`.
+    def serialize(
+        self, topic: str, key: Any, value: Any, headers: Sequence[Header], *, timeout: float | None = None
+    ) -> tuple[Serialized, float]:
+        """The serialized record, and the seconds that its lookups took, at most about *timeout*, or `max.block.ms`.
 
         Raises what `bytes_of` raises.
         """
         made = self.try_serialize(topic, key, value, headers)
         if not isinstance(made, Lookup):
             return made, 0.0
-        lookups = LookupWait(max_block=self._max_block, clock=self._clock)
+        lookups = LookupWait(WaitLimit.of(timeout, max_block=self._max_block), clock=self._clock)
         while isinstance(made, Lookup):
             lookups.wait(made)
             made = self.try_serialize(topic, key, value, headers)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ottla.accumulator.topic_routes import Route
 from ottla.errors import InvalidRecordError, OttlaError, RecordTooLargeError
 from ottla.interfaces import ProducerRows
 from ottla.producer.components import Engine
@@ -17,27 +16,37 @@ from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.tables.columns import choose, with_other_columns
 from ottla.tables.formatting import Formatted
 from ottla.tables.interception import INTERCEPTED, Intercepted
-from ottla.tables.sending import TableSender, TableSizes
+from ottla.tables.sending import FindRoute, TableSender, TableSizes
 from ottla.tables.sources import open_stream
 from ottla.tables.table_delivery import TableDelivery
+from ottla.tables.table_waits import TableWaits
 
 
 def send_table(
     engine: Engine,
-    find_route: Callable[[str], Route],
+    find_route: FindRoute,
     topic: str,
     table: Any,
     columns: Mapping[str, Any],
     *,
     value_format: str | None,
+    timeout: float | None,
 ) -> TableDelivery:
     """Send a table with the parts of a producer; `columns` are the names that the caller gave."""
+    waits = TableWaits(timeout=timeout, clock=engine.clock)
     if engine.interceptors is None:
-        return _send_table(engine, find_route, topic, table, columns, value_format=value_format)
+        return _send_table(engine, find_route, topic, table, columns, value_format=value_format, waits=waits)
     interceptors = TableInterceptors(engine.interceptors, topic, formatted=value_format is not None)
     try:
         delivery = _send_table(
-            engine, find_route, topic, table, columns, value_format=value_format, intercept=interceptors.on_send
+            engine,
+            find_route,
+            topic,
+            table,
+            columns,
+            value_format=value_format,
+            waits=waits,
+            intercept=interceptors.on_send,
         )
     except Exception as error:
         taken = error.delivery if isinstance(error, OttlaError) else None
@@ -49,24 +58,26 @@ def send_table(
 
 def _send_table(
     engine: Engine,
-    find_route: Callable[[str], Route],
+    find_route: FindRoute,
     topic: str,
     table: Any,
     columns: Mapping[str, Any],
     *,
     value_format: str | None,
+    waits: TableWaits,
     intercept: Callable[[ProducerRows], ProducerRows] | None = None,
 ) -> TableDelivery:
     queueing, plugins = engine.queueing, engine.plugins
-    started_at = engine.clock()
-    route = find_route(topic)  # first: a stream can be opened only once
-    waited = engine.clock() - started_at
+    # First, because a stream can be opened only once.
+    route = waits.of(lambda: find_route(topic, timeout=waits.timeout))
     given = stream = open_stream(table)
     sizes = TableSizes.of(engine.config.batching)
     formatted = None
     if value_format is not None:
         columns = with_other_columns(stream.schema, columns)
-        stream = formatted = _formatted(engine, topic, given, columns["value"], value_format, max_bytes=sizes.chunk)
+        stream = formatted = _formatted(
+            engine, topic, given, columns["value"], value_format, max_bytes=sizes.chunk, waits=waits
+        )
         columns = {**columns, "value": formatted.name}
     choice = choose(stream.schema, **columns)
     if intercept is not None:
@@ -89,10 +100,10 @@ def _send_table(
         sizes=sizes,
         clock=engine.clock,
     )
-    return sender.send(topic, route, stream, choice, waited=waited)
+    return sender.send(topic, route, stream, choice, waits=waits)
 
 
-def send_sealed(engine: Engine, find_route: Callable[[str], Route], batch: SealedBatch) -> TableDelivery:
+def send_sealed(engine: Engine, find_route: FindRoute, batch: SealedBatch) -> TableDelivery:
     """Queue a batch that a `TableSealer` made."""
     if not isinstance(batch, SealedBatch):
         raise InvalidRecordError(
@@ -126,7 +137,9 @@ def send_sealed(engine: Engine, find_route: Callable[[str], Route], batch: Seale
     return delivery
 
 
-def _formatted(engine: Engine, topic: str, stream: Any, value: Any, value_format: str, *, max_bytes: int) -> Formatted:
+def _formatted(
+    engine: Engine, topic: str, stream: Any, value: Any, value_format: str, *, max_bytes: int, waits: TableWaits
+) -> Formatted:
     if value is None:
         raise InvalidRecordError(
             f"value=None, value_format={value_format!r}: name the columns that the value is made of"
@@ -139,5 +152,5 @@ def _formatted(engine: Engine, topic: str, stream: Any, value: Any, value_format
         value=value if isinstance(value, str) else tuple(value),
         max_bytes=max_bytes,
         max_block=engine.config.batching.max_block,
-        clock=engine.clock,
+        waits=waits,
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
 from typing import Any, Final
 
 import attrs
 import pyarrow as pa
 
+from ottla.config.wait_limit import WaitLimit
 from ottla.errors import InvalidPluginError, InvalidRecordError, NotPreparedError, SerializationError, counted
 from ottla.errors.plugin_origin import faults, origin_of
 from ottla.interfaces import SupportsPrepare, SupportsSerializeColumn, supports
@@ -17,6 +18,7 @@ from ottla.plugins.serializer_lookups import Lookup, LookupWait
 from ottla.tables.columns import is_bytes
 from ottla.tables.private_copy import checked_copy
 from ottla.tables.slicing import cut
+from ottla.tables.table_waits import TableWaits
 
 MADE: Final = "value as {}"
 """The name of the column that is added."""
@@ -36,7 +38,7 @@ class Formatted:
     value: str | Sequence[str]
     max_bytes: int
     max_block: float
-    clock: Callable[[], float]
+    waits: TableWaits
 
     @property
     def name(self) -> str:
@@ -113,8 +115,11 @@ class Formatted:
                     raise self._failed(cause) from cause
             except faults() as cause:
                 raise self._failed(cause) from cause
-            lookups = lookups or LookupWait(max_block=self.max_block, clock=self.clock)
-            lookups.wait(self._lookup(self.serializer, column))
+            if lookups is None:
+                limit = WaitLimit.of(self.waits.timeout, max_block=self.max_block)
+                lookups = LookupWait(limit, clock=self.waits.clock, waited=self.waits.seconds)
+            lookup = self._lookup(self.serializer, column)
+            self.waits.of(partial(lookups.wait, lookup))
 
     def _failed(self, cause: BaseException) -> SerializationError:
         return SerializationError(

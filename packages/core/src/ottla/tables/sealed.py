@@ -128,7 +128,14 @@ class _Queue:
         self._batches: list[SealedBatch] = []
 
     def enqueue(
-        self, topic: str, partition: int, columns: Columns, *, sealed: SealedRecords | None = None, waited: float = 0.0
+        self,
+        topic: str,
+        partition: int,
+        columns: Columns,
+        *,
+        sealed: SealedRecords | None = None,
+        waited: float = 0.0,
+        timeout: float | None = None,
     ) -> ProducerBatch:
         if sealed is None:
             sealed = _plain.seal_columns(columns)
@@ -153,13 +160,15 @@ class _Routes:
 
     known: Mapping[str, Route]
 
-    def find(self, topic: str) -> Route:
+    def find(self, topic: str, *, waited: float = 0.0, timeout: float | None = None) -> Route:
         route = self.known.get(topic)
         if route is None:
             raise TopicUnavailableError(f"topic {topic!r} is not in the given topics: {', '.join(self.known)}")
         return route
 
-    def await_partition(self, topic: str, partition: int, *, waited: float = 0.0) -> Route:
+    def await_partition(
+        self, topic: str, partition: int, *, waited: float = 0.0, timeout: float | None = None
+    ) -> Route:
         raise TopicUnavailableError(f"topic {topic!r} has no partition {partition}, according to the given topics")
 
 

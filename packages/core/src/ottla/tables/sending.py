@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from time import monotonic, time_ns
 from typing import Any, Final, Protocol, Self
 
@@ -42,6 +43,7 @@ from ottla.tables.encoder_calls import cut_rows
 from ottla.tables.partitioning import RowPartitions
 from ottla.tables.reading import Chunk, chunks
 from ottla.tables.table_delivery import TableDelivery
+from ottla.tables.table_waits import TableWaits
 
 BATCH_BYTES: Final = 896 * 1024
 """Target size of a table's batches: below the default limit of requests and topics, a megabyte."""
@@ -81,9 +83,19 @@ class BatchQueue(Protocol):
     """The queue for a table's batches; a producer's `PartitionAppender` is one."""
 
     def enqueue(
-        self, topic: str, partition: int, columns: Columns, *, sealed: SealedRecords | None = None, waited: float = 0.0
+        self,
+        topic: str,
+        partition: int,
+        columns: Columns,
+        *,
+        sealed: SealedRecords | None = None,
+        waited: float = 0.0,
+        timeout: float | None = None,
     ) -> ProducerBatch:
-        """Queue a batch; *sealed* is its encoded form, if it was sealed. *waited* counts against `max.block.ms`."""
+        """Queue a batch; *sealed* is its encoded form, if it was sealed.
+
+        The call may wait *timeout* seconds altogether, None: `max.block.ms`, and has *waited* some of them already.
+        """
 
     def refuse(self, topic: str, columns: Columns, failed: Failed) -> ProducerBatch:
         """Fail records that could not be queued."""
@@ -96,34 +108,42 @@ class KnownRoutes(Protocol):
     def known(self) -> Mapping[str, Route]:
         """The routes by topic."""
 
-    def await_partition(self, topic: str, partition: int, *, waited: float = 0.0) -> Route:
-        """Block until the topic has this partition, for the rest of `max.block.ms`; return the topic's route.
+    def await_partition(
+        self, topic: str, partition: int, *, waited: float = 0.0, timeout: float | None = None
+    ) -> Route:
+        """Block until the topic has this partition; return the topic's route.
 
-        Seconds that the same call has *waited* already count. Raises TopicUnavailableError when time runs out.
+        It waits as `enqueue` does, and raises TopicUnavailableError when time runs out.
         """
+
+
+class FindRoute(Protocol):
+    """Waits for a topic's route as `KnownRoutes.await_partition` does, and returns it."""
+
+    def __call__(self, topic: str, *, waited: float = 0.0, timeout: float | None = None) -> Route: ...
 
 
 @attrs.frozen(kw_only=True)
 class TableSender:
-    """Sends a producer's tables. `find_route` waits for a topic's route and returns it; `seal` compresses."""
+    """Sends a producer's tables. `seal` compresses."""
 
     queue: BatchQueue
     routes: KnownRoutes
     partitioner: PartitionerAbilities
     encoder: RecordEncoder
     seal: Callable[[Columns], SealedRecords] | None
-    find_route: Callable[[str], Route]
+    find_route: FindRoute
     sizes: TableSizes
     clock: Callable[[], float] = monotonic
 
     def send(
-        self, topic: str, route: Route, stream: Any, choice: ColumnChoice, *, waited: float = 0.0
+        self, topic: str, route: Route, stream: Any, choice: ColumnChoice, *, waits: TableWaits | None = None
     ) -> TableDelivery:
         """Queue the rows of a stream. An error after the first of them were taken has their `delivery`.
 
-        The seconds that were *waited* for the route count against `max.block.ms` of the first batch.
+        *waits* has the time that was waited for the route.
         """
-        sending = TableSending(self, topic, route, waited=waited)
+        sending = TableSending(self, topic, route, waits=waits)
         try:
             sending.send(stream, choice)
         except OttlaError as error:
@@ -141,7 +161,7 @@ class TableSender:
 class TableSending:
     """The sending of one table; `delivery` has the rows that were taken."""
 
-    def __init__(self, sender: TableSender, topic: str, route: Route, *, waited: float = 0.0) -> None:
+    def __init__(self, sender: TableSender, topic: str, route: Route, *, waits: TableWaits | None = None) -> None:
         self._sender = sender
         self._topic = topic
         self.route = route
@@ -151,7 +171,7 @@ class TableSending:
         self._taken = range(0)  # the rows of a chunk that is not cut completely
         self._answered: list[Sequence[int]] = []  # rows of that chunk that have failed, or are in a piece
         self._asked_for_partitions = False
-        self._waited = waited  # for metadata since the last batch was queued: part of the next one's max.block.ms
+        self._waits = waits or TableWaits(timeout=None, clock=sender.clock)
 
     def send(self, stream: Any, choice: ColumnChoice) -> None:
         """Queue the rows of a stream. When it raises, the rows that were taken and not queued have failed."""
@@ -174,8 +194,10 @@ class TableSending:
 
     def _send(self, chunk: Chunk) -> None:
         """Queue the rows of a chunk, in order within each partition, and refuse those that cannot be records."""
-        sender = self._sender
-        self.route = sender.routes.known.get(self._topic) or self._wait(lambda: sender.find_route(self._topic))
+        sender, waits = self._sender, self._waits
+        self.route = sender.routes.known.get(self._topic) or waits.of(
+            lambda: sender.find_route(self._topic, waited=waits.seconds, timeout=waits.timeout)
+        )
         offset = self.delivery.begin_chunk(chunk.count)
         self._taken, self._answered = range(offset, offset + chunk.count), []
         refused = self._refused(chunk)
@@ -216,22 +238,23 @@ class TableSending:
                 self._fail(piece.offset, piece.rows, self._left(piece.rows, sealed.error, "it could not be encoded: "))
                 continue
             try:
-                batch = self._sender.queue.enqueue(
-                    self._topic, piece.partition, piece.columns, sealed=sealed.section, waited=self._waited
-                )
+                batch = self._waits.of(partial(self._enqueue, sealed))
             except BaseException as cause:
                 self._drop(piece.offset, piece.rows, cause)
                 raise
-            self._waited = 0.0
+            self._waits.note_queued()
             self.delivery.add(batch, offset=piece.offset, rows=piece.rows)
 
-    def _wait(self, ask: Callable[[], Route]) -> Route:
-        """Return the route that *ask* waits for; that time counts against `max.block.ms` of the next batch."""
-        started_at = self._sender.clock()
-        try:
-            return ask()
-        finally:
-            self._waited += self._sender.clock() - started_at
+    def _enqueue(self, sealed: SealedPiece) -> ProducerBatch:
+        piece, waits = sealed.piece, self._waits
+        return self._sender.queue.enqueue(
+            self._topic,
+            piece.partition,
+            piece.columns,
+            sealed=sealed.section,
+            waited=waits.seconds,
+            timeout=waits.timeout,
+        )
 
     def _refused(self, chunk: Chunk) -> dict[int, InvalidRecordError]:
         """The rows that cannot be records of this topic, with their errors."""
@@ -278,8 +301,10 @@ class TableSending:
             return
         self._asked_for_partitions = True
         with suppress(TopicUnavailableError):
-            routes, waited = self._sender.routes, self._waited
-            self.route = self._wait(lambda: routes.await_partition(self._topic, partition, waited=waited))
+            routes, waits = self._sender.routes, self._waits
+            self.route = waits.of(
+                lambda: routes.await_partition(self._topic, partition, waited=waits.seconds, timeout=waits.timeout)
+            )
 
     def _refuse(self, offset: int, refused: Mapping[int, InvalidRecordError]) -> None:
         if not refused:

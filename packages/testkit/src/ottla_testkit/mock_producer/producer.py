@@ -146,6 +146,7 @@ class MockProducer(Producer):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
+        timeout: float | None = None,
     ) -> Delivery:
         with self._sends("send"):
             return super().send(
@@ -156,6 +157,7 @@ class MockProducer(Producer):
                 partition=partition,
                 timestamp_ms=timestamp_ms,
                 on_delivery=on_delivery,
+                timeout=_no_wait(timeout),
             )
 
     def send_table(
@@ -169,6 +171,7 @@ class MockProducer(Producer):
         partition: str | None = None,
         timestamp: str | None = None,
         value_format: str | None = None,
+        timeout: float | None = None,
     ) -> TableDelivery:
         with self._sends("send_table"):
             return super().send_table(
@@ -180,6 +183,7 @@ class MockProducer(Producer):
                 partition=partition,
                 timestamp=timestamp,
                 value_format=value_format,
+                timeout=_no_wait(timeout),
             )
 
     def send_sealed(self, batch: SealedBatch) -> TableDelivery:
@@ -239,10 +243,12 @@ class MockProducer(Producer):
         self._planned_errors.raise_next(method)
         return transactions
 
-    def _find_route(self, topic: str, *, to_send: bool = True, waited: float = 0.0) -> Route:
+    def _find_route(
+        self, topic: str, *, to_send: bool = True, waited: float = 0.0, timeout: float | None = None
+    ) -> Route:
         if isinstance(topic, str):
             self._topics.add(topic, self._engine.metadata)
-        return super()._find_route(topic, to_send=to_send, waited=waited)
+        return super()._find_route(topic, to_send=to_send, waited=waited, timeout=timeout)
 
     @contextmanager
     def _sends(self, method: str) -> Iterator[None]:
@@ -258,3 +264,8 @@ class MockProducer(Producer):
                     self._parts.rounds.advance()
         if self.auto_complete:
             self._parts.rounds.answer_all()
+
+
+def _no_wait(timeout: float | None) -> float | None:
+    """The time-out of a call that must not wait, because nothing would end the wait; None is `max.block.ms`, 0 here."""
+    return None if timeout is None else 0.0
