@@ -18,12 +18,17 @@ kafka = near_or_distant
 LOST = """
     import sys
     from ottla import Producer
-    producer = Producer(bootstrap_servers=sys.argv[1], delivery_timeout_ms=4000, request_timeout_ms=1000)
+    producer = Producer(
+        bootstrap_servers=sys.argv[1],
+        client_id="shop",
+        delivery_timeout_ms=4000,
+        request_timeout_ms=1000,
+        undelivered_exit_code=int(sys.argv[2]),
+    )
     producer.send("t", b"before").result(60)
     print("ready", flush=True)
     sys.stdin.readline()
-    for number in range(10):
-        producer.send("t", b"lost")
+    deliveries = [producer.send("t", b"lost") for _ in range(10)]
 """
 CTRL_C = """
     import os, signal, threading
@@ -34,10 +39,11 @@ CTRL_C = """
 """
 
 
-def without_brokers(mock_cluster: MockCluster, *parts: str) -> tuple[str, str, int]:
+def without_brokers(mock_cluster: MockCluster, *parts: str, exit_code: int = 0) -> tuple[str, str, int]:
     """The output and log of a program and its exit code: it has ten records that cannot reach a broker."""
     mock_cluster.create_topic("t")
-    with program("".join(map(textwrap.dedent, (LOST, *parts))), mock_cluster.bootstrap_servers) as child:
+    text = "".join(map(textwrap.dedent, (LOST, *parts)))
+    with program(text, mock_cluster.bootstrap_servers, str(exit_code)) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
         for broker in mock_cluster.brokers:
@@ -71,12 +77,14 @@ def test_a_program_that_ends_with_an_error_delivers_its_records(
     assert [record.value for record in read_back(kafka.bootstrap_servers, topic)] == [b"kept"]
 
 
+@pytest.mark.rule("producer.exit.silent")
 def test_a_program_without_brokers_ends_and_counts_lost_records(mock_cluster: MockCluster) -> None:
     _out, log, code = without_brokers(mock_cluster)
 
     told = [line for line in log.splitlines() if "without closing" in line]
     assert code == 0
     assert len(told) == 1
+    assert told[0].startswith("shop (made at <string>:4): the program ended without closing its producer: ")
     assert "1 acknowledged, 10 failed, 0 pending" in told[0]
     assert "first error: 10 records for topic 't', partition 0 were not delivered" in told[0]
 
@@ -204,14 +212,66 @@ def test_a_producer_dropped_at_exit_is_reported_once(mock_cluster: MockCluster) 
 
     log, code = run(
         """
-        import sys
+        import logging, sys
         from ottla import Producer
+        logging.basicConfig(level=logging.DEBUG, format="%(message)s")
+        logging.getLogger("ottla").setLevel(logging.ERROR)
+        logging.getLogger("ottla.producer.lifecycle").setLevel(logging.DEBUG)
         def work():
-            producer = Producer(bootstrap_servers=sys.argv[1])
+            producer = Producer(bootstrap_servers=sys.argv[1], client_id="shop")
             producer.send("t", b"v")
         work()
         """,
         mock_cluster.bootstrap_servers,
     )
 
-    assert (log, code) == ("a producer was dropped without being closed: 1 acknowledged, 0 failed, 0 pending\n", 0)
+    dropped = "a producer was dropped without being closed: 1 acknowledged, 0 failed, 0 pending"
+    assert (log, code) == (f"shop (made at <string>:8): {dropped}\n", 0)
+
+
+@pytest.mark.rule("producer.exit.code")
+def test_a_program_that_lost_records_ends_with_the_chosen_exit_code(mock_cluster: MockCluster) -> None:
+    out, log, code = without_brokers(
+        mock_cluster,
+        """
+        import atexit
+        atexit.register(lambda: print("registered later, and so called before"))
+        sys.exit(3)
+        """,
+        exit_code=7,
+    )
+
+    assert code == 7
+    assert "1 acknowledged, 10 failed, 0 pending" in log
+    assert out == "registered later, and so called before\n"
+
+
+@pytest.mark.rule("producer.exit.code")
+@pytest.mark.parametrize(
+    ("handle", "ends"), [("for each in deliveries: each.exception(60)", 0), ("producer.close()", 1)]
+)
+def test_errors_that_the_program_has_seen_do_not_change_its_exit_code(
+    mock_cluster: MockCluster, handle: str, ends: int
+) -> None:
+    _out, log, code = without_brokers(mock_cluster, handle, exit_code=7)
+
+    assert code == ends
+    assert "without closing" not in log
+
+
+@pytest.mark.rule("producer.exit.code")
+def test_a_program_that_lost_nothing_keeps_its_exit_code(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t")
+
+    log, code = run(
+        """
+        import sys
+        from ottla import Producer
+        producer = Producer(bootstrap_servers=sys.argv[1], undelivered_exit_code=7)
+        producer.send("t", b"v")
+        sys.exit(3)
+        """,
+        mock_cluster.bootstrap_servers,
+    )
+
+    assert (log, code) == ("", 3)

@@ -38,6 +38,7 @@ EXCEPTIONS = {
     "network/client.py": "the default of a parameter that `network.build` passes",
     "network/selector/socket_wait.py": "waits for real sockets; a simulation passes its own selector",
     "producer/lifecycle.py": "the end of the program, which no simulation has",
+    "producer/per_process.py": "it makes whole producers, each with an environment of its own",
 }
 
 

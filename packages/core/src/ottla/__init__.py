@@ -41,6 +41,8 @@ from ottla.interfaces import MetricName
 from ottla.network.cluster import Broker, PartitionInfo
 from ottla.producer import Producer
 from ottla.producer.build import check_config
+from ottla.producer.closing_signals import close_on_signals
+from ottla.producer.per_process import per_process
 from ottla.results import DeliveryReport, PartitionResult, RecordMetadata, TableResult, TopicReport
 from ottla.tables.table_delivery import TableDelivery
 from ottla.transactions.group_metadata import ConsumerGroupMetadata
@@ -93,6 +95,8 @@ __all__ = [
     "__version__",
     "allow",
     "check_config",
+    "close_on_signals",
+    "per_process",
 ]
 
 

@@ -231,6 +231,8 @@ class AsyncProducer:
 
         Callbacks of this loop have run when it returns.
         """
+        if self._producer._lifecycle.forked:
+            return self._producer.close(timeout)  # does nothing; the loop is the parent's, too
         report = await on_a_thread(name="close", call=lambda: self._producer.close(timeout))
         await _callbacks_to_run()
         return report
@@ -241,8 +243,6 @@ class AsyncProducer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._producer._lifecycle.forked:
-            return  # the parent process still uses it
         if isinstance(error, GeneratorExit):  # the coroutine is closed, and cannot wait
             in_background(name="close", call=self._producer.close)
             return

@@ -329,6 +329,14 @@ class DeliveryConfig:
         meaning="Whether a thread that waits for one record after the other does the I/O for them itself, instead of "
         "the I/O thread.",
     )
+    undelivered_exit_code: int = option(
+        "undelivered.exit.code",
+        integer(minimum=0, maximum=255),
+        default=0,
+        meaning="The exit code of a program that ends without closing its producer and so loses records whose errors "
+        "were not retrieved; 0 leaves the program's own. It ends the program with os._exit, after the producers are "
+        "closed: functions that were registered with atexit before ottla was imported do not run.",
+    )
 
 
 class Idempotence(enum.StrEnum):

@@ -1,13 +1,15 @@
 """The end of a producer: by `close`, by being dropped, at the interpreter's exit, or in a forked child.
 
-Every producer that was not closed is closed at exit, within a time limit, with one log line that has the counts.
+Every producer that was not closed is closed at exit, within a time limit. If records were lost, a log line says so.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -31,7 +33,11 @@ GRACE_SECONDS = 0.5
 FinalReport: TypeAlias = tuple[DeliveryReport, int, DeliveryError | None]
 """The counts, the number of errors that were not retrieved, and the first of them."""
 
+_NOTHING: FinalReport = (DeliveryReport({}), 0, None)
+
 _open: set[Lifecycle] = set()
+_exit_code = 0  # of the process, if not 0; see `undelivered.exit.code`
+_child_of_multiprocessing: int | None = None  # the process in which that module has a finalizer of ours
 
 
 class Lifecycle:
@@ -45,7 +51,11 @@ class Lifecycle:
         delivery_timeout: float,
         *,
         close_plugins: Callable[[float], object],
+        name: str,
+        exit_code: int,
     ) -> None:
+        self._name = name
+        self._exit_code = exit_code
         self._io_thread = io_thread
         self._accumulator = accumulator
         self._routes = routes
@@ -67,8 +77,12 @@ class Lifecycle:
             self.check()
 
     def close(self, timeout: float | None) -> FinalReport:
-        """Close, and wait for the end. Called on the I/O thread, it closes immediately and does not wait."""
-        self.check_process()
+        """Close, and wait for the end. Called on the I/O thread, it closes immediately and does not wait.
+
+        In a forked child it does nothing: the parent still uses the producer.
+        """
+        if self.forked:
+            return _NOTHING
         seconds = self._delivery_timeout if timeout is None else max(timeout, 0.0)
         if io_threads.on_io_thread():
             self._io_thread.on_end = partial(self._close_plugins, seconds)
@@ -112,37 +126,40 @@ class Lifecycle:
         self.begin_close(timeout)
 
     def close_at_exit(self, timeout: float) -> None:
-        """Close within *timeout* seconds, and log the outcomes of the last records; Ctrl-C gives them up."""
+        """Close within *timeout* seconds, and log if records were lost; Ctrl-C gives them up."""
         try:
             final = self.close(min(self._delivery_timeout, timeout))
         except KeyboardInterrupt:
-            self._log_counts("the program was interrupted while its producer had records to send", self.close(0.0))
+            self._log_lost("the program was interrupted while its producer had records to send", self.close(0.0))
             raise
-        self._log_counts("the program ended without closing its producer", final)
+        self._log_lost("the program ended without closing its producer", final)
 
     def _finish_abandoned(self) -> None:
         self._close_plugins(self._delivery_timeout)
         if self in _open:
             _open.discard(self)
-            self._log_counts("a producer was dropped without being closed", self._accumulator.report())
+            self._log_lost("a producer was dropped without being closed", self._accumulator.report())
 
-    def _log_counts(self, what: str, final: FinalReport) -> None:
+    def _log_lost(self, what: str, final: FinalReport) -> None:
         """Log *what* and the counts, once: the program may end while a dropped producer does."""
+        global _exit_code
         if self._logged:
             return
         self._logged = True
         report, _unretrieved, error = final
-        if error is not None:  # else every error was retrieved
-            logger.error("%s: %s; first error: %s", what, report, error)
-        else:
-            logger.warning("%s: %s", what, report)
+        if error is None:  # every record was acknowledged, or its error was retrieved
+            logger.debug("%s: %s: %s", self._name, what, report)
+            return
+        _exit_code = max(_exit_code, self._exit_code)
+        logger.error("%s: %s: %s; first error: %s", self._name, what, report, error)
 
     def refuse_after_fork(self) -> None:
         """Refuse all calls in a forked child: the I/O thread and its sockets belong to the parent."""
         self.forked = True
         self._io_thread.forget()
         refusal = ProducerClosedError(
-            "the producer belongs to the process that this one was forked from; make a new one after the fork"
+            "the producer belongs to the process that this one was forked from; make one in each process, for instance "
+            "with ottla.per_process"
         )
         self._refuse(refusal)
         self._accumulator.fail_after_fork(refusal)
@@ -159,27 +176,33 @@ def start(
     delivery_timeout: float,
     *,
     close_plugins: Callable[[float], object] = lambda _seconds: None,
+    name: str,
+    exit_code: int,
 ) -> Lifecycle:
     """Start a producer's thread.
 
     *close_plugins* is called when it has ended or does not return, perhaps twice, with the seconds that it may take.
+    *name* is the producer's in log lines about its end; *exit_code*, if not 0, that of a program that loses records.
     """
-    made = Lifecycle(io_thread, accumulator, routes, delivery_timeout, close_plugins=close_plugins)
+    made = Lifecycle(
+        io_thread, accumulator, routes, delivery_timeout, close_plugins=close_plugins, name=name, exit_code=exit_code
+    )
     try:
         io_thread.start()
     except RuntimeError:
         close_plugins(0.0)
         raise
     _open.add(made)
+    _close_at_the_end_of_a_child()
     return made
 
 
-def _close_all() -> None:
-    """Close all open producers at the same time. Ctrl-C ends the wait for all of them."""
-    lifecycles, until = list(_open), time.monotonic() + AT_EXIT_SECONDS
+def close_all(timeout: float) -> None:
+    """Close all open producers at the same time, within *timeout* seconds. Ctrl-C ends the wait for all of them."""
+    lifecycles, until = list(_open), time.monotonic() + timeout
     interruption: KeyboardInterrupt | None = None
     for each in lifecycles:
-        each.begin_close_at_exit(AT_EXIT_SECONDS)
+        each.begin_close_at_exit(timeout)
     for each in lifecycles:
         try:
             each.close_at_exit(0.0 if interruption else max(0.0, until - time.monotonic()))
@@ -191,6 +214,34 @@ def _close_all() -> None:
         raise interruption
 
 
+def _close_at_exit() -> None:
+    try:
+        close_all(AT_EXIT_SECONDS)
+    finally:
+        if _exit_code:
+            _exit(_exit_code)
+
+
+def _exit(code: int) -> None:
+    """End the process with this code, which functions that run at exit cannot set in another way."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # there is none, or it is closed or broken
+            stream.flush()
+    logging.shutdown()
+    os._exit(code)
+
+
+def _close_at_the_end_of_a_child() -> None:
+    """Have `multiprocessing` close producers at the end of its children, where `atexit` calls nothing."""
+    global _child_of_multiprocessing
+    process, util = sys.modules.get("multiprocessing.process"), sys.modules.get("multiprocessing.util")
+    if process is None or util is None or process.parent_process() is None:
+        return
+    if _child_of_multiprocessing != os.getpid():
+        _child_of_multiprocessing = os.getpid()
+        util.Finalize(None, _close_at_exit, exitpriority=0)
+
+
 def _refuse_in_child() -> None:
     for each in list(_open):
         each.refuse_after_fork()
@@ -198,6 +249,6 @@ def _refuse_in_child() -> None:
     io_threads.forget()
 
 
-atexit.register(_close_all)
+atexit.register(_close_at_exit)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_refuse_in_child)

@@ -33,6 +33,7 @@ from ottla.producer import build as assembly
 from ottla.producer import lifecycle
 from ottla.producer.callbacks import UNCHECKED, check_callback
 from ottla.producer.components import Engine
+from ottla.producer.creation_place import creation_place
 from ottla.producer.headers import checked_headers
 from ottla.producer.record_checks import check_record, check_size, check_topic_name, wrong_timestamp
 from ottla.producer.transactions import Transactions
@@ -58,8 +59,8 @@ class Producer:
     background, also if nothing is sent.
 
     It has one thread of its own, the I/O thread, which does all I/O and runs callbacks. A `with` block closes it at its
-    end. A producer that was not closed is closed when the program ends, which takes at most 30 seconds. All time-outs
-    of methods are in seconds.
+    end. A producer that was not closed is closed when the program ends, which takes at most 30 seconds; if records were
+    lost by then, the log says so. All time-outs of methods are in seconds.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
@@ -93,6 +94,8 @@ class Producer:
             queueing.routes,
             engine.config.delivery.delivery_timeout,
             close_plugins=engine.plugins.close,
+            name=f"{engine.plugins.client_id} (made at {creation_place()})",
+            exit_code=engine.config.delivery.undelivered_exit_code,
         )
         self._check_sendable = partial(_check_sendable, self._lifecycle, self._transactions)
         self._unclosed = weakref.finalize(self, self._lifecycle.abandon)
@@ -414,7 +417,7 @@ class Producer:
 
         Without *timeout* it takes at most `delivery.timeout.ms`; 0 fails queued records immediately. Inside a delivery
         callback it acts as with 0, and returns without waiting. Raises UndeliveredError as `flush` does. Closing again
-        is harmless.
+        is harmless, and so is closing a producer of the parent process in a forked child.
         """
         self._unclosed.detach()
         report, unretrieved, error = self._lifecycle.close(timeout)
@@ -428,8 +431,6 @@ class Producer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._lifecycle.forked:
-            return  # the parent process still uses it
         with noted_on(error, UndeliveredError, doing="closing the producer"):
             self.close()
 

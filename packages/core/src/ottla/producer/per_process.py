@@ -1,0 +1,66 @@
+"""One producer in each process, made when it is first needed: for servers that fork after the program is loaded."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ottla.errors.secret import hide_settings
+from ottla.producer.producer import Producer
+from ottla.results import DeliveryReport
+
+
+class PerProcess:
+    """The producer of the current process. Call it to get the producer; the first call in a process makes it.
+
+    For any thread. A forked child gets a producer of its own.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
+        self._config, self._options = hide_settings(config or {}), hide_settings(options)
+        self._begin()
+        _all.add(self)
+
+    def _begin(self) -> None:
+        self._made: Producer | None = None
+        self._lock = threading.RLock()  # a signal handler may call this in the middle of another call
+
+    def __call__(self) -> Producer:
+        """The producer of this process. Raises what `Producer` raises."""
+        made = self._made
+        if made is None:
+            with self._lock:
+                made = self._made
+                if made is None:
+                    made = self._made = Producer(self._config, **self._options)
+        return made
+
+    def close(self, timeout: float | None = None) -> DeliveryReport:
+        """Close the producer of this process, if there is one; see `Producer.close`. Later calls get a closed one."""
+        made = self._made
+        return DeliveryReport({}) if made is None else made.close(timeout)
+
+
+_all: Final[weakref.WeakSet[PerProcess]] = weakref.WeakSet()
+
+
+def per_process(config: Mapping[str, Any] | None = None, /, **options: Any) -> PerProcess:
+    """A function that returns the producer of the current process, and makes it at the first call there.
+
+    The arguments are those of `Producer`. Nothing is read, checked or connected before that call, so the function may
+    be made when a server loads the program, before it forks its workers.
+    """
+    return PerProcess(config, **options)
+
+
+def _forget_in_child() -> None:
+    """Let a forked child make its own producers; locks that threads of the parent hold do not exist there."""
+    for each in list(_all):
+        each._begin()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
