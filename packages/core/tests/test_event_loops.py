@@ -327,7 +327,10 @@ def test_a_closed_loop_is_freed_while_its_thread_goes_on() -> None:
         await task
 
     for _ in range(5):
-        run(main())
+        loop = asyncio.new_event_loop()  # no asyncio.run: its handler of Ctrl-C keeps the last loop a while
+        loop.run_until_complete(main())
+        loop.close()
+        del loop
     gc.collect()
 
     assert [loop() for loop in loops] == [None] * 5

@@ -100,7 +100,7 @@ def after(
         if closed:
             world.producer.close()
         if "transactional.id" in config:
-            world.producer.init_transactions()
+            world.producer.init_transactions(60)
         send = choose(world)
         outcomes = [outcome(send, arguments) for arguments in sends]
         world.settle()

@@ -89,7 +89,7 @@ def test_sealed_rows_equal_those_that_the_producer_would_send(
             "at": pa.array(times, pa.int64()),
         }
     )
-    columns = {"partition": "to", "timestamp": "at"}
+    columns: dict[str, Any] = {"partition": "to", "timestamp": "at"}
     made = sealer(record_encoder=encoder, compression_type=codec, max_bytes=max_bytes).seal("t", table, **columns)
     with simulated(1, 2, 1, compression_type=codec) as ours, simulated(1, 2, 1) as theirs:
         deliveries = [ours.producer.send_sealed(batch) for batch in made.batches]

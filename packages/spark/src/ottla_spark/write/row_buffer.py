@@ -43,7 +43,7 @@ class TopicTable:
 
     topic: str
     table: pa.Table
-    parts: Mapping[str, str | None]
+    parts: Mapping[str, Any]
     names: RowNames
 
 
