@@ -73,7 +73,7 @@ def test_a_missing_mechanism_plugin_is_named_and_none_of_its_keys(
     assert caplog.text == ""
 
 
-def test_a_misnamed_mechanism_of_a_missing_plugin_is_not_taken_for_the_default() -> None:
+def test_a_misnamed_mechanism_without_plugin_is_not_the_default() -> None:
     settings = {**SERVERS, "security.protocol": "SASL_SSL", "sasl.mechanisms": "PLAIN", "ssl.ca.location": "/ca.pem"}
 
     with pytest.raises(ConfigError) as caught:
