@@ -316,8 +316,8 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "send waits for max.block.ms twice": PlantedBug(
         module="accumulator.record_appender",
-        before="max(self._max_block - waited, 0.0)",
-        after="2 * self._max_block",
+        before="max(limit.seconds - waited, 0.0)",
+        after="2 * limit.seconds",
         kinds=["crowded"],
     ),
     "session not renewed": PlantedBug(

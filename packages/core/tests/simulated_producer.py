@@ -20,7 +20,7 @@ from ottla.concurrency.environment import Environment
 from ottla.config import ProducerConfig
 from ottla.errors.plugin_origin import origin_of
 from ottla.plugins.former_interceptors import AdaptedInterceptor
-from ottla.plugins.partitioners import murmur2
+from ottla.plugins.partitioners import sticky_keys
 from ottla.plugins.partitioners.sticky import StickyChoice
 from ottla.plugins.plugin_objects import PluginObjects
 from ottla.plugins.registry import Registry
@@ -110,8 +110,8 @@ class Simulated:
         self.network = network(self.cluster, self.clock)
         with pytest.MonkeyPatch.context() as patch:
             chance: Any = self.network.chance.fork()  # what is drawn by one side does not shift the other's
-            patch.setattr(murmur2, "Random", lambda: chance)
-            patch.setattr(murmur2, "StickyChoice", partial(StickyChoice, clock=self.clock))
+            patch.setattr(sticky_keys, "Random", lambda: chance)
+            patch.setattr(sticky_keys, "StickyChoice", partial(StickyChoice, clock=self.clock))
             environment = Environment(
                 clock=self.clock, random=chance, thread=ThreadOfTheTest, selector=lambda: self.network
             )
