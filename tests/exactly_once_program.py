@@ -14,8 +14,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from ottla_spark import OttlaDataSource
+from ottla_spark import OttlaDataSource, foreach_batch
+from ottla_spark.exactly_once import micro_batch
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.ledger import writer as ledger_writer
-from ottla_spark.exactly_once.stream import ExactlyOnceWriter, TaskPrepared
+from ottla_spark.exactly_once.stream import ExactlyOnceWriter
+from ottla_spark.exactly_once.writer import BatchWriter, TaskPrepared
 
 SCHEMA = "key string, value string"
 
@@ -43,7 +45,7 @@ class Wishes:
     """The settings of a driver: topic, prefix, Spark, and how often to start again.
 
     `parts` is the number of tasks; `stateful` drops duplicates by the state of the query, `conf` is for Spark,
-    `options` are for the sink.
+    `options` are for the sink. `calls`: by `foreach_batch`, not by the data source.
     """
 
     servers: str
@@ -53,6 +55,7 @@ class Wishes:
     parts: int = 2
     starts: int = 1
     stateful: bool = False
+    calls: bool = False
     conf: dict[str, str] = attrs.field(factory=dict)
     options: dict[str, str] = attrs.field(factory=dict)
 
@@ -99,34 +102,58 @@ class FaultyWriter(ExactlyOnceWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskPrepared:
         """Half of the rows, then the fault."""
-        context = TaskContext.get()
-        assert context is not None
-        batch = int(context.getLocalProperty("streaming.sql.batchId") or -1)
-        note_attempt(context, batch)
-        fault = pending("write", batch)
-        if fault is None or context.partitionId() != fault.nth - 1:
-            return super().write(iterator)
-        if fault.after:
-            prepared = super().write(iterator)
-            strike(fault)
-            return prepared
-        prepared = super().write(halved(iterator, fault))
-        if stalled_at(batch + 1).exists():
-            (home() / f"late-{batch}").touch()
-        return prepared
+        return written(iterator, super().write)
 
     def commit(self, messages: Any, batchId: int) -> None:
         """The batch is known from here on."""
         self._batch = batchId
         super().commit(messages, batchId)
 
-    @contextmanager
     def cluster(self) -> Any:
         """Every method looks for the fault."""
-        with super().cluster() as brokers:
-            batch = next_batch() if self._batch is None else self._batch
-            with between_bytes_and_commit(batch):
-                yield FaultyCluster(brokers, batch)
+        return faulty(super().cluster(), self._batch)
+
+
+class FaultyBatchWriter(BatchWriter):
+    """The same for a micro-batch of `foreach_batch`."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskPrepared:
+        """Half of the rows, then the fault."""
+        return written(iterator, super().write)
+
+    def cluster(self) -> Any:
+        """Every method looks for the fault."""
+        return faulty(super().cluster(), self._of.batch)
+
+
+def written(
+    iterator: Iterator[pa.RecordBatch], write: Callable[[Iterator[pa.RecordBatch]], TaskPrepared]
+) -> TaskPrepared:
+    """Write a task's rows, with the fault in the middle or behind them."""
+    context = TaskContext.get()
+    assert context is not None
+    batch = int(context.getLocalProperty("streaming.sql.batchId") or -1)
+    note_attempt(context, batch)
+    fault = pending("write", batch)
+    if fault is None or context.partitionId() != fault.nth - 1:
+        return write(iterator)
+    if fault.after:
+        prepared = write(iterator)
+        strike(fault)
+        return prepared
+    prepared = write(halved(iterator, fault))
+    if stalled_at(batch + 1).exists():
+        (home() / f"late-{batch}").touch()
+    return prepared
+
+
+@contextmanager
+def faulty(connected: AbstractContextManager[KafkaClusterClient], batch: int | None) -> Iterator[FaultyCluster]:
+    """Brokers that look for the fault at every step; *batch* None: of the batch that is planned."""
+    with connected as brokers:
+        batch = next_batch() if batch is None else batch
+        with between_bytes_and_commit(batch):
+            yield FaultyCluster(brokers, batch)
 
 
 class FaultyCluster:
@@ -289,21 +316,24 @@ def main(folder: str, wishes: str) -> None:
     (home() / "driver").write_text(str(os.getpid()))
     told = Wishes(**json.loads(wishes))
     spark = session(told)
-    spark.dataSource.register(Faulty)
+    if told.calls:
+        vars(micro_batch)["BatchWriter"] = FaultyBatchWriter
+    else:
+        spark.dataSource.register(Faulty)
     failed: StreamingQueryException | None = None
     for _ in range(told.starts):
-        query = (
-            rows(spark, told)
-            .writeStream.format("ottla")
-            .option("kafka.bootstrap.servers", told.servers)
-            .option("checkpointLocation", str(home() / "checkpoint"))
-            .option("guarantee", "exactly-once")
-            .option("transactional.id.prefix", told.prefix)
-            .option("topic", told.topic)
-            .options(**told.options)
-            .trigger(availableNow=True)
-            .start()
+        options = {
+            "kafka.bootstrap.servers": told.servers,
+            "guarantee": "exactly-once",
+            "transactional.id.prefix": told.prefix,
+            "topic": told.topic,
+            **told.options,
+        }
+        writer = rows(spark, told).writeStream.option("checkpointLocation", str(home() / "checkpoint"))
+        writer = (
+            writer.foreachBatch(foreach_batch(options)) if told.calls else writer.format("ottla").options(**options)
         )
+        query = writer.trigger(availableNow=True).start()
         try:
             query.awaitTermination()
         except StreamingQueryException as error:

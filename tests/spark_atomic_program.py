@@ -31,7 +31,7 @@ from ottla_spark.atomic.driver import BatchWritten
 from ottla_spark.atomic.marker import Marker
 from ottla_spark.atomic.task import TaskWrite
 from ottla_spark.atomic.transaction_owner import TransactionOwner
-from ottla_spark.write.in_flight import InFlightTables
+from ottla_spark.sink.in_flight import InFlightTables
 
 ROWS = 200
 PARTITIONS = 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ from ottla.errors import ConfigError
 from ottla.tables.sealed import TableSealer
 from ottla.transactions import SharedTransaction
 from ottla.transactions.admin.connect import ClientAndMetadata, connect
-from ottla_spark import exactly_once
+from ottla_spark import exactly_once, foreach_batch, write
 from ottla_spark.atomic import atomically
 from ottla_spark.atomic.partition_assignment import PartitionAssignment
 from ottla_spark.atomic.sealed_rows import RowSealing
@@ -57,6 +58,7 @@ SPARK_OPTIONS: Final = {
     "kafka.sasl.username": "u",
     "kafka.sasl.password": SECRET,
 }
+FRAME: Final[Any] = SimpleNamespace(isStreaming=False, schema=StructType([StructField("value", StringType())]))
 SPARK_CALLS: Final[Sequence[Callable[[Mapping[str, str]], object]]] = (
     lambda options: exactly_once.forget(options),
     lambda options: exactly_once.accept_loss(options, job_id="j"),
@@ -64,7 +66,11 @@ SPARK_CALLS: Final[Sequence[Callable[[Mapping[str, str]], object]]] = (
     lambda options: ledger_status(options, timeout=0.5),
     lambda options: exactly_once.write_once(None, options, job_id="j"),  # type: ignore[arg-type]
     lambda options: atomically(options, transactional_id="t"),
+    lambda options: foreach_batch(options),
+    lambda options: write(FRAME, options),
 )
+ASKING_BROKERS: Final = 5
+"""The first of these calls connect to brokers."""
 
 
 def wrong_settings() -> Iterator[Mapping[str, Any]]:
@@ -207,7 +213,7 @@ def test_no_frame_of_a_refused_spark_function_holds_a_secret(
     assert found_in_frames(error, [SECRET]) == set()
 
 
-@pytest.mark.parametrize("call", SPARK_CALLS[:-1])
+@pytest.mark.parametrize("call", SPARK_CALLS[:ASKING_BROKERS])
 def test_no_frame_of_a_spark_function_without_brokers_holds_a_secret(
     call: Callable[[Mapping[str, str]], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:

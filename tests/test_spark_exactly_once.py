@@ -59,6 +59,16 @@ IN_SHORT = (
 )
 """Failures of the short form: each process once, a task's retry, and a batch before and after it was recorded."""
 
+BY_CALLS = (
+    "a task half-way",
+    "a task that had prepared",
+    "a Python worker half-way",
+    "the planner",
+    "the commit before its point",
+    "the commit after its point",
+)
+"""The driver's own process plans and commits, so it is not killed alone."""
+
 
 WHERE = ("open_transactions", "take_lease", "ledger", "statuses", "append", "mid-append", "end", "write")
 ZOMBIES = {
@@ -120,6 +130,21 @@ def test_any_failure_while_the_driver_lives_duplicates_and_loses_nothing(stream:
     stream.add(1)
     stream.finish(starts=1 + len(faults))
 
+    stream.check()
+
+
+def test_foreach_batch_duplicates_and_loses_nothing_whatever_fails(stream: Stream) -> None:
+    """A killed driver, then failures in one driver, whose query is started again in the same process."""
+    stream.wishes["calls"] = True
+    stream.plan(attrs.evolve(KILLS["between two ends"]))
+    stream.add(1)
+    code, log = stream.run()
+    faults = [FAILURES[name] for name in BY_CALLS] * (TIMES if LONG else 1)
+    stream.plan(*faults)
+    stream.add(1)
+    stream.finish(master=local(3), parts=3, starts=1 + len(faults))
+
+    assert code == -9, log[-6000:]
     stream.check()
 
 

@@ -14,7 +14,7 @@ from ottla import Producer
 from ottla.errors import OttlaError, UnsupportedVersionError
 from ottla.transactions import find_open_transactions
 from ottla_spark.exactly_once.driver.cluster import TransactionOutcome
-from ottla_spark.exactly_once.driver.commit import commit
+from ottla_spark.exactly_once.driver.commit import abort_left_open, commit
 from ottla_spark.exactly_once.driver.plan import plan
 from ottla_spark.exactly_once.errors import BatchNotCommittedError, DataLossError, LeaseLostError, LedgerMismatchError
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
@@ -98,6 +98,23 @@ def test_lost_attempts_and_those_of_an_earlier_lease_are_aborted(
     assert after_planning == cluster.open_transactions(name) == []
     assert cluster.statuses([other])[0].outcome is TransactionOutcome.OPEN
     cluster.end(other, commit=False)
+    assert committed(broker, topic) == [[b"1"]] * 3
+
+
+def test_transactions_of_a_failed_job_are_aborted_while_the_lease_is_held(
+    broker: KafkaCluster, topic: str, name: str, driver: Drivers
+) -> None:
+    first, second = driver(), driver()
+    old = plan(first, name).lease
+    prepare(broker, topic, name, 0)
+    abort_left_open(first, old)
+    after_the_failure = first.open_transactions(name)
+    new = plan(second, name)
+    winner = prepare(broker, topic, name, 1)
+    abort_left_open(first, old)
+    commit(second, attempts(new, winner), batch=0)
+
+    assert after_the_failure == []
     assert committed(broker, topic) == [[b"1"]] * 3
 
 

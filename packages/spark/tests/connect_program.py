@@ -123,6 +123,28 @@ class Program:
         outcomes = [write_once(self.rows, options, job_id="monday") for _ in range(2)]
         return [[outcome.written, outcome.records] for outcome in outcomes]
 
+    def called(self) -> int:
+        import ottla_spark
+
+        return ottla_spark.write(self.rows, self.to("called")).records
+
+    def micro_batches_by_call(self) -> None:
+        import ottla_spark
+
+        self.for_each_batch(ottla_spark.foreach_batch(self.to("by-call")), "by-call")
+
+    def exactly_once_by_call(self) -> None:
+        import ottla_spark
+
+        options = self.to("once", guarantee="exactly-once", transactional_id_prefix="connect-by-call")
+        self.for_each_batch(ottla_spark.foreach_batch(options), "once-by-call")
+
+    def for_each_batch(self, function: Callable[[DataFrame, int], None], checkpoint: str) -> None:
+        """Call a function for each micro-batch of what is there."""
+        stream = self.spark.readStream.schema("value string, key string").parquet(str(self.folder / "in"))
+        writer = stream.writeStream.foreachBatch(function).option("checkpointLocation", str(self.folder / checkpoint))
+        assert writer.trigger(availableNow=True).start().awaitTermination(WITHIN)
+
     def all_or_nothing(self) -> None:
         from ottla_spark.atomic import atomically
 
@@ -137,9 +159,7 @@ class Program:
         def write(frame: DataFrame, batch: int) -> None:
             frame.write.format("ottla").options(**options).mode("append").save()
 
-        stream = self.spark.readStream.schema("value string, key string").parquet(str(self.folder / "in"))
-        writer = stream.writeStream.foreachBatch(write).option("checkpointLocation", str(self.folder / "each"))
-        assert writer.trigger(availableNow=True).start().awaitTermination(WITHIN)
+        self.for_each_batch(write, "each")
 
     def report(self) -> None:
         from ottla_spark import last_report
@@ -173,7 +193,15 @@ def main() -> None:
         program.run(step)
     for name in OURS:
         del sys.modules[name]
-    of_ottla: list[Callable[[], Any]] = [program.once, program.all_or_nothing, program.report, program.registered]
+    of_ottla: list[Callable[[], Any]] = [
+        program.once,
+        program.called,
+        program.micro_batches_by_call,
+        program.exactly_once_by_call,
+        program.all_or_nothing,
+        program.report,
+        program.registered,
+    ]
     for step in of_ottla:
         program.run(step)
     program.spark.stop()

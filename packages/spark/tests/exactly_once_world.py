@@ -6,6 +6,7 @@ says who goes on, and what becomes of that step.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import threading
 import uuid
@@ -14,10 +15,10 @@ from collections.abc import Callable, Collection, Sequence
 
 import attrs
 
-from ottla.errors import TransactionTimeoutError
+from ottla.errors import OttlaError, TransactionTimeoutError
 from ottla.transactions import Outcome, PreparedTransaction
 from ottla_spark.exactly_once.driver.cluster import Open, TransactionOutcome, TransactionStatus
-from ottla_spark.exactly_once.driver.commit import Attempt, abort_prepared, commit
+from ottla_spark.exactly_once.driver.commit import Attempt, abort_left_open, abort_prepared, commit
 from ottla_spark.exactly_once.driver.plan import Plan, plan
 from ottla_spark.exactly_once.errors import DataLossError, LeaseLostError
 from ottla_spark.exactly_once.ledger.entry import Entry, Ledger, Status, Step, next_step
@@ -253,6 +254,16 @@ class SteppedCluster:
         [found] = taken
         return Lease(name=name, producer_id=found.producer_id, epoch=found.epoch, level=self.world.level)
 
+    def holds(self, lease: Lease) -> bool:
+        found: list[bool] = []
+
+        def look() -> None:
+            known = self.world.ids[lease.transactional_id]
+            found.append((known.producer_id, known.epoch) == (lease.producer_id, lease.epoch))
+
+        self.actor.step("check the lease", look)
+        return found[0]
+
     def ledger(self, name: str) -> Ledger:
         read: list[Ledger] = []
         log = self.world.ledger
@@ -307,11 +318,16 @@ class Spark:
         """As after a restart of the application, or of its executors."""
         self.workers = [Worker(self.world) for _ in range(count)]
 
-    def driver(self, *, attempts: Callable[[int, int], int] = lambda _batch, _partition: 1) -> Actor:
-        """Runs what batches there are. A task is run *attempts* times, and only its last attempt counts."""
-        return Actor(lambda actor: self._drive(actor, attempts))
+    def driver(
+        self, *, attempts: Callable[[int, int], int] = lambda _batch, _partition: 1, calls: bool = False
+    ) -> Actor:
+        """Runs what batches there are. A task is run *attempts* times, and only its last attempt counts.
 
-    def _drive(self, actor: Actor, attempts: Callable[[int, int], int]) -> None:
+        *calls*: by `sink.job`, not by a data source, whose `abort` gets the results of successful tasks.
+        """
+        return Actor(lambda actor: self._drive(actor, attempts, calls))
+
+    def _drive(self, actor: Actor, attempts: Callable[[int, int], int], calls: bool) -> None:
         cluster, checkpoint = SteppedCluster(self.world, actor), self.checkpoint
         while checkpoint.next_batch < len(checkpoint.batches):
             batch = checkpoint.next_batch
@@ -323,7 +339,11 @@ class Spark:
                         self._task(actor, given, batch, partition, rows, done)
                 commit(cluster, [each for each in done if each is not None], batch=batch)
             except Exception:
-                abort_prepared(cluster, done)
+                if not calls:
+                    abort_prepared(cluster, done)
+                elif None in done:
+                    with contextlib.suppress(OttlaError):
+                        abort_left_open(cluster, given.lease)
                 raise
             actor.step("checkpoint", lambda written=batch + 1: self._note(written))  # type: ignore[misc]
 

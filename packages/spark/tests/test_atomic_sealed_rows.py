@@ -20,7 +20,7 @@ from ottla_spark.atomic.partition_assignment import PartitionAssignment
 from ottla_spark.atomic.sealed_rows import SCHEMA, SEALED_BATCH_BYTES, SPARK_SCHEMA, RowSealing, sealed_batches
 from ottla_spark.errors import WriteError
 from ottla_spark.options.options import read_options
-from ottla_spark.write import row_buffer
+from ottla_spark.sink import row_buffer
 from simulated_producer import BrokenCodec, choosing
 
 TOPICS = {"a": 3, "b": 5}

@@ -48,10 +48,13 @@ def test_an_undisturbed_query_writes_every_row_once(level: int) -> None:
 @LEVELS
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.value)
 @pytest.mark.parametrize("same_workers", [True, False], ids=["same workers", "new workers"])
-def test_a_fault_at_any_step_loses_and_duplicates_nothing(level: int, fault: Fault, same_workers: bool) -> None:
+@pytest.mark.parametrize("calls", [False, True], ids=["data source", "calls"])
+def test_a_fault_at_any_step_loses_and_duplicates_nothing(
+    level: int, fault: Fault, same_workers: bool, calls: bool
+) -> None:
     for at in range(STEPS):
         spark = some_spark(level=level)
-        run(spark.driver(), at=at, fault=fault)
+        run(spark.driver(calls=calls), at=at, fault=fault)
         if not same_workers:
             spark.new_workers(3)
 
@@ -179,7 +182,10 @@ def storm(spark: Spark, chance: random.Random) -> DataLossError | None:
                 home = Spark(spark.world, spark.checkpoint)
                 home.new_workers(chance.randint(1, 3))
             odds = chance.random()
-            actors.append(home.driver(attempts=lambda _b, _p, odds=odds: 1 + (chance.random() < odds / 3)))  # type: ignore[misc]
+            calls = chance.random() < 0.5
+            actors.append(
+                home.driver(attempts=lambda _b, _p, odds=odds: 1 + (chance.random() < odds / 3), calls=calls)  # type: ignore[misc]
+            )
         actors = [actor for actor in actors if not actor.ended]
         if not actors:
             break  # nothing is left to write

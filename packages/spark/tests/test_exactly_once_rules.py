@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import attrs
@@ -22,7 +23,7 @@ from exactly_once_world import (
 from ottla.errors import InvalidRecordError
 from ottla.transactions import PreparedTransaction
 from ottla_spark.exactly_once.driver.cluster import Open
-from ottla_spark.exactly_once.driver.commit import Attempt, abort_prepared, commit
+from ottla_spark.exactly_once.driver.commit import Attempt, abort_left_open, abort_prepared, commit
 from ottla_spark.exactly_once.driver.plan import plan
 from ottla_spark.exactly_once.driver.recovery import settle
 from ottla_spark.exactly_once.errors import (
@@ -184,6 +185,39 @@ def test_a_failed_batch_is_aborted_unless_its_commit_was_attempted(spark: Spark,
     assert kept == 2
     assert second.prepared is not None
     assert left == [second.prepared.transactional_id]
+
+
+def test_transactions_of_a_failed_job_are_aborted(spark: Spark, cluster: Direct) -> None:
+    first, _second = written(spark, cluster)
+    abort_left_open(cluster, first.lease)
+
+    assert cluster.open_transactions(NAME) == []
+    assert not spark.world.visible
+
+
+def test_a_driver_that_lost_its_lease_aborts_no_transaction(spark: Spark, cluster: Direct) -> None:
+    """Also if it loses the lease after it has listed the transactions."""
+
+    class Overtaken(Direct):
+        def holds(self, lease: Lease) -> bool:
+            attempts.extend(written(spark, cluster))
+            return super().holds(lease)
+
+    attempts: list[Attempt] = []
+    first, _second = written(spark, cluster)
+    abort_left_open(Overtaken(spark), first.lease)
+    abort_left_open(cluster, first.lease)
+    commit(cluster, attempts, batch=0)
+
+    assert sorted(spark.world.visible) == ["0.0", "0.1"]
+
+
+def test_an_attempt_is_equal_after_its_way_to_the_driver(spark: Spark, cluster: Direct) -> None:
+    first, _second = written(spark, cluster)
+    skipped = attrs.evolve(first, step=Step.SKIP, prepared=None)
+
+    for attempt in (first, skipped):
+        assert Attempt.from_values(json.loads(json.dumps(attempt.to_values()))) == attempt
 
 
 def test_transactions_of_an_earlier_driver_are_aborted_before_the_tasks(spark: Spark, cluster: Direct) -> None:

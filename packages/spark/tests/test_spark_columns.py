@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 )
 
 from ottla_spark.options.options import ValueFormat
-from ottla_spark.write.columns import ColumnPositions, find_columns, other_columns
+from ottla_spark.sink.columns import ColumnPositions, find_columns, other_columns
 
 TEXT, BYTES, INT, LONG, DOUBLE, TIME = (
     StringType(),

@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spark]
 HERE = Path(__file__).parent
 WITHIN = 600.0  # seconds
 PARTITIONS = 2
-NAMES = ("batch", "thread", "stream", "exactly-once", "once", "each", "registered")
+NAMES = ("batch", "thread", "stream", "exactly-once", "once", "each", "called", "by-call", "registered")
 EACH_ROW_ONCE = Counter(str(number).encode() for number in range(ROWS))
 
 
@@ -133,7 +133,14 @@ def test_a_repeated_job_is_written_once(ended: Ended) -> None:
     assert ended.visible("once") == EACH_ROW_ONCE
 
 
+def test_frames_and_micro_batches_are_written_by_calls(ended: Ended) -> None:
+    assert ended.told["called"] == ROWS
+    assert ended.told["micro_batches_by_call"] is None
+    assert ended.arrived("called") == ended.arrived("by-call") == EACH_ROW_ONCE
+
+
 def test_functions_that_need_the_driver_context_say_so(ended: Ended) -> None:
+    assert "needs the id of the query, which Spark Connect does not provide" in ended.told["exactly_once_by_call"]
     assert "Spark Connect does not provide" in ended.told["all_or_nothing"]
     assert "or Spark Connect is used" in ended.told["report"]
 

@@ -13,7 +13,7 @@ from ottla import OttlaError, PluginError
 from ottla_spark import InvalidWriteError, OttlaDataSource
 from ottla_spark.options import producer_settings
 from ottla_spark.options.options import Guarantee, ValueFormat, WriteOptions, read_options
-from ottla_spark.write.writer import OttlaStreamWriter, OttlaWriter
+from ottla_spark.sink.writer import OttlaStreamWriter, OttlaWriter
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 

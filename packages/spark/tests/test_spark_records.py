@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla_spark.errors import WriteError
-from ottla_spark.write.records import RowPlace, by_topic, records_of, size
+from ottla_spark.sink.records import RowPlace, by_topic, records_of, size
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 PLACE = RowPlace(task="Spark partition 3", rows_before=10)
@@ -35,6 +35,18 @@ def test_columns_are_not_copied() -> None:
     [sent] = records_of(batch, {"value": 0}, place=PLACE).columns
 
     assert sent.buffers()[2].address == batch.column(0).buffers()[2].address
+
+
+def test_headers_without_values_have_all_their_offsets() -> None:
+    """Spark up to 4.0 leaves them out, and readers of a table by address would read the memory there."""
+    keys = pa.Array.from_buffers(pa.string(), 0, [None, pa.py_buffer(b""), pa.py_buffer(b"")])
+    values = pa.Array.from_buffers(pa.binary(), 0, [None, pa.py_buffer(b""), pa.py_buffer(b"")])
+    pairs = pa.StructArray.from_arrays([keys, values], ["key", "value"])
+    headers = pa.ListArray.from_arrays(pa.array([0, 0, 0], pa.int32()), pairs)
+    sent = records(value=pa.array(["a", "b"]), headers=headers)
+
+    assert sent.column("headers").to_pylist() == [[], []]
+    assert [sent.column("headers").values.field(at).buffers()[1].size for at in (0, 1)] == [4, 4]
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from pyspark import SparkFiles
 
 from ottla import OttlaError
-from ottla_spark.write import report
-from ottla_spark.write.report import WriteReport, last_report
-from ottla_spark.write.task import TaskWritten
+from ottla_spark.sink import report
+from ottla_spark.sink.report import WriteReport, last_report
+from ottla_spark.sink.task import TaskWritten
 
 TASKS = [
     TaskWritten(records=3, bytes=10, partitions={("t", 1): 2, ("t", 0): 1}, reading=0.5, sending=0.25, waiting=1.0),
@@ -35,6 +36,12 @@ def test_a_report_is_the_sum_of_its_tasks() -> None:
     assert list(found.partitions.items()) == [(("s", 0), 1), (("t", 0), 1), (("t", 1), 3)]
     assert (found.reading, found.sending, found.waiting) == (1.0, 0.5, 1.0)
     assert found.line() == "the write: 5 records, 4010 bytes, acknowledged in 3 tasks"
+
+
+def test_a_result_of_a_task_is_equal_after_its_way_to_the_driver() -> None:
+    for result in (TASKS[0], TaskWritten()):
+        assert isinstance(result, TaskWritten)
+        assert TaskWritten.from_values(json.loads(json.dumps(result.to_values()))) == result
 
 
 def test_a_report_prints_as_a_table() -> None:

@@ -21,9 +21,9 @@ from ottla import DeliveryError, ErrorCode, TableResult, TopicUnavailableError
 from ottla.interfaces import ProducerRows
 from ottla_spark.errors import WriteError
 from ottla_spark.options.options import WriteOptions, read_options
-from ottla_spark.write import row_buffer
-from ottla_spark.write.records import RowPlace, TopicRows
-from ottla_spark.write.task import TaskWritten, send_rows
+from ottla_spark.sink import row_buffer
+from ottla_spark.sink.records import RowPlace, TopicRows
+from ottla_spark.sink.task import TaskWritten, send_rows
 from simulated_producer import Simulated, simulated
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

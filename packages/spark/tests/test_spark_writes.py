@@ -17,7 +17,13 @@ from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from spark_kit import WITHIN, Arrived, Write, arrived, local_spark, values, writing_to
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spark]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.spark,
+    # mapInArrow looks whether pandas is there, which it has no use for.
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +146,26 @@ def test_a_registered_source_is_found_in_another_thread(
         pool.submit(job).result()
 
     assert values(arrived(kafka, topic)) == [b"v"]
+
+
+def test_a_call_and_the_data_source_write_the_same_records(
+    spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    by_call, by_source = make_topic(partitions=3), make_topic(partitions=3)
+    hour_ago = int(datetime.now(UTC).timestamp() * 1000) - 3_600_000
+    frame = spark.range(0, 3000, 1, 3).selectExpr(
+        "cast(id % 7 as string) as key",
+        "cast(id as string) as value",
+        "array(named_struct('key', 'h', 'value', cast(cast(id as string) as binary))) as headers",
+        f"timestamp_millis({hour_ago} + id) as timestamp",
+    )
+
+    ottla_spark.write(frame, {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": by_call})
+    write(frame, topic=by_source)
+
+    found = [sorted(arrived(kafka, topic), key=lambda record: record.timestamp_ms) for topic in (by_call, by_source)]
+    assert found[0] == found[1]
+    assert len(found[0]) == 3000
 
 
 def test_jobs_with_the_same_options_write_one_after_another(

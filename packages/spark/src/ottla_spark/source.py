@@ -5,15 +5,22 @@ from __future__ import annotations
 from typing import Final, NoReturn
 
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter
 from pyspark.sql.types import StructType
 
 from ottla import OttlaError
+from ottla_spark.data_source_api import (
+    HAS_ARROW_STREAMS,
+    HAS_DATA_SOURCES,
+    INSTEAD,
+    PYSPARK,
+    DataSource,
+    DataSourceStreamArrowWriter,
+)
 from ottla_spark.errors import InvalidWriteError
-from ottla_spark.options.options import Guarantee, WriteOptions, read_options
+from ottla_spark.options.options import Guarantee, WriteOptions, not_for_batches, read_options
+from ottla_spark.sink.columns import ColumnPositions, find_columns
+from ottla_spark.sink.writer import OttlaStreamWriter, OttlaWriter
 from ottla_spark.worker.garbage_collection import settle_in
-from ottla_spark.write.columns import ColumnPositions, find_columns
-from ottla_spark.write.writer import OttlaStreamWriter, OttlaWriter
 
 _WRITES_ONLY: Final = (
     'format("ottla") writes to Kafka and reads nothing; read with Spark\'s own format("kafka"), which may be in the '
@@ -25,8 +32,10 @@ def register(spark: SparkSession) -> None:
     """Register `format("ottla")` with this session, where Spark does not find `pyspark_ottla` by itself.
 
     A thread that did not create the session must call it, too: Spark searches for data sources written in Python only
-    in the thread's active session.
+    in the thread's active session. Raises OttlaError on PySpark 3.5, which has no data sources in Python.
     """
+    if not HAS_DATA_SOURCES:
+        raise OttlaError(f'{PYSPARK} has no data sources in Python, so format("ottla") does not exist: {INSTEAD}')
     spark.dataSource.register(OttlaDataSource)
     spark.createDataFrame([], "nothing int")  # in PySpark only this makes a session the thread's active one
 
@@ -48,11 +57,7 @@ class OttlaDataSource(DataSource):
         if overwrite:
             problems.append('records can only be appended to a topic; use .mode("append") instead of "overwrite"')
         options, columns = self._checked(schema, problems)
-        if options.guarantee is not Guarantee.AT_LEAST_ONCE:
-            problems.append(
-                f"option guarantee={options.guarantee.value} is for streams, whose micro-batches have numbers; leave "
-                "it out to write a batch at least once, or write it exactly once with ottla_spark.write_once"
-            )
+        problems += not_for_batches(options)
         if problems:
             raise InvalidWriteError(problems)
         return OttlaWriter(options, columns)
@@ -63,6 +68,11 @@ class OttlaDataSource(DataSource):
         With *overwrite*, in the output mode "complete", each micro-batch sends all rows, as Spark's own sink does.
         """
         problems: list[str] = []
+        if not HAS_ARROW_STREAMS:
+            problems.append(
+                f'{PYSPARK} passes no Arrow batches to sinks of streams, which format("ottla") needs; pass '
+                "ottla_spark.foreach_batch(options) to writeStream.foreachBatch"
+            )
         options, columns = self._checked(schema, problems)
         if problems:
             raise InvalidWriteError(problems)

@@ -23,11 +23,11 @@ from ottla_spark.atomic.partition_assignment import PartitionAssignment
 from ottla_spark.errors import WriteError
 from ottla_spark.options.options import WriteOptions
 from ottla_spark.options.shipped_files import with_shipped_files
+from ottla_spark.sink.columns import ColumnPositions
+from ottla_spark.sink.records import RowPlace, by_topic, records_of
+from ottla_spark.sink.row_buffer import RowBuffer, TopicTable
+from ottla_spark.sink.task import task_name
 from ottla_spark.worker.tcp_quickack import with_tcp_quickack
-from ottla_spark.write.columns import ColumnPositions
-from ottla_spark.write.records import RowPlace, by_topic, records_of
-from ottla_spark.write.row_buffer import RowBuffer, TopicTable
-from ottla_spark.write.task import task_name
 
 SCHEMA: Final = pa.schema(
     [

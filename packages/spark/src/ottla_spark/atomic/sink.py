@@ -24,9 +24,10 @@ from ottla_spark.atomic.partition_assignment import PartitionAssignment
 from ottla_spark.atomic.sealed_rows import SEALED_BATCH_BYTES, SPARK_SCHEMA, RowSealing
 from ottla_spark.atomic.task import RESULT, TRANSACTIONAL_ID, TaskWrite
 from ottla_spark.atomic.transaction_owner import TransactionOwner
+from ottla_spark.data_source_api import PYSPARK
 from ottla_spark.errors import InvalidWriteError
 from ottla_spark.options.options import Guarantee, WriteOptions, read_hidden
-from ottla_spark.write.columns import COLUMNS, ColumnPositions, find_columns
+from ottla_spark.sink.columns import COLUMNS, ColumnPositions, find_columns
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +63,11 @@ def atomically(
     options = hide_settings(options)
     problems: list[str] = []
     read = read_hidden(options, problems=problems)
+    if not hasattr(DataFrame, "repartitionById"):
+        problems.append(
+            f"{PYSPARK} has no DataFrame.repartitionById, which all-or-nothing batches need; use PySpark 4.1 or later, "
+            "or ottla_spark.foreach_batch with guarantee=exactly-once"
+        )
     if not transactional_id:
         problems.append("transactional_id is empty; give this query an id of its own, and keep it over restarts")
     if read.topic is None and not topics:

@@ -24,10 +24,10 @@ from ottla_spark.atomic.sealed_rows import sealed_batches
 from ottla_spark.errors import WriteError
 from ottla_spark.options.options import WriteOptions
 from ottla_spark.options.shipped_files import with_shipped_files
+from ottla_spark.sink.in_flight import InFlightTables
 from ottla_spark.worker import producer_cache
 from ottla_spark.worker.garbage_collection import settle_in
 from ottla_spark.worker.tcp_quickack import with_tcp_quickack
-from ottla_spark.write.in_flight import InFlightTables
 
 TRANSACTIONAL_ID: Final = "transactional.id"
 

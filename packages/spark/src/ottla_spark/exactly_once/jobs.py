@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
-import pyarrow as pa
-from pyspark.sql import DataFrame, DataFrameWriter
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
+from pyspark.sql import DataFrame
 
-from ottla.errors.secret import hide_settings, revealed
+from ottla.errors.secret import hide_settings
 from ottla_spark.errors import InvalidWriteError
 from ottla_spark.exactly_once.driver.plan import plan
 from ottla_spark.exactly_once.kafka.client_cache import connected
 from ottla_spark.exactly_once.ledger.entry import Entry, Status
 from ottla_spark.exactly_once.settings import Settings, read_settings
-from ottla_spark.exactly_once.stream import PlannedWriter, TaskPrepared
 from ottla_spark.exactly_once.task import BatchName
+from ottla_spark.exactly_once.writer import BatchWriter
 from ottla_spark.options.options import WriteOptions, read_hidden
-from ottla_spark.write.columns import find_columns
+from ottla_spark.sink.job import job_input, run_job
 
 _log = logging.getLogger(__name__)
 
-_FORMAT: Final = "ottla-job"
-_JOB: Final = "ottla.job.id"
 _BATCH: Final = 0
 
 
@@ -44,8 +39,8 @@ def write_once(frame: DataFrame, options: Mapping[str, str], *, job_id: str) -> 
 
     *options* are those of `writeStream` with guarantee=exactly-once, transactional.id.prefix among them. To retry a
     failed job, run it again with the same *job_id*: it finishes what was committed, or writes all rows again. Two runs
-    at the same time are safe; the older one fails. Raises InvalidWriteError, DataLossError, and Spark's errors for
-    failed tasks.
+    at the same time are safe; the older one fails. Blocks until all rows are visible. Raises InvalidWriteError,
+    DataLossError, BatchNotCommittedError, BatchIncompleteError, LeaseLostError, and Spark's errors for failed tasks.
     """
     options = hide_settings(options)
     given, settings = _read(options, job_id)
@@ -53,50 +48,13 @@ def write_once(frame: DataFrame, options: Mapping[str, str], *, job_id: str) -> 
     if done is not None:
         _log.info("job %r wrote its %d records in an earlier run; nothing is left to do", job_id, _records(done))
         return JobOutcome(job_id=job_id, written=False, records=_records(done))
-    problems: list[str] = []
-    find_columns(frame.schema, topic=given.topic, problems=problems, value_format=given.value_format)
-    if problems:
-        raise InvalidWriteError(problems)
-    frame.sparkSession.dataSource.register(OttlaJob)
-    _writer(frame, options).option(_JOB, job_id).save()
+    rows = job_input(frame, given)
+    of = BatchName(query=settings.name, batch=_BATCH)
+    writer = BatchWriter(settings, given, rows.columns, of=of, what=f"job {settings.name}")
+    writer.plan()
+    run_job(rows, writer)
     done = _done(settings)
     return JobOutcome(job_id=job_id, written=True, records=0 if done is None else _records(done))
-
-
-class OttlaJob(DataSource):
-    """Data source that `write_once` uses to call Spark."""
-
-    @classmethod
-    def name(cls) -> str:
-        """A name that is not for `format`."""
-        return _FORMAT
-
-    def writer(self, schema: StructType, overwrite: bool) -> JobWriter:
-        """Return the writer; Spark calls it on the driver while the job is planned."""
-        options = hide_settings({key: value for key, value in self.options.items() if key != _JOB})
-        given, settings = _read(options, self.options[_JOB])
-        columns = find_columns(schema, topic=given.topic, problems=[], value_format=given.value_format)
-        return JobWriter(settings, given, columns)
-
-
-class JobWriter(PlannedWriter, DataSourceArrowWriter):
-    """The writer of a job, which is one batch; Spark pickles it for the commit, too."""
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskPrepared:
-        """Write a task's rows in a prepared transaction. Raises WriteError."""
-        return self.prepare(iterator, BatchName(query=self._settings.name, batch=_BATCH))
-
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Make the frame visible."""
-        self.make_visible(messages, batch=_BATCH, what=f"job {self._settings.name}")
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Abort the prepared transactions, unless `commit` was called."""
-        self.take_back(messages)
-
-
-def _writer(frame: DataFrame, options: Mapping[str, Any]) -> DataFrameWriter:
-    return frame.write.format(_FORMAT).mode("append").options(**{key: revealed(each) for key, each in options.items()})
 
 
 def _done(settings: Settings) -> Entry | None:

@@ -26,20 +26,20 @@ from ottla_spark.exactly_once.ledger.entry import Status, Step, next_step
 from ottla_spark.exactly_once.settings import Settings
 from ottla_spark.exactly_once.transactional_ids import IdPool
 from ottla_spark.options.options import WriteOptions
+from ottla_spark.sink.columns import ColumnPositions
+from ottla_spark.sink.task import TaskWritten, send_rows, task_name
 from ottla_spark.worker.producer_cache import Borrowed
-from ottla_spark.write.columns import ColumnPositions
-from ottla_spark.write.task import TaskWritten, send_rows, task_name
 
 _log = logging.getLogger(__name__)
 
 _ABORT_WITHIN = 5.0
-_QUERY = "sql.streaming.queryId"
+QUERY_ID = "sql.streaming.queryId"
 _BATCH = "streaming.sql.batchId"
 
 
 @attrs.frozen(kw_only=True)
 class TaskPlan:
-    """The planner's data for every task of a batch."""
+    """The driver's data for every task of a batch."""
 
     plan: Plan
     timeout_ms: int
@@ -56,11 +56,11 @@ class BatchName:
 def batch_of_stream() -> BatchName:
     """Return the micro-batch of this task, from local properties that Spark sets for tasks only."""
     context = TaskContext.get()
-    query = context.getLocalProperty(_QUERY) if context is not None else None
+    query = context.getLocalProperty(QUERY_ID) if context is not None else None
     batch = context.getLocalProperty(_BATCH) if context is not None else None
     if query is None or batch is None:
         raise LedgerMismatchError(
-            f"Spark does not say which micro-batch this task belongs to ({_QUERY}={query}, {_BATCH}={batch}); "
+            f"Spark does not say which micro-batch this task belongs to ({QUERY_ID}={query}, {_BATCH}={batch}); "
             "guarantee=exactly-once is for writeStream; for a batch, use ottla_spark.write_once"
         )
     return BatchName(query=query, batch=int(batch))

@@ -121,9 +121,26 @@ def read_options(options: Mapping[str, str], *, problems: list[str]) -> WriteOpt
     )
 
 
+def not_for_batches(options: WriteOptions) -> list[str]:
+    """Return the problem of a guarantee that a batch write cannot give, if any."""
+    if options.guarantee is Guarantee.AT_LEAST_ONCE:
+        return []
+    return [
+        f"option guarantee={options.guarantee.value} is for streams, whose micro-batches have numbers; leave it out to "
+        "write a batch at least once, or write it exactly once with ottla_spark.write_once"
+    ]
+
+
 def read_hidden(options: Mapping[str, Any], *, problems: list[str]) -> WriteOptions:
     """Parse options that `hide_settings` has hidden, and add all problems to *problems*."""
-    return read_options({key: revealed(value) for key, value in options.items()}, problems=problems)
+    problems += [f"option {key} is None; give it a value, or leave it out" for key in options if options[key] is None]
+    given = {key: value for key, value in options.items() if value is not None}
+    return read_options({key: _text(revealed(value)) for key, value in given.items()}, problems=problems)
+
+
+def _text(value: Any) -> str:
+    """Return a value as Spark's `option` passes it on."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _topic(own: Mapping[str, str], problems: list[str]) -> str | None:

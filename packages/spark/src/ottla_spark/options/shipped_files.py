@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyspark import SparkFiles
+from pyspark import SparkContext, SparkFiles
 
 from ottla.config import PluginValues, as_written
 
@@ -36,8 +36,18 @@ def is_bare_name(value: str) -> bool:
     return value not in ("", ".", "..") and os.path.basename(value) == value and "\0" not in value
 
 
+def application_folder() -> str | None:
+    """Return this machine's folder of files that Spark distributed; None if no Spark runs here, as in a Connect client.
+
+    Spark creates it for one application, and removes it with that.
+    """
+    if SparkFiles._is_running_on_worker:
+        return SparkFiles._root_directory
+    return SparkFiles.getRootDirectory() if SparkContext._active_spark_context is not None else None
+
+
 def _shipped(path: str) -> str | None:
-    if not path or os.path.isabs(path) or os.path.exists(path) or not SparkFiles._is_running_on_worker:
+    if not path or os.path.isabs(path) or os.path.exists(path) or (folder := application_folder()) is None:
         return None
-    shipped = SparkFiles.get(path)
+    shipped = os.path.join(folder, path)
     return shipped if os.path.exists(shipped) else None

@@ -1,4 +1,4 @@
-"""Interface of the Kafka cluster that the driver's decisions use: seven operations.
+"""Interface of the Kafka cluster that the driver's decisions use: eight operations.
 
 `kafka.cluster_client` implements it over the network. All decisions use only this interface, so that tests can inject a
 crash, a lost response or a second driver between any two operations.
@@ -65,6 +65,9 @@ class ClusterClient(Protocol):
 
     def take_lease(self, name: str) -> Lease:
         """Take the lease and fence its holder, whose last write to the ledger is then complete or aborted."""
+
+    def holds(self, lease: Lease) -> bool:
+        """Return whether no other driver has taken the lease since; False when that is unknown."""
 
     def ledger(self, name: str) -> Ledger:
         """Return the ledger as written under all earlier leases."""

@@ -5,9 +5,10 @@ Until the entry is written, every transaction of the batch can be aborted; after
 
 from __future__ import annotations
 
+import enum
 import logging
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Self
 
 import attrs
 
@@ -36,6 +37,25 @@ class Attempt:
     step: Step
     prepared: PreparedTransaction | None = None
     records: int = 0
+
+    def to_values(self) -> dict[str, Any]:
+        """Return the attempt as values that JSON can represent."""
+        return attrs.asdict(self, value_serializer=_plain)
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        """Return the attempt that `to_values` was called on."""
+        prepared = values["prepared"]
+        parts = {
+            "lease": Lease(**values["lease"]),
+            "step": Step(values["step"]),
+            "prepared": None if prepared is None else PreparedTransaction(**prepared),
+        }
+        return cls(**{**values, **parts})
+
+
+def _plain(_owner: object, _field: object, value: Any) -> Any:
+    return value.value if isinstance(value, enum.Enum) else value
 
 
 def commit(cluster: ClusterClient, attempts: Sequence[Attempt], *, batch: int) -> None:
@@ -72,6 +92,15 @@ def abort_prepared(cluster: ClusterClient, attempts: Sequence[Attempt | None]) -
     for attempt in attempts:
         if attempt is not None and attempt.prepared is not None:
             cluster.end(attempt.prepared, commit=False)
+
+
+def abort_left_open(cluster: ClusterClient, lease: Lease) -> None:
+    """Abort what the tasks of a failed job left open, if `commit` was not called and no other driver has the lease."""
+    # Listed before the lease is checked: if it is still held then, no other driver had begun any of them.
+    found = cluster.open_transactions(lease.name)
+    if cluster.holds(lease):
+        for each in found:
+            cluster.abort(each)
 
 
 def _agreed(attempts: Sequence[Attempt], *, batch: int) -> Step:

@@ -24,7 +24,7 @@ from ottla.transactions import OpenTransaction, Outcome, PreparedTransaction
 from ottla.transactions.admin.blocking_client import BlockingClient
 from ottla.transactions.admin.completion import ended
 from ottla.transactions.admin.connect import connect
-from ottla.transactions.admin.descriptions import ONGOING, described_together, listed
+from ottla.transactions.admin.descriptions import ONGOING, described, described_together, listed
 from ottla.transactions.admin.open_transactions import aborted
 from ottla.transactions.coordinator_request import InitProducerId
 from ottla_spark.exactly_once.acl_hints import lacking, transactions_right
@@ -119,6 +119,11 @@ class KafkaClusterClient:
                 ) from BrokerError(code)
         self._lookup.leased(answer.producer_id)
         return Lease(name=name, producer_id=answer.producer_id, epoch=answer.producer_epoch, level=client.level())
+
+    def holds(self, lease: Lease) -> bool:
+        """See `ClusterClient`."""
+        state = described(self._blocking_client(), lease.transactional_id)
+        return state is not None and (state.producer_id, state.producer_epoch) == (lease.producer_id, lease.epoch)
 
     def ledger(self, name: str) -> Ledger:
         """See `ClusterClient`."""

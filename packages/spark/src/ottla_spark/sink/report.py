@@ -1,7 +1,7 @@
 """Report of a write, as a table for users and as values for a program.
 
-Spark's commit creates it on the driver, but in a Python process of its own. So it reaches the program through a file,
-in the folder that Spark creates for one application and removes with it.
+With a data source, Spark's commit creates it on the driver, but in a Python process of its own. So it reaches the
+program through a file, in the folder that Spark creates for one application and removes with it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Final
 
 import attrs
-from pyspark import SparkFiles
-from pyspark.sql.datasource import WriterCommitMessage
 
 from ottla import OttlaError
+from ottla_spark.options.shipped_files import application_folder
+from ottla_spark.sink.task import TaskWritten
 from ottla_spark.worker.garbage_collection import settle_in
-from ottla_spark.write.task import TaskWritten
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +29,7 @@ MOST_LINES: Final = 20
 """Maximum number of partitions in the printed table; the values have all of them."""
 
 
-def publish_report(what: str, messages: Sequence[WriterCommitMessage | None], *, wanted: bool) -> None:
+def publish_report(what: str, messages: Sequence[object], *, wanted: bool) -> None:
     """Log the results of a write's tasks, and publish the report if it is requested."""
     settle_in()
     report = WriteReport.of(what, messages)
@@ -57,7 +56,7 @@ class WriteReport:
     waiting: float
 
     @classmethod
-    def of(cls, what: str, messages: Sequence[WriterCommitMessage | None]) -> WriteReport:
+    def of(cls, what: str, messages: Sequence[object]) -> WriteReport:
         """Return the sum of the tasks' results."""
         written = [message for message in messages if isinstance(message, TaskWritten)]
         partitions: Counter[tuple[str, int]] = Counter()
@@ -96,7 +95,7 @@ class WriteReport:
     def publish(self) -> None:
         """Print the report, and store it for `last_report`. Called on the driver, in Spark's process for commits."""
         print(self, file=sys.stderr, flush=True)
-        folder = SparkFiles._root_directory
+        folder = application_folder()
         if folder is not None:
             _leave(self, Path(folder))
 
@@ -106,15 +105,14 @@ def last_report() -> WriteReport | None:
 
     Raises OttlaError outside the driver's process. Under Spark Connect, read the table in the driver's output.
     """
-    try:
-        folder = Path(SparkFiles.getRootDirectory())
-    except Exception as cause:
+    folder = application_folder()
+    if folder is None:
         raise OttlaError(
             "last_report needs Spark's driver in this process, but there is no SparkContext, or Spark Connect is used; "
             "read the table in the driver's output"
-        ) from cause
+        )
     try:
-        found = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        found = json.loads((Path(folder) / FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     partitions = {(topic, partition): count for topic, partition, count in found.pop("partitions")}

@@ -17,13 +17,15 @@ from pyspark.sql.types import (
 )
 
 from ottla_spark.options.options import ValueFormat
-from ottla_spark.write import json_columns
+from ottla_spark.sink import json_columns
 
 ColumnPositions: TypeAlias = Mapping[str, int]
 """Positions of our columns in the DataFrame, without those that it lacks.
 
 Without a position of the column "value", all columns with other names are the fields of the value.
 """
+
+VALUE: Final = "value"
 
 
 @attrs.frozen(kw_only=True)
@@ -101,7 +103,7 @@ def _is_headers(found: DataType) -> bool:
 
 
 COLUMNS: Final[Mapping[str, Column]] = {
-    "value": Column(allowed="string or binary", fits=_is_text_or_bytes),
+    VALUE: Column(allowed="string or binary", fits=_is_text_or_bytes),
     "key": Column(allowed="string or binary", fits=_is_text_or_bytes),
     "topic": Column(allowed="string", fits=lambda found: isinstance(found, StringType)),
     "partition": Column(allowed="int", fits=lambda found: isinstance(found, IntegerType)),

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ottla import DeliveryError, InvalidRecordError, OttlaError, RecordTooLargeError
 from ottla_spark.errors import WriteError
-from ottla_spark.write.records import RowPlace, TopicRows
+from ottla_spark.sink.records import RowPlace, TopicRows
 
 TABLE_BYTES: Final = 8 * 1024 * 1024
 """Bytes of rows for one topic that are sent at once."""

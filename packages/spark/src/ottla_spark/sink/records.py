@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from ottla.plugins.serializers import json_columns
 from ottla_spark.errors import WriteError
 from ottla_spark.options.options import ValueFormat
-from ottla_spark.write.columns import ColumnPositions, other_columns
-from ottla_spark.write.native_json import json_rows
+from ottla_spark.sink.columns import ColumnPositions, other_columns
+from ottla_spark.sink.native_json import json_rows
+from ottla_spark.sink.nested_offsets import with_all_offsets
 
 TOPIC: Final = "topic"
 
@@ -55,6 +56,7 @@ def records_of(
 
     If columns make up the values, the record *encoder* may encode them faster; None: any that is installed.
     """
+    batch = with_all_offsets(batch)
     found = {name: batch.column(position) for name, position in columns.items()}
     if value_format is not None:
         found["value"] = _json(batch, found.get("value"), rows=json_rows(encoder))

@@ -1,4 +1,4 @@
-"""At-least-once writers that Spark calls: of a batch, and of a stream's micro-batches.
+"""At-least-once writers, of a batch or a micro-batch. A data source of Spark calls them, or `sink.job`.
 
 Neither `commit` nor `abort` can take a record back, so they only report what was written.
 """
@@ -7,24 +7,28 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from ottla_spark.data_source_api import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from ottla_spark.options.options import WriteOptions
-from ottla_spark.write.columns import ColumnPositions
-from ottla_spark.write.report import publish_report
-from ottla_spark.write.task import TaskWritten, write_rows
+from ottla_spark.sink.columns import ColumnPositions
+from ottla_spark.sink.report import publish_report
+from ottla_spark.sink.task import TaskWritten, write_rows
 
 _log = logging.getLogger(__name__)
 
 
 class OttlaWriter(DataSourceArrowWriter):
-    """Batch writer. Spark creates it on the driver and pickles it to the tasks; it connects at the first row."""
+    """Batch writer, created on the driver and pickled to the tasks; it connects at the first row."""
 
-    def __init__(self, options: WriteOptions, columns: ColumnPositions) -> None:
+    message: ClassVar = TaskWritten
+
+    def __init__(self, options: WriteOptions, columns: ColumnPositions, *, what: str = "the write") -> None:
         self._options = options
         self._columns = columns
+        self._what = what
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
         """Send a task's rows and wait for all of them. Raises WriteError."""
@@ -32,11 +36,11 @@ class OttlaWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Report the result; every task is done, and every record is acknowledged."""
-        publish_report("the write", messages, wanted=self._options.report)
+        publish_report(self._what, messages, wanted=self._options.report)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Warn that records may be in Kafka nevertheless; they cannot be taken back."""
-        _warn("the write")
+        _warn(self._what)
 
 
 class OttlaStreamWriter(DataSourceStreamArrowWriter):

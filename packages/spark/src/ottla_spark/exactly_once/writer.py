@@ -1,0 +1,131 @@
+"""The exactly-once write of one batch: the driver plans it, tasks prepare transactions, and the driver commits them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Self
+
+import attrs
+import pyarrow as pa
+
+from ottla import OttlaError
+from ottla_spark.data_source_api import WriterCommitMessage
+from ottla_spark.exactly_once.driver.commit import Attempt, abort_left_open, abort_prepared, commit
+from ottla_spark.exactly_once.driver.plan import plan
+from ottla_spark.exactly_once.kafka.client_cache import connected
+from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
+from ottla_spark.exactly_once.settings import Settings
+from ottla_spark.exactly_once.task import BatchName, TaskPlan, write_task
+from ottla_spark.options.options import WriteOptions
+from ottla_spark.sink.columns import ColumnPositions
+from ottla_spark.sink.report import publish_report
+from ottla_spark.sink.task import TaskWritten
+
+_log = logging.getLogger(__name__)
+
+
+@attrs.frozen(kw_only=True)
+class TaskPrepared(WriterCommitMessage):
+    """A task's result, for the commit."""
+
+    attempt: Attempt
+    written: TaskWritten
+
+    def to_values(self) -> dict[str, Any]:
+        """Return the result as values that JSON can represent."""
+        return {"attempt": self.attempt.to_values(), "written": self.written.to_values()}
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        """Return the result that `to_values` was called on."""
+        return cls(attempt=Attempt.from_values(values["attempt"]), written=TaskWritten.from_values(values["written"]))
+
+
+class PlannedWriter:
+    """Base of all exactly-once writers. `plan` runs once for a batch, on the driver and before its first task."""
+
+    def __init__(self, settings: Settings, options: WriteOptions, columns: ColumnPositions) -> None:
+        self._settings = settings
+        self._options = options
+        self._columns = columns
+        self._orders: TaskPlan | None = None
+
+    def plan(self) -> None:
+        """Take the lease, finish or void the recorded batch, and keep the plan for the tasks; repeating does nothing.
+
+        Blocks. Raises LedgerMismatchError, DataLossError and BatchIncompleteError.
+        """
+        if self._orders is None:
+            with self.cluster() as cluster:
+                timeout_ms = cluster.timeout_ms()
+                self._orders = TaskPlan(plan=plan(cluster, self._settings.name), timeout_ms=timeout_ms)
+
+    def cluster(self) -> AbstractContextManager[KafkaClusterClient]:
+        """The cluster client for decisions about the batch."""
+        return connected(self._settings)
+
+    def prepare(self, rows: Iterator[pa.RecordBatch], of: BatchName) -> TaskPrepared:
+        """Write a task's rows in a prepared transaction."""
+        assert self._orders is not None, "tasks get a writer that has a plan"
+        attempt, written = write_task(
+            rows, self._orders, of=of, settings=self._settings, options=self._options, columns=self._columns
+        )
+        return TaskPrepared(attempt=attempt, written=written)
+
+    def make_visible(self, messages: Sequence[WriterCommitMessage | None], *, batch: int, what: str) -> None:
+        """Commit the tasks' transactions, and report the result. Blocks until all rows are visible, or raises."""
+        with self.cluster() as cluster:
+            commit(cluster, [each for each in attempts(messages) if each is not None], batch=batch)
+        publish_report(what, task_results(messages), wanted=self._options.report)
+
+    def take_back(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Abort the transactions of the successful tasks, unless `commit` was called."""
+        if any(isinstance(message, TaskPrepared) for message in messages):
+            with self.cluster() as cluster:
+                abort_prepared(cluster, attempts(messages))
+
+
+class BatchWriter(PlannedWriter):
+    """The writer of a batch whose name the driver knows, for `sink.job`; *what* names it in the report."""
+
+    message: ClassVar = TaskPrepared
+
+    def __init__(
+        self, settings: Settings, options: WriteOptions, columns: ColumnPositions, *, of: BatchName, what: str
+    ) -> None:
+        super().__init__(settings, options, columns)
+        self._of = of
+        self._what = what
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskPrepared:
+        """Write a task's rows in a prepared transaction. Raises WriteError or LedgerMismatchError."""
+        return self.prepare(iterator, self._of)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Make the batch visible. Raises BatchNotCommittedError, BatchIncompleteError or LeaseLostError."""
+        self.make_visible(messages, batch=self._of.batch, what=self._what)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Abort the transactions of the failed job, which readers would wait for. An error is only logged."""
+        assert self._orders is not None, "a job begins with a plan"
+        try:
+            with self.cluster() as cluster:
+                abort_left_open(cluster, self._orders.plan.lease)
+        except OttlaError as error:
+            _log.warning(
+                "could not abort the transactions of %s, so the next driver or their time-out does: %s",
+                self._what,
+                error,
+            )
+
+
+def attempts(messages: Sequence[WriterCommitMessage | None]) -> list[Attempt | None]:
+    """Return the attempts of the tasks; None where one failed."""
+    return [message.attempt if isinstance(message, TaskPrepared) else None for message in messages]
+
+
+def task_results(messages: Sequence[WriterCommitMessage | None]) -> list[TaskWritten]:
+    """Return the results of the tasks for a report; they count no records if the batch was in the ledger already."""
+    return [message.written for message in messages if isinstance(message, TaskPrepared)]

@@ -1,0 +1,110 @@
+"""A Spark job that writes a frame without a data source: tasks send its rows, and the driver commits their results.
+
+`mapInArrow` is in every PySpark that we support. It calls a function with a task's Arrow batches, as Spark calls a
+data source's writer, and here that function returns one row: the task's result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol, Self
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from ottla_spark.errors import InvalidWriteError
+from ottla_spark.options.options import WriteOptions
+from ottla_spark.sink.columns import VALUE, ColumnPositions, find_columns, other_columns
+
+RESULT: Final = "message string"
+"""Schema of a task's output, which is one row of JSON: the driver need not unpickle what executors return."""
+
+
+class Message(Protocol):
+    """A task's result."""
+
+    def to_values(self) -> Mapping[str, Any]:
+        """Return the result as values that JSON can represent."""
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        """Return the result that `to_values` was called on."""
+
+
+class Writer(Protocol):
+    """A batch writer: `write` runs in each task, the other methods on the driver. Tasks get it by pickle."""
+
+    @property
+    def message(self) -> type[Message]:
+        """The class of the tasks' results."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
+        """Write a task's rows."""
+
+    def commit(self, messages: Sequence[Any]) -> None:
+        """Complete the write, from the results of all tasks."""
+
+    def abort(self, messages: Sequence[Any]) -> None:
+        """Clean up after a failed task, whose result is None."""
+
+
+@attrs.frozen(kw_only=True)
+class JobInput:
+    """The columns of a frame that its tasks need: their names, and among them the positions of ours."""
+
+    frame: DataFrame
+    names: tuple[str, ...]
+    columns: ColumnPositions
+
+
+def job_input(frame: DataFrame, options: WriteOptions, *, problems: Sequence[str] = ()) -> JobInput:
+    """Choose the columns to send. Raises InvalidWriteError with their problems and those found before."""
+    problems = list(problems)
+    if frame.isStreaming:
+        problems.append(
+            "the rows are those of a stream; pass ottla_spark.foreach_batch(options) to its writeStream.foreachBatch"
+        )
+    found = find_columns(frame.schema, topic=options.topic, problems=problems, value_format=options.value_format)
+    if problems:
+        raise InvalidWriteError(problems)
+    names = frame.columns
+    needed = sorted({*found.values(), *(other_columns(names) if VALUE not in found else ())})
+    # Spark finds columns by name here, which fails for names that occur twice or have a dot. Positions are unique.
+    plain = [f"column_{position}" for position in range(len(names))]
+    return JobInput(
+        frame=frame.toDF(*plain).select([plain[position] for position in needed]),
+        names=tuple(names[position] for position in needed),
+        columns={name: needed.index(position) for name, position in found.items()},
+    )
+
+
+def run_job(given: JobInput, writer: Writer) -> Sequence[Message]:
+    """Write the rows in one Spark job, commit the results of its tasks, and return them.
+
+    Raises Spark's error if a task failed for good, after `abort`, and the errors of `commit`.
+    """
+    task = WriteToKafka(write=writer.write, names=given.names)
+    try:
+        rows = given.frame.mapInArrow(task, RESULT).collect()
+    except BaseException:
+        writer.abort([None])
+        raise
+    messages = [writer.message.from_values(json.loads(row.message)) for row in rows]
+    messages = messages or [writer.write(iter(()))]  # Spark runs no task for a frame without partitions
+    writer.commit(messages)
+    return messages
+
+
+@attrs.frozen(kw_only=True)
+class WriteToKafka:
+    """The function of `mapInArrow`; Spark's UI shows its name. Spark sends it to the executors by pickle."""
+
+    write: Callable[[Iterator[pa.RecordBatch]], Message]
+    names: tuple[str, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write a task's rows, then yield its result."""
+        message = self.write(pa.RecordBatch.from_arrays(batch.columns, names=self.names) for batch in batches)
+        yield pa.RecordBatch.from_arrays([pa.array([json.dumps(message.to_values())])], ["message"])
