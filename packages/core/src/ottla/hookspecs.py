@@ -90,7 +90,7 @@ def ottla_interceptor(config: PluginConfig, context: PluginContext) -> Intercept
 
 @hookspec(firstresult=True)
 def ottla_config_provider(config: PluginConfig, context: PluginContext) -> ConfigProvider | None:
-    """Return values for references in settings.
+    """Provide values for references in settings.
 
     The keys of such a plugin are its parameters, which users write as `config.providers.NAME.param.PARAMETER`.
     """

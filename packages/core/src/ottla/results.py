@@ -50,7 +50,7 @@ class DeliveryReport:
 
     @property
     def failed(self) -> int:
-        """Records that were given up."""
+        """Records that failed."""
         return sum(topic.failed for topic in self.topics.values())
 
     @property

@@ -66,7 +66,7 @@ class BatchMemory:
         )
 
     def _grant(self, batch: ProducerBatch, charge: int, *, step: int, max_bytes: int) -> MemoryGrant:
-        """Let a batch use *step* more bytes of memory, or what is free if that is less but at least *charge*."""
+        """Let a batch use *step* more bytes of memory. If less is free, it gets what is free, but at least *charge*."""
         memory = batch.columns.memory()
         if memory + step * 4 // 3 < max_bytes:  # else the rest at once, so that the last increment is not a small one
             max_bytes = max(memory + step, batch.held_bytes)

@@ -66,7 +66,7 @@ class BatchResult(Generic[B]):
     """The result of one batch, and the base of ProducerBatch. For any thread; `outcome` is None until there is one.
 
     It is a base class, because a separate object for each batch costs 5 % of the time for batches of two records.
-    *locking* has the lock, and the callbacks of the records.
+    *locking* are the batch's columns, which have its lock and the callbacks of its records.
     """
 
     __slots__ = (

@@ -38,7 +38,7 @@ that.
 class Queueing:
     """The parts of a producer that a record passes, from the lookup of its topic until its batch is sealed.
 
-    `keyed_appender` queues records with keys until their partitions are chosen; None: they are chosen immediately.
+    `keyed_appender` queues records with keys until their partitions are chosen. It is None if `send` chooses them.
     """
 
     routes: Routes

@@ -236,7 +236,7 @@ class LazyDelivery(AcknowledgedDelivery):
 
 
 class ObservingCallback:
-    """A callback that Ottla adds itself; `retrieves_error` says whether the program gets the error by it."""
+    """A callback that Ottla adds itself; `retrieves_error` says whether it passes the error to the program."""
 
     __slots__ = ()
 

@@ -56,7 +56,7 @@ class NotifyingBatch(Protocol):
         """None: the batch is not completed."""
 
     def add_latch(self, latch: BatchWaiter) -> bool:
-        """Have *latch* set once there is an outcome; False: there is one already."""
+        """Have *latch* set once there is an outcome. Returns False if there is one already."""
 
 
 class BatchWaiter:

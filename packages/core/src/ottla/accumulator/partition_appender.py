@@ -19,7 +19,7 @@ from ottla.recordbatch.sealed_records import SealedRecords
 
 
 class PartitionAppender(RecordAppender):
-    """Queues records for partitions. For any thread, except `close_open_batches`.
+    """Queues records for partitions. For any thread; `close_open_batches` is called with the lock held.
 
     *keyed* holds earlier records, whose partitions are not chosen yet.
     """

@@ -31,7 +31,7 @@ def _unchanged(value: Any) -> Any:
 
 @attrs.frozen(kw_only=True)
 class ValueType:
-    """One type. `parse` raises ValueError with one argument for each problem."""
+    """The type of a setting's value. `parse` raises ValueError with one argument for each problem."""
 
     allowed: str
     parse: Callable[[object], Any]

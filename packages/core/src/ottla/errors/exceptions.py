@@ -85,7 +85,7 @@ class InvalidRecordError(OttlaError, ValueError):
 
 
 class RecordTooLargeError(InvalidRecordError):
-    """The record is above `max.request.size` or `buffer.memory`; nothing was queued."""
+    """The record is larger than `max.request.size` or `buffer.memory`; nothing was queued."""
 
 
 class SerializationError(InvalidRecordError):
@@ -128,7 +128,7 @@ class NameResolutionError(ConnectionFailedError):
 
 
 class BrokersUnreachableError(ConnectionFailedError):
-    """A bootstrap server answers, but a broker was never reached at its advertised address; it is retried."""
+    """A bootstrap server answers, but a broker was never reached at its advertised address; attempts continue."""
 
 
 class ResponseTooLargeError(ConnectionFailedError):
@@ -209,7 +209,7 @@ class BrokerError(OttlaError):
 
 
 class DeliveryError(OttlaError):
-    """A queued record was given up after `attempts` requests; the cause is attached. Never raised by `send`.
+    """A queued record failed after `attempts` requests; the cause is attached. Never raised by `send`.
 
     `possibly_persisted` is False only if the record was never sent, or if each attempt was certainly refused before the
     append. Otherwise the broker may hold it: NOT_LEADER_OR_FOLLOWER, for example, may come from a leader that wrote the
@@ -237,7 +237,7 @@ class UndeliveredError(OttlaError):
 
 
 class TableDeliveryError(OttlaError):
-    """Rows of a table were given up; `result` has the counts, the first cause is attached."""
+    """Rows of a table failed; `result` has the counts, the first cause is attached."""
 
     def __init__(self, result: TableResult, message: str) -> None:
         self.result = result

@@ -48,7 +48,7 @@ class Interceptor(Protocol):
     def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None, context: Any) -> None:
         """Note the outcome of a record. Called once for each, in partition order, on the I/O thread, which waits.
 
-        With an *error* the record was given up, and *metadata* has only the topic and, if the record had one, the
+        With an *error* the record failed, and *metadata* has only the topic and, if the record had one, the
         partition. For a record that `send` refuses, it is called by the thread that sends. *context* is that of the
         record which this interceptor returned from `on_send`; None if it set none, failed, or was not called.
         """
@@ -60,14 +60,14 @@ class ProducerRows:
 
     Each column is a `pyarrow.Array` of *count* rows, or None if no row has such a part:
 
-    - *keys* and *values*: binary or large_binary, text as UTF-8. With `value_format` *values* is the column that the
-      serializer gets, of any type; a struct, if the value is made of several columns.
+    - *keys* and *values*: binary or large_binary, text as UTF-8. With `value_format`, *values* is the column that the
+      serializer gets, of any type. It is a struct if the value is made of several columns.
     - *headers*: `list<struct<key: string, value: binary>>`.
-    - *partitions*: int64, null: the partitioner chooses. *timestamps_ms*: int64, null: the time of sending.
+    - *partitions*: int64; for a null the partitioner chooses. *timestamps_ms*: int64; a null means the time of sending.
 
-    *added_headers* are headers that every one of these rows gets behind those of its column. *context* is what this
-    interceptor has set for earlier rows of the same table, None for the first ones; no interceptor sees another's. A
-    row that cannot be sent, such as one with a negative timestamp, is here as well, and fails later.
+    *added_headers* are headers that each of these rows gets after those of its own column. *context* is what this
+    interceptor has set for earlier rows of the same table, None for the first ones. No interceptor sees another's
+    context. Rows that cannot be sent, such as one with a negative timestamp, are here as well, and fail later.
     """
 
     topic: str

@@ -88,10 +88,10 @@ class SupportsIgnoresKeys(Protocol):
 
 
 class SupportsAppended(Protocol):
-    """An optional ability of partitioners that are sticky: count what went to the chosen partition."""
+    """An optional ability of partitioners that are sticky: count what was added to the chosen partition."""
 
     def appended(self, topic: str, partition: int, size: int) -> object:
-        """Note that *size* bytes of records without a key went there."""
+        """Note that *size* bytes of records without a key were added to the partition."""
 
 
 class SupportsFinished(Protocol):

@@ -114,7 +114,7 @@ def _spent(name: str, source: str, what: str) -> Metric:
 METRICS: Final[tuple[Metric, ...]] = (
     *_counted(PRODUCER, "record-send", "records", "Records sent in requests, counted again for each retry"),
     *_counted(PRODUCER, "record-retry", "retries", "Records whose batch was queued again after a failure"),
-    *_counted(PRODUCER, "record-error", "errors", "Records that were given up after they had been queued"),
+    *_counted(PRODUCER, "record-error", "errors", "Records that failed after they had been queued"),
     Metric(PRODUCER, "records-per-request-avg", ValueKind.MEAN, "records", "Records of a Produce request, on average."),
     *_measured(PRODUCER, "batch-size", "batches", "Bytes of a batch on the wire"),
     *_counted(PRODUCER, "batch-split", "splits", "Batches that were too large for their topic, and split", times=True),
@@ -187,7 +187,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     *_requests(NODE),
     *_counted(TOPIC, "record-send", "records", "Records sent in requests, counted again for each retry"),
     *_counted(TOPIC, "record-retry", "retries", "Records whose batch was queued again after a failure"),
-    *_counted(TOPIC, "record-error", "errors", "Records that were given up after they had been queued"),
+    *_counted(TOPIC, "record-error", "errors", "Records that failed after they had been queued"),
     *_counted(TOPIC, "byte", "batches", "Bytes of batches on the wire"),
     Metric(
         TOPIC,

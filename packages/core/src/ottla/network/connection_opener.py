@@ -105,9 +105,9 @@ class ConnectionOpener:
                 self._follow(connection, setup.resume, now)
 
     def begin_renewal_time(self, connection: Connection, now: float) -> None:
-        """Start the time-out of a renewal with the last response to an earlier request.
+        """Start the time-out of a re-authentication with the last response to an earlier request.
 
-        A broker serves a connection in order: it reads the login only now, or after the throttle time.
+        A broker serves a connection in order: it reads the login's first message only now, or after the throttle time.
         """
         if connection.stage is Stage.RENEWING and not connection.in_flight.precedes_setup:
             connection.setup_deadline = max(now, connection.throttled_until) + self._setup_backoff.delay(0)

@@ -355,7 +355,7 @@ class Metadata:
         self._schedule.count(_SHORT_CONNECTIONS)
 
     def close(self, refusal: OttlaError) -> None:
-        """Raise *refusal* to all waiting callers."""
+        """Raise *refusal* in all waiting callers."""
         with self._changed:
             self._refusal = refusal
             self._changed.notify_all()

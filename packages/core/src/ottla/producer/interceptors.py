@@ -103,9 +103,9 @@ class Interceptors:
         return self._pass(record, topic, parts)
 
     def acknowledge(self, metadata: RecordMetadata, error: Exception | None, contexts: Sequence[Any]) -> None:
-        """Call every interceptor with the outcome of a record, and its context; *contexts* are empty if all are None.
+        """Call every interceptor with the outcome of a record and with the interceptor's own context.
 
-        Not in this form for `FormerInterceptor`s, which have no contexts.
+        *contexts* has one for each interceptor; it is empty if all are None. A `FormerInterceptor` gets no context.
         """
         if self._former is not None:
             for name, former in self._former.items():

@@ -126,9 +126,11 @@ class Producer:
 
         *value* and *key* are bytes, bytearray, memoryview or None, or what their serializer takes; a value of None is a
         tombstone. *headers* are pairs of a name and bytes or None, or a mapping of such. Without *partition* the
-        partitioner chooses; without *timestamp_ms*, milliseconds since 1970, it is now. *on_delivery* is called on the
-        I/O thread, once the record is acknowledged or given up, with a delivery of the record: read its `error` or its
-        `metadata`. It counts as a retrieval of the error. A function that cannot take one argument raises TypeError.
+        partitioner chooses. *timestamp_ms* is in milliseconds since 1970, and by default the current time.
+
+        *on_delivery* is called on the I/O thread, once the record is acknowledged or has failed, with a delivery of the
+        record: read its `error` or its `metadata`. After this call, the error counts as retrieved. A function that
+        cannot take one argument raises TypeError.
 
         Blocks only while the topic is not known yet, while `buffer.memory` is used up, and for lookups of a serializer:
         at most *timeout* seconds altogether, or `max.block.ms`. 0 never waits: the error then says what for. Inside a
@@ -136,7 +138,8 @@ class Producer:
         or its subclasses RecordTooLargeError and SerializationError, TopicUnavailableError, SecurityError,
         BufferExhaustedError, ProducerClosedError, ProducerFailedError, InvalidPluginError for a fault of the
         partitioner. With a `transactional.id` also IllegalStateError outside of a transaction, and
-        AbortableTransactionError or FatalTransactionError when it has failed. The delivery reports later errors.
+        AbortableTransactionError or FatalTransactionError when the transaction has failed. The delivery reports later
+        errors.
 
         For any thread, and for signal handlers, as every method is: critical sections finish before a handler runs.
         IllegalStateError reports a call that interrupted another one; that is possible only with a third-party
@@ -302,7 +305,7 @@ class Producer:
         """Send queued records, and commit the transaction, which makes its records visible.
 
         Waits until every record is acknowledged and the coordinator has taken the commit; returns the counts since the
-        last report. Raises AbortableTransactionError when a record was given up: call `abort_transaction` then.
+        last report. Raises AbortableTransactionError when a record failed: call `abort_transaction` then.
         FatalTransactionError, and its subclass ProducerFencedError, mean that this producer can do nothing more.
         """
         with self._spent.txn_commit.timed(self._clock):
@@ -342,7 +345,7 @@ class Producer:
     def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction:
         """Send queued records, and let `ottla.transactions.complete`, in any process, end the transaction.
 
-        Raises AbortableTransactionError when a record was given up. `commit_transaction` and `abort_transaction` can
+        Raises AbortableTransactionError when a record failed. `commit_transaction` and `abort_transaction` can
         end it, too.
         """
         with self._spent.txn_prepare.timed(self._clock):
@@ -360,7 +363,7 @@ class Producer:
     def leave_transaction(self, timeout: float | None = None) -> DeliveryReport:
         """Send queued records and wait for them; the transaction stays open, and may be joined once more.
 
-        Raises AbortableTransactionError when a record was given up, or ProducerFencedError when the transaction is over
+        Raises AbortableTransactionError when a record failed, or ProducerFencedError when the transaction is over
         for its brokers. Then report that to the process that opened it, which must not commit it, and close this
         producer.
         """

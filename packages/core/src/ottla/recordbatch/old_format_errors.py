@@ -15,17 +15,17 @@ def no_headers(magic: int, *, index: int) -> UnsupportedVersionError:
 
 
 def no_transactions(magic: int) -> UnsupportedVersionError:
-    """For a batch that belongs to a transaction, or ends one."""
+    """The error for a batch that belongs to a transaction, or ends one."""
     return _refusal(magic, "transactions", "leave transactional.id unset", _FIRST_WITH_V2)
 
 
 def no_producer_ids(magic: int) -> UnsupportedVersionError:
-    """For the sequence of an idempotent producer."""
+    """The error for a batch with a producer id and a sequence number, which an idempotent producer sends."""
     return _refusal(magic, "producer ids and sequences", "set enable.idempotence=false", _FIRST_WITH_V2)
 
 
 def no_zstd(magic: int) -> UnsupportedVersionError:
-    """For a batch that is, or is to be, compressed with zstd."""
+    """The error for a batch that is, or is to be, compressed with zstd."""
     return _refusal(magic, "zstd", "choose another compression.type", "brokers and topics of 2.1 or later")
 
 
@@ -34,7 +34,7 @@ def _refusal(magic: int, what: str, remedy: str, newer: str) -> UnsupportedVersi
 
 
 def zstd_is_newer() -> UnsupportedVersionError:
-    """For a broker that supports record batches v2, but not zstd."""
+    """The error for a broker that supports record batches v2, but not zstd."""
     return UnsupportedVersionError(
         "the broker does not know zstd, which is for brokers from 2.1 on: choose another compression.type"
     )

@@ -48,9 +48,10 @@ def encode_records(
     value_sizes: Sequence[int],
     nulls: bool,
 ) -> bytes:
-    """The records section. Keys or headers are None if no record has any; headers are encoded; the size of null is -1.
+    """The records section of a batch.
 
-    *nulls*: values or keys may include nulls.
+    *keys* or *headers* are None if no record has any. *headers* are encoded already. The size of a null is -1. *nulls*:
+    values or keys may include nulls.
     """
     deltas, offsets = _timestamp_deltas(timestamps), _offset_deltas(len(values))
     header_sizes = None if headers is None else _sizes(headers)

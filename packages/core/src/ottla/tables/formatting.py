@@ -105,7 +105,7 @@ class Formatted:
         )
 
     def _attempt(self, column: Any) -> Any:
-        """Serialize a column, after lookups. Raises the serializer's exceptions; SerializationError for a lookup."""
+        """Serialize a column, after lookups. Raises SerializationError if the serializer or a lookup fails."""
         lookups: LookupWait | None = None
         while True:
             try:

@@ -49,7 +49,7 @@ class TableDelivery:
     def result(self, timeout: float | None = None) -> TableResult:
         """Wait at most *timeout* seconds for all rows, and return their counts; None: as long as it takes.
 
-        Raises TimeoutError when rows are still pending then, and TableDeliveryError when some were given up.
+        Raises TimeoutError when rows are still pending then, and TableDeliveryError when some failed.
         """
         result, error = self._wait(timeout)
         if error is not None:
@@ -57,7 +57,7 @@ class TableDelivery:
         return result
 
     def exception(self, timeout: float | None = None) -> TableDeliveryError | None:
-        """The error if rows were given up, None when all were acknowledged; waits like `result`."""
+        """The error if rows failed, None when all were acknowledged; waits like `result`."""
         return self._wait(timeout)[1]
 
     def __await__(self) -> Generator[Any, None, TableResult]:
@@ -69,7 +69,7 @@ class TableDelivery:
         return self.result(0)
 
     def failed_rows(self) -> Mapping[int, DeliveryError]:
-        """The rows that have been given up so far, in order, with their errors; never blocks."""
+        """The rows that have failed so far, in order, with their errors; never blocks."""
         failed: dict[int, DeliveryError] = {}
         for batch, rows in self._leaves():
             if isinstance(outcome := batch.outcome, Failed):

@@ -141,7 +141,7 @@ class TransactionRequestSource:
                 state.transition_to_fatal(UnsupportedVersionError(f"{why}: {error}"))
 
     def fail_fatally(self, error: OttlaError) -> None:
-        """Fail `init_transactions` if it waits; after initialization an outage does not fail the producer."""
+        """Fail a waiting `init_transactions`; after initialization, the producer goes on in spite of the error."""
         with self._state.lock:
             if self._state.state is State.INITIALIZING:
                 self._state.refuse(error)

@@ -75,7 +75,7 @@ def write_task(
     options: WriteOptions,
     columns: ColumnPositions,
 ) -> tuple[Attempt, TaskWritten]:
-    """Write a task's rows and prepare them, or only read them where the batch is in the ledger already."""
+    """Write a task's rows and prepare their transaction. Only read the rows if the ledger has the batch already."""
     given = orders.plan
     step = next_step(given.last, name=settings.name, query=of.query, batch=of.batch)
     attempt = Attempt(lease=given.lease, query=of.query, batch=of.batch, partition=_partition(), step=step)

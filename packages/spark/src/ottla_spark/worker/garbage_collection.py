@@ -28,9 +28,9 @@ _visits: dict[int, int] = {}
 
 
 def settle_in() -> None:
-    """Reduce collection and memory release; every function that Spark runs in a worker calls it.
+    """Reduce garbage collection and the release of memory; every function that Spark runs in a worker calls it.
 
-    Does nothing where the process is not one of PySpark's daemon.
+    Does nothing in a process that PySpark's daemon has not forked.
     """
     if not _is_daemons():
         return

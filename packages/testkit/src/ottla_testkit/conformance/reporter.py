@@ -76,7 +76,7 @@ class CountingRegistry:
             return figures
 
     def describe(self) -> Sequence[MetricDescription]:
-        """Return descriptions of some of the metrics."""
+        """Return descriptions of the metrics named `record-send-total`; the others have none."""
         return [
             MetricDescription(
                 group=group,

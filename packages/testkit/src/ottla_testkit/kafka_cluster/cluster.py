@@ -186,7 +186,7 @@ class KafkaCluster:
         replication: int = 1,
         config: Mapping[str, Setting] | None = None,
     ) -> None:
-        """Create a topic; returns when every answering node knows its leaders, and they serve it."""
+        """Create a topic; returns when every node that answers knows the topic's leaders, and these serve it."""
         self._topics.create(name, partitions=partitions, replication=replication, config=config or {})
 
     def leader(self, topic: str, partition: int = 0) -> int:

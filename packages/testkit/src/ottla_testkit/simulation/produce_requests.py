@@ -49,7 +49,7 @@ An `AfterAppend` appends and returns its code; None appends and never responds.
 class BatchArrival:
     """A batch that has arrived at a broker, with the broker's error code and the batch's base offset or -1.
 
-    `records` is the broker's log.
+    `records` is the partition's log at this broker, with the batch if it was appended.
     """
 
     broker: int

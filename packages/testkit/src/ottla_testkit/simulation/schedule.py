@@ -9,7 +9,7 @@ from ottla_testkit.manual_clock import ManualClock
 
 
 class Schedule:
-    """Actions in the order of the times at which they are due; those of one time in the order of their addition."""
+    """Actions in the order in which they are due; those with the same time, in the order of their addition."""
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock = clock

@@ -163,8 +163,8 @@ class Selector:
     def send(self, node: int, chunks: Sequence[Buffer]) -> bool:
         """Pass a framed request to a connection, and write what the socket takes now.
 
-        Usually the socket takes everything (True). The round then needs no wait in the system: 150 us of a record's
-        latency.
+        Returns True if the socket took everything, as it usually does. Then the round does not wait until the socket is
+        writable, which saves 150 us of a record's latency.
         """
         connection = self._connections[node]
         channel = connection.channel

@@ -18,9 +18,9 @@ _VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYW
 def wrong_signatures(found: object, kind: Kind, protocol: Any) -> tuple[str, ...]:
     """The methods of an object that cannot be called as the kind's contract calls them, each with the reason.
 
-    *protocol* is that of the object's generation. Optional methods are compared too. A method whose signature Python
-    does not know, such as one of a C library, counts as fitting. One with `yield` or `async` does not: nothing would
-    run its code.
+    *protocol* is the contract of the object's generation. Optional methods are compared too. A method whose signature
+    Python does not know, such as one of a C library, counts as fitting. One with `yield` or `async` does not: nothing
+    would run its code.
     """
     return tuple(_misfits(found, _calls(protocol, *kind.abilities)))
 

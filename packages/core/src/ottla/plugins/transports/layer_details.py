@@ -24,7 +24,7 @@ def details(layer: TransportLayer | None) -> Details:
 
 
 def lower_details(lower: TransportLayer) -> Details:
-    """Return the details of the layer below another one, which are about the way to the broker."""
+    """Return the details of the layer below another one; their labels say that they are a proxy's."""
     return [
         (label if label in (THROUGH, WARNING) or label.startswith(_PROXYS) else f"{_PROXYS}{label}", text)
         for label, text in details(lower)
