@@ -132,7 +132,7 @@ def test_a_cancelled_commit_is_completed_at_the_end_of_the_program(mock_cluster:
             producer.begin_transaction()
             await producer.send("t", b"v")
             committing = asyncio.create_task(producer.commit_transaction())
-            while manager(producer).state.name != "COMMITTING":
+            while manager(producer).state.name != "COMMITTING" and not committing.done():
                 await asyncio.sleep(0.001)
             committing.cancel()
 
