@@ -66,7 +66,12 @@ def merge(settings: Mapping[str, object], keywords: Mapping[str, object], *, pro
 
 def of_another_client(key: str) -> OtherKey | None:
     """Return what a key of another client is here; None for other keys. Any spelling counts."""
-    return OTHER_CLIENTS.get(key.strip().lower().replace("_", ".").replace("-", "."))
+    return OTHER_CLIENTS.get(_dotted(key))
+
+
+def _dotted(key: str) -> str:
+    """A key in Kafka's spelling."""
+    return key.strip().lower().replace("_", ".").replace("-", ".")
 
 
 def add_misnamed(settings: dict[str, object]) -> None:
@@ -89,7 +94,7 @@ def unknown(key: str, *, known: Iterable[str]) -> str:
 def _hint(key: str, *, known: Sequence[str]) -> str:
     if (other := of_another_client(key)) is not None:
         return other.hint()
-    dotted = key.strip().lower().replace("_", ".").replace("-", ".")
+    dotted = _dotted(key)
     if dotted in KEYS_OF_OWN_PLUGINS:
         [package] = {name for prefix, name in _OWN_PACKAGES.items() if dotted.startswith(prefix)}
         return f"a plugin that is not installed has it; try: pip install {package}"

@@ -85,23 +85,23 @@ def _open_parquet(path: Path) -> BatchStream:
 
 
 def _open_arrow(path: Path) -> BatchStream:
-    file = pa.OSFile(str(path))
-    try:
-        reader = pa.ipc.open_file(file)
-    except BaseException:
-        file.close()
-        raise
+    file, reader = _opened(path, pa.ipc.open_file)
     return BatchStream(reader.schema, _closing(file, map(reader.get_batch, range(reader.num_record_batches))))
 
 
 def _open_arrow_stream(path: Path) -> BatchStream:
+    file, reader = _opened(path, pa.ipc.open_stream)
+    return BatchStream(reader.schema, _closing(file, reader))
+
+
+def _opened(path: Path, reader_of: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """Open a file and a reader of it. If there can be no reader, the file is closed."""
     file = pa.OSFile(str(path))
     try:
-        reader = pa.ipc.open_stream(file)
+        return file, reader_of(file)
     except BaseException:
         file.close()
         raise
-    return BatchStream(reader.schema, _closing(file, reader))
 
 
 def _closing(file: Any, batches: Iterable[Any]) -> Iterator[Any]:
