@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -96,14 +95,40 @@ def test_every_row_of_a_source_is_sent_in_order(tmp_path: Path, source: Callable
         ]
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not list open files")
-@pytest.mark.parametrize("written", [parquet, arrow, arrow_stream])
-def test_a_file_is_closed_at_the_end_of_its_table(tmp_path: Path, written: Callable[[Path], Path]) -> None:
-    path = written(tmp_path)
-    with MockProducer() as producer:
-        producer.send_table("orders", path)
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The files that are opened from here on, kept: without a reference they would close by themselves."""
+    files: list[Any] = []
 
-    assert str(path) not in {os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")}
+    def recorded(kind: Any) -> Callable[..., Any]:
+        def open_file(*arguments: Any) -> Any:
+            files.append(kind(*arguments))
+            return files[-1]
+
+        return open_file
+
+    monkeypatch.setattr(pa, "OSFile", recorded(pa.OSFile))
+    monkeypatch.setattr(pq, "ParquetFile", recorded(pq.ParquetFile))
+    return files
+
+
+@pytest.mark.parametrize("written", [parquet, arrow, arrow_stream])
+def test_a_file_is_closed_at_the_end_of_its_table(
+    tmp_path: Path, opened: list[Any], written: Callable[[Path], Path]
+) -> None:
+    with MockProducer() as producer:
+        producer.send_table("orders", written(tmp_path))
+
+    assert [file.closed for file in opened] == [True]
+
+
+@pytest.mark.parametrize("name", ["broken.arrow", "broken.arrows"])
+def test_a_file_without_a_table_is_closed(tmp_path: Path, opened: list[Any], name: str) -> None:
+    (tmp_path / name).write_bytes(b"\xff\xff\xff\xff")
+    with pytest.raises(InvalidRecordError):
+        open_stream(tmp_path / name)
+
+    assert [file.closed for file in opened] == [True]
 
 
 @given(st.lists(st.integers(0, 5), max_size=8))
