@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Producer as ConfluentProducer
 
 from ottla import BufferExhaustedError, InvalidRecordError, Producer
+from ottla.config.translation import Client, Given, translate
 from ottla.plugins.partitioners.murmur2_hash import murmur2
 from ottla_testkit.mock_cluster import MockCluster
 
@@ -53,6 +54,18 @@ def test_keys_are_hashed_with_crc32_there_and_murmur2_here(cluster: MockCluster)
     assert partitions_by_confluent(cluster) == [zlib.crc32(key) % PARTITIONS for key in KEYS]
     assert partitions_here(cluster) == here
     assert partitions_by_confluent(cluster, partitioner="murmur2_random") == here
+
+
+def test_a_translated_configuration_keeps_keys_in_their_partitions(cluster: MockCluster) -> None:
+    given = {"metadata.broker.list": cluster.bootstrap_servers, "queue.buffering.max.ms": 5}
+    ours = translate([Given(key=key, value=value, line=1) for key, value in given.items()], Client.LIBRDKAFKA)
+    settings = dict(ours.added)
+    for line in ours.lines:
+        settings |= line.settings
+    with Producer(settings) as producer:
+        here = [producer.send("orders", b"v", key).result(WAIT).partition for key in KEYS]
+
+    assert here == partitions_by_confluent(cluster)
 
 
 PARTITIONERS = ("consistent", "consistent_random", "fnv1a", "fnv1a_random", "murmur2_random")

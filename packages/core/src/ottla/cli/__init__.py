@@ -1,4 +1,4 @@
-"""The command line: `ottla doctor`, `ottla plugins`. Its libraries come with the extra `ottla[cli]`."""
+"""The command line, `ottla`. Its libraries come with the extra `ottla[cli]`."""
 
 from ottla.cli.entry import main
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from ottla.cli.config_commands import config
 from ottla.cli.document import document
 from ottla.cli.foreign_output import printed_to_stderr
 from ottla.cli.plugin_commands import plugins
@@ -29,6 +30,7 @@ def ottla() -> None:
     """Ottla, a Kafka producer with plugins."""
 
 
+ottla.add_command(config)
 ottla.add_command(plugins)
 
 

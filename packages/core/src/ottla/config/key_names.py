@@ -66,11 +66,11 @@ def merge(settings: Mapping[str, object], keywords: Mapping[str, object], *, pro
 
 def of_another_client(key: str) -> OtherKey | None:
     """Return what a key of another client is here; None for other keys. Any spelling counts."""
-    return OTHER_CLIENTS.get(_dotted(key))
+    return OTHER_CLIENTS.get(dotted(key))
 
 
-def _dotted(key: str) -> str:
-    """A key in Kafka's spelling."""
+def dotted(key: str) -> str:
+    """Return a key in Kafka's spelling."""
     return key.strip().lower().replace("_", ".").replace("-", ".")
 
 
@@ -94,10 +94,10 @@ def unknown(key: str, *, known: Iterable[str]) -> str:
 def _hint(key: str, *, known: Sequence[str]) -> str:
     if (other := of_another_client(key)) is not None:
         return other.hint()
-    dotted = _dotted(key)
-    if dotted in KEYS_OF_OWN_PLUGINS:
-        [package] = {name for prefix, name in _OWN_PACKAGES.items() if dotted.startswith(prefix)}
+    spelt = dotted(key)
+    if spelt in KEYS_OF_OWN_PLUGINS:
+        [package] = {name for prefix, name in _OWN_PACKAGES.items() if spelt.startswith(prefix)}
         return f"a plugin that is not installed has it; try: pip install {package}"
-    if matches := difflib.get_close_matches(dotted, known, n=1, cutoff=0.6):
+    if matches := difflib.get_close_matches(spelt, known, n=1, cutoff=0.6):
         return f"did you mean {matches[0]!r}?"
     return "neither Kafka nor a plugin that the configuration chooses has it"

@@ -15,20 +15,31 @@ _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _COMMENT: Final = ("#", "!")
 _ENTRY: Final = re.compile(rf"(?P<key>(?:\\.|[^\\=:{_BLANK}])*)[{_BLANK}]*(?:[=:][{_BLANK}]*)?(?P<value>.*)", re.DOTALL)
 _ESCAPE: Final = re.compile(r"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<character>.)|$)", re.DOTALL)
+_ESCAPED: Final = {ord("\\"): "\\\\", ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t", ord("\f"): "\\f"}
 _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(text: str) -> dict[str, str]:
     """The entries; the last one counts if a key is repeated. Raises ValueError, which quotes no value."""
-    entries: dict[str, str] = {}
+    return {key: value for _line, key, value in numbered_entries(text)}
+
+
+def numbered_entries(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield each entry with the number of its first line. Raises ValueError, which quotes no value."""
     for number, line in _logical_lines(text):
         entry = _ENTRY.fullmatch(line)
         assert entry is not None, "the expression takes any line"
         try:
-            entries[_unescaped(entry["key"])] = _unescaped(entry["value"])
+            key, value = _unescaped(entry["key"]), _unescaped(entry["value"])
         except ValueError:
             raise ValueError(rf"line {number} has a \u without four hexadecimal digits") from None
-    return entries
+        yield number, key, value
+
+
+def escaped_value(text: str) -> str:
+    """Return a value as a line of a properties file has it: `read_properties` returns the same text."""
+    written = text.translate(_ESCAPED)
+    return f"\\{written}" if written.startswith(" ") else written
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

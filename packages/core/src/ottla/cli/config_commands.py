@@ -1,0 +1,110 @@
+"""`ottla config translate`: the configuration of another client as ours, with a remark for each line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+from ottla.cli.foreign_config import read_configuration
+from ottla.config.properties import escaped_value
+from ottla.config.translation import Client, Outcome, Translated, Translation, translate
+from ottla.config.values import HIDDEN, is_secret
+
+_LINES_FAILED: Final = 1
+
+
+@click.group()
+def config() -> None:
+    """Translate configurations of other clients."""
+
+
+@config.command(name="translate")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--from",
+    "client",
+    type=click.Choice([each.value for each in Client]),
+    help="The client that FILE is for; by default what its settings look like.",
+)
+@click.option("--show-secrets", is_flag=True, help="Print passwords and keys, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a properties file.")
+def translate_(file: Path, client: str | None, show_secrets: bool, as_json: bool) -> None:
+    """Print the configuration in FILE as a properties file for Ottla.
+
+    FILE has the settings of librdkafka or Java as properties, options of Spark's sink with kafka. before each setting,
+    or keyword arguments of kafka-python or aiokafka, one on each line. It may also be a JSON object (.json), or a
+    Python program that makes a producer (.py), which is read and never run.
+
+    Comments say what changes without an error, and what became of each line. The exit code is 0, 1 if a line cannot be
+    translated, 2 for wrong usage.
+    """
+    try:
+        given, found = read_configuration(file, Client(client) if client else None)
+    except (OSError, ValueError) as error:
+        raise click.BadParameter(f"{file} cannot be read: {error}", param_hint="FILE") from None
+    translation = translate(given, found)
+    guessed = client is None and file.suffix.lower() != ".py"
+    if as_json:
+        click.echo(json.dumps(_document(translation, secrets=show_secrets), indent=2))
+    else:
+        click.echo("\n".join(_properties(translation, guessed=guessed, secrets=show_secrets)))
+    if not translation.complete:
+        raise click.exceptions.Exit(_LINES_FAILED)
+
+
+def _properties(translation: Translation, *, guessed: bool, secrets: bool) -> Iterator[str]:
+    client = translation.client
+    yield f"# From the configuration of {client}." + (
+        " If that is wrong, name the client with --from." if guessed else ""
+    )
+    yield "# What changes without an error:"
+    yield from (f"# - {warning}." for warning in translation.warnings)
+    yield ""
+    for key, value in translation.added.items():
+        yield f"# added: the default of {client}"
+        yield f"{key}={value}"
+    for line in translation.lines:
+        yield from _lines(line, secrets=secrets)
+    yield from (f"# together: {problem}" for problem in translation.problems)
+
+
+def _lines(line: Translated, *, secrets: bool) -> Iterator[str]:
+    subject = f"line {line.given.line}, {_printable(line.given.key)}"
+    if line.outcome is not Outcome.KEPT:
+        yield f"# {subject}: {line.outcome}" + (f"; {line.remark}" if line.remark else "")
+    for key, value in line.settings.items():
+        if secrets or not is_secret(key):
+            yield f"{key}={escaped_value(value)}"
+        else:
+            yield f"# {subject}: secret; copy its value to {key}, or use --show-secrets"
+
+
+def _document(translation: Translation, *, secrets: bool) -> dict[str, object]:
+    def visible(key: str, value: str) -> str:
+        return value if secrets or not is_secret(key) else HIDDEN
+
+    return {
+        "client": translation.client,
+        "ok": translation.complete,
+        "warnings": list(translation.warnings),
+        "added": dict(translation.added),
+        "lines": [
+            {
+                "line": line.given.line,
+                "key": line.given.key,
+                "outcome": line.outcome,
+                "settings": {key: visible(key, value) for key, value in line.settings.items()},
+                "remark": line.remark,
+            }
+            for line in translation.lines
+        ],
+        "problems": list(translation.problems),
+    }
+
+
+def _printable(key: str) -> str:
+    return key if key.isprintable() else repr(key)
