@@ -38,6 +38,9 @@ FAILED: Final = pytest.StashKey[bool]()
 
 LOG_LINES: Final = 200
 
+UNREACHABLE: Final = "org.apache.kafka.clients.NetworkClient"
+"""What logs each attempt of a node to reach one that is down: thousands of lines, between which the story is lost."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -93,12 +96,14 @@ class Shared(Generic[Lent]):
         self._stack.close()
 
     def evidence(self) -> Sequence[tuple[str, str]]:
-        """Return the end of each node's log, with a title."""
+        """Return the end of each node's log, with a title, without what it says of nodes that are down."""
         if self._running is None:
             return []
         kafka = self._kafka(self._running)
-        logs = [(f"{self.name}, node {node}", kafka.log(node).splitlines()[-LOG_LINES:]) for node in kafka.nodes]
-        return [(title, "\n".join(lines)) for title, lines in logs]
+        logs = {
+            node: [line for line in kafka.log(node).splitlines() if UNREACHABLE not in line] for node in kafka.nodes
+        }
+        return [(f"{self.name}, node {node}", "\n".join(lines[-LOG_LINES:])) for node, lines in logs.items()]
 
     def _throw_away(self, reason: str) -> None:
         self.thrown_away.append(reason)

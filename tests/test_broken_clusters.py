@@ -51,15 +51,16 @@ def test_a_broker_killed_and_restarted_in_the_middle_loses_nothing(spare_kafka: 
 @pytest.mark.slow
 def test_the_loss_of_a_leader_loses_no_record(three_kafkas: KafkaCluster) -> None:
     count = 30_000
-    three_kafkas.create_topic("t", partitions=3, replication=3)
+    topic = "lost-leader"  # no other test's: one test's "t" has min.insync.replicas of its own
+    three_kafkas.create_topic(topic, partitions=3, replication=3)
     with Producer(bootstrap_servers=three_kafkas.bootstrap_servers, delivery_timeout_ms=MINUTES) as producer:
         for number in range(count):
             if number == count // 2:
-                three_kafkas.kill(three_kafkas.leader("t", 0))
-            producer.send("t", b"%d" % number, partition=number % 3)
+                three_kafkas.kill(three_kafkas.leader(topic, 0))
+            producer.send(topic, b"%d" % number, partition=number % 3)
         report = producer.flush(HANG_GUARD)
     alive = ",".join("{}:{}".format(*three_kafkas.address(node)) for node in three_kafkas.running)
-    values = {record.value for record in read_back(alive, "t", partitions=3)}
+    values = {record.value for record in read_back(alive, topic, partitions=3)}
 
     assert report.acknowledged == count
     assert values == {b"%d" % number for number in range(count)}

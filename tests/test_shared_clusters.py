@@ -231,11 +231,11 @@ def test_every_change_to_three_nodes_is_undone(three_kafkas: KafkaCluster) -> No
         assert all(each.in_sync == each.replicas == set(three_kafkas.nodes) for each in internal)
         assert {each.leader for each in internal} == set(three_kafkas.nodes)
     assert coordinator(three_kafkas, name) in three_kafkas.nodes
-    three_kafkas.create_topic("t", partitions=3, replication=3, config={"min.insync.replicas": 3})
+    three_kafkas.create_topic("again", partitions=3, replication=3, config={"min.insync.replicas": 3})
     with Producer(bootstrap_servers=three_kafkas.bootstrap_servers) as producer:
         for partition in range(3):
-            assert producer.send("t", b"again", partition=partition).result(WAIT).offset == 0
-    assert len(read_back(three_kafkas.bootstrap_servers, "t", partitions=3)) == 3
+            assert producer.send("again", b"again", partition=partition).result(WAIT).offset == 0
+    assert len(read_back(three_kafkas.bootstrap_servers, "again", partitions=3)) == 3
 
 
 @pytest.mark.kafka
