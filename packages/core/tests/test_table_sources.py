@@ -227,8 +227,10 @@ def test_an_error_of_the_first_batch_is_an_error_of_the_stream() -> None:
 
 def test_ctrl_c_in_a_python_iterator_is_ctrl_c() -> None:
     with MockProducer() as producer:
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt) as caught:
             producer.send_table("orders", failing(KeyboardInterrupt()))
         producer.flush()
+        taken = caught.value.delivery  # type: ignore[attr-defined]
 
         assert {record.value for record in producer.history} <= {b"1", b"2"}
+        assert taken.rows - len(taken.failed_rows()) == len(producer.history)

@@ -11,7 +11,8 @@ from ottla.cli.config_commands import config
 from ottla.cli.document import document
 from ottla.cli.foreign_output import printed_to_stderr
 from ottla.cli.plugin_commands import plugins
-from ottla.cli.properties import read_properties
+from ottla.cli.producer_settings import producer_settings, settings_options
+from ottla.cli.send.command import send
 from ottla.cli.table import show
 from ottla.cli.transactions import show_transactions, transactions_document
 from ottla.doctor import DEFAULT_TIMEOUT, examine
@@ -21,7 +22,6 @@ from ottla.transactions.admin.listing import listed_transactions
 from ottla.version import __version__
 
 _SOMETHING_IS_WRONG = 1
-_SERVERS = "bootstrap.servers"
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -32,16 +32,11 @@ def ottla() -> None:
 
 ottla.add_command(config)
 ottla.add_command(plugins)
+ottla.add_command(send)
 
 
-@ottla.command()
-@click.option("--bootstrap-servers", metavar="HOST:PORT[,...]", help="The servers to ask first for the brokers.")
-@click.option(
-    "--command-config",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The producer's settings, as Java properties.",
-)
+@ottla.command(short_help="Find out what is wrong with a connection to a cluster.")
+@settings_options
 @click.option("--topic", metavar="NAME", help="A topic to check; it is never created.")
 @click.option("--send", is_flag=True, help="Send one test record to the topic.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
@@ -56,6 +51,7 @@ ottla.add_command(plugins)
 def doctor(
     bootstrap_servers: str | None,
     command_config: Path | None,
+    pairs: tuple[str, ...],
     topic: str | None,
     send: bool,
     as_json: bool,
@@ -66,7 +62,7 @@ def doctor(
     Checks step by step everything that a record needs. The exit code is 0 if everything works, 1 if something is wrong,
     2 for wrong usage.
     """
-    settings = _settings(bootstrap_servers, command_config)
+    settings = producer_settings(bootstrap_servers, command_config, pairs)
     if send and not topic:
         raise click.UsageError("--send needs --topic, the topic that the test record goes to")
     with printed_to_stderr():
@@ -79,15 +75,9 @@ def doctor(
         raise click.exceptions.Exit(_SOMETHING_IS_WRONG)
 
 
-@ottla.command()
+@ottla.command(short_help="Show transactional ids and their transactions.")
 @click.argument("prefix")
-@click.option("--bootstrap-servers", metavar="HOST:PORT[,...]", help="The servers to ask first for the brokers.")
-@click.option(
-    "--command-config",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The producer's settings, as Java properties.",
-)
+@settings_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option(
     "--timeout",
@@ -98,14 +88,19 @@ def doctor(
     help="The time for everything.",
 )
 def transactions(
-    prefix: str, bootstrap_servers: str | None, command_config: Path | None, as_json: bool, timeout: float
+    prefix: str,
+    bootstrap_servers: str | None,
+    command_config: Path | None,
+    pairs: tuple[str, ...],
+    as_json: bool,
+    timeout: float,
 ) -> None:
     """Show the transactional ids that begin with PREFIX, their transactions, and what happens to these next.
 
     Also shows committed offsets of the consumer groups with the same names, such as the markers of Spark's batches.
     Changes nothing. The exit code is 0, 1 if the cluster could not be queried, 2 for wrong usage.
     """
-    settings = _settings(bootstrap_servers, command_config)
+    settings = producer_settings(bootstrap_servers, command_config, pairs)
     try:
         with contextlib.ExitStack() as stack:
             with printed_to_stderr():
@@ -119,20 +114,3 @@ def transactions(
     except OttlaError as error:
         click.echo(f"{type(error).__name__}: {error}", err=True)
         raise click.exceptions.Exit(_SOMETHING_IS_WRONG) from None
-
-
-def _settings(bootstrap_servers: str | None, file: Path | None) -> dict[str, str]:
-    """The file's settings; options of the command line take precedence."""
-    settings = _read(file) if file is not None else {}
-    if bootstrap_servers is not None:
-        settings[_SERVERS] = bootstrap_servers
-    if not settings.get(_SERVERS, "").strip():
-        raise click.UsageError(f"name the servers: --bootstrap-servers, or {_SERVERS} in the --command-config file")
-    return settings
-
-
-def _read(file: Path) -> dict[str, str]:
-    try:
-        return read_properties(file.read_bytes())
-    except (OSError, ValueError) as error:
-        raise click.BadParameter(f"{file} cannot be read: {error}", param_hint="--command-config") from None

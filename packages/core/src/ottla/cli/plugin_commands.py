@@ -14,7 +14,7 @@ import click
 
 from ottla.cli.foreign_output import printed_to_stderr
 from ottla.cli.plugin_table import document, show
-from ottla.cli.properties import read_properties
+from ottla.cli.producer_settings import pair, read_file
 from ottla.errors import InvalidPluginError, OttlaError, PluginNotFoundError
 from ottla.plugins.registry import KINDS, EntryInfo, KindName, Plugin, Registry, plugin_condition
 from ottla.plugins.registry.installed import misplaced
@@ -25,7 +25,7 @@ _LONGEST: Final = 30.0
 """Seconds that the list waits for one plugin."""
 
 
-@click.group(invoke_without_command=True)
+@click.group(invoke_without_command=True, short_help="List, check and write plugins.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.pass_context
 def plugins(context: click.Context, as_json: bool) -> None:
@@ -75,7 +75,7 @@ def check(names: tuple[str, ...], pairs: tuple[str, ...], command_config: Path |
     A plugin is made as a producer makes it, from --config. The exit code is 0 if all promises are kept, 1 if one is
     broken or a plugin cannot be made, 2 for wrong usage.
     """
-    settings = {**_read(command_config), **dict(_pair(pair) for pair in pairs)}
+    settings = read_file(command_config, hint="--command-config") | dict(map(pair, pairs))
     registry = Registry()
     infos = dict.fromkeys(_named(name, registry) for name in names)
     testkit = _testkit("conformance.check", wanted="the conformance suites")
@@ -161,20 +161,3 @@ def _testkit(module: str, *, wanted: str) -> Any:
         if missing.name != "pytest" and not f"{_TESTKIT}.{module}.".startswith(f"{missing.name}."):
             raise
         raise click.UsageError(f"{wanted} come with the testkit; try: pip install ottla-testkit") from None
-
-
-def _pair(written: str) -> tuple[str, str]:
-    key, equals, value = written.partition("=")
-    if not equals or not key.strip():
-        # Not quoted: it may be a secret without its key.
-        raise click.UsageError("--config takes KEY=VALUE")
-    return key.strip(), value
-
-
-def _read(file: Path | None) -> dict[str, str]:
-    if file is None:
-        return {}
-    try:
-        return read_properties(file.read_bytes())
-    except (OSError, ValueError) as error:
-        raise click.UsageError(f"{file} cannot be read: {error}") from None

@@ -139,13 +139,17 @@ class TableSender:
     def send(
         self, topic: str, route: Route, stream: Any, choice: ColumnChoice, *, waits: TableWaits | None = None
     ) -> TableDelivery:
-        """Queue the rows of a stream. An error after the first of them were taken has their `delivery`.
+        """Queue the rows of a stream. An error after the first of them were taken has their `delivery`, and so has
+        KeyboardInterrupt.
 
         *waits* has the time that was waited for the route.
         """
         sending = TableSending(self, topic, route, waits=waits)
         try:
             sending.send(stream, choice)
+        except KeyboardInterrupt as interrupt:
+            interrupt.delivery = sending.delivery  # type: ignore[attr-defined]
+            raise
         except OttlaError as error:
             if not sending.delivery.rows:
                 raise

@@ -1,0 +1,77 @@
+"""Sending without a position: each block is queued as soon as it is read; Ctrl-C flushes within a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import attrs
+
+from ottla import Producer
+from ottla.cli.send.columns import InputError
+from ottla.cli.send.counts import Counts
+from ottla.cli.send.inputs import Input
+from ottla.errors import OttlaError, UndeliveredError
+
+
+@attrs.frozen(kw_only=True)
+class Ending:
+    """How a run ended: *error* is why it stopped early, *remark* what there is to know besides the counts."""
+
+    error: str | None = None
+    interrupted: bool = False
+    remark: str | None = None
+
+
+def send_all(
+    producer: Producer, topic: str, inputs: Sequence[Input], counts: Counts, *, flush_timeout: float
+) -> Ending:
+    """Send all records of the inputs and close the producer; counts what became of each record."""
+    position = "nothing was read"
+    try:
+        for given in inputs:
+            for block in given.blocks():
+                position = f"{given.name} was read up to record {block.first + block.count - 1}"
+                try:
+                    delivery = producer.send_table(topic, block.content.table, **block.content.arguments)
+                except (OttlaError, KeyboardInterrupt) as error:
+                    taken = getattr(error, "delivery", None)
+                    if taken is not None:
+                        counts.add(taken, name=given.name, first=block.first, count=taken.rows, size=block.size)
+                        position = f"{given.name} was read up to record {block.first + taken.rows - 1}"
+                    raise
+                counts.add(delivery, name=given.name, first=block.first, count=block.count, size=block.size)
+        _finish(producer)
+        counts.wait()
+    except KeyboardInterrupt:
+        close(producer, flush_timeout)
+        counts.wait()
+        return Ending(interrupted=True, error="interrupted", remark=position)
+    except (OttlaError, InputError, OSError) as error:
+        close(producer, flush_timeout if isinstance(error, OttlaError) else None)
+        counts.wait()
+        return Ending(error=reason(error), remark=position)
+    return Ending()
+
+
+def reason(error: Exception) -> str:
+    """Why a run stopped: an error of the library has its name, one of the input is a sentence."""
+    return str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+
+
+def _finish(producer: Producer) -> None:
+    """Wait for all records, as long as it takes."""
+    with suppress(UndeliveredError):
+        producer.flush()
+        producer.close()
+
+
+def close(producer: Producer, timeout: float | None) -> None:
+    """Close the producer; the blocks' deliveries have the errors. Ctrl-C ends the wait."""
+    try:
+        producer.close(timeout)
+    except UndeliveredError:
+        return
+    except KeyboardInterrupt:
+        with suppress(UndeliveredError):
+            producer.close(0)

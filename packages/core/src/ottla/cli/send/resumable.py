@@ -1,0 +1,172 @@
+"""Sending files in transactions, with a STATE file, so that a run that was killed is resumed without loss or doubles.
+
+1. The records of a transaction are sent, and it is prepared: all of them are acknowledged.
+2. STATE gets the prepared transaction, and the position after it.
+3. The transaction is committed, and STATE gets the position alone. Only then the next one begins, because its
+   beginning would make the brokers forget how the one before ended.
+
+A run that finds a prepared transaction in STATE commits it first, which may be repeated. If that says that the
+transaction was aborted, its records are sent again; whatever was sent after it was not committed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from ottla import Producer
+from ottla.cli.send.columns import InputError
+from ottla.cli.send.counts import Counts
+from ottla.cli.send.inputs import Block, Input
+from ottla.cli.send.plain import Ending, close, reason
+from ottla.cli.send.state import Position, Prepared, State, differences
+from ottla.errors import OttlaError
+from ottla.transactions import Outcome, complete
+
+TRANSACTION_BYTES: Final = 32 * 1024 * 1024
+TRANSACTION_SECONDS: Final = 10.0
+"""Far below `transaction.timeout.ms`, 60 s, which the transaction's last records need, too."""
+
+
+def recovered(path: Path, subject: Mapping[str, Any], settings: Mapping[str, Any]) -> State:
+    """The state to continue from; a prepared transaction has been ended. Raises InputError if that is impossible."""
+    if not path.exists():
+        state = State.new(subject)
+        state.save(path)  # before its first transaction, which the next run must abort
+        return state
+    state = State.load(path)
+    if changed := differences(state.subject, subject):
+        raise InputError(f"{path} is for another run: {', '.join(changed)} differ; use a new file for a new run")
+    if state.prepared is None:
+        return state
+    outcome = complete(settings, state.prepared.transaction, commit=True)
+    match outcome:
+        case Outcome.COMMITTED | Outcome.ALREADY_COMMITTED:
+            state = attrs.evolve(state, position=state.prepared.position, prepared=None)
+        case Outcome.ALREADY_ABORTED | Outcome.ABORTED | Outcome.FENCED:
+            # No other producer has this transactional id, and no transaction began after this one: it timed out.
+            state = attrs.evolve(state, prepared=None)
+        case Outcome.UNKNOWN:
+            raise InputError(
+                f"the brokers have forgotten the transactional id {state.transactional_id!r} "
+                "(transactional.id.expiration.ms), so it is unknown whether the last transaction was committed: "
+                f"compare the end of the topic with record {state.position.record} of file {state.position.input}"
+            )
+    state.save(path)
+    return state
+
+
+def send_resumable(
+    settings: Mapping[str, Any],
+    topic: str,
+    inputs: Sequence[Input],
+    counts: Counts,
+    *,
+    path: Path,
+    state: State,
+    flush_timeout: float,
+) -> Ending:
+    """Send what is left, in transactions. An error aborts the open one, so the same command goes on from STATE."""
+    try:
+        with Producer({**settings, "transactional.id": state.transactional_id}) as producer:
+            try:
+                producer.init_transactions()
+                for blocks in _transactions(inputs, state.position):
+                    state = _sent(producer, topic, blocks, counts, path=path, state=state)
+            except KeyboardInterrupt:
+                close(producer, flush_timeout)
+                raise
+    except KeyboardInterrupt:
+        return _ending("interrupted", inputs, path, interrupted=True)
+    except (OttlaError, InputError, OSError) as error:
+        return _ending(reason(error), inputs, path)
+    return Ending()
+
+
+def _ending(error: str, inputs: Sequence[Input], path: Path, *, interrupted: bool = False) -> Ending:
+    state = State.load(path)
+    name = inputs[min(state.position.input, len(inputs) - 1)].name
+    prepared = "; a transaction after it is prepared, and committed at the next run" if state.prepared else ""
+    remark = f"{name} is committed before record {state.position.record}{prepared}; the same command goes on from there"
+    return Ending(error=error, interrupted=interrupted, remark=remark)
+
+
+class _Blocks:
+    """The blocks of all inputs from a position on, cut into transactions by their size and by time."""
+
+    def __init__(self, inputs: Sequence[Input], position: Position) -> None:
+        self._blocks = _positioned(inputs, position)
+        self._next = next(self._blocks, None)
+
+    @property
+    def more(self) -> bool:
+        return self._next is not None
+
+    def transaction(self) -> Iterator[tuple[Input, Block, Position]]:
+        """Yield the blocks of one transaction, with the position after each."""
+        size, started_at = 0, time.monotonic()
+        while self._next is not None:
+            found = self._next
+            yield found
+            self._next = next(self._blocks, None)
+            size += found[1].size
+            if size >= TRANSACTION_BYTES or time.monotonic() - started_at > TRANSACTION_SECONDS:
+                return
+
+
+def _transactions(inputs: Sequence[Input], position: Position) -> Iterator[Iterator[tuple[Input, Block, Position]]]:
+    blocks = _Blocks(inputs, position)
+    while blocks.more:
+        yield blocks.transaction()
+
+
+def _positioned(inputs: Sequence[Input], position: Position) -> Iterator[tuple[Input, Block, Position]]:
+    for number, given in enumerate(inputs):
+        if number < position.input:
+            continue
+        for block in given.blocks(skip=position.record if number == position.input else 0):
+            yield given, block, Position(number, block.first + block.count)
+
+
+def _sent(
+    producer: Producer,
+    topic: str,
+    blocks: Iterator[tuple[Input, Block, Position]],
+    counts: Counts,
+    *,
+    path: Path,
+    state: State,
+) -> State:
+    """Send one transaction, and return the state after it."""
+    position = state.position
+    producer.begin_transaction()
+    try:
+        for given, block, after in blocks:
+            delivery = producer.send_table(topic, block.content.table, **block.content.arguments)
+            counts.add(delivery, name=given.name, first=block.first, count=block.count, size=block.size)
+            position = after
+        prepared = producer.prepare_transaction()
+        counts.wait()
+        if counts.failed:  # records that were refused before they were queued do not fail the transaction
+            raise InputError(counts.failures[0])
+    except (OttlaError, InputError, OSError):
+        _abort(producer)
+        counts.wait()
+        raise
+    state = attrs.evolve(state, prepared=Prepared(transaction=prepared, position=position))
+    state.save(path)
+    producer.commit_transaction()
+    state = attrs.evolve(state, position=position, prepared=None)
+    state.save(path)
+    return state
+
+
+def _abort(producer: Producer) -> None:
+    """Abort, as far as the brokers can be reached; the next run aborts otherwise."""
+    with suppress(OttlaError):
+        producer.abort_transaction()

@@ -1,0 +1,73 @@
+"""One run of `ottla send`: its inputs, its producer, and the progress that is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import attrs
+
+from ottla import Producer
+from ottla.cli.send.columns import InputError, Parts
+from ottla.cli.send.counts import Counts
+from ottla.cli.send.inputs import STDIN, Input
+from ottla.cli.send.plain import Ending, send_all
+from ottla.cli.send.progress import progress_of
+from ottla.cli.send.resumable import recovered, send_resumable
+from ottla.cli.send.state import locked, subject_of
+
+__all__ = ["InputError", "Job"]
+
+
+@attrs.frozen(kw_only=True)
+class Job:
+    """What is sent, and to which topic; *choices* are the options that make records."""
+
+    topic: str
+    inputs: Sequence[Input]
+    choices: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, topic: str, names: Sequence[str], choices: Mapping[str, Any]) -> Self:
+        """Make the job from the command's options. Raises InputError for those that do not fit together."""
+        if choices["constants"] and choices["headers"]:
+            raise InputError("--headers and --header exclude each other")
+        parts = Parts(
+            constants=tuple(map(_header, choices["constants"])),
+            **{name: choices[name] for name in ("key", "value", "headers", "partition", "timestamp")},
+        )
+        separator = choices["key_separator"]
+        inputs = [
+            Input.of(name, choices["format_"], parts, separator.encode() if separator else None)
+            for name in names or (STDIN,)
+        ]
+        return cls(topic=topic, inputs=inputs, choices=choices)
+
+    def send(self, settings: Mapping[str, Any], flush_timeout: float) -> tuple[Counts, Ending]:
+        """Send everything once."""
+        counts = Counts()
+        with Producer(settings) as producer, progress_of(counts):
+            return counts, send_all(producer, self.topic, self.inputs, counts, flush_timeout=flush_timeout)
+
+    def resume(self, settings: Mapping[str, Any], path: Path, flush_timeout: float) -> tuple[Counts, Ending]:
+        """Send what the run before has not committed."""
+        if any(given.name == STDIN for given in self.inputs):
+            raise InputError("--resume needs files: what was read from the standard input cannot be read again")
+        if "transactional.id" in settings:
+            raise InputError("--resume has a transactional.id of its own, in STATE; leave the setting out")
+        counts = Counts()
+        with locked(path):
+            subject = subject_of(self.topic, [given.name for given in self.inputs], self.choices)
+            state = recovered(path, subject, settings)
+            with progress_of(counts):
+                return counts, send_resumable(
+                    settings, self.topic, self.inputs, counts, path=path, state=state, flush_timeout=flush_timeout
+                )
+
+
+def _header(written: str) -> tuple[str, bytes]:
+    name, equals, value = written.partition("=")
+    if not equals or not name:
+        raise InputError("--header takes NAME=VALUE")
+    return name, value.encode()

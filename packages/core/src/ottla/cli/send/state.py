@@ -1,0 +1,134 @@
+"""The STATE file of `ottla send --resume`: the position up to which records are committed, and what is prepared.
+
+It is replaced as a whole and synced to the disk, so after a crash it is the old or the new one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Self
+
+import attrs
+
+from ottla.cli.send.columns import InputError
+from ottla.transactions import PreparedTransaction
+
+_FORM: Final = 1
+
+
+@attrs.frozen
+class Position:
+    """The next record: its input's number and its own, which both count from 0."""
+
+    input: int = 0
+    record: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class Prepared:
+    """A prepared transaction, and the position after it."""
+
+    transaction: PreparedTransaction
+    position: Position
+
+
+@attrs.frozen(kw_only=True)
+class State:
+    """What a run has to know of the one before. *subject* is what it sends, which must not change."""
+
+    subject: Mapping[str, Any]
+    transactional_id: str
+    position: Position = attrs.field(factory=Position)
+    prepared: Prepared | None = None
+
+    @classmethod
+    def new(cls, subject: Mapping[str, Any]) -> Self:
+        """The state before the first record, with a transactional id that no other producer has."""
+        return cls(subject=subject, transactional_id=f"ottla-send-{uuid.uuid4()}")
+
+    def save(self, path: Path) -> None:
+        """Write the state, so that it survives a crash of the machine."""
+        document = {
+            "form": _FORM,
+            "subject": self.subject,
+            "transactional_id": self.transactional_id,
+            "position": attrs.asdict(self.position),
+            "prepared": self.prepared
+            and {"transaction": str(self.prepared.transaction), "position": attrs.asdict(self.prepared.position)},
+        }
+        scratch = path.with_name(f"{path.name}.new")
+        with open(scratch, "w", encoding="utf-8") as file:
+            json.dump(document, file, indent=2)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+        _sync_folder(path.parent)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a state. Raises InputError for another file."""
+        try:
+            document = json.loads(path.read_text("utf-8"))
+            if document["form"] != _FORM:
+                raise ValueError(f"its form is {document['form']}, not {_FORM}")
+            prepared = document["prepared"]
+            return cls(
+                subject=document["subject"],
+                transactional_id=document["transactional_id"],
+                position=Position(**document["position"]),
+                prepared=prepared
+                and Prepared(
+                    transaction=PreparedTransaction.from_string(prepared["transaction"]),
+                    position=Position(**prepared["position"]),
+                ),
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path} is not the state of `ottla send`: {error}") from None
+
+
+def subject_of(topic: str, names: Sequence[str], choices: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run sends: the topic, the files with their sizes and times, and the options that make records."""
+    files = []
+    for name in names:
+        found = os.stat(name)
+        files.append({"name": str(Path(name).resolve()), "size": found.st_size, "modified": found.st_mtime_ns})
+    subject: dict[str, Any] = json.loads(json.dumps({"topic": topic, "files": files, **choices}))
+    return subject
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The names of what is not as it was."""
+    return sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the state for one process, where the system has locks; the transactional id fences others anyway."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    with open(path.with_name(f"{path.name}.lock"), "w", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(f"another process uses {path}") from None
+        yield
+
+
+def _sync_folder(folder: Path) -> None:
+    """Sync the new name to the disk, where the system can."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

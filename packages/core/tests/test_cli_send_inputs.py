@@ -1,0 +1,206 @@
+"""What `ottla send` reads: lines, fields of JSON, CSV, positions, and the state of a run."""
+
+from __future__ import annotations
+
+import io
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from click.testing import CliRunner, Result
+
+from ottla.cli.commands import ottla
+from ottla.cli.send import inputs
+from ottla.cli.send.columns import InputError, Parts, sendable
+from ottla.cli.send.inputs import Input
+from ottla.cli.send.lines import json_table, line_blocks, split
+from ottla.cli.send.state import Position, Prepared, State, differences, locked, subject_of
+from ottla.transactions import PreparedTransaction
+
+USAGE = 2
+
+
+@pytest.mark.parametrize("max_bytes", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize("text", [b"", b"a", b"a\n", b"a\nbb\n\nccc", b"\n\n", b"long line\nx\n"])
+def test_blocks_have_all_lines_whatever_their_size(text: bytes, max_bytes: int) -> None:
+    blocks = line_blocks(io.BytesIO(text), max_bytes=max_bytes)
+    expected = text.removesuffix(b"\n").split(b"\n") if text else []
+
+    assert [line for block in blocks for line in split(block, blank=True)] == expected
+
+
+def test_an_endless_line_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.cli.send.lines._LONGEST", 100)
+    with pytest.raises(InputError, match="a line is longer than 100 bytes"):
+        list(line_blocks(io.BytesIO(b"x" * 1000), max_bytes=10))
+
+
+def test_only_the_end_of_a_line_of_windows_is_left_out() -> None:
+    assert split(b"a\r\nb\rc\r\n\r", blank=True) == [b"a", b"b\rc", b""]
+
+
+@pytest.mark.parametrize(
+    ("field", "key"),
+    [
+        (['"a"', '"b"'], ["a", "b"]),
+        (["1", "2"], ["1", "2"]),
+        (["1", '"2"'], ["1", "2"]),
+        (["1.50", "null"], ["1.50", None]),
+        (["123456789012345678901234567890", "1"], ["123456789012345678901234567890", "1"]),
+        (['"2026-01-31"', '"2026-02-01"'], ["2026-01-31", "2026-02-01"]),
+        (["true", '"x"'], ["true", "x"]),
+    ],
+)
+def test_a_key_is_the_text_of_its_field(field: list[str], key: list[str | None]) -> None:
+    lines = [b'{"k": %s, "z": {}}' % each.encode() for each in field]
+
+    assert json_table(lines, Parts(key="k"), 0)["key"].to_pylist() == key
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"k": 1', "record 8 is not JSON"),
+        (b"[1]", "record 8 is not a JSON object, so it has no field 'k'"),
+        (b'{"k": {}}', "field 'k' of record 8: a key must be text or a number"),
+        (b'{"k": 1}{"k": 2}', "record 8 is not JSON"),
+    ],
+)
+def test_a_line_that_is_no_record_is_named(line: bytes, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        json_table([b'{"k": 1}', line], Parts(key="k"), 7)
+
+
+def test_a_value_may_be_any_field() -> None:
+    lines = [b'{"v": "text"}', b'{"v": {"a": [1.0, null]}}', b'{"v": null}']
+
+    assert json_table(lines, Parts(value="v"), 0)["value"].to_pylist() == ["text", '{"a":[1.0,null]}', None]
+
+
+# Positions
+
+
+@pytest.mark.parametrize("skip", [0, 1, 5, 41, 99, 100])
+@pytest.mark.parametrize("name", ["a.ndjson", "a.csv", "a.txt"])
+def test_records_before_a_position_are_left_out(
+    name: str, skip: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "BLOCK_BYTES", 64)
+    rows = [f'{{"id":{number}}}' if name == "a.ndjson" else f"{number}" for number in range(100)]
+    (tmp_path / name).write_text("\n".join((["id"] if name == "a.csv" else []) + rows) + "\n")
+    parts = Parts(value=None if name == "a.ndjson" else "id") if name != "a.txt" else Parts()
+    blocks = list(Input.of(str(tmp_path / name), None, parts, None).blocks(skip=skip))
+    column = "id" if name == "a.csv" else "value"
+    values = [value for block in blocks for value in block.content.table[column].to_pylist()]
+
+    assert [value if isinstance(value, str) else value.decode() for value in values] == rows[skip:]
+    assert all(one.first + one.count == other.first for one, other in pairwise(blocks))
+
+
+def test_a_file_that_is_shorter_than_its_position_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    with pytest.raises(InputError, match="has 1 records, fewer than the 2 that were sent from it"):
+        list(Input.of(str(tmp_path / "a.txt"), None, Parts(), None).blocks(skip=2))
+
+
+def test_columns_that_are_missing_or_unfit_are_named() -> None:
+    import pyarrow as pa
+
+    with pytest.raises(InputError, match="there is no column 'b'; the columns are a"):
+        sendable(pa.table({"a": [1]}), Parts(key="b"))
+    with pytest.raises(InputError, match="the column 'a' is double; a key must be text, bytes or a whole number"):
+        sendable(pa.table({"a": [1.5]}), Parts(key="a"))
+    with pytest.raises(InputError, match="the column 'a' must be milliseconds since 1970 or times"):
+        sendable(pa.table({"a": ["soon"], "value": ["x"]}), Parts(timestamp="a"))
+
+
+# State
+
+
+def state(tmp_path: Path) -> State:
+    transaction = PreparedTransaction(transactional_id="t", producer_id=1, epoch=2, level=2)
+    found = State.new(subject_of("orders", [], {"key": None}))
+    return attrs.evolve(
+        found, position=Position(1, 2), prepared=Prepared(transaction=transaction, position=Position(1, 9))
+    )
+
+
+def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
+    written = state(tmp_path)
+    written.save(tmp_path / "STATE")
+
+    assert State.load(tmp_path / "STATE") == written
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"form": 2}', "[]"])
+def test_another_file_is_no_state(text: str, tmp_path: Path) -> None:
+    (tmp_path / "STATE").write_text(text)
+    with pytest.raises(InputError, match="is not the state of `ottla send`"):
+        State.load(tmp_path / "STATE")
+
+
+def test_a_state_is_for_the_same_files_and_options(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("one")
+    before = subject_of("orders", [str(file)], {"key": "id", "constants": ("a=b",)})
+
+    assert differences(before, subject_of("orders", [str(file)], {"key": "id", "constants": ("a=b",)})) == []
+    file.write_text("another")
+    now = subject_of("orders", [str(file)], {"key": "name", "constants": ("a=b",)})
+    assert differences(before, now) == ["files", "key"]
+
+
+def test_a_state_has_one_user_at_a_time(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl")
+    path = tmp_path / "STATE"
+    with locked(path), pytest.raises(InputError, match="another process uses"), locked(path):
+        pass
+
+
+# Usage
+
+
+def usage(*arguments: str, given: bytes = b"") -> Result:
+    return CliRunner().invoke(ottla, ["send", "orders", "--bootstrap-servers", "localhost:9", *arguments], input=given)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--key", "id"], "lines have no columns: name the format of - with --format"),
+        (["--format", "parquet"], "it cannot come from the standard input"),
+        (["--format", "ndjson", "--value", "*"], "leave --value out"),
+        (["--resume", "STATE"], "--resume needs files"),
+        (["--header", "x"], "--header takes NAME=VALUE"),
+        (["-c", "sesame"], "--config takes KEY=VALUE"),
+    ],
+)
+def test_options_that_do_not_fit_are_wrong_usage(arguments: list[str], reason: str) -> None:
+    result = usage(*arguments)
+
+    assert result.exit_code == USAGE
+    assert reason in " ".join(result.output.split())
+    assert "sesame" not in result.output
+
+
+def test_help_fits_into_eighty_columns() -> None:
+    for command in ([], ["send"], ["config", "translate"], ["doctor"], ["transactions"]):
+        lines = CliRunner().invoke(ottla, [*command, "--help"], terminal_width=80).output.splitlines()
+
+        assert max(map(len, lines)) <= 80
+
+
+def test_every_command_has_its_whole_sentence_in_the_list() -> None:
+    listed = CliRunner().invoke(ottla, ["--help"], terminal_width=80).output
+
+    assert "..." not in listed.partition("Commands:")[2]
+
+
+def test_a_state_file_is_readable_json(tmp_path: Path) -> None:
+    state(tmp_path).save(tmp_path / "STATE")
+    found: dict[str, Any] = json.loads((tmp_path / "STATE").read_text())
+
+    assert found["position"] == {"input": 1, "record": 2}

@@ -1,0 +1,132 @@
+"""`ottla send --resume`, killed at each step: consumers of committed records get each record once."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from long_forms import LONG
+
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
+from transactions_kit import chance, new_id, read
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+PARTITIONS = 3
+HANG_GUARD = 300.0
+
+# Kills itself before or after the Nth call of a method. Transactions are small, so that there are many.
+CHILD = """
+    import functools, os, signal, sys
+    from ottla import Producer
+    from ottla.cli.send import inputs, resumable
+    from ottla.cli.send.state import State
+    inputs.BLOCK_BYTES, resumable.TRANSACTION_BYTES = 4_000, 20_000
+    step, *arguments = sys.argv[1:]
+    if step:
+        when, name, number = step.split()
+        kind = State if name == "save" else Producer
+        original, calls = getattr(kind, name), 0
+
+        @functools.wraps(original)
+        def killed(*args, **options):
+            global calls
+            calls += 1
+            if when == "after":
+                original(*args, **options)
+            if calls == int(number):
+                os.kill(os.getpid(), signal.SIGKILL)
+            if when == "before":
+                return original(*args, **options)
+
+        setattr(kind, name, killed)
+    sys.argv = ["ottla", *arguments]
+    from ottla.cli import main
+    main()
+"""
+KILLED = -9
+STEPS = (
+    "before save 4",  # prepared, and not in STATE
+    "before commit_transaction 1",  # prepared, and in STATE
+    "after commit_transaction 1",  # committed, and in STATE as prepared
+    "before send_table 8",  # in the transaction after a committed one
+    *(("after save 1", "before prepare_transaction 2") if LONG else ()),
+)
+
+
+def child(step: str, arguments: Sequence[str]) -> subprocess.Popen[str]:
+    text = "\n".join(line[4:] for line in CHILD.splitlines())
+    return subprocess.Popen(
+        [sys.executable, "-c", text, step, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def run(step: str, arguments: Sequence[str]) -> int:
+    with child(step, arguments) as process:
+        try:
+            out, log = process.communicate(timeout=HANG_GUARD)
+        finally:
+            process.kill()
+    print(step, process.returncode, out, log)
+    return process.returncode
+
+
+def prepared(kafka: KafkaCluster, folder: Path, lines: int) -> tuple[str, list[bytes], list[str]]:
+    """A topic, the lines of a file, and the arguments that send the file to the topic."""
+    topic = f"send-{new_id()}"
+    kafka.create_topic(topic, partitions=PARTITIONS)
+    written = [b"line %06d of the file that is sent" % number for number in range(lines)]
+    (folder / "input.txt").write_bytes(b"\n".join(written) + b"\n")
+    servers = ["--bootstrap-servers", kafka.bootstrap_servers]
+    return topic, written, ["send", topic, str(folder / "input.txt"), "--resume", str(folder / "STATE"), *servers]
+
+
+def everything(kafka: KafkaCluster, topic: str) -> list[bytes]:
+    return sorted(value for part in read(kafka.bootstrap_servers, topic, partitions=PARTITIONS) for value in part)
+
+
+@pytest.mark.parametrize(
+    ("level", "steps"), [(2, STEPS), (0, STEPS if LONG else STEPS[2:3])], ids=["version 2", "version 0"]
+)
+def test_a_file_is_sent_once_despite_a_kill_at_each_step(
+    kafka: KafkaCluster, level: int, steps: Sequence[str], tmp_path: Path
+) -> None:
+    set_feature(kafka.address(1), TRANSACTION_VERSION, level)
+    try:
+        topic, lines, arguments = prepared(kafka, tmp_path, 6_000)
+        codes = [run(step, arguments) for step in steps]
+        before_the_end = json.loads((tmp_path / "STATE").read_text())["position"]["record"]
+        ended = [run("", arguments), run("", arguments)]  # the second one has nothing to send
+    finally:
+        set_feature(kafka.address(1), TRANSACTION_VERSION, 2)
+
+    assert codes == [KILLED] * len(steps)
+    assert before_the_end < len(lines)
+    assert ended == [0, 0]
+    assert everything(kafka, topic) == lines
+
+
+@pytest.mark.skipif(not LONG, reason="the long form: OTTLA_SOAK=1")
+def test_a_file_is_sent_once_despite_twenty_kills_at_random(kafka: KafkaCluster, tmp_path: Path) -> None:
+    random = chance("kills of ottla send")
+    topic, lines, arguments = prepared(kafka, tmp_path, 1_000_000)
+    state, kills = tmp_path / "STATE", 0
+    while kills < 20:
+        before = state.stat().st_mtime_ns if state.exists() else 0
+        with child("", arguments) as process:
+            while process.poll() is None and (not state.exists() or state.stat().st_mtime_ns == before):
+                time.sleep(0.01)
+            time.sleep(random.uniform(0, 1.5))
+            process.kill()
+        assert process.returncode == KILLED, "the file is too short for twenty kills"
+        kills += 1
+        print(kills, json.loads(state.read_text())["position"])
+
+    assert run("", arguments) == 0
+    assert everything(kafka, topic) == lines
