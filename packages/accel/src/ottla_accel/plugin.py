@@ -43,7 +43,7 @@ class NativeEncoder(QuickSender):
     murmur2_partitions = staticmethod(murmur2_partitions)
 
     def columns(self, kind: ColumnsKind, limit: int) -> Columns | None:
-        """Return columns for `send`."""
+        """Return columns for `send`, or None for another *kind*."""
         return NativeColumns(limit) if kind is ColumnsKind.OBJECTS else None
 
     def quick_send(

@@ -26,7 +26,7 @@ _WARNED_AGAIN: Final = 3600.0
 
 
 def doubled(first: float, longest: float, times: int) -> float:
-    """Return *first* for one time, twice as much for each further one, and at most *longest*."""
+    """Return *first* if *times* is 1. Each further time doubles the result, up to *longest*."""
     return float(min(first * 2 ** min(times - 1, 30), longest))
 
 

@@ -41,7 +41,7 @@ class TokenBroker:
 
 
 def with_a_token(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return these settings, with a function that returns a token if they name no source."""
+    """Return these settings. If they name no source of tokens, add a function that returns a token."""
     return given if {PROVIDER, URL, JAAS} & given.keys() else {**given, PROVIDER: a_token}
 
 

@@ -45,7 +45,7 @@ class PartitionSequences:
 
     @property
     def has_room(self) -> bool:
-        """Return whether the broker would still recognize the first batch in flight after one more batch."""
+        """Return whether, after one more batch, the broker would still recognize a retry of the first one in flight."""
         first_lost = bool(self.in_flight) and self.in_flight[0].response_lost
         return not first_lost and len(self.in_flight) + len(self.acknowledged_later) < BATCHES_REMEMBERED
 

@@ -64,7 +64,7 @@ class TransportLayer(Protocol):
     def may_read(self) -> bool:
         """Return whether a read may return bytes without the socket becoming readable.
 
-        A hint: when that read returns None, the next one comes once the socket is readable.
+        If that read then returns None, the selector reads again once the socket is readable.
         """
 
     def close(self) -> None:

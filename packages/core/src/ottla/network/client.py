@@ -140,7 +140,7 @@ class NetworkClient:
         return connection.broker.id if takes and not self._metadata_updater.due(now) else None
 
     def next_try(self, now: float) -> float:
-        """The earliest time at which a backoff or throttling ends, for callers that found no broker; infinity: none."""
+        """The earliest time at which a backoff or throttling ends, or infinity. For callers that found no broker."""
         changes = (max(c.retry_at, c.throttled_until) for c in self._connections)
         return min((at for at in changes if at > now), default=float("inf"))
 

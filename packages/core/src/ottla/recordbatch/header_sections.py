@@ -16,7 +16,7 @@ _names: dict[str, bytes] = {}
 
 
 def encode_headers(headers: Sequence[Header]) -> bytes:
-    """The headers of one record, in the format at its end."""
+    """The headers of one record as bytes, in the format of the last field of a record."""
     parts = [varint(len(headers))]
     for name, content in headers:
         start = _names.get(name) or _header_name(name)

@@ -42,7 +42,7 @@ class ProducerIdRequestSource:
 
     @property
     def obstacle(self) -> OttlaError | None:
-        """The error because of which there is no id yet."""
+        """The error that has prevented a producer id so far, or None."""
         return self._sequences.obstacle
 
     @property

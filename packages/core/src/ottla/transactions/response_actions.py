@@ -15,7 +15,7 @@ from ottla.transactions.transaction_error_actions import TransactionErrorAction
 
 @attrs.frozen
 class RequestFailed:
-    """The request failed; *action* says whether it is repeated."""
+    """The request failed; *action* determines whether it is sent again."""
 
     action: TransactionErrorAction
     error: OttlaError

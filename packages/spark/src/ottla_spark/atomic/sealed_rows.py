@@ -137,7 +137,7 @@ class _Sealer:
         return sealed.refused
 
     def take(self, ownership: PartitionAssignment) -> Iterator[pa.RecordBatch]:
-        """Return the sealed batches for the shuffle, and clear them."""
+        """Yield the sealed batches for the shuffle as one Arrow batch, if there are any, and forget them."""
         taken, self._batches = self._batches, []
         if taken:
             yield _sealed_rows(taken, ownership)

@@ -67,8 +67,8 @@ def make_alone(
 def plugin_condition(info: EntryInfo, *, registry: Registry, timeout: float) -> PluginCondition:
     """Load this plugin, and try to make it without settings.
 
-    That happens on another thread, which is abandoned after *timeout* seconds; so KeyboardInterrupt here is the user's
-    and never the plugin's.
+    Another thread does this, and this function waits for it at most *timeout* seconds. So a KeyboardInterrupt here
+    comes from the user, never from the plugin.
     """
     chosen_by = registry.chosen_by(info)
     tried: list[tuple[str | None, int | None]] = []

@@ -32,7 +32,11 @@ class DeleteTopicsRequest:
 
 @attrs.define(kw_only=True)
 class DeletableTopicResult:
-    """One topic's outcome; the name is None only for an id that the broker does not know."""
+    """One topic's outcome.
+
+    The name is None only if the request gave no name. Then the broker does not know or accept the id, or the client
+    may not describe the topic.
+    """
 
     name: Annotated[String | None, Null(6)] = ""
     topic_id: Annotated[Uuid, In(6), Ignorable()] = ZERO_UUID

@@ -47,7 +47,7 @@ class Usage:
     calls: dict[str, _Calls] = attrs.field(factory=dict)
 
     def slowest(self) -> str:
-        """Return the calls that took most of the time, for a message."""
+        """Return, as text for a message, which method's calls took the most time; empty if no calls were counted."""
         measured = list(self.calls.items())
         if not measured:
             return ""
