@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import attrs
 
-from ottla.accumulator.batch import UNASSIGNED, NewRecord, size_of
+from ottla.accumulator.batch import UNASSIGNED, NewRecord, ProducerBatch, size_of
 from ottla.accumulator.keyed_appender import KeyedAppender
 from ottla.accumulator.partition_appender import PartitionAppender
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
@@ -54,6 +54,12 @@ class TryAppender:
             topic, memory.queue.partition, record, size_of(record), wait=memory
         )
         return self._note_sticky(partition, record, route, placed)
+
+    def open_batch(self, route: Route, key: bytes | None) -> ProducerBatch | None:
+        """The batch for a record without a partition, if there is one that needs no call of the partitioner."""
+        if self.partitioner.sticky and (key is None or self.partitioner.ignores_keys) and route.unassigned.open is None:
+            return route.sticky_batch
+        return None if self.keyed is None else route.unassigned.open
 
     def time_out(self, wait: Wait, *, waited: float = 0.0, timeout: float | None = None) -> None:
         """End a wait whose time has run out: raises what `Producer.send` raises then; returns if it is over."""
