@@ -150,7 +150,7 @@ BROKEN = (
     ),
     Broken("misspelt", GOOD.replace("ottla_partitioner", "ottla_partitoner"), "ottla_partit"),
     Broken("otherkind", GOOD.replace("ottla_partitioner", "ottla_compressor"), "it must implement ottla_partitioner"),
-    Broken("arguments", hook("...", name="ottla_partitioner(settings, client)"), "does not fit the hook specs"),
+    Broken("arguments", hook("...", name="ottla_partitioner(settings, client)"), "a parameter 'client'; "),
     Broken("class", f"{GOOD}class P:\n    def __init__(self, x): ...", "missing 1 required positional", attr=":P"),
     Broken("classraises", "class P:\n    def __init__(self): 1 / 0", "ZeroDivisionError", attr=":P"),
     Broken("returnsnone", hook("return None"), "ottla_partitioner returned nothing; it must return an object"),

@@ -538,6 +538,9 @@ def test_a_transport_that_cannot_open_is_reported_by_its_suite(
     [
         (["check"], "Missing argument"),
         (["check", "missing"], "no plugin named 'missing' is installed; `ottla plugins` lists those that are"),
+        (["check", "round_robbin"], "no plugin named 'round_robbin' is installed; did you mean 'round_robin'?"),
+        (["check", "compressor:gzipp"], "no compressor named 'gzipp' is installed; did you mean 'gzip'?"),
+        (["check", "partitoner:murmur2"], "a plugin of this name; did you mean 'partitioner'? the kinds are"),
         (["check", "transport:gzip"], "no transport named 'gzip' is installed"),
         (["check", "codec:gzip"], "'codec' is neither a kind of plugin nor a package with a plugin"),
         (["check", "gzip", "--config", SECRET], "--config takes KEY=VALUE"),

@@ -92,6 +92,21 @@ def test_each_generated_plugin_passes_its_tests_and_its_suite(
         assert " passed" in ended.stdout
 
 
+def test_mypy_has_nothing_to_say_of_a_generated_plugin(written: list[Path], tmp_path: Path) -> None:
+    pytest.importorskip("mypy", reason="it is not built for this interpreter")
+    for folder in written:  # each alone, as its author runs it: the settings are those of its pyproject.toml
+        ended = subprocess.run(
+            [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path)],
+            cwd=folder,
+            env={**os.environ, "MYPYPATH": "src"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert ended.returncode == FINE, f"{folder}: {ended.stdout}{ended.stderr}"
+
+
 def test_a_producer_sends_with_the_plugins_of_all_templates(
     written: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,6 +77,7 @@ class TestConsistent(PartitionerConformance):
 
 class TestRoundRobin(PartitionerConformance):
     heeds_availability = True
+    heeds_slow = False  # as Java's
 
     @pytest.fixture
     def partitioner(self) -> Partitioner:

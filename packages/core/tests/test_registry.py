@@ -361,10 +361,36 @@ def test_an_unmarked_hook_is_reported(site: Site) -> None:
 
 def test_a_hook_with_a_wrong_argument_is_reported(site: Site) -> None:
     site.install(GOOD.replace("ottla_partitioner(config)", "ottla_partitioner(settings)"))
-    said = broken()
 
-    assert "does not fit the hook specs" in said
-    assert "settings" in said
+    assert (
+        "does not fit the hook specs: ottla_partitioner has a parameter 'settings'; it may have config, context; "
+        in broken()
+    )
+
+
+def test_a_hook_with_a_misspelt_argument_is_reported_with_the_right_one(site: Site) -> None:
+    site.install(GOOD.replace("ottla_partitioner(config)", "ottla_partitioner(conf, context)"))
+
+    assert "has a parameter 'conf'; did you mean 'config'? it may have config, context; install another" in broken()
+
+
+def test_a_hook_that_reads_an_undeclared_key_is_reported_with_the_declared_ones(site: Site) -> None:
+    site.install(GOOD.replace("made.config = config", 'made.config = config["first.bais"]'))
+    registry = Registry()
+
+    with pytest.raises(InvalidPluginError) as caught:
+        make_alone(registry.plugin("partitioner", "first"), {}, registry=registry)
+    assert (
+        "ottla_partitioner raised UndeclaredKeyError: 'first.bais' is not declared by ottla_config_keys; did you mean "
+        "'first.bias'? (declared: first.bias); install another version of acme" in str(caught.value)
+    )
+
+
+def test_an_undeclared_key_is_missing_like_any_other(site: Site) -> None:
+    site.install(GOOD.replace("made.config = config", 'made.config = config.get("nothing", "else"), "none" in config'))
+    registry = Registry()
+
+    assert make_alone(registry.plugin("partitioner", "first"), {}, registry=registry).config == ("else", False)
 
 
 def test_a_misspelt_hook_is_reported_with_the_known_one(site: Site) -> None:

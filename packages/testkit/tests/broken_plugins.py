@@ -23,9 +23,9 @@ def _returns(result: object) -> Callable[..., object]:
     return lambda *_arguments, **_more: result
 
 
-def _raises(error: BaseException) -> Callable[..., object]:
+def _raises(kind: type[BaseException], content: object) -> Callable[..., object]:
     def raises(*_arguments: object, **_more: object) -> object:
-        raise error
+        raise kind(content)  # a new one each time: its traceback grows where it is raised
 
     return raises
 
@@ -34,8 +34,8 @@ FAULTS: Final[Mapping[str, Any]] = {
     "returns None": _returns(None),
     "returns an object": _returns(SimpleNamespace()),
     "returns a number": _returns(-7.5),
-    "raises KeyError": _raises(KeyError("boom")),
-    "raises SystemExit": _raises(SystemExit(3)),
+    "raises KeyError": _raises(KeyError, "boom"),
+    "raises SystemExit": _raises(SystemExit, 3),
     "takes no argument": lambda: None,
     "never returns": lambda *_arguments, **_more: threading.Event().wait(),
     "is a number": 5,

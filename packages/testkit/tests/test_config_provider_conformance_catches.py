@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from suite_runs import Suite, each_of
+from suite_runs import Suite, assert_caught, assert_passed, each_of
 
 pytest_plugins = ["pytester"]
 
@@ -49,9 +51,38 @@ WRONG = [
 ]
 
 
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file with values that a provider reads."""
+    file = tmp_path / "a.env"
+    file.write_text("user=ann\npassword=hunter-2")
+    return file
+
+
+def keys_of(file: Path) -> str:
+    """The lines of a suite for values in this file."""
+    return f'path, keys = {str(file)!r}, ("user", "password")'
+
+
 @each_of(WRONG)
 def test_a_broken_promise_of_a_provider_is_named(pytester: pytest.Pytester, plugin: str, test: str, said: str) -> None:
     SUITE.assert_catches(pytester, plugin + "()", test, said)
+
+
+def test_a_provider_that_reads_any_file_for_other_users_is_named(pytester: pytest.Pytester, file: Path) -> None:
+    arguments = ("-k", "other_users")
+    said = (
+        r"get gave values of '.*a.env' where the settings may be another user's, .*: check each file .* check_file\(\)"
+    )
+
+    assert_caught(SUITE.run(pytester, "ReadsAnyFile()", *arguments, more=keys_of(file)), said)
+    assert_passed(SUITE.run(pytester, "ReadsListedFiles()", *arguments, more=keys_of(file)))
+
+
+def test_a_provider_may_declare_that_users_name_no_file(pytester: pytest.Pytester, file: Path) -> None:
+    more = f"{keys_of(file)}; reads_unlisted_files = True"
+
+    SUITE.run(pytester, "ReadsAnyFile()", "-k", "other_users", more=more).assert_outcomes(skipped=1)
 
 
 def test_a_provider_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:

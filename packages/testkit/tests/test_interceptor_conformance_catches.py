@@ -60,6 +60,17 @@ WRONG = [
     ("WritesATextHeaderForAll", "rows_of_every_kind", "name is str and its value bytes or None, not str and str"),
     ("NeedsKeys", "rows_of_every_kind", "raised AttributeError.*; the rows would go on without what it adds"),
     ("RefusesHeadersOfOthers", "rows_changed_by", "raised AssertionError"),
+    ("RefusesAddressesInTables", "rows_of_every_kind", r"raised RuntimeError\('an address'\); the rows would go on"),
+    (
+        "LeavesTablesAsTheyAre",
+        "what_records_become",
+        r"on_send\(\) adds the header seen, and on_send_table\(\) does not",
+    ),
+    (
+        "HidesValuesOfRecordsOnly",
+        "what_records_become",
+        r"on_send\(\) makes b'\*\*\*\*' of the value b'value', and on_send_table\(\) makes b'value' of it",
+    ),
     ("ForgetsTheContextOfATable", "context", r"on_table_acknowledgement\(\) .* raised AssertionError"),
     ("BeginsATableOnce", "context", r"on_send_table\(\) .* raised AssertionError"),
     ("NeedsTheContextOfATable", "every_outcome_of_a_table", r"on_table_acknowledgement\(\) .* raised TypeError"),
@@ -103,7 +114,7 @@ def test_an_interceptor_that_keeps_all_promises_passes(pytester: pytest.Pytester
     result = run_suite(pytester, "InterceptorConformance", "interceptor", "wrong_interceptors.Right()", more=RECORDS)
 
     assert_passed(result)
-    result.assert_outcomes(passed=11, skipped=7)
+    result.assert_outcomes(passed=11, skipped=8)
 
 
 def test_an_interceptor_of_tables_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
@@ -112,7 +123,7 @@ def test_an_interceptor_of_tables_that_keeps_all_promises_passes(pytester: pytes
     )
 
     assert_passed(result)
-    result.assert_outcomes(passed=17, skipped=1)
+    result.assert_outcomes(passed=18, skipped=1)
 
 
 def test_an_interceptor_that_changes_types_may_declare_it(pytester: pytest.Pytester) -> None:

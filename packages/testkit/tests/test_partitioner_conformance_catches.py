@@ -39,6 +39,11 @@ WRONG = [
         "with_a_leader",
         r"without a key was put on partition \d+, which has no leader now",
     ),
+    (
+        "IgnoresSlowLeaders",
+        "slow_leader",
+        r"put on partition \d+, whose leader is slow, while 1 of 2 partitions .*: leave out those in view.slow",
+    ),
     ("TakesNotesInTheView", "change_the_view", "changed the view: its lists are the core's own"),
     ("OtherColumn", "many_keys_at_once", r"partition_column\(\) put the key .* and partition\(\) on"),
     ("ColumnOfTexts", "many_keys_at_once", r"partition_column\(\) returned '\d+', a str; a partition is an int"),

@@ -25,6 +25,16 @@ WRONG = [
     ("HasNoWordForNan", "unexpected_metrics", r"close\(\) raised ValueError\('cannot convert float NaN to integer'\)"),
     ("NeedsTags", "unexpected_metrics", r"close\(\) raised IndexError"),
     ("DiesInItsThread", "at_once", "its thread 'reporter' ended by ValueError.*: from then on nothing is reported"),
+    (
+        "DoesNotJoin",
+        "waits_for_the_last_read",
+        r"close\(\) returned while its thread reporter read the metrics: .*; join the thread in close\(\)",
+    ),
+    (
+        "ExportsNothing",
+        "is_exported",
+        r"it read the metrics record-queue-time-avg, .* `exported` returned 0 characters .*: nothing has left the rep",
+    ),
     ("LeavesItsThread", "that_it_started", r"close\(\) left threads behind: reporter"),
     ("KeepsTheProgram", "that_it_started", r"start\(\) began 'reporter', which is not a daemon thread"),
     ("OneForAll", "two_reporters", "of two reporters only one has read its figures"),
@@ -57,16 +67,27 @@ def test_a_reporter_that_keeps_all_promises_passes(pytester: pytest.Pytester) ->
     )
 
     assert_passed(result)
-    result.assert_outcomes(passed=10)
+    result.assert_outcomes(passed=11, skipped=1)
 
 
 def test_without_a_second_reporter_its_test_is_skipped_with_the_reason(pytester: pytest.Pytester) -> None:
     result = run_suite(pytester, "MetricsReporterConformance", "reporter", "wrong_reporters.Right()", "-rs")
 
-    result.assert_outcomes(passed=9, skipped=1)
+    result.assert_outcomes(passed=10, skipped=2)
     assert "give a fixture `another`" in result.stdout.str()
+    assert "give a method `exported`" in result.stdout.str()
+
+
+def test_a_reporter_whose_export_can_be_seen_passes(pytester: pytest.Pytester) -> None:
+    result = run_suite(
+        pytester, "MetricsReporterConformance", "reporter", "wrong_reporters.Exports()", more=another("Exports")
+    )
+
+    assert_passed(result)
+    result.assert_outcomes(passed=12)
 
 
 def another(reporter: str) -> str:
-    """The fixture that the suite has besides the one for its subject."""
-    return f"another = pytest.fixture(lambda self: wrong_reporters.{reporter}())"
+    """What the suite has besides the fixture for its subject."""
+    exported = "; exported = lambda self, reporter: reporter.lines" if reporter.startswith("Exports") else ""
+    return f"another = pytest.fixture(lambda self: wrong_reporters.{reporter}()){exported}"

@@ -72,6 +72,11 @@ WRONG = [
         r"prepare\(\) of .* with timeout=0.0 did not return within 1 s; it must return",
     ),
     ("WaitsInSerialize", "at_once", r"did not return within 1 s; .* what has to wait belongs into prepare"),
+    (
+        "KeepsTheCallInItself",
+        "at_any_line",
+        r"not safe for threads: when they change between two of its lines, .* became .*; keep what belongs to a call",
+    ),
     ("TornByThreads", "many_threads", "by many threads at once, .* became|raised TypeError"),
 ]
 

@@ -26,6 +26,7 @@ PACKAGES: Final = sorted(path.parent.name for path in FOLDER.glob("*/pyproject.t
 SHORT: Final = 1
 MISTAKES: Final = 10
 LIMIT: Final = 300.0
+ENDLESS: Final = ("the suite has taken", "did not return within")
 QUIETLY: Final = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly")
 
 pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
@@ -75,10 +76,10 @@ def install(package: str, folder: Path) -> Path:
     return copy
 
 
-def run(package: Path) -> tuple[int, str]:
+def run(package: Path, *, most_failures: int = 4) -> tuple[int, str]:
     """Run the package's tests as their author does; return the exit code and the output."""
     path = os.pathsep.join([str(package / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-m", "pytest", *QUIETLY, "--maxfail=4", "tests"]
+    command = [sys.executable, "-m", "pytest", *QUIETLY, f"--maxfail={most_failures}", "tests"]
     ended = subprocess.run(
         command, cwd=package, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=LIMIT
     )
@@ -102,7 +103,9 @@ def test_a_mistake_of_an_author_is_found_and_named(tmp_path: Path, package: str,
     copy = install(package, tmp_path)
     mistake.make(copy)
 
-    code, output = run(copy)
+    # What never ends in the suite, which goes on after a while, never ends in the package's own tests either.
+    is_endless = any(words in mistake.message for words in ENDLESS)
+    code, output = run(copy, most_failures=1 if is_endless else 4)
 
     assert code == 1, output
     assert mistake.message in output, output

@@ -256,6 +256,26 @@ class RefusesHeadersOfOthers(RightForTables):
         return {}
 
 
+class RefusesAddressesInTables(RightForTables):
+    """Fails where it finds something, which values of tests seldom have."""
+
+    def changes_of(self, rows: ProducerRows) -> dict[str, Any]:
+        if rows.values is not None and "@" in str(rows.values.to_pylist()):
+            raise RuntimeError("an address")
+        return {}
+
+
+class LeavesTablesAsTheyAre(RightForTables):
+    def on_send_table(self, rows: ProducerRows) -> Any:
+        return attrs.evolve(rows, context=1)
+
+
+class HidesValuesOfRecordsOnly(RightForTables):
+    def made_of(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+        hidden = b"****" if isinstance(value, bytes) else value
+        return super().made_of(topic, key, hidden, headers)
+
+
 class ForgetsTheContextOfATable(RightForTables):
     def on_table_acknowledgement(self, topic: str, result: TableResult, error: Exception | None, context: Any) -> None:
         assert context is None

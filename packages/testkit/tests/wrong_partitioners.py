@@ -10,8 +10,16 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import attrs
+
 from ottla.interfaces import RecordView, TopicView
 from ottla.plugins.partitioners.murmur2_hash import murmur2
+
+
+def candidates_of(view: TopicView) -> Sequence[int]:
+    """The partitions for records without a key."""
+    quick = [partition for partition in view.available if partition not in view.slow]
+    return quick or view.available or range(view.partitions)
 
 
 class Right:
@@ -27,7 +35,7 @@ class Right:
         if key is not None:
             return self.of_key(key, view)
         stay = self.stays.setdefault(topic, 0)
-        candidates = view.available or range(view.partitions)
+        candidates = candidates_of(view)
         return candidates[stay % len(candidates)]
 
     def partition_column(self, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
@@ -50,7 +58,7 @@ class RightByTurns:
     def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
         if key is not None:
             return zlib.crc32(key) % view.partitions
-        candidates = view.available or range(view.partitions)
+        candidates = candidates_of(view)
         return candidates[self.turn(topic) % len(candidates)]
 
     def turn(self, topic: str) -> int:
@@ -164,6 +172,11 @@ class FollowsTheLeaders(Right):
 class IgnoresLeaders(Right):
     def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
         return self.of_key(key or b"", view)
+
+
+class IgnoresSlowLeaders(Right):
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        return super().partition(topic, key, attrs.evolve(view, slow=frozenset()))
 
 
 class TakesNotesInTheView(Right):

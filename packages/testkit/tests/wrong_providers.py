@@ -6,8 +6,10 @@ import logging
 import threading
 import time
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any, Final
 
+from ottla.config.allow_lists import NotAllowedError, check_file, from_others
 from ottla.errors import ConfigError
 
 VALUES: Final = {"here": {"user": "ann", "password": "hunter-2"}}
@@ -221,3 +223,19 @@ class KeepsItsValuesForEver(Right):
             if (path, key) not in self.kept and key in self.values(path):
                 self.kept[path, key] = self.values(path)[key]
         return {key: self.kept[path, key] for key in keys if (path, key) in self.kept}
+
+
+class ReadsAnyFile(Right):
+    """Takes the path for a file's name, whoever has written it."""
+
+    def values(self, path: str) -> Mapping[str, str]:
+        lines = Path(path).read_text().splitlines() if Path(path).is_file() else []
+        return dict(line.split("=") for line in lines)
+
+
+class ReadsListedFiles(ReadsAnyFile):
+    def values(self, path: str) -> Mapping[str, str]:
+        try:
+            return super().values(check_file(path) if from_others() else path)
+        except NotAllowedError as error:
+            raise ConfigError([str(error)]) from None

@@ -120,6 +120,32 @@ class NeedsTags(Right):
             assert name.tags[0]
 
 
+class DoesNotJoin(Right):
+    """Leaves the last report to its thread, and does not wait for it."""
+
+    def close(self) -> None:
+        self._over.set()
+
+    def _run(self) -> None:
+        self._over.wait()
+        self.report()
+
+
+class ExportsNothing(Right):
+    lines = ""
+
+
+class Exports(Right):
+    """Remembers what it would write."""
+
+    lines = ""
+
+    def report(self) -> None:
+        self.lines += "".join(
+            f"{name.name.replace('-', '_')}={value}\n" for name, value in self.registry.snapshot().items()
+        )
+
+
 class DiesInItsThread(Right):
     def _run(self) -> None:
         raise ValueError("the thread has died")

@@ -5,8 +5,9 @@ Checking and writing plugins needs the testkit. It is imported only then, becaus
 
 from __future__ import annotations
 
+import difflib
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ from ottla.plugins.registry.installed import misplaced
 
 _PROMISE_BROKEN: Final = 1
 _TESTKIT: Final = "ottla_testkit"
+_NEAR: Final = 0.7
+"""How similar a name must be to one that exists to be a misspelling of it (`difflib`)."""
 _LONGEST: Final = 30.0
 """Seconds that the list waits for one plugin."""
 
@@ -132,19 +135,28 @@ def _named(name: str, registry: Registry) -> EntryInfo:
     if not (found or kind) and colon:
         before = name.partition(":")[0]
         raise click.UsageError(
-            f"{before!r} is neither a kind of plugin nor a package with a plugin of this name; the kinds are "
-            f"{', '.join(KINDS)}"
+            f"{before!r} is neither a kind of plugin nor a package with a plugin of this name; "
+            f"{_meant(before, KINDS)}the kinds are {', '.join(KINDS)}"
         )
     kinds = sorted({info.kind.name for info in found})
     if not found:
+        names = [info.name for info in _installed(registry) if kind in ("", info.kind.name)]
         raise click.UsageError(
-            f"no {kind or 'plugin'} named {rest!r} is installed; `ottla plugins` lists those that are"
+            f"no {kind or 'plugin'} named {rest!r} is installed; {_meant(rest, names)}`ottla plugins` lists those that "
+            "are"
         )
     if len(kinds) > 1:
         raise click.UsageError(
             f"more than one plugin is named {rest!r}; write {' or '.join(f'{one}:{rest}' for one in kinds)}"
         )
     return found[0]
+
+
+def _meant(written: str, known: Iterable[str]) -> str:
+    """The known name that differs least, as a question; empty if none is near."""
+    names = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(written.strip().lower(), names, n=1, cutoff=_NEAR)
+    return f"did you mean {names[close[0]]!r}? " if close else ""
 
 
 def _found(kind: KindName, name: str, registry: Registry) -> Sequence[EntryInfo]:

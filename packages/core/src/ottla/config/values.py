@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Collection, ItemsView, Iterator, Mapping, ValuesView
+from collections.abc import Collection, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Any, Final
 
 from ottla.errors import Secrets
@@ -27,6 +28,20 @@ def brief(value: object) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
+class UndeclaredKeyError(KeyError):
+    """A plugin has read a key that it does not declare. The text is made when it is shown: `get` catches the error."""
+
+    def __init__(self, key: str, declared: Iterable[str]) -> None:
+        super().__init__(key)
+        self._declared = tuple(declared)
+
+    def __str__(self) -> str:
+        key = self.args[0]
+        close = difflib.get_close_matches(str(key), self._declared, n=1)
+        meant = f"did you mean {close[0]!r}? " if close else ""
+        return f"{key!r} is not declared by ottla_config_keys; {meant}(declared: {', '.join(self._declared) or 'none'})"
+
+
 class PluginValues(Mapping[str, Any]):
     """Values by key, read-only. The repr hides the keys in `secrets` and those that look secret.
 
@@ -42,7 +57,10 @@ class PluginValues(Mapping[str, Any]):
         self._hidden = Secrets(*self._texts()) if certain else None
 
     def __getitem__(self, key: str) -> Any:
-        return self._values[key]
+        try:
+            return self._values[key]
+        except KeyError:
+            raise UndeclaredKeyError(key, self._values) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)

@@ -21,37 +21,31 @@ from __future__ import annotations
 
 import itertools
 import logging
-import re
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final
 
 import pytest
 
 from ottla.errors import OttlaError
-from ottla.interfaces import Authenticator, Mechanism, SupportsRefused
+from ottla.interfaces import Mechanism, SupportsRefused
 from ottla.network.authentication.exchange import MAX_TURNS
+from ottla_testkit.conformance.authenticator_contract import MechanismContract
 from ottla_testkit.conformance.authenticator_impostors import HOSTILE, ImpostorRequirements, needed
-from ottla_testkit.conformance.harness.abilities import check_spelling
-from ottla_testkit.conformance.harness.bounded_suite import check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail, has_ability
 from ottla_testkit.conformance.harness.closing import close_plugin
 from ottla_testkit.conformance.harness.concurrent_calls import NotBackError, within
-from ottla_testkit.conformance.harness.login import Login, MakeBroker, kind
+from ottla_testkit.conformance.harness.login import Login, MakeBroker
 from ottla_testkit.conformance.harness.secret_leaks import Secrets
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
 
 HOSTS: Final = ("localhost", "127.0.0.1", "::1", "b-1.a-rather-long-name.of.some.cluster.example.com", "KAFKA")
 
-_NAME: Final = re.compile(r"[A-Z0-9_-]{1,20}")
 
-
-class AuthenticatorConformance(ImpostorRequirements):
+class AuthenticatorConformance(ImpostorRequirements, MechanismContract):
     """Subclass it as `Test...`, and override the fixture `mechanism`; preferably `broker` and `secrets`, too."""
 
     secrets: ClassVar[Sequence[str]] = ()
     """Texts that must never appear in a log, an error or a repr: the mechanism's passwords, keys and tokens."""
-    entry_point: ClassVar[str] = ""
-    """The name that users set as `sasl.mechanism`, which brokers know; empty: the suite does not compare it."""
     host: ClassVar[str] = "localhost"
     """Host name of the broker that the login is for."""
     port: ClassVar[int] = 9092
@@ -84,38 +78,6 @@ class AuthenticatorConformance(ImpostorRequirements):
         yield
         if not self._closed and not self.usage.stopped_by:
             self._close(mechanism)
-
-    def test_it_has_all_attributes_of_the_contract(self, mechanism: Mechanism) -> None:
-        check_contract(mechanism, Mechanism)
-        name: object = mechanism.name
-        check(
-            isinstance(name, str) and _NAME.fullmatch(name) is not None,
-            f"name is {name!r}; the name of a SASL mechanism has 1 to 20 of A-Z 0-9 - _, such as SCRAM-SHA-512",
-        )
-        check(
-            self.entry_point in ("", name),
-            f"name is {name!r}, and the entry point's is {self.entry_point!r}: brokers are asked for another mechanism "
-            "than sasl.mechanism says; a suite of the plugin's own with entry_point = '' allows it",
-        )
-        blocking: object = mechanism.blocking
-        check(isinstance(blocking, bool), f"blocking is {blocking!r}, which is neither True nor False")
-        identity: object = getattr(mechanism, "identity", None)
-        check(identity is None or isinstance(identity, str), f"identity is a {kind(identity)}; it is a name, or None")
-        remedy: object = getattr(mechanism, "remedy", "")
-        check(isinstance(remedy, str), f"remedy is a {kind(remedy)}; it is what helps, in words")
-
-    def test_every_connection_has_its_own_exchange(self, mechanism: Mechanism) -> None:
-        one, other = self._begun(mechanism), self._begun(mechanism)
-        check(one is not other, "authenticator() returned the same exchange twice; each connection needs a new one")
-
-    def test_no_optional_ability_of_an_exchange_is_misspelt(self, mechanism: Mechanism) -> None:
-        exchange = self._begun(mechanism)
-        check_spelling(exchange, Authenticator)
-        check(
-            hasattr(exchange, "refused") or not hasattr(mechanism, "refused"),
-            f"{kind(mechanism)} has `refused`, which the core does not use: it is called on the exchange, of type "
-            f"{kind(exchange)}, that authenticator() returns",
-        )
 
     def test_any_broker_name_is_accepted_or_refused_with_a_message(self, mechanism: Mechanism) -> None:
         for host, port in itertools.product(HOSTS, (1, 9092, 65535)):

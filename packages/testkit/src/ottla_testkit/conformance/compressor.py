@@ -26,7 +26,7 @@ from ottla.errors import PluginNotFoundError, ProtocolError
 from ottla.interfaces import Buffer, Compressor
 from ottla.plugins.registry import Registry
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
-from ottla_testkit.conformance.harness.checked_layer import check, fail
+from ottla_testkit.conformance.harness.checked_layer import check, fail, sentence_of
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
 from ottla_testkit.conformance.harness.schedules import Schedule
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
@@ -125,7 +125,10 @@ class CompressorConformance(BoundedSuite):
         around = b"before" + packed + b"behind"
         for buffer in (packed, bytearray(packed), memoryview(packed), memoryview(around)[6 : 6 + len(packed)]):
             unpacked = self._unpack(compressor, buffer, limit=len(plain))
-            check(unpacked == plain, f"decompress() of a {type(buffer).__name__} gave other bytes than were packed")
+            check(
+                unpacked == plain,
+                f"decompress() of a {type(buffer).__name__} {_outcome(unpacked, 'gave other bytes than were packed')}",
+            )
 
     def test_the_level_is_used(self, compressor: Compressor, chance: random.Random) -> None:
         if len(set(self.levels)) < 2:
@@ -144,7 +147,8 @@ class CompressorConformance(BoundedSuite):
         name = CODECS[compressor.codec_id]
         check(
             plain == b"one ",
-            f"what Java's producer packed with {name} was read as {plain!r}; in Kafka's framing it is b'one '",
+            f"what Java's producer packed with {name} "
+            f"{_outcome(plain, f'was read as {plain!r}', refused='was refused')}; in Kafka's framing it is b'one '",
         )
 
     def test_the_codec_of_the_core_reads_it_and_is_read(self, compressor: Compressor, chance: random.Random) -> None:
@@ -160,7 +164,10 @@ class CompressorConformance(BoundedSuite):
                     fail(f"{name} cannot read what compress() made of {len(plain)} bytes: {error}", error)
                 check(read == plain, f"{name} reads other bytes than compress() was given")
             theirs = self._unpack(compressor, reference.compress(payload, level=None), limit=len(plain))
-            check(theirs == plain, f"decompress() of {len(plain)} bytes that {name} packed gave other bytes")
+            check(
+                theirs == plain,
+                f"decompress() of {len(plain)} bytes that {name} packed {_outcome(theirs, 'gave other bytes')}",
+            )
 
     # Limits
 
@@ -170,20 +177,21 @@ class CompressorConformance(BoundedSuite):
     ) -> None:
         for plain in (bytes(size), chance.randbytes(size)):
             packed = self._pack(compressor, [plain])
+            whole = self._unpack(compressor, packed, limit=size)
             check(
-                self._unpack(compressor, packed, limit=size) == plain,
-                f"decompress() refused {size} bytes with a limit of {size}",
+                whole == plain,
+                f"decompress() of {size} bytes with a limit of {size} {_outcome(whole, 'gave other bytes')}",
             )
             for limit in {size - 1, size // 2, 0}:
                 check(
-                    self._unpack(compressor, packed, limit=limit) is None,
+                    _is_refused(self._unpack(compressor, packed, limit=limit)),
                     f"decompress() gave {size} bytes with a limit of {limit}; it must raise ProtocolError",
                 )
 
     def test_a_decompression_bomb_is_stopped(self, compressor: Compressor) -> None:
         packed = self._pack(compressor, [bytes(_BLOCK)] * (_BOMB // _BLOCK))
         unpacked, peak = _measured(lambda: self._unpack(compressor, packed, limit=_LIMIT))
-        check(unpacked is None, f"a bomb of {_BOMB} bytes was unpacked with a limit of {_LIMIT}")
+        check(_is_refused(unpacked), f"a bomb of {_BOMB} bytes was unpacked with a limit of {_LIMIT}")
         check(
             peak < _LIMIT + _AROUND,
             f"decompress() took {peak} bytes of memory before it refused a bomb, with a limit of {_LIMIT}: it has to "
@@ -195,7 +203,7 @@ class CompressorConformance(BoundedSuite):
             pytest.skip("this form announces no size")
         lie = bytes.fromhex(LIES[compressor.codec_id])
         unpacked, peak = _measured(lambda: self._unpack(compressor, lie, limit=1 << 42))
-        check(unpacked is None, f"decompress() made {unpacked!r} of {len(lie)} bytes that only announce gigabytes")
+        check(_is_refused(unpacked), f"decompress() made {unpacked!r} of {len(lie)} bytes that only announce gigabytes")
         check(
             peak < _LIMIT + _AROUND,
             f"decompress() took {peak} bytes of memory on the word of {len(lie)} bytes, which announce gigabytes",
@@ -210,11 +218,10 @@ class CompressorConformance(BoundedSuite):
             cut = packed[:place]
             unpacked = self._unpack_in_time(compressor, cut, limit=len(plain))
             # Snappy's framing has no end mark: data that stops after a block may be complete.
-            whole = compressor.codec_id == SNAPPY and unpacked is not None and plain.startswith(unpacked)
             check(
-                unpacked is None or whole,
+                isinstance(unpacked, ProtocolError) or (compressor.codec_id == SNAPPY and plain.startswith(unpacked)),
                 f"of {len(packed)} packed bytes {place} were given, and decompress() made "
-                f"{len(unpacked or b'')} bytes of them; malformed input is a ProtocolError",
+                f"{_size(unpacked)} bytes of them; malformed input is a ProtocolError",
             )
         self._there_and_back(compressor, [plain])
 
@@ -246,10 +253,12 @@ class CompressorConformance(BoundedSuite):
         def work(plain: bytes) -> None:
             for turn in range(_TIMES):
                 packed = self._pack(compressor, [plain[: 5000 + turn], plain[5000 + turn :]])
+                unpacked = self._unpack(compressor, packed, limit=len(plain))
                 check(
-                    self._unpack(compressor, packed, limit=len(plain)) == plain,
-                    "by many threads at once, other bytes were unpacked than were packed: a compressor is shared by "
-                    "threads, and what is no thread's own must not be in it",
+                    unpacked == plain,
+                    "by many threads at once, "
+                    f"{_outcome(unpacked, 'other bytes were unpacked than were packed', refused='it was refused')}: a "
+                    "compressor is shared by threads, and what is no thread's own must not be in it",
                 )
 
         together(self.timeout * 3, [lambda plain=plain: work(plain) for plain in texts], call="packing")  # type: ignore[misc]
@@ -262,8 +271,8 @@ class CompressorConformance(BoundedSuite):
             error = Schedule(seed).run(works)
             if error is not None:
                 fail(
-                    f"it is not safe for threads: when they change between two of its lines, {error} (order {seed}, "
-                    "the same each time); give each call a stream and variables of its own",
+                    f"it is not safe for threads: when they change between two of its lines, {sentence_of(error)} "
+                    f"(order {seed}, the same each time); give each call a stream and variables of its own",
                     error,
                 )
 
@@ -284,7 +293,7 @@ class CompressorConformance(BoundedSuite):
         check(
             unpacked == plain,
             f"{len(plain)} bytes in {len(payload)} chunks were packed (level {level}), and "
-            f"{'refused' if unpacked is None else f'{len(unpacked)} other bytes unpacked'}",
+            f"{_outcome(unpacked, f'{_size(unpacked)} other bytes unpacked', refused='refused')}",
         )
 
     def _pack(self, compressor: Compressor, chunks: Payload, *, level: int | None = None) -> bytes:
@@ -296,12 +305,12 @@ class CompressorConformance(BoundedSuite):
         check(type(packed) is bytes, f"compress() returned a {type(packed).__name__}; it must be bytes")
         return bytes(packed)
 
-    def _unpack(self, compressor: Compressor, packed: Buffer, *, limit: int) -> bytes | None:
-        """Return the decompressed data, or None for an error."""
+    def _unpack(self, compressor: Compressor, packed: Buffer, *, limit: int) -> bytes | ProtocolError:
+        """Return the decompressed data, or the error that refused it."""
         try:
             plain: Any = self.timed("decompress()", lambda: compressor.decompress(packed, limit=limit))
-        except ProtocolError:
-            return None
+        except ProtocolError as error:
+            return error
         except Exception as error:
             fail(
                 f"decompress() of {bytes(packed[:16])!r}... raised {error!r}; malformed input, and more than the "
@@ -312,7 +321,7 @@ class CompressorConformance(BoundedSuite):
         check(len(plain) <= limit, f"decompress() gave {len(plain)} bytes with a limit of {limit}")
         return bytes(plain)
 
-    def _unpack_in_time(self, compressor: Compressor, packed: bytes, *, limit: int) -> bytes | None:
+    def _unpack_in_time(self, compressor: Compressor, packed: bytes, *, limit: int) -> bytes | ProtocolError:
         return within(
             self.timeout,
             f"decompress() of {packed[:16]!r}... ({len(packed)} bytes)",
@@ -356,7 +365,20 @@ def _reference(codec_id: int) -> Compressor:
     return reference
 
 
-def _measured(work: Callable[[], bytes | None]) -> tuple[bytes | None, int]:
+def _is_refused(unpacked: bytes | ProtocolError) -> bool:
+    return isinstance(unpacked, ProtocolError)
+
+
+def _size(unpacked: bytes | ProtocolError) -> int:
+    return 0 if isinstance(unpacked, ProtocolError) else len(unpacked)
+
+
+def _outcome(unpacked: bytes | ProtocolError, otherwise: str, *, refused: str = "refused it") -> str:
+    """Return what decompress() did, with the compressor's own words if it refused its input."""
+    return f"{refused} with {unpacked!r}" if isinstance(unpacked, ProtocolError) else otherwise
+
+
+def _measured(work: Callable[[], bytes | ProtocolError]) -> tuple[bytes | ProtocolError, int]:
     """Return the result, and the peak memory of Python's objects; the test is skipped where none is counted."""
     tracemalloc = pytest.importorskip("tracemalloc", reason="this Python does not count memory", exc_type=ImportError)
     tracemalloc.start()

@@ -16,15 +16,18 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import pytest
 
+from ottla.config.allow_lists import FILES, NotAllowedError, check_file, options_of_others
 from ottla.errors import OttlaError
 from ottla.interfaces import ConfigProvider
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
+from ottla_testkit.conformance.harness.opened_files import opened_files
 from ottla_testkit.conformance.harness.secret_leaks import Secrets
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
 
@@ -46,6 +49,8 @@ class ConfigProviderConformance(BoundedSuite):
     """A path at which the provider has values."""
     keys: ClassVar[Collection[str]] = ()
     """Keys that have values at `path`."""
+    reads_unlisted_files: ClassVar[bool] = False
+    """Whether values may come from a file that is in no list of allowed files: if users cannot name the file."""
 
     @pytest.fixture
     def provider(self) -> ConfigProvider:
@@ -141,6 +146,30 @@ class ConfigProviderConformance(BoundedSuite):
         values.check_text("the log", caplog.text)
         values.check_text("what is printed", "".join(capsys.readouterr()))
 
+    def test_files_that_other_users_name_are_checked(
+        self, provider: ConfigProvider, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self._need_keys()
+        if self.reads_unlisted_files:
+            pytest.skip("reads_unlisted_files is True")
+        monkeypatch.delenv(FILES, raising=False)
+
+        def get() -> tuple[Mapping[str, str], list[str]]:
+            with options_of_others(), opened_files() as opened:
+                return provider.get(self.path, frozenset(self.keys)), opened
+
+        try:
+            given, opened = within(self.timeout, "get", get, remedy="it needs a time-out of its own")
+        except OttlaError:
+            return  # it refuses to read the file
+        for path in opened:
+            check(
+                not (_is_unlisted(path) and _has_one_of(path, given.values())),
+                f"get gave values of {path!r} where the settings may be another user's, and no list of allowed files "
+                "has it: check each file that a setting or a path names with check_file() of ottla.config.allow_lists; "
+                "reads_unlisted_files = True allows it",
+            )
+
     def test_many_threads_may_call_it_at_once(self, provider: ConfigProvider) -> None:
         first = self._get_known(provider, self.keys)
 
@@ -190,3 +219,22 @@ class ConfigProviderConformance(BoundedSuite):
             check(isinstance(key, str), f"get returned a {type(key).__name__} as a key, not a string")
             check(isinstance(value, str), f"get returned a {type(value).__name__} for {key!r}, not a string")
         return given
+
+
+def _is_unlisted(path: str) -> bool:
+    """Return whether options of other users may not name this file."""
+    try:
+        with options_of_others():
+            check_file(path)
+    except NotAllowedError:
+        return True
+    return False
+
+
+def _has_one_of(path: str, values: Collection[str]) -> bool:
+    """Return whether a file has one of these values: others, such as modules, are read without being named."""
+    try:
+        content = Path(path).read_bytes()
+    except (OSError, ValueError):
+        return False
+    return any(value and value.encode("utf-8", "replace") in content for value in values)

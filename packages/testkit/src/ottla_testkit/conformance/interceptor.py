@@ -23,7 +23,7 @@ from ottla_testkit.conformance.harness.bounded_suite import check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
-from ottla_testkit.conformance.interceptor_tables import TableRequirements
+from ottla_testkit.conformance.interceptor_tables import CONTENTS, TableRequirements
 
 Made: TypeAlias = tuple[Any, Any, tuple[Header, ...]]
 
@@ -58,8 +58,14 @@ class InterceptorConformance(TableRequirements):
 
     subject: ClassVar[str] = "interceptor"
     contract: ClassVar[type] = Interceptor
-    records: ClassVar[Sequence[tuple[Any, Any]]] = ((None, b"value"), (b"key", b"value"), (b"key", None), (b"", b""))
-    """Keys and values that the interceptor gets, as they are given to `send`."""
+    records: ClassVar[Sequence[tuple[Any, Any]]] = (
+        (None, b"value"),
+        (b"key", b"value"),
+        (b"key", None),
+        (b"", b""),
+        (b"ann", CONTENTS),
+    )
+    """Keys and values that the interceptor gets, as they are given to `send`; also in tables, if it takes them."""
     keeps_types: ClassVar[bool] = True
     """Whether bytes stay bytes, or become None: there may be no serializer after the interceptor."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import attrs
 import pytest
@@ -12,6 +12,7 @@ from ottla import InvalidRecordError, PartitionResult, TableDeliveryError, Table
 from ottla.interfaces import (
     Header,
     Interceptor,
+    ProducerRecord,
     ProducerRows,
     SupportsOnSendTable,
     SupportsOnTableAcknowledgement,
@@ -35,6 +36,12 @@ _OUTCOMES: Final[Sequence[tuple[TableResult, Exception | None]]] = (
     (_SOME, RuntimeError()),
 )
 
+CONTENTS: Final = (
+    b'{"name": "Ann", "e-mail": "ann@example.org", "card": "4111 1111 1111 1111", "number": 4111111111111111, '
+    b'"iban": "DE89370400440532013000", "phone": "+49 30 123456", "at": "2026-01-02T03:04:05Z", "address": '
+    b'"https://example.org/?token=1", "host": "192.0.2.1", "name\xc3\xa4": null}'
+)
+"""What interceptors look for in values: addresses, numbers and dates."""
 _COLUMNS: Final = ("keys", "values", "headers", "partitions", "timestamps_ms")
 _THREADS: Final = 8
 _TIMES: Final = 20
@@ -42,6 +49,10 @@ _TIMES: Final = 20
 
 class TableRequirements(BoundedSuite):
     """The requirements of `InterceptorConformance` for an interceptor that takes tables."""
+
+    records: ClassVar[Sequence[tuple[Any, Any]]]
+    tables_as_records: ClassVar[bool] = True
+    """Whether rows of tables become what `on_send` makes of records: keys, values and names of headers are the same."""
 
     def test_outcomes_of_tables_are_for_interceptors_that_take_their_rows(self, interceptor: Interceptor) -> None:
         check(
@@ -53,6 +64,29 @@ class TableRequirements(BoundedSuite):
     def test_rows_of_every_kind_can_be_sent(self, interceptor: Interceptor) -> None:
         for rows in _samples(interceptor):
             _pass(interceptor, rows)
+
+    def test_rows_become_what_records_become(self, interceptor: Interceptor) -> None:
+        needed(interceptor, SupportsOnSendTable)
+        for records, rows in _tables_of(self.records):
+            made = _pass(interceptor, rows)
+            if not self.tables_as_records:
+                continue
+            names = _header_names(made)
+            for row, record in enumerate(records):
+                once, again = _sent(interceptor, record), _sent(interceptor, record)
+                for part, column in (("key", made.keys), ("value", made.values)):
+                    expected, became = getattr(once, part), None if column is None else column[row].as_py()
+                    check(
+                        expected != getattr(again, part) or _bytes(expected) == _bytes(became),
+                        f"on_send() makes {expected!r} of the {part} {getattr(record, part)!r}, and on_send_table() "
+                        f"makes {became!r} of it; tables_as_records = False allows it",
+                    )
+                added = {name for name, _content in once.headers} & {name for name, _content in again.headers}
+                check(
+                    added <= names,
+                    f"on_send() adds the header {', '.join(sorted(added - names))}, and on_send_table() does not; "
+                    "tables_as_records = False allows it",
+                )
 
     def test_it_accepts_rows_changed_by_another_interceptor(self, interceptor: Interceptor) -> None:
         for rows in _samples(interceptor):
@@ -124,12 +158,50 @@ def _samples(interceptor: Interceptor) -> Iterator[ProducerRows]:
     for start, stop in ((1, 4), (4, 5), (0, 1)):
         yield _rows(**{name: getattr(everything, name)[start:stop] for name in _COLUMNS})
     yield _rows(keys=values)
+    yield _rows(values=pa.array([None, CONTENTS, *CONTENTS.split(b", ")], pa.binary()))
     yield attrs.evolve(_rows(values=values), added_headers=(("trace", b"1"), ("nothing", None)))
     yield _rows(values=values.cast(pa.large_binary()), topic="a.b-c_d" * 30)
     yield _rows(values=pa.array([b"value"] * 10_000, pa.binary()))
     numbers = pa.array([1, None, 3], pa.int64())  # from here on values that a serializer gets
     yield _rows(values=numbers)
     yield _rows(values=pa.StructArray.from_arrays([numbers, numbers.cast(pa.string())], ["id", "name"]))
+
+
+def _tables_of(records: Sequence[tuple[Any, Any]]) -> Iterator[tuple[Sequence[ProducerRecord], ProducerRows]]:
+    """Yield those of these keys and values that are bytes, and those that are texts, as records and as a table."""
+    pa = pytest.importorskip("pyarrow")
+    for kind, of_arrow in ((bytes, pa.binary()), (str, pa.string())):
+        some = [each for each in records if all(isinstance(part, kind | None) for part in each)]
+        if some:
+            keys, values = (pa.array(column, of_arrow) for column in zip(*some, strict=True))
+            yield (
+                [
+                    ProducerRecord(topic="orders", key=key, value=value, headers=(), partition=None, timestamp_ms=None)
+                    for key, value in some
+                ],
+                _rows(keys=keys, values=values),
+            )
+
+
+def _sent(interceptor: Interceptor, record: ProducerRecord) -> ProducerRecord:
+    try:
+        made: Any = interceptor.on_send(record)
+    except Exception as error:
+        fail(f"on_send() of {record!r:.200} raised {error!r}; the record would go on without what it adds", error)
+    check(isinstance(made, ProducerRecord), f"on_send() returned {made!r:.60}; it must be a ProducerRecord")
+    return made  # type: ignore[no-any-return]
+
+
+def _header_names(rows: ProducerRows) -> set[object]:
+    """Return the names of the headers that all rows have."""
+    of_rows = [] if rows.headers is None else rows.headers.to_pylist()
+    pairs = [[tuple(each.values() if isinstance(each, dict) else each) for each in row or ()] for row in of_rows]
+    common = set.intersection(*({name for name, _content in row} for row in pairs)) if pairs else set()
+    return common | {name for name, _content in rows.added_headers}
+
+
+def _bytes(part: object) -> object:
+    return part.encode() if isinstance(part, str) else part
 
 
 def _rows(*, topic: str = "orders", **columns: Any) -> ProducerRows:

@@ -31,7 +31,7 @@ from ottla.interfaces import (
     TopicView,
 )
 from ottla_testkit.conformance.harness.bounded_suite import check_contract
-from ottla_testkit.conformance.harness.checked_layer import check, fail, needed
+from ottla_testkit.conformance.harness.checked_layer import check, fail, needed, sentence_of
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
 from ottla_testkit.conformance.harness.schedules import Schedule
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
@@ -46,6 +46,7 @@ from ottla_testkit.conformance.partitioner_calls import (
     view_of,
 )
 from ottla_testkit.conformance.partitioner_keys import PartitionerKeys
+from ottla_testkit.conformance.partitioner_leaders import PartitionerLeaders
 
 _MANY: Final = 2000
 _THREADS: Final = 8
@@ -57,7 +58,7 @@ _SLOW: Final = 0.01
 """Seconds; the shortest of some calls is measured, so that a busy machine makes no partitioner slow."""
 
 
-class PartitionerConformance(PartitionerKeys):
+class PartitionerConformance(PartitionerKeys, PartitionerLeaders):
     """Subclass it as `Test...`, and override the fixture `partitioner`."""
 
     subject: ClassVar[str] = "partitioner"
@@ -146,42 +147,6 @@ class PartitionerConformance(PartitionerKeys):
                 [list(view.queued_bytes), list(view.available), list(view.leaders), dict(view.racks)] == lists,
                 "partition() changed the view: its lists are the core's own",
             )
-
-    def test_records_without_a_key_are_sent_to_a_partition_with_a_leader(
-        self, partitioner: Partitioner, chance: random.Random
-    ) -> None:
-        if not self.heeds_availability:
-            pytest.skip("heeds_availability is False")
-        for count in COUNTS[1:]:
-            some = chance.sample(range(count), chance.randrange(1, count))
-            # The others too: each partition is without a leader once.
-            for available in (tuple(sorted(some)), tuple(sorted(set(range(count)) - set(some)))):
-                view = view_of(count, available=available)
-                for _ in range(20):
-                    chosen = self._ask(partitioner, None, view)
-                    check(
-                        chosen in available,
-                        f"a record without a key was put on partition {chosen}, which has no leader now; partitions "
-                        f"with one: {available[:8]}",
-                    )
-                    self._append(partitioner, chosen, LARGE)
-
-    def test_records_without_a_key_reach_all_partitions_with_a_leader(
-        self, partitioner: Partitioner, chance: random.Random
-    ) -> None:
-        wanted = self.heeds_availability if self.spreads_keyless is None else self.spreads_keyless
-        if not wanted:
-            pytest.skip("records without a key need not be spread")
-        for count in (2, 3, 12):
-            available = tuple(sorted(chance.sample(range(count), (count + 1) // 2)))
-            for view in (view_of(count), view_of(count, available=available)):
-                seen = {self._ask_for_new_batch(partitioner, view) for _ in range(_TURNS * count)}
-                missed = sorted(set(view.available) - seen)
-                check(
-                    not missed,
-                    f"{_TURNS * count} batches without a key never went to the partitions {missed} of {count}, which "
-                    "have a leader; spreads_keyless = False allows it",
-                )
 
     def test_every_call_returns_at_once(self, partitioner: Partitioner) -> None:
         for key in (None, b"key"):
@@ -289,8 +254,8 @@ class PartitionerConformance(PartitionerKeys):
             error = Schedule(seed).run([partial(ask, topic) for topic in range(len(views))])
             if error is not None:
                 fail(
-                    f"it is not safe for threads: when they change between two of its lines, {error} (order {seed}, "
-                    "the same each time); state that calls share needs a lock",
+                    f"it is not safe for threads: when they change between two of its lines, {sentence_of(error)} "
+                    f"(order {seed}, the same each time); state that calls share needs a lock",
                     error,
                 )
 
@@ -307,7 +272,11 @@ class PartitionerConformance(PartitionerKeys):
 
             error = Schedule(seed).run([ask] * _SCHEDULED)
             if error is not None:
-                fail(f"of threads that are the first to ask for {view.partitions} partitions, one saw: {error}", error)
+                fail(
+                    f"of threads that are the first to ask for {view.partitions} partitions, one saw: "
+                    f"{sentence_of(error)}",
+                    error,
+                )
             check(
                 not self._keys_decide(partitioner) or len(placed) == len(keys) - 1,
                 f"threads that are the first to ask for {view.partitions} partitions put a key on different ones: what "

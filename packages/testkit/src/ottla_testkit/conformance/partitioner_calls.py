@@ -41,6 +41,11 @@ class PartitionerCalls(BoundedSuite):
     """
     heeds_availability: ClassVar[bool] = False
     """Whether records without a key go to partitions that have a leader, if there is one."""
+    heeds_slow: ClassVar[bool | None] = None
+    """Whether records without a key avoid partitions with a slow leader, if others have one that is not slow.
+
+    None: as `heeds_availability`.
+    """
     spreads_keyless: ClassVar[bool | None] = None
     """Whether records without a key reach all partitions that have a leader. None: as `heeds_availability`."""
     spreads_keys: ClassVar[bool] = True

@@ -11,7 +11,8 @@ class TestMine(MetricsReporterConformance):
         return MyReporter()
 ```
 
-A reporter that others read, over HTTP for instance, also needs `collect`, which reads it.
+A reporter that others read, over HTTP for instance, also needs `collect`, which reads it. With `exported`, which
+returns what has left the reporter, the suite sees whether anything has.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ottla.interfaces import MetricDescription, MetricName, MetricsReporter
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import within
-from ottla_testkit.conformance.harness.thread_leaks import StartedThreads, no_thread_errors
+from ottla_testkit.conformance.harness.thread_leaks import OURS, StartedThreads, no_thread_errors
 
 _LATE: Final = "the program waits for it"
 _ODD: Final[Sequence[tuple[MetricName, float]]] = (
@@ -43,6 +44,8 @@ _TAGS_OF_TOPICS: Final = 2
 _MOMENT: Final = 0.2
 _GRACE: Final = 1.0
 """Seconds in which a thread that close() has joined leaves the list of threads, on a busy machine too."""
+_HELD: Final = 0.5
+"""Seconds for which the last read of a reporter's own thread lasts, unless close() returns before it has ended."""
 _MOST_READS: Final = 50
 """In a moment; more are of a thread that reads without a pause."""
 
@@ -93,6 +96,28 @@ class CountingRegistry:
         ]
 
 
+class HeldRegistry(CountingRegistry):
+    """A registry whose reads on the reporter's own threads last until close() has returned, or for a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left_behind: list[str] = []
+        """The threads that were reading when close() had returned."""
+        self.closed = threading.Event()
+        self._held = False
+
+    def hold(self) -> None:
+        """Let reads that begin from now on last."""
+        self._held = True
+
+    def snapshot(self) -> Mapping[MetricName, float]:
+        """Return the values; reads of close() itself do not wait for its end."""
+        reader = threading.current_thread().name
+        if self._held and not reader.startswith(OURS) and self.closed.wait(_HELD):
+            self.left_behind.append(reader)
+        return super().snapshot()
+
+
 class MetricsReporterConformance(BoundedSuite):
     """Subclass it as `Test...`, and override the fixtures `reporter` and `another`."""
 
@@ -111,6 +136,10 @@ class MetricsReporterConformance(BoundedSuite):
 
     def collect(self, reporter: MetricsReporter) -> None:
         """Make a reporter report that does not do so by itself."""
+
+    def exported(self, reporter: MetricsReporter) -> str | bytes:
+        """Return all that a closed reporter has exported, such as the file that it wrote or what `collect` has read."""
+        pytest.skip("give a method `exported`, which returns what the reporter has exported, to see whether it has")
 
     def test_it_has_every_method_of_the_contract(self, reporter: MetricsReporter) -> None:
         check_contract(reporter, MetricsReporter)
@@ -134,6 +163,35 @@ class MetricsReporterConformance(BoundedSuite):
             collected or len(figures.given) > before_close,
             "nothing was read between the call of close() and its end: the last figures would be lost; one that is "
             "asked for figures from outside needs `collect` in its suite, which asks",
+        )
+
+    def test_what_it_reads_is_exported(self, reporter: MetricsReporter) -> None:
+        figures = CountingRegistry()
+        with self._started(reporter, figures):
+            self.collect(reporter)
+        exported = self.exported(reporter)
+        text = exported if isinstance(exported, str) else bytes(exported).decode("utf-8", "replace")
+        read = sorted({name.name for given, _before in figures.given for name in given})
+        check(
+            any(_plain(name) in _plain(text) for name in read),
+            f"it read the metrics {', '.join(read)}, and `exported` returned {len(text)} characters with none of these "
+            "names, whatever stands between their words: nothing has left the reporter",
+        )
+
+    def test_close_waits_for_the_last_read_of_its_thread(self, reporter: MetricsReporter) -> None:
+        figures, begun = HeldRegistry(), StartedThreads()
+        with no_thread_errors():
+            self._call("start()", lambda: reporter.start(figures))
+            figures.hold()
+            try:
+                self._call("close()", reporter.close)
+            finally:
+                figures.closed.set()
+        begun.check_gone("close()", min(self.timeout, _GRACE))
+        check(
+            not figures.left_behind,
+            f"close() returned while its thread {', '.join(figures.left_behind)} read the metrics: the program may end "
+            "now, and the last figures would be lost; join the thread in close()",
         )
 
     def test_the_metrics_are_not_read_without_a_pause(self, reporter: MetricsReporter) -> None:
@@ -207,3 +265,8 @@ class MetricsReporterConformance(BoundedSuite):
             within(self.timeout, call, work, remedy=_LATE)
         except Exception as error:
             fail(f"{call} raised {error!r}: the producer continues without it, and nothing is reported", error)
+
+
+def _plain(text: str) -> str:
+    """Return the letters and digits of a name, which each format of metrics joins in its own way."""
+    return "".join(letter for letter in text.lower() if letter.isalnum())

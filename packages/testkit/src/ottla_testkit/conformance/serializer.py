@@ -31,8 +31,9 @@ from ottla.interfaces import (
     SupportsSetsHeaders,
 )
 from ottla_testkit.conformance.harness.bounded_suite import check_contract
-from ottla_testkit.conformance.harness.checked_layer import check, fail, needed
+from ottla_testkit.conformance.harness.checked_layer import check, fail, needed, sentence_of
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
+from ottla_testkit.conformance.harness.schedules import Schedule
 from ottla_testkit.conformance.harness.serializer_calls import SerializerCalls, shown
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
 
@@ -44,6 +45,9 @@ HEADERS: Final[Sequence[tuple[Header, ...]]] = (
 
 _THREADS: Final = 8
 _TIMES: Final = 200
+_SCHEDULES: Final = 3
+_SCHEDULED: Final = 4
+_CALLS: Final = 3
 
 
 class SerializerConformance(SerializerCalls):
@@ -196,6 +200,28 @@ class SerializerConformance(SerializerCalls):
 
         works: list[Callable[[], object]] = [lambda first=first: work(first) for first in range(_THREADS)]  # type: ignore[misc]
         together(self.timeout * 3, works, call="serialize()")
+
+    def test_threads_may_change_at_any_line(self, serializer: Serializer) -> None:
+        samples = list(self.samples)
+        if len(samples) < 2:  # one value cannot take the place of another one
+            pytest.skip("`samples` has fewer than two values to serialize at once")
+        for data, _expected in samples:
+            self._serialize(serializer, data)  # lookups come first: their waits are no part of an order
+
+        def work(first: int) -> None:
+            for turn in range(_CALLS):
+                data, expected = samples[(first + turn) % len(samples)]
+                made = self._serialize(serializer, data)
+                check(made == expected, f"{shown(data)} became {made!r}, and should be {expected!r}")
+
+        for seed in range(_SCHEDULES):
+            error = Schedule(seed).run([partial(work, first) for first in range(_SCHEDULED)])
+            if error is not None:
+                fail(
+                    f"it is not safe for threads: when they change between two of its lines, {sentence_of(error)} "
+                    f"(order {seed}, the same each time); keep what belongs to a call in variables, not in attributes",
+                    error,
+                )
 
     def test_close_ends_background_work(self, started_threads: StartedThreads, serializer: Serializer) -> None:
         with self._closed_after(serializer, started_threads):

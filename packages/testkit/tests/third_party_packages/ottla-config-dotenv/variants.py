@@ -14,7 +14,7 @@ VARIANTS = [
         "and get returns its old value",
     ),
     ("None for missing names", P, FOUND, "found = {key: values.get(key) for key in keys}", "not a string"),
-    ("KeyError for missing names", P, FOUND, "found = {key: values[key] for key in keys}", "KeyError at"),
+    ("KeyError for missing names", P, FOUND, "found = {key: values[key] for key in keys}", "raised KeyError; it gets a path and a set of keys"),
     (
         "empty texts for missing names",
         P,
@@ -103,7 +103,7 @@ VARIANTS = [
         "waits for the file",
         P,
         "        file = path or self._file\n",
-        '        file = path or self._file\n        __import__("time").sleep(20)\n',
+        '        file = path or self._file\n        __import__("time").sleep(11)\n',
         "did not return within 10 s",
     ),
     (
@@ -125,7 +125,7 @@ VARIANTS = [
         P,
         "path: str, keys: Collection[str])",
         "keys: Collection[str], path: str)",
-        "TypeError at",
+        "raised TypeError; it gets a path and a set of keys",
     ),
     (
         "the hook's argument is misspelt",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import logging
 import sys
 import time
@@ -20,7 +21,7 @@ from ottla.interfaces import ConfigKey, PluginConfig, PluginContext, PluginMetri
 from ottla.metrics.plugin_metrics import PluginMetricGroup
 from ottla.plugins.registry.installed import EntryInfo
 from ottla.plugins.registry.kinds import KINDS, check_flags, missing_attributes, uncallable_methods
-from ottla.plugins.registry.signatures import fitting_generation, is_generator, wrong_signatures
+from ottla.plugins.registry.signatures import fitting_generation, is_generator, unknown_parameters, wrong_signatures
 from ottla.plugins.registry.slow_calls import logged_when_slow
 from ottla.version import __version__
 
@@ -217,9 +218,8 @@ def _register(info: EntryInfo, loaded: object) -> pluggy.PluginManager:
     try:
         manager.register(loaded, name=info.name)
     except faults() as error:
-        raise InvalidPluginError(
-            f"{info} does not fit the hook specs: {_quoted(error)}{_remedy(info, error)}"
-        ) from error
+        why = "; ".join(_unknown_parameters(info, loaded)) or _quoted(error)
+        raise InvalidPluginError(f"{info} does not fit the hook specs: {why}{_remedy(info, error)}") from error
     _check_unknown(info, manager.get_hookcallers(loaded) or ())
     hook = info.kind.hook
     if not getattr(manager.hook, hook).get_hookimpls():
@@ -235,6 +235,13 @@ def _register(info: EntryInfo, loaded: object) -> pluggy.PluginManager:
                 "yield and async"
             )
     return manager
+
+
+def _unknown_parameters(info: EntryInfo, loaded: object) -> Iterator[str]:
+    for hook in (info.kind.hook, _KEYS_HOOK):
+        function = _read(info, loaded, hook, None)
+        if inspect.isroutine(function):
+            yield from unknown_parameters(hook, function)
 
 
 def _check_unknown(info: EntryInfo, callers: Iterable[pluggy.HookCaller]) -> None:

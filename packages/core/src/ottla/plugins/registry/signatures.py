@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
+from ottla import hookspecs
 from ottla.plugins.registry.kinds import Kind, missing_attributes
 
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -41,6 +43,16 @@ def is_generator(function: Any) -> bool:
         or inspect.iscoroutinefunction(function)
         or inspect.isasyncgenfunction(function)
     )
+
+
+def unknown_parameters(hook: str, function: Any) -> Iterator[str]:
+    """The required parameters of a plugin's hook that the core does not pass, each with those that it passes."""
+    passed = list(inspect.signature(getattr(hookspecs, hook)).parameters)
+    for each in inspect.signature(function).parameters.values():
+        if each.kind in _POSITIONAL and each.default is each.empty and each.name not in passed:
+            close = difflib.get_close_matches(each.name, passed, n=1)
+            meant = f"did you mean {close[0]!r}? " if close else ""
+            yield f"{hook} has a parameter {each.name!r}; {meant}it may have {', '.join(passed) or 'none'}"
 
 
 def _misfits(found: object, calls: Mapping[str, inspect.Signature]) -> Iterator[str]:

@@ -191,11 +191,12 @@ def _run(test: Callable[..., None], *arguments: Any, **fixtures: Any) -> None:
     except BaseException as error:
         place = _place(traceback.extract_tb(error.__traceback__))
         if not isinstance(error, Exception):
-            fail(f"the plugin raised {type(error).__name__}{place}; it would end its thread", error)
+            fail(f"the plugin raised {type(error).__name__}{place}; it would end its thread", error, with_suite=True)
         fail(
             f"{type(error).__name__}{place} in {test.__name__}: the plugin raised it, or it gave something that the "
             "contract does not allow",
             error,
+            with_suite=True,  # the error may be about a value that the plugin gave earlier
         )
 
 

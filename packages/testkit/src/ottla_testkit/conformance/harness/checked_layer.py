@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn, TypeGuard, TypeVar
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeGuard, TypeVar
 
 import pytest
 
@@ -14,6 +16,8 @@ from ottla.errors import InvalidPluginError, OttlaError
 from ottla.interfaces import Buffer, Interest, SupportsDetails, TransportLayer, supports
 
 _Ability = TypeVar("_Ability")
+
+_FOLDER: Final = str(Path(__file__).parent.parent)
 
 
 class CheckedLayer:
@@ -154,9 +158,37 @@ def needed(plugin: object, ability: Callable[..., _Ability]) -> _Ability:
     return plugin
 
 
-def fail(broken: str, cause: BaseException | None = None) -> NoReturn:
-    """Fail without a traceback through the suite: the plugin's author needs only the message."""
-    raise pytest.fail.Exception(broken, pytrace=cause is not None) from cause
+def fail(broken: str, cause: BaseException | None = None, *, with_suite: bool = False) -> NoReturn:
+    """Fail with the message first, and below it the traceback of *cause*, with or without the lines of the suite."""
+    lines = cause.lines if isinstance(cause, RequirementNotMetError) else _lines_of(cause, with_suite=with_suite)
+    raise RequirementNotMetError(broken, lines) from None  # pytest would show a cause before the message
+
+
+class RequirementNotMetError(pytest.fail.Exception):  # type: ignore[name-defined, misc]
+    """A plugin does not meet a requirement: the sentence that says so, and the plugin's part of a traceback."""
+
+    def __init__(self, sentence: str, lines: str) -> None:
+        super().__init__(f"{sentence}\n\n{lines}" if lines else sentence, pytrace=False)
+        self.sentence = sentence
+        self.lines = lines
+
+
+def sentence_of(error: BaseException) -> str:
+    """Return what an error says, for another message: without the traceback that `fail` has added."""
+    return error.sentence if isinstance(error, RequirementNotMetError) else str(error)
+
+
+def _lines_of(cause: BaseException | None, *, with_suite: bool) -> str:
+    """Return the traceback of an exception; empty if no line is in it, or none but the suite's own are."""
+    if cause is None:
+        return ""
+    whole = traceback.TracebackException.from_exception(cause)
+    parts: list[traceback.TracebackException | None] = [whole]
+    for part in parts:
+        if part is not None:
+            part.stack[:] = [frame for frame in part.stack if with_suite or not frame.filename.startswith(_FOLDER)]
+            parts += [part.__cause__, part.__context__]
+    return "".join(whole.format()).rstrip() if whole.stack else ""
 
 
 def _truth(call: str, answer: object) -> bool:

@@ -12,8 +12,11 @@ from typing import Final, TypeVar
 
 import pytest
 
+from ottla_testkit.conformance.harness.checked_layer import RequirementNotMetError, fail
+
 Result = TypeVar("Result")
 
+_AT_ONCE: Final = "by many threads at once"
 _RESTLESS: Final = 1e-6
 """Seconds between thread switches: short, so that races occur in each run."""
 
@@ -69,7 +72,10 @@ def together(timeout: float, works: list[Callable[[], object]], *, call: str) ->
         for thread in threads:
             thread.join(max(deadline - time.monotonic(), 0.0))
     if raised:
-        raise raised[0]
+        error = raised[0]
+        if isinstance(error, RequirementNotMetError) and _AT_ONCE not in error.sentence:
+            fail(f"{_AT_ONCE}, {error.sentence}", error)
+        raise error
     if any(thread.is_alive() for thread in threads):
         raise NotBackError(
             f"{call} by {len(works)} threads at once did not return within {timeout:g} s; do they wait for each other?"
