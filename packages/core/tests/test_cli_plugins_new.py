@@ -92,7 +92,7 @@ def test_each_generated_plugin_passes_its_tests_and_its_suite(
         assert " passed" in ended.stdout
 
 
-def test_mypy_has_nothing_to_say_of_a_generated_plugin(written: list[Path], tmp_path: Path) -> None:
+def test_a_generated_plugin_passes_mypy(written: list[Path], tmp_path: Path) -> None:
     pytest.importorskip("mypy", reason="it is not built for this interpreter")
     for folder in written:  # each alone, as its author runs it: the settings are those of its pyproject.toml
         ended = subprocess.run(

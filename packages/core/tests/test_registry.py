@@ -374,7 +374,7 @@ def test_a_hook_with_a_misspelt_argument_is_reported_with_the_right_one(site: Si
     assert "has a parameter 'conf'; did you mean 'config'? it may have config, context; install another" in broken()
 
 
-def test_a_hook_that_reads_an_undeclared_key_is_reported_with_the_declared_ones(site: Site) -> None:
+def test_an_undeclared_key_that_a_hook_reads_is_reported(site: Site) -> None:
     site.install(GOOD.replace("made.config = config", 'made.config = config["first.bais"]'))
     registry = Registry()
 
