@@ -165,7 +165,7 @@ class MetricsReporterConformance(BoundedSuite):
             "asked for figures from outside needs `collect` in its suite, which asks",
         )
 
-    def test_what_it_reads_is_exported(self, reporter: MetricsReporter) -> None:
+    def test_a_figure_that_it_reads_is_exported(self, reporter: MetricsReporter) -> None:
         figures = CountingRegistry()
         with self._started(reporter, figures):
             self.collect(reporter)
