@@ -18,6 +18,10 @@ def columns_of(encoder: RecordEncoder, limit: int = PLENTY) -> Columns:
     columns = encoder.columns(ColumnsKind.OBJECTS, limit)
     if columns is None:
         fail("columns(OBJECTS) returned None: no producer asks for any other kind")
+    check(
+        callable(getattr(columns, "append", None)),
+        f"columns(OBJECTS) returned an object of type {type(columns).__name__}, which has no method append()",
+    )
     return columns
 
 
