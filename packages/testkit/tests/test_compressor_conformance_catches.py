@@ -58,7 +58,11 @@ WRONG = [
         "level_is_used",
         r"the same bytes of a text at each of the levels \(1, 9\); is `level` ignored",
     ),
-    ("TornBetweenLines", "at_any_line", r"when they change between two of its lines, .* (other bytes unpacked|refused with)"),
+    (
+        "TornBetweenLines",
+        "at_any_line",
+        "when they change between two of its lines, .* (other bytes unpacked|refused with)",
+    ),
     ("OneBufferForAll", "many_threads", "by many threads at once, .*: a compressor is shared by threads"),
 ]
 
