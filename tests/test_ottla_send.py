@@ -57,7 +57,7 @@ def test_lines_of_the_standard_input_are_values(kafka: KafkaCluster, topic: str)
     result = sent(kafka, topic, given=b"one\r\n\ntwo words\n\xff")
 
     assert result.exit_code == FINE
-    assert result.stdout.startswith("4 records acknowledged, 0 failed; ")
+    assert result.stdout.startswith("records acknowledged: 4, failed: 0; ")
     assert records(kafka, topic) == [(None, b"one"), (None, b""), (None, b"two words"), (None, b"\xff")]
 
 
@@ -105,7 +105,7 @@ def test_a_record_that_fails_is_named_and_the_others_are_sent(kafka: KafkaCluste
     result = sent(kafka, topic, "-c", "max.request.size=2000", given=given)
 
     assert result.exit_code == SOME_FAILED
-    assert result.stdout.startswith("2 records acknowledged, 1 failed; ")
+    assert result.stdout.startswith("records acknowledged: 2, failed: 1; ")
     assert "failed: record 1 of -: " in result.stdout
     assert [value for _key, value in records(kafka, topic)] == [b"a", b"c"]
 
@@ -162,4 +162,4 @@ def test_ctrl_c_ends_a_wait_for_brokers_that_are_not_there() -> None:
         out, code = interrupted(child)
 
     assert (code, out.splitlines()[1]) == (INTERRUPTED, "stopped: interrupted")
-    assert out.startswith("0 records acknowledged, ")
+    assert out.startswith("records acknowledged: 0, ")

@@ -102,7 +102,7 @@ def test_records_before_a_position_are_left_out(
 
 def test_a_file_that_is_shorter_than_its_position_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
-    with pytest.raises(InputError, match="has 1 records, fewer than the 2 that were sent from it"):
+    with pytest.raises(InputError, match="has 1 record, fewer than the 2 that were sent from it"):
         list(Input.of(str(tmp_path / "a.txt"), None, Parts(), None).blocks(skip=2))
 
 

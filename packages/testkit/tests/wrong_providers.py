@@ -226,7 +226,7 @@ class KeepsItsValuesForEver(Right):
 
 
 class ReadsAnyFile(Right):
-    """Takes the path for a file's name, whoever has written it."""
+    """Takes the path for the name of a file, and does not check the file."""
 
     def values(self, path: str) -> Mapping[str, str]:
         lines = Path(path).read_text().splitlines() if Path(path).is_file() else []

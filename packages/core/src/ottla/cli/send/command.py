@@ -115,7 +115,7 @@ def _document(topic: str, counts: Counts, ending: Ending) -> dict[str, object]:
 def _text(counts: Counts, ending: Ending) -> str:
     megabytes, seconds = counts.size / 1_000_000, counts.seconds
     lines = [
-        f"{counts.acknowledged:,} records acknowledged, {counts.failed:,} failed; "
+        f"records acknowledged: {counts.acknowledged:,}, failed: {counts.failed:,}; "
         f"{megabytes:,.1f} MB in {seconds:,.1f} s"
     ]
     lines += [f"failed: {failure}" for failure in counts.failures]

@@ -15,6 +15,7 @@ import pyarrow.csv
 
 from ottla.cli.send.columns import InputError, Parts, SendableTable, sendable
 from ottla.cli.send.lines import json_table, line_blocks, line_table, split
+from ottla.errors.plurals import counted
 from ottla.tables.sources import open_stream
 
 LINES, NDJSON, CSV, PARQUET, ARROW = "lines", "ndjson", "csv", "parquet", "arrow"
@@ -81,7 +82,9 @@ class Input:
                 )
             first += count
         if first < skip:
-            raise InputError(f"{self.name} has {first} records, fewer than the {skip} that were sent from it")
+            raise InputError(
+                f"{self.name} has {counted(first, 'record')}, fewer than the {skip} that were sent from it"
+            )
 
     def _sendable(self, table: Any) -> SendableTable:
         if self.format not in (LINES, NDJSON):

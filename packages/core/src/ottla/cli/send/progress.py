@@ -38,6 +38,6 @@ def figures(counts: Counts) -> str:
     """The counts in one line."""
     seconds, megabytes = counts.seconds, counts.size / MEGABYTE
     return (
-        f"{counts.read:,} records, {megabytes:,.0f} MB, {per_second(megabytes, seconds):,.1f} MB/s, "
+        f"records: {counts.read:,}, {megabytes:,.0f} MB, {per_second(megabytes, seconds):,.1f} MB/s, "
         f"{counts.in_flight:,} in flight, {counts.failed:,} failed"
     )
