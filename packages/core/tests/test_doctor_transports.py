@@ -198,13 +198,16 @@ def hanging_resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("hanging_resolver")
 def test_a_dns_server_that_hangs_delays_neither_the_end_nor_other_names() -> None:
     slow, local = Server("slow.invalid", 9092), Server("localhost", 9092)
+    limits = bounds(6.0)
     late, found = look_up(
-        [slow, local], transport=OneTransport(SocketLayer), canonical=False, setting="s", bounds=bounds(0.6)
+        [slow, local], transport=OneTransport(SocketLayer), canonical=False, setting="s", bounds=limits
     )
 
     assert isinstance(found, Resolved)
     assert not isinstance(late, Resolved)
-    assert "could not be looked up within 0." in late.problem.said  # of 0.6 s, on a machine of any speed
+    # One wait is a part of the whole time. A busy machine notices its end later; the text has the time it took.
+    assert limits.timeout <= late.seconds < 6.0
+    assert late.problem.said == f"the name could not be looked up within {late.seconds:.1f} s"
 
 
 def test_no_thread_outlives_a_finished_lookup() -> None:
