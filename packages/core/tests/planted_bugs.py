@@ -139,9 +139,9 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         kinds=["expiring"],
     ),
     "batches in flight never expire": PlantedBug(
-        module="sender.in_flight_batches",
-        before="        if self.next_expiry > now:\n",
-        after="        if now >= 0:\n",
+        module="sender.sender",
+        before=" if now >= self._in_flight.next_expiry else ()\n",
+        after=" if now < 0 else ()\n",
         kinds=["expiring"],
     ),
     "offset of a record one too high": PlantedBug(

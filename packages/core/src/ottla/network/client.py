@@ -202,7 +202,8 @@ class NetworkClient:
         Returns earlier when work of the client itself is due.
         """
         if not self._completions:
-            asked = self._ask_for_metadata(now)  # sends that waited for this request follow before its response
+            # Sends that waited for this request follow before its response.
+            asked = self._metadata_updater.due(now) and self._ask_for_metadata(now)
             seconds = 0.0 if self._writer.written or asked else min(timeout, self._due_at(now) - now)
             if seconds > 0.0:
                 seconds -= self._clock() - now  # minus the time of this round so far: else a linger would last longer
@@ -261,10 +262,8 @@ class NetworkClient:
     # A round
 
     def _ask_for_metadata(self, now: float) -> bool:
-        """Send a metadata request if one is due and a broker takes it; return whether it was sent."""
+        """Send a metadata request if a broker takes it; return whether it was sent."""
         updater = self._metadata_updater
-        if not updater.due(now):
-            return False
         connection = updater.choose_connection(now)
         if connection is None or not self._opener.takes(connection, now):
             updater.postpone(now)
@@ -288,7 +287,7 @@ class NetworkClient:
         for node in selector.connected:
             self._opener.connected(connections[node], now)
         self._opener.advance(now)
-        self._timeouts.close_overdue({node for node, _frame in selector.received}, now)
+        self._timeouts.close_overdue(selector.received, now)
 
     def _due_at(self, now: float) -> float:
         """The time at which the client itself has work to do."""

@@ -96,7 +96,7 @@ class ConnectionOpener:
 
     def advance(self, now: float) -> None:
         """Continue connections whose host name is resolved, and logins whose mechanism has finished computing."""
-        for connection in self._connections:
+        for connection in self._connections.all:
             if connection.stage is Stage.READY or connection.stage is Stage.DISCONNECTED:
                 continue
             if connection.stage is Stage.RESOLVING:

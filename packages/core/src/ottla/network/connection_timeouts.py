@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Iterable
 
 from ottla.errors import ConnectionRetiredError, RequestTimeoutError
 from ottla.network.client_context import ClientContext
@@ -22,16 +22,25 @@ class ConnectionTimeouts:
 
     def next_at(self) -> float:
         """The time of the next time-out."""
-        return min((connection.next_deadline() for connection in self._connections), default=float("inf"))
+        at = float("inf")
+        for connection in self._connections.all:  # without min and a generator: each round asks
+            deadline = connection.next_deadline()
+            if deadline < at:
+                at = deadline
+        return at
 
-    def close_overdue(self, answered: Container[int], now: float) -> None:
-        """Close the overdue connections, except those that just *answered*.
+    def close_overdue(self, received: Iterable[tuple[int, object]], now: float) -> None:
+        """Close the overdue connections, except those that have just *received* a response.
 
         More may have arrived on these: a poll returns one response for each connection.
         """
+        overdue = [connection for connection in self._connections.all if connection.next_deadline() <= now]
+        if not overdue:
+            return
+        answered = {node for node, _frame in received}
         idle: list[Connection] = []
-        for connection in self._connections:
-            if connection.next_deadline() > now or connection.closing or connection.broker.id in answered:
+        for connection in overdue:
+            if connection.closing or connection.broker.id in answered:
                 continue
             if connection.stage is Stage.READY and not connection.in_flight and not connection.in_flight.writing:
                 idle.append(connection)

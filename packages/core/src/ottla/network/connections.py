@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from random import Random
+from typing import Final
 
 from ottla.errors import OttlaError, SecurityError
 from ottla.network.cluster import Broker
@@ -22,6 +23,8 @@ class Connections:
         self._max_idle = max_idle
         self._chance = chance
         self._by_node: dict[int, Connection] = {}
+        self.all: Final = self._by_node.values()
+        """All of them, by reference: each round looks at them several times."""
         self.accepted = False
         """Whether any server ever accepted us, login included."""
 

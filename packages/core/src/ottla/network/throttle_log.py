@@ -37,14 +37,12 @@ class ThrottleLog:
         self._client_id = client_id
         self._outages: Outages[Broker, str] = Outages(repeat_by_failure=True)
         self._pauses: dict[Broker, _Pauses] = {}
-
-    @property
-    def active(self) -> bool:
-        """Return whether any broker throttles the client, or has stopped less than `QUIET` seconds ago."""
-        return bool(self._pauses)
+        self.active = False
+        """True while any broker throttles the client, and until `QUIET` seconds after that."""
 
     def paused(self, broker: Broker, seconds: float, now: float) -> None:
         """Note that a broker asks for a pause."""
+        self.active = True
         pauses = self._pauses.get(broker)
         if pauses is None:
             pauses = self._pauses[broker] = _Pauses(started_at=now, until=now)
@@ -68,6 +66,7 @@ class ThrottleLog:
             if now >= pauses.until + QUIET:
                 del self._pauses[broker]
                 self._outages.recovered(broker, pauses.until)
+        self.active = bool(self._pauses)
         for line in self._outages.take_lines(now):
             brokers = ", ".join(map(str, line.shown)) + (", ..." if line.count > len(line.shown) else "")
             if not isinstance(line, OutageUpdate):

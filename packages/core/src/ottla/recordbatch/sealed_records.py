@@ -18,7 +18,7 @@ from ottla.recordbatch.message_sets import OVERHEADS, wrapper
 from ottla.recordbatch.old_format_errors import no_producer_ids, no_transactions, no_zstd
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True)  # frozen takes more than twice as long to make, for each batch
 class SealedRecords:
     """The records of one batch as they are sent: in v2 everything but the header, in v0 and v1 everything.
 

@@ -40,6 +40,11 @@ class CoordinatorRequestSender:
         """Return whether nothing is in progress that an orderly close should wait for."""
         return self._request_source.idle
 
+    @property
+    def settled(self) -> bool:
+        """Return whether a call of `run` now would do nothing."""
+        return self._request_source.settled and not self._log.active
+
     def close(self) -> None:
         """Abort an open transaction, because the producer closes. For any thread."""
         self._request_source.close()

@@ -12,20 +12,16 @@ class InFlightBatches:
     def __init__(self, delivery_timeout: float) -> None:
         self._delivery_timeout = delivery_timeout
         self._batches: dict[ProducerBatch, None] = {}
-        self._oldest = FOREVER  # no batch was created before this time
+        self.next_expiry = FOREVER
+        """The time before which no batch expires."""
 
     def __len__(self) -> int:
         return len(self._batches)
 
-    @property
-    def next_expiry(self) -> float:
-        """The time before which no batch expires."""
-        return self._oldest + self._delivery_timeout
-
     def add(self, batch: ProducerBatch) -> None:
         """Add a batch that is being sent."""
         self._batches[batch] = None
-        self._oldest = min(self._oldest, batch.created_at)
+        self.next_expiry = min(self.next_expiry, batch.created_at + self._delivery_timeout)
 
     def remove(self, batch: ProducerBatch) -> None:
         """Remove a batch whose request is complete; one that has expired is not here any more."""
@@ -33,15 +29,14 @@ class InFlightBatches:
 
     def take_expired(self, now: float) -> list[ProducerBatch]:
         """Remove and return the batches whose `delivery.timeout.ms` has passed."""
-        if self.next_expiry > now:
-            return []
         late = [batch for batch in self._batches if batch.has_reached_delivery_timeout(self._delivery_timeout, now)]
         for batch in late:
             del self._batches[batch]
-        self._oldest = min((batch.created_at for batch in self._batches), default=FOREVER)
+        oldest = min((batch.created_at for batch in self._batches), default=FOREVER)
+        self.next_expiry = oldest + self._delivery_timeout
         return late
 
     def clear(self) -> None:
         """Remove all batches."""
         self._batches.clear()
-        self._oldest = FOREVER
+        self.next_expiry = FOREVER

@@ -91,10 +91,11 @@ class Sender:
             until = now  # a thread may wait for just this, so this round must not wait
         self._sequences.resolve()
         ready = self._find_ready(now)
-        if self._coordinator_requests is not None:
-            ending = not self._coordinator_requests.idle
-            until = min(until, self._coordinator_requests.run(now))
-            if ending and self._coordinator_requests.idle:
+        requests = self._coordinator_requests
+        if requests is not None and not (requests.settled and not ready.soon):
+            ending = not requests.idle
+            until = min(until, requests.run(now))
+            if ending and requests.idle:
                 until = now  # the transaction ended without a request, and `close` may wait for just that
             for node in ready.soon:
                 self._client.ready(node, now)  # connects meanwhile
@@ -183,12 +184,14 @@ class Sender:
 
     def _next_round_at(self, ready: Ready, now: float) -> float:
         """The time of the next round: after a linger, a backoff or an expiry, or when a broker may be ready again."""
-        brokers = (self._client.ready_at(node, now) for node in ready.nodes)
-        return min(ready.next_check_at, self._in_flight.next_expiry, min(brokers, default=float("inf")))
+        at = min(ready.next_check_at, self._in_flight.next_expiry)
+        for node in ready.nodes:
+            at = min(at, self._client.ready_at(node, now))
+        return at
 
     def expire(self, now: float) -> bool:
         """Fail batches, queued or in flight, whose `delivery.timeout.ms` has passed; True: some failed."""
-        late = self._in_flight.take_expired(now)
+        late = self._in_flight.take_expired(now) if now >= self._in_flight.next_expiry else ()
         for batch in late:
             if batch.last_error is None and batch.last_node is not None:
                 batch.last_error = self._client.quota(batch.last_node, now)  # a broker that throttles reads nothing

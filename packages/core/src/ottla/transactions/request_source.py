@@ -37,6 +37,10 @@ class RequestSource(Protocol):
     def idle(self) -> bool:
         """Return whether nothing is in progress that an orderly close should wait for."""
 
+    @property
+    def settled(self) -> bool:
+        """Return whether no request is due, and queued batches are sent, until a batch changes that."""
+
     def note_level(self, level: int) -> None:
         """Note the cluster's `transaction.version`."""
 

@@ -57,6 +57,11 @@ class TransactionRequestSource:
         return self._state.sequences.obstacle
 
     @property
+    def settled(self) -> bool:
+        """Always False: any call of another thread may begin or end a transaction."""
+        return False
+
+    @property
     def idle(self) -> bool:
         """Return whether no transaction is being ended."""
         return self._state.state not in _ENDING

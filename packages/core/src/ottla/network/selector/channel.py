@@ -21,6 +21,7 @@ class Channel:
     def __init__(self, layer: TransportLayer, *, peer: str, max_response_size: int) -> None:
         self._layer = layer
         self._receive = Receive(layer, peer=peer, max_response_size=max_response_size)
+        self.read: Final = self._receive.read
         self._unsent: list[Buffer] = []
         self._sending = False
         self._written = 0
@@ -76,10 +77,6 @@ class Channel:
             self._written += 1
             return True
         return False
-
-    def read(self) -> memoryview | None:
-        """The next whole response; None if it has not arrived yet. Never blocks. Raises as `Receive.read`."""
-        return self._receive.read()
 
     def close(self) -> None:
         """Close the layer and its socket."""

@@ -48,7 +48,7 @@ class Receive:
         WrongResultError for a number of bytes that the layer cannot have read.
         """
         while True:
-            if self._response is None and self.may_read:
+            if self._response is None and self._end - self._start >= SIZE_PREFIX:
                 self._begin()
             if self._response is not None and self._filled == self._size:
                 response, self._response = self._response, None
