@@ -31,6 +31,8 @@ def size_of(record: NewRecord) -> int:
     """An upper bound of the bytes of a record's key, value and headers."""
     key, value, headers, _timestamp_ms, _on_delivery = record
     size = (len(value) if value is not None else 0) + (len(key) if key is not None else 0)
+    if not headers:
+        return size
     # surrogatepass: a name that UTF-8 cannot encode gets a size here, and the columns refuse it.
     return size + sum(len(name.encode(errors="surrogatepass")) + len(content or b"") + 10 for name, content in headers)
 

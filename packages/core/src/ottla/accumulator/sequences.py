@@ -117,8 +117,9 @@ class Sequences:
         if batch.sequence is None:
             return
         numbers = self._numbers(batch)
-        if numbers.producer_id_and_epoch == batch.sequence.producer_id_and_epoch:
-            last = batch.sequence.advanced_by(batch.count - 1).base_sequence
+        own, current = batch.sequence.producer_id_and_epoch, numbers.producer_id_and_epoch
+        if own is current or own == current:  # identities first, as in `may_leave`
+            last = (batch.sequence.base_sequence + batch.count - 1) % SEQUENCES
             if numbers.last_acknowledged == NO_SEQUENCE or comes_after(last, numbers.last_acknowledged):
                 numbers.last_acknowledged = last
             numbers.known_to_broker = True

@@ -35,5 +35,7 @@ def read_response_header(message: Message[Any, Any], version: int, buffer: Buffe
         raise ProtocolError(f"a response of {len(buffer)} bytes has no correlation id") from None
     offset = _CORRELATION_ID.size
     if message.flexible_response_header and message.flexible(version):
-        offset = skip_tagged_fields(buffer, offset)
+        # Usually one byte says that there are none.
+        tagged = len(buffer) == offset or buffer[offset]
+        offset = skip_tagged_fields(buffer, offset) if tagged else offset + 1
     return correlation_id, offset

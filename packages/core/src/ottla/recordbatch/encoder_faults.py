@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ottla.errors import InvalidPluginError, OttlaError
 from ottla.errors.plugin_origin import described, faults, origin_of
 from ottla.errors.quoting import class_name
 from ottla.interfaces import Columns, Encoded
+
+_BYTES: Final = (bytes, bytearray, memoryview)
 
 
 def encoded_by(columns: Columns, magic: int) -> Encoded:
@@ -18,8 +22,9 @@ def encoded_by(columns: Columns, magic: int) -> Encoded:
         raise encoder_failed(columns, "encode", cause) from cause
     if not isinstance(encoded, Encoded):
         raise encoder_fault(columns, f"returned {class_name(encoded)} in encode, not an ottla.interfaces.Encoded")
-    if not all(isinstance(chunk, bytes | bytearray | memoryview) for chunk in encoded.chunks):
-        raise encoder_fault(columns, "returned chunks in encode that are not all bytes")
+    for chunk in encoded.chunks:  # without `all` and a generator: this is done for each batch
+        if not isinstance(chunk, _BYTES):
+            raise encoder_fault(columns, "returned chunks in encode that are not all bytes")
     return encoded
 
 

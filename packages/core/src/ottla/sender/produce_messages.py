@@ -107,17 +107,22 @@ def read_response(
 ) -> Mapping[tuple[str, int], PartitionResponse]:
     """The responses by topic and partition; from version 13 on, they have topic ids instead of names."""
     names = {topic_ids.get(batch.topic, NO_ID): batch.topic for batch in batches}
-    # A leader with a negative id is ignored: -1 is Kafka's "no node", and negative ids are those of our bootstrap
-    # servers. If two leaders have the same id, the first one is used, as in metadata.
-    endpoints = [node for node in reversed(response.node_endpoints) if node.node_id >= 0]
-    brokers = {
-        node.node_id: Broker(id=node.node_id, host=node.host, port=node.port, rack=node.rack) for node in endpoints
-    }
+    brokers = _leaders(response) if response.node_endpoints else {}
     return {
         (topic.name or names.get(topic.topic_id, ""), partition.index): _partition_response(partition, brokers)
         for topic in response.responses
         for partition in topic.partition_responses
     }
+
+
+def _leaders(response: ProduceResponse) -> Mapping[int, Broker]:
+    """The brokers that are named as leaders, by id.
+
+    A leader with a negative id is ignored: -1 is Kafka's "no node", and negative ids are those of our bootstrap
+    servers. If two leaders have the same id, the first one is used, as in metadata.
+    """
+    endpoints = [node for node in reversed(response.node_endpoints) if node.node_id >= 0]
+    return {node.node_id: Broker(id=node.node_id, host=node.host, port=node.port, rack=node.rack) for node in endpoints}
 
 
 def _partition_response(partition: PartitionProduceResponse, brokers: Mapping[int, Broker]) -> PartitionResponse:

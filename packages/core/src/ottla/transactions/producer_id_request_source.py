@@ -54,7 +54,7 @@ class ProducerIdRequestSource:
     def settled(self) -> bool:
         """Return whether there is a producer id, or none is needed."""
         sequences = self._sequences
-        return self.cause is None and (sequences.producer_id_and_epoch is not None or sequences.off)
+        return sequences.producer_id_and_epoch is not None or sequences.off
 
     def note_level(self, level: int) -> None:
         """Ignore the level; only transactions need it."""
