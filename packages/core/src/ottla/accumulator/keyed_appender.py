@@ -66,7 +66,7 @@ class KeyedAppender(RecordAppender):
 
     def fail_unassigned(self) -> None:
         """Fail the batches for whose records no partition could be chosen, and run their callbacks. Takes the lock."""
-        if not self._failed:  # whoever adds one wakes a round
+        if not self._failed:  # adding one wakes a round
             return
         with self._lock:
             failed, self._failed = self._failed, []

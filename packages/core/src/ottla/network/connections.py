@@ -24,7 +24,7 @@ class Connections:
         self._chance = chance
         self._by_node: dict[int, Connection] = {}
         self.all: Final = self._by_node.values()
-        """All of them, by reference: each round looks at them several times."""
+        """A view of all of them, always current: each round needs it several times."""
         self.accepted = False
         """Whether any server ever accepted us, login included."""
 
