@@ -21,17 +21,18 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 PARTITIONS = 3
 HANG_GUARD = 300.0
 
-# Kills itself before or after the Nth call of a method. Transactions are small, so that there are many.
+# Sends itself a signal before or after the Nth call of a function. Transactions are small, so that there are many.
 CHILD = """
     import functools, os, signal, sys
     from ottla import Producer
     from ottla.cli.send import inputs, resumable
     from ottla.cli.send.state import State
     inputs.BLOCK_BYTES, resumable.TRANSACTION_BYTES = 4_000, 20_000
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
     step, *arguments = sys.argv[1:]
     if step:
-        when, name, number = step.split()
-        kind = State if name == "save" else Producer
+        kill, when, name, number = step.split()
+        kind = {"save": State, "send_block": resumable}.get(name, Producer)
         original, calls = getattr(kind, name), 0
 
         @functools.wraps(original)
@@ -41,7 +42,7 @@ CHILD = """
             if when == "after":
                 original(*args, **options)
             if calls == int(number):
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), getattr(signal, kill))
             if when == "before":
                 return original(*args, **options)
 
@@ -50,13 +51,14 @@ CHILD = """
     from ottla.cli import main
     main()
 """
-KILLED = -9
+USAGE, INTERRUPTED, KILLED = 2, 130, -9
+BETWEEN = "before send_block 8"  # in the transaction after a committed one
 STEPS = (
     "before save 4",  # prepared, and not in STATE
     "before commit_transaction 1",  # prepared, and in STATE
     "after commit_transaction 1",  # committed, and in STATE as prepared
-    "before send_table 8",  # in the transaction after a committed one
     *(("after save 1", "before prepare_transaction 2") if LONG else ()),
+    BETWEEN,
 )
 
 
@@ -100,14 +102,16 @@ def test_a_file_is_sent_once_despite_a_kill_at_each_step(
     set_feature(kafka.address(1), TRANSACTION_VERSION, level)
     try:
         topic, lines, arguments = prepared(kafka, tmp_path, 6_000)
-        codes = [run(step, arguments) for step in steps]
-        before_the_end = json.loads((tmp_path / "STATE").read_text())["position"]["record"]
+        codes = [run(f"SIGKILL {step}", arguments) for step in steps]
+        before_the_end = json.loads((tmp_path / "STATE").read_text())
         ended = [run("", arguments), run("", arguments)]  # the second one has nothing to send
     finally:
         set_feature(kafka.address(1), TRANSACTION_VERSION, 2)
 
     assert codes == [KILLED] * len(steps)
-    assert before_the_end < len(lines)
+    assert before_the_end["position"]["record"] < len(lines)
+    if steps[-1] == BETWEEN:  # the committed transaction is noted before the next one makes the brokers forget it
+        assert before_the_end["prepared"] is None
     assert ended == [0, 0]
     assert everything(kafka, topic) == lines
 
@@ -128,5 +132,34 @@ def test_a_file_is_sent_once_despite_twenty_kills_at_random(kafka: KafkaCluster,
         kills += 1
         print(kills, json.loads(state.read_text())["position"])
 
+    assert run("", arguments) == 0
+    assert everything(kafka, topic) == lines
+
+
+def test_a_state_is_refused_for_another_cluster(kafka: KafkaCluster, tmp_path: Path) -> None:
+    topic, lines, arguments = prepared(kafka, tmp_path, 3)
+    assert run("", arguments) == 0
+    state = json.loads((tmp_path / "STATE").read_text())
+    (tmp_path / "STATE").write_text(json.dumps({**state, "cluster": "another", "position": {"input": 0, "record": 0}}))
+    with child("", arguments) as process:
+        _out, log = process.communicate(timeout=HANG_GUARD)
+
+    assert process.returncode == USAGE
+    assert f"is for cluster another, and bootstrap.servers is cluster {state['cluster']}" in " ".join(log.split())
+    assert everything(kafka, topic) == lines
+
+
+@pytest.mark.parametrize("step", ["before commit_transaction 2", "after commit_transaction 2", "before send_block 8"])
+def test_ctrl_c_says_how_far_the_file_is_committed(kafka: KafkaCluster, step: str, tmp_path: Path) -> None:
+    topic, lines, arguments = prepared(kafka, tmp_path, 3_000)
+    with child(f"SIGINT {step}", arguments) as process:
+        out, log = process.communicate(timeout=HANG_GUARD)
+    print(out, log)
+    state = json.loads((tmp_path / "STATE").read_text())
+
+    assert process.returncode == INTERRUPTED
+    assert f"input.txt is committed before record {state['position']['record']}" in out
+    assert ("a transaction after it is prepared" in out) == (state["prepared"] is not None) == ("commit" in step)
+    assert out.startswith(f"records committed: {state['position']['record']:,}, failed: 0; ")
     assert run("", arguments) == 0
     assert everything(kafka, topic) == lines

@@ -122,7 +122,7 @@ def test_columns_that_are_missing_or_unfit_are_named() -> None:
 
 def state(tmp_path: Path) -> State:
     transaction = PreparedTransaction(transactional_id="t", producer_id=1, epoch=2, level=2)
-    found = State.new(subject_of("orders", [], {"key": None}))
+    found = State.new(subject_of("orders", [], {"key": None}), "a cluster")
     return attrs.evolve(
         found, position=Position(1, 2), prepared=Prepared(transaction=transaction, position=Position(1, 9))
     )
@@ -135,7 +135,7 @@ def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert State.load(tmp_path / "STATE") == written
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"form": 2}', "[]"])
+@pytest.mark.parametrize("text", ["", "{}", '{"form": 1}', "[]"])
 def test_another_file_is_no_state(text: str, tmp_path: Path) -> None:
     (tmp_path / "STATE").write_text(text)
     with pytest.raises(InputError, match="is not the state of `ottla send`"):

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 
 from ottla.accumulator.batch import UNASSIGNED, NewRecord, ProducerBatch
@@ -50,10 +52,12 @@ class PartitionAppender(RecordAppender):
         sealed: SealedRecords | None = None,
         waited: float = 0.0,
         timeout: float | None = None,
+        on_queued: Callable[[ProducerBatch], object] | None = None,
     ) -> ProducerBatch:
         """Queue *columns* as a batch of their own, behind the batches that their partition has so far.
 
-        *sealed* is their encoded form, if they were sealed. Waits for memory and raises as `append` does.
+        *sealed* is their encoded form, if they were sealed. Waits for memory and raises as `append` does. *on_queued*
+        is called with the lock held: no interrupt comes between it and the queueing.
         """
         # A codec may make a record a little larger than the size that was checked.
         memory = columns.memory() if sealed is None else min(sealed.size, self._pool.capacity)
@@ -68,6 +72,8 @@ class PartitionAppender(RecordAppender):
                 self._keyed.assign(queue.topic)
                 batch.held_bytes, claim.held = claim.held, 0
                 self._enqueue(queue, batch)
+                if on_queued is not None:
+                    on_queued(batch)
                 self._announce(queue, batch)
                 queue.close()
                 queue.topic.count(batch, memory)

@@ -7,7 +7,7 @@ its batches.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import EllipsisType, TracebackType
 from typing import Any, Final, Self
 
@@ -136,12 +136,16 @@ class _Queue:
         sealed: SealedRecords | None = None,
         waited: float = 0.0,
         timeout: float | None = None,
+        on_queued: Callable[[ProducerBatch], object] | None = None,
     ) -> ProducerBatch:
         if sealed is None:
             sealed = _plain.seal_columns(columns)
         whole = attrs.evolve(sealed, chunks=[b"".join(sealed.chunks)])  # memoryviews cannot be pickled
         self._batches.append(SealedBatch(topic=topic, partition=partition, section=whole))
-        return ProducerBatch(topic=topic, partition=partition, columns=columns, now=0.0)
+        batch = ProducerBatch(topic=topic, partition=partition, columns=columns, now=0.0)
+        if on_queued is not None:
+            on_queued(batch)
+        return batch
 
     def refuse(self, topic: str, columns: Columns, failed: Failed) -> ProducerBatch:
         batch = ProducerBatch(topic=topic, partition=UNASSIGNED, columns=columns, now=0.0)

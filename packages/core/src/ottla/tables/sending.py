@@ -18,6 +18,7 @@ from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
 from ottla.accumulator.batch_outcome import Failed
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.topic_routes import Route
+from ottla.concurrency import signals
 from ottla.config import BatchingConfig
 from ottla.errors import (
     DeliveryError,
@@ -42,7 +43,7 @@ from ottla.tables.compression_pool import CompressionPool, PartitionRows, Sealed
 from ottla.tables.encoder_calls import cut_rows
 from ottla.tables.partitioning import RowPartitions
 from ottla.tables.reading import Chunk, chunks
-from ottla.tables.table_delivery import TableDelivery
+from ottla.tables.table_delivery import TableDelivery, unassigned
 from ottla.tables.table_waits import TableWaits
 
 BATCH_BYTES: Final = 896 * 1024
@@ -91,10 +92,12 @@ class BatchQueue(Protocol):
         sealed: SealedRecords | None = None,
         waited: float = 0.0,
         timeout: float | None = None,
+        on_queued: Callable[[ProducerBatch], object] | None = None,
     ) -> ProducerBatch:
         """Queue a batch; *sealed* is its encoded form, if it was sealed.
 
         The call may wait *timeout* seconds altogether, None: `max.block.ms`, and has *waited* some of them already.
+        No signal handler runs between queueing and *on_queued*, which gets the batch.
         """
 
     def refuse(self, topic: str, columns: Columns, failed: Failed) -> ProducerBatch:
@@ -137,14 +140,21 @@ class TableSender:
     clock: Callable[[], float] = monotonic
 
     def send(
-        self, topic: str, route: Route, stream: Any, choice: ColumnChoice, *, waits: TableWaits | None = None
+        self,
+        topic: str,
+        route: Route,
+        stream: Any,
+        choice: ColumnChoice,
+        *,
+        waits: TableWaits | None = None,
+        delivery: TableDelivery | None = None,
     ) -> TableDelivery:
         """Queue the rows of a stream. An error after the first of them were taken has their `delivery`, and so has
         KeyboardInterrupt.
 
-        *waits* has the time that was waited for the route.
+        *waits* has the time that was waited for the route. *delivery*, an empty one, gets the rows and is returned.
         """
-        sending = TableSending(self, topic, route, waits=waits)
+        sending = TableSending(self, topic, route, waits=waits, delivery=delivery)
         try:
             sending.send(stream, choice)
         except KeyboardInterrupt as interrupt:
@@ -165,15 +175,21 @@ class TableSender:
 class TableSending:
     """The sending of one table; `delivery` has the rows that were taken."""
 
-    def __init__(self, sender: TableSender, topic: str, route: Route, *, waits: TableWaits | None = None) -> None:
+    def __init__(
+        self,
+        sender: TableSender,
+        topic: str,
+        route: Route,
+        *,
+        waits: TableWaits | None = None,
+        delivery: TableDelivery | None = None,
+    ) -> None:
         self._sender = sender
         self._topic = topic
         self.route = route
-        self.delivery = TableDelivery(topic)
+        self.delivery = TableDelivery(topic) if delivery is None else delivery
         self._partitions = RowPartitions(topic, partitioner=sender.partitioner, encoder=sender.encoder)
         self._compression_pool = CompressionPool(sender.seal, threads=threads())
-        self._taken = range(0)  # the rows of a chunk that is not cut completely
-        self._answered: list[Sequence[int]] = []  # rows of that chunk that have failed, or are in a piece
         self._asked_for_partitions = False
         self._waits = waits or TableWaits(timeout=None, clock=sender.clock)
 
@@ -203,14 +219,12 @@ class TableSending:
             lambda: sender.find_route(self._topic, waited=waits.seconds, timeout=waits.timeout)
         )
         offset = self.delivery.begin_chunk(chunk.count)
-        self._taken, self._answered = range(offset, offset + chunk.count), []
         refused = self._refused(chunk)
         self._refuse(offset, refused)
         kept = _kept(refused, chunk.count)
         fit = chunk if kept is None else chunk.take(kept)
         if fit.count:
             self._cut_up(offset, fit, kept)
-        self._taken = range(0)
 
     def _cut_up(self, offset: int, chunk: Chunk, kept: Sequence[int] | None) -> None:
         sender, view = self._sender, self.route.view
@@ -232,7 +246,6 @@ class TableSending:
                 partition = self._partitions.stay(view, columns.size_estimate())
             if kept is not None:
                 indexes = [kept[index] for index in indexes]
-            self._answered.append(indexes)
             self._queue(self._compression_pool.put(PartitionRows(partition, offset, indexes, columns)))
 
     def _queue(self, pieces: Iterator[SealedPiece]) -> None:
@@ -241,13 +254,8 @@ class TableSending:
             if sealed.error is not None:
                 self._fail(piece.offset, piece.rows, self._left(piece.rows, sealed.error, "it could not be encoded: "))
                 continue
-            try:
-                batch = self._waits.of(partial(self._enqueue, sealed))
-            except BaseException as cause:
-                self._drop(piece.offset, piece.rows, cause)
-                raise
+            self._waits.of(partial(self._enqueue, sealed))
             self._waits.note_queued()
-            self.delivery.add(batch, offset=piece.offset, rows=piece.rows)
 
     def _enqueue(self, sealed: SealedPiece) -> ProducerBatch:
         piece, waits = sealed.piece, self._waits
@@ -258,6 +266,7 @@ class TableSending:
             sealed=sealed.section,
             waited=waits.seconds,
             timeout=waits.timeout,
+            on_queued=partial(self.delivery.add, offset=piece.offset, rows=piece.rows),
         )
 
     def _refused(self, chunk: Chunk) -> dict[int, InvalidRecordError]:
@@ -316,20 +325,12 @@ class TableSending:
         rows = sorted(refused)
         errors = {place: self._undelivered(offset + row, refused[row]) for place, row in enumerate(rows)}
         self._fail(offset, rows, Failed(error=errors[0], record_errors=errors))
-        self._answered.append(rows)
 
     def _fail_the_rest(self, cause: BaseException) -> None:
         """Fail the rows that were taken and are not queued; the raised *cause* reports them, so `flush` need not."""
-        for piece in self._compression_pool.close():
-            self._drop(piece.offset, piece.rows, cause)
-        rows = sorted(set(range(len(self._taken))).difference(*self._answered))
-        if rows:
-            self._drop(self._taken.start, rows, cause)
-
-    def _drop(self, offset: int, rows: Sequence[int], cause: BaseException) -> None:
-        batch = self._fail(offset, rows, self._left(rows, cause))
-        for index in range(len(rows)):
-            batch.mark_error_retrieved(index)
+        self._compression_pool.close()
+        for offset, rows in unassigned(self.delivery):
+            self._fail(offset, rows, self._left(rows, cause), retrieved=True)
 
     def _left(self, rows: Sequence[int], cause: BaseException, why: str = "") -> Failed:
         error = DeliveryError(
@@ -342,10 +343,13 @@ class TableSending:
         error.__cause__ = cause
         return Failed(error=error)
 
-    def _fail(self, offset: int, rows: Sequence[int], failed: Failed) -> ProducerBatch:
-        batch = self._sender.queue.refuse(self._topic, refused_columns(len(rows)), failed)
-        self.delivery.add(batch, offset=offset, rows=rows)
-        return batch
+    def _fail(self, offset: int, rows: Sequence[int], failed: Failed, *, retrieved: bool = False) -> None:
+        with signals.Deferred():  # an interrupt in between would have the rows fail twice
+            batch = self._sender.queue.refuse(self._topic, refused_columns(len(rows)), failed)
+            self.delivery.add(batch, offset=offset, rows=rows)
+            if retrieved:
+                for index in range(len(rows)):
+                    batch.mark_error_retrieved(index)
 
     def _undelivered(self, row: int, cause: InvalidRecordError) -> DeliveryError:
         error = DeliveryError(

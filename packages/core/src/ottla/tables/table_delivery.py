@@ -237,6 +237,17 @@ class _Progress(ObservingCallback):
         self._done()
 
 
+def unassigned(delivery: TableDelivery) -> list[tuple[int, list[int]]]:
+    """The rows that are in no batch, by chunk: its first row, and their numbers in it."""
+    ends = [*delivery._chunks, delivery.rows][1:]
+    found = [
+        (start, sorted(set(range(end - start)).difference(*(piece.rows for piece in pieces))))
+        for (start, pieces), end in zip(delivery._chunks.items(), ends, strict=True)
+        if sum(len(piece.rows) for piece in pieces) < end - start
+    ]
+    return [(start, rows) for start, rows in found if rows]
+
+
 def _settled(batch: ProducerBatch) -> bool:
     return isinstance(batch.outcome, Acknowledged | Failed)
 

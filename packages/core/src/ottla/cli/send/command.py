@@ -89,7 +89,11 @@ def send(
     except OttlaError as error:
         click.echo(f"{type(error).__name__}: {error}", err=True)
         raise click.exceptions.Exit(_SOME_FAILED) from None
-    click.echo(json.dumps(_document(topic, counts, ending), indent=2) if as_json else _text(counts, ending))
+    click.echo(
+        json.dumps(_document(topic, counts, ending), indent=2)
+        if as_json
+        else _text(counts, ending, "committed" if resume else "acknowledged")
+    )
     if ending.interrupted:
         raise click.exceptions.Exit(_INTERRUPTED)
     if ending.error or counts.failed:
@@ -112,11 +116,10 @@ def _document(topic: str, counts: Counts, ending: Ending) -> dict[str, object]:
     }
 
 
-def _text(counts: Counts, ending: Ending) -> str:
+def _text(counts: Counts, ending: Ending, done: str) -> str:
     megabytes, seconds = counts.size / 1_000_000, counts.seconds
     lines = [
-        f"records acknowledged: {counts.acknowledged:,}, failed: {counts.failed:,}; "
-        f"{megabytes:,.1f} MB in {seconds:,.1f} s"
+        f"records {done}: {counts.acknowledged:,}, failed: {counts.failed:,}; {megabytes:,.1f} MB in {seconds:,.1f} s"
     ]
     lines += [f"failed: {failure}" for failure in counts.failures]
     if counts.failed > len(counts.failures):

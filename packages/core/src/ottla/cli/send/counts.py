@@ -1,37 +1,91 @@
-"""Counts of a run of `ottla send`, from the deliveries of its blocks; nothing grows with the number of records."""
+"""Counts of a run of `ottla send`, from the deliveries of its blocks; nothing grows with the number of records.
+
+An interrupt at any moment leaves no block out and counts none twice: each change is one step, an attribute's or a
+queue's.
+"""
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import deque
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 import attrs
 
+from ottla.cli.send.inputs import Block
 from ottla.errors import TableDeliveryError, printable
+from ottla.tables.table_delivery import TableDelivery
 
 _NAMED: Final = 5
 """Failed records that are named; the others are counted."""
 
 
-@attrs.frozen
-class _Pending:
-    delivery: Any
+@attrs.frozen(kw_only=True)
+class _Counted:
+    """A block, and the rows of it that were taken so far."""
+
+    number: int
+    delivery: TableDelivery
     name: str
-    first: int
+    block: Block
+
+    @property
+    def size(self) -> int:
+        return self.block.size * self.delivery.rows // self.block.count
+
+    @property
+    def last(self) -> str:
+        return f"{printable(self.name)} was read up to record {self.block.first + self.delivery.rows - 1}"
+
+
+@attrs.frozen(kw_only=True)
+class Totals:
+    """The counts of the blocks up to the one with the number *through*, whose outcomes are known."""
+
+    through: int = -1
+    read: int = 0
+    size: int = 0
+    acknowledged: int = 0
+    failed: int = 0
+    failures: tuple[str, ...] = ()
+    position: str = "nothing was read"
 
 
 @attrs.define(kw_only=True)
 class Counts:
     """Records that were read, acknowledged and failed; `failures` names the first failed ones."""
 
-    read: int = 0
-    size: int = 0
-    acknowledged: int = 0
-    failed: int = 0
-    failures: list[str] = attrs.Factory(list)
-    _pending: deque[_Pending] = attrs.Factory(deque)
+    _totals: Totals = attrs.Factory(Totals)
+    _pending: deque[_Counted] = attrs.Factory(deque)
+    _numbers: Iterator[int] = attrs.Factory(itertools.count)
     _started_at: float = attrs.Factory(time.monotonic)
+
+    @property
+    def read(self) -> int:
+        """Records that were taken from the inputs."""
+        return self._totals.read + sum(each.delivery.rows for each in self._rest())
+
+    @property
+    def size(self) -> int:
+        """The bytes of these records in the inputs."""
+        return self._totals.size + sum(each.size for each in self._rest())
+
+    @property
+    def acknowledged(self) -> int:
+        """Records that the brokers have acknowledged."""
+        return self._totals.acknowledged
+
+    @property
+    def failed(self) -> int:
+        """Records that have failed."""
+        return self._totals.failed
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """The first failed records, with their errors."""
+        return self._totals.failures
 
     @property
     def in_flight(self) -> int:
@@ -39,37 +93,68 @@ class Counts:
         return self.read - self.acknowledged - self.failed
 
     @property
+    def position(self) -> str:
+        """How far the inputs were read, as a sentence."""
+        return next((each.last for each in reversed(self._rest()) if each.delivery.rows), self._totals.position)
+
+    @property
     def seconds(self) -> float:
         """The time since the start."""
         return time.monotonic() - self._started_at
 
-    def add(self, delivery: Any, *, name: str, first: int, count: int, size: int) -> None:
-        """Note a block of *count* records; *first* is the number of its first one in the input *name*."""
-        self.read += count
-        self.size += size
-        self._pending.append(_Pending(delivery, name, first))
+    def add(self, delivery: TableDelivery, name: str, block: Block) -> None:
+        """Count the rows of a block of the input *name*, which *delivery* gets after this call."""
         self.settle()
+        self._pending.append(_Counted(number=next(self._numbers), delivery=delivery, name=name, block=block))
 
     def settle(self) -> None:
         """Count the outcomes of the blocks that are done, in order."""
-        while self._pending and self._pending[0].delivery.done():
-            self._count(self._pending.popleft())
+        while (first := self._first()) is not None and first.delivery.done():
+            self._count(first)
 
     def wait(self) -> None:
         """Wait for all blocks, and count them."""
-        while self._pending:
-            self._count(self._pending.popleft())
+        while (first := self._first()) is not None:
+            self._count(first)
 
-    def _count(self, pending: _Pending) -> None:
-        error: TableDeliveryError | None = pending.delivery.exception()
-        result = pending.delivery.result() if error is None else error.result
-        self.acknowledged += result.acknowledged
-        self.failed += result.failed
-        if error is not None and len(self.failures) < _NAMED:
-            for row, why in pending.delivery.failed_rows().items():
-                if len(self.failures) == _NAMED:
-                    break
-                self.failures.append(f"record {pending.first + row} of {printable(pending.name)}: {why}")
+    def mark(self) -> Totals:
+        """Wait for all blocks, and return what `roll_back` takes."""
+        self.wait()
+        return self._totals
+
+    def roll_back(self, mark: Totals) -> None:
+        """Forget the blocks after the mark: their transaction was aborted."""
+        self._pending.clear()
+        self._totals = attrs.evolve(mark, position=self.position)
+
+    def _rest(self) -> list[_Counted]:
+        through = self._totals.through
+        return [each for each in list(self._pending) if each.number > through]
+
+    def _first(self) -> _Counted | None:
+        while self._pending and self._pending[0].number <= self._totals.through:
+            self._pending.popleft()
+        return self._pending[0] if self._pending else None
+
+    def _count(self, counted: _Counted) -> None:
+        totals, delivery = self._totals, counted.delivery
+        error: TableDeliveryError | None = delivery.exception()
+        result = delivery.result() if error is None else error.result
+        named: tuple[str, ...] = ()
+        if error is not None and len(totals.failures) < _NAMED:
+            failed = itertools.islice(delivery.failed_rows().items(), _NAMED - len(totals.failures))
+            named = tuple(
+                f"record {counted.block.first + row} of {printable(counted.name)}: {why}" for row, why in failed
+            )
+        self._totals = Totals(
+            through=counted.number,
+            read=totals.read + delivery.rows,
+            size=totals.size + counted.size,
+            acknowledged=totals.acknowledged + result.acknowledged,
+            failed=totals.failed + result.failed,
+            failures=totals.failures + named,
+            position=counted.last if delivery.rows else totals.position,
+        )
 
 
 def per_second(amount: float, seconds: float) -> float:

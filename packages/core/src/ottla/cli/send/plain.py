@@ -8,6 +8,7 @@ from contextlib import suppress
 import attrs
 
 from ottla import Producer
+from ottla.cli.send.blocks import send_block
 from ottla.cli.send.columns import InputError
 from ottla.cli.send.counts import Counts
 from ottla.cli.send.inputs import Input
@@ -27,30 +28,20 @@ def send_all(
     producer: Producer, topic: str, inputs: Sequence[Input], counts: Counts, *, flush_timeout: float
 ) -> Ending:
     """Send all records of the inputs and close the producer; counts what became of each record."""
-    position = "nothing was read"
     try:
         for given in inputs:
             for block in given.blocks():
-                position = f"{given.name} was read up to record {block.first + block.count - 1}"
-                try:
-                    delivery = producer.send_table(topic, block.content.table, **block.content.arguments)
-                except (OttlaError, KeyboardInterrupt) as error:
-                    taken = getattr(error, "delivery", None)
-                    if taken is not None:
-                        counts.add(taken, name=given.name, first=block.first, count=taken.rows, size=block.size)
-                        position = f"{given.name} was read up to record {block.first + taken.rows - 1}"
-                    raise
-                counts.add(delivery, name=given.name, first=block.first, count=block.count, size=block.size)
+                send_block(producer, topic, given.name, block, counts)
         _finish(producer)
         counts.wait()
     except KeyboardInterrupt:
         close(producer, flush_timeout)
         counts.wait()
-        return Ending(interrupted=True, error="interrupted", remark=position)
+        return Ending(interrupted=True, error="interrupted", remark=counts.position)
     except (OttlaError, InputError, OSError) as error:
         close(producer, flush_timeout if isinstance(error, OttlaError) else None)
         counts.wait()
-        return Ending(error=reason(error), remark=position)
+        return Ending(error=reason(error), remark=counts.position)
     return Ending()
 
 

@@ -20,13 +20,15 @@ from typing import Any, Final
 import attrs
 
 from ottla import Producer
+from ottla.cli.send.blocks import send_block
 from ottla.cli.send.columns import InputError
 from ottla.cli.send.counts import Counts
 from ottla.cli.send.inputs import Block, Input
 from ottla.cli.send.plain import Ending, close, reason
 from ottla.cli.send.state import Position, Prepared, State, differences
-from ottla.errors import OttlaError
+from ottla.errors import OttlaError, counted
 from ottla.transactions import Outcome, complete
+from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, blocking_client
 
 TRANSACTION_BYTES: Final = 32 * 1024 * 1024
 TRANSACTION_SECONDS: Final = 10.0
@@ -35,13 +37,21 @@ TRANSACTION_SECONDS: Final = 10.0
 
 def recovered(path: Path, subject: Mapping[str, Any], settings: Mapping[str, Any]) -> State:
     """The state to continue from; a prepared transaction has been ended. Raises InputError if that is impossible."""
-    if not path.exists():
-        state = State.new(subject)
+    found = State.load(path) if path.exists() else None
+    if found is not None and (changed := differences(found.subject, subject)):
+        raise InputError(f"{path} is for another run: {', '.join(changed)} differ; use a new file for a new run")
+    with blocking_client(settings, timeout=DEFAULT_TIMEOUT) as client:
+        cluster = client.cluster_id()
+    if found is None:
+        state = State.new(subject, cluster)
         state.save(path)  # before its first transaction, which the next run must abort
         return state
-    state = State.load(path)
-    if changed := differences(state.subject, subject):
-        raise InputError(f"{path} is for another run: {', '.join(changed)} differ; use a new file for a new run")
+    state = found
+    if state.cluster != cluster:
+        raise InputError(
+            f"{path} is for cluster {state.cluster}, and bootstrap.servers is cluster {cluster}: name the servers of "
+            "the run before, or use a new file to send everything to another cluster"
+        )
     if state.prepared is None:
         return state
     outcome = complete(settings, state.prepared.transaction, commit=True)
@@ -71,15 +81,21 @@ def send_resumable(
     state: State,
     flush_timeout: float,
 ) -> Ending:
-    """Send what is left, in transactions. An error aborts the open one, so the same command goes on from STATE."""
+    """Send what is left, in transactions; the counts are those of the committed ones.
+
+    An error aborts the open transaction, so that the same command goes on from STATE.
+    """
     try:
         with Producer({**settings, "transactional.id": state.transactional_id}) as producer:
+            mark = counts.mark()
             try:
                 producer.init_transactions()
                 for blocks in _transactions(inputs, state.position):
                     state = _sent(producer, topic, blocks, counts, path=path, state=state)
-            except KeyboardInterrupt:
-                close(producer, flush_timeout)
+                    mark = counts.mark()
+            except BaseException as error:
+                _stop(producer, path, flush_timeout if isinstance(error, KeyboardInterrupt) else None)
+                counts.roll_back(mark)
                 raise
     except KeyboardInterrupt:
         return _ending("interrupted", inputs, path, interrupted=True)
@@ -145,19 +161,14 @@ def _sent(
     """Send one transaction, and return the state after it."""
     position = state.position
     producer.begin_transaction()
-    try:
-        for given, block, after in blocks:
-            delivery = producer.send_table(topic, block.content.table, **block.content.arguments)
-            counts.add(delivery, name=given.name, first=block.first, count=block.count, size=block.size)
-            position = after
-        prepared = producer.prepare_transaction()
-        counts.wait()
-        if counts.failed:  # records that were refused before they were queued do not fail the transaction
-            raise InputError(counts.failures[0])
-    except (OttlaError, InputError, OSError):
-        _abort(producer)
-        counts.wait()
-        raise
+    for given, block, after in blocks:
+        send_block(producer, topic, given.name, block, counts)
+        position = after
+    prepared = producer.prepare_transaction()
+    counts.wait()
+    if counts.failed:  # records that were refused before they were queued do not fail the transaction
+        more = f"; and {counted(counts.failed - 1, 'more record')} failed" if counts.failed > 1 else ""
+        raise InputError(f"{counts.failures[0]}{more}")
     state = attrs.evolve(state, prepared=Prepared(transaction=prepared, position=position))
     state.save(path)
     producer.commit_transaction()
@@ -166,7 +177,14 @@ def _sent(
     return state
 
 
-def _abort(producer: Producer) -> None:
-    """Abort, as far as the brokers can be reached; the next run aborts otherwise."""
-    with suppress(OttlaError):
-        producer.abort_transaction()
+def _stop(producer: Producer, path: Path, timeout: float | None) -> None:
+    """Abort the open transaction and close, as far as brokers can be reached; the next run aborts otherwise.
+
+    A transaction that STATE has as prepared stays, because the next run commits it.
+    """
+    try:
+        if State.load(path).prepared is None:
+            with suppress(OttlaError):  # also: none is open
+                producer.abort_transaction(timeout)
+    finally:
+        close(producer, 0)

@@ -19,7 +19,7 @@ import attrs
 from ottla.cli.send.columns import InputError
 from ottla.transactions import PreparedTransaction
 
-_FORM: Final = 1
+_FORM: Final = 2
 
 
 @attrs.frozen
@@ -40,23 +40,28 @@ class Prepared:
 
 @attrs.frozen(kw_only=True)
 class State:
-    """What a run has to know of the one before. *subject* is what it sends, which must not change."""
+    """What a run has to know of the one before. *subject* is what it sends, which must not change.
+
+    *cluster* is the cluster's id; None: its brokers have none.
+    """
 
     subject: Mapping[str, Any]
+    cluster: str | None
     transactional_id: str
     position: Position = attrs.field(factory=Position)
     prepared: Prepared | None = None
 
     @classmethod
-    def new(cls, subject: Mapping[str, Any]) -> Self:
+    def new(cls, subject: Mapping[str, Any], cluster: str | None) -> Self:
         """The state before the first record, with a transactional id that no other producer has."""
-        return cls(subject=subject, transactional_id=f"ottla-send-{uuid.uuid4()}")
+        return cls(subject=subject, cluster=cluster, transactional_id=f"ottla-send-{uuid.uuid4()}")
 
     def save(self, path: Path) -> None:
         """Write the state, so that it survives a crash of the machine."""
         document = {
             "form": _FORM,
             "subject": self.subject,
+            "cluster": self.cluster,
             "transactional_id": self.transactional_id,
             "position": attrs.asdict(self.position),
             "prepared": self.prepared
@@ -80,6 +85,7 @@ class State:
             prepared = document["prepared"]
             return cls(
                 subject=document["subject"],
+                cluster=document["cluster"],
                 transactional_id=document["transactional_id"],
                 position=Position(**document["position"]),
                 prepared=prepared

@@ -24,6 +24,7 @@ from ottla.network.cluster import Topic
 from ottla.network.metadata import Metadata
 from ottla.protocol import Message
 from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR, TRANSACTION, FindCoordinatorRequest
+from ottla.protocol.messages.metadata import METADATA, MetadataRequest, MetadataResponse
 from ottla.transactions.admin.acl_hints import needed
 from ottla.transactions.admin.connect import ClientAndMetadata, connect
 from ottla.transactions.coordinator_request import CoordinatorRequest
@@ -31,6 +32,7 @@ from ottla.transactions.transaction_requests import FindCoordinator, coordinator
 
 DEFAULT_TIMEOUT = 60.0
 _FIRST_WITH_MANY_KEYS = 4
+_FIRST_WITH_CLUSTER_ID = 2
 
 T = TypeVar("T")
 
@@ -72,6 +74,12 @@ class BlockingClient:
             self._client.least_loaded(self._clock())
             self._pass("no broker has sent metadata of the cluster")
         return sorted(self._metadata.cluster.brokers)
+
+    def cluster_id(self) -> str | None:
+        """The id that all brokers of the cluster share; None: they have none. Blocks until a broker has answered."""
+        request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+        answer: MetadataResponse = self.ask(None, METADATA, lambda _version: request, floor=_FIRST_WITH_CLUSTER_ID)
+        return answer.cluster_id
 
     def topic(self, name: str) -> Topic:
         """The metadata of a topic; waits until every partition has a leader."""

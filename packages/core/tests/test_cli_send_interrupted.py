@@ -1,0 +1,62 @@
+"""Ctrl-C at any step of `ottla send`: the counts have each record that was sent, once."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+from broker_on_a_socket import SocketBroker
+from interrupted_anywhere import Interruption
+from long_forms import LONG
+
+from ottla import Producer
+from ottla.cli.send import inputs
+from ottla.cli.send.columns import Parts
+from ottla.cli.send.counts import Counts
+from ottla.cli.send.inputs import Input
+from ottla.cli.send.plain import send_all
+from ottla_testkit.simulation import SimulatedCluster
+
+pytestmark = pytest.mark.unmeasured  # each step of coverage's would be one more at which to interrupt
+
+WAIT = 20.0
+STRIDE = 1 if LONG else 41
+LINES = 30
+
+
+def raise_ctrl_c(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_at_any_step_leaves_no_record_out_of_the_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "BLOCK_BYTES", 80)
+    file = tmp_path / "lines"
+    file.write_bytes(b"a line\n" * LINES)
+    given = [Input.of(str(file), None, Parts(), None)]
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1, 1)
+    broker = SocketBroker(cluster.brokers[1])
+    number, interrupted, came = 0, set(), True
+    with broker.serving() as servers:
+        while came:
+            counts = Counts()
+            with Producer(bootstrap_servers=servers) as producer:
+                producer.partitions_for("t")
+                interruption = Interruption(number, raise_ctrl_c)
+                with suppress(KeyboardInterrupt):  # at the last steps, after everything was counted
+                    interruption.during(partial(send_all, producer, "t", given, counts, flush_timeout=WAIT))
+            with broker.lock:
+                arrived = sum(map(len, cluster.topics["t"].log.values()))
+                for log in cluster.topics["t"].logs.values():
+                    log.records.clear()
+
+            assert (counts.acknowledged, counts.in_flight) == (arrived, 0), interruption.where
+            came = interruption.came
+            interrupted.add(arrived)
+            number += STRIDE
+
+    assert {0, LINES} < interrupted
