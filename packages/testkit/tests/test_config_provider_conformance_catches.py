@@ -79,6 +79,26 @@ def test_a_provider_that_reads_any_file_for_other_users_is_named(pytester: pytes
     assert_passed(SUITE.run(pytester, "ReadsListedFiles()", *arguments, more=keys_of(file)))
 
 
+def test_files_that_the_environment_lists_are_checked_too(
+    pytester: pytest.Pytester, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTTLA_ALLOWED_FILES", str(file))
+
+    assert_caught(SUITE.run(pytester, "ReadsAnyFile()", "-k", "other_users", more=keys_of(file)), "get gave values of")
+
+
+def test_a_provider_may_read_files_that_the_program_lists(
+    pytester: pytest.Pytester, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.config.allow_lists._files", {str(file)})
+
+    assert_passed(SUITE.run(pytester, "ReadsAnyFile()", "-k", "other_users", more=keys_of(file)))
+
+
+def test_a_provider_may_read_files_that_have_none_of_its_values(pytester: pytest.Pytester) -> None:
+    assert_passed(SUITE.run(pytester, "ReadsOtherFiles()", "-k", "other_users"))
+
+
 def test_a_provider_may_declare_that_users_name_no_file(pytester: pytest.Pytester, file: Path) -> None:
     more = f"{keys_of(file)}; reads_unlisted_files = True"
 

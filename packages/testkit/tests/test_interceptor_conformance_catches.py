@@ -7,7 +7,7 @@ from suite_runs import assert_caught, assert_passed, patience_for, run_suite
 
 pytest_plugins = ["pytester"]
 
-RECORDS = 'records = ((b"key", b"value"), (None, {"a": 1}), (b"key", None))'
+RECORDS = 'records = ((b"key", b"value"), (None, {"a": 1}), (b"key", None), (None, "text"))'
 WRONG = [
     ("HasAnotherName", "contract", r"lacks `.+` of ottla.interfaces.Interceptor"),
     ("CannotBeClosed", "background_work", r"close of .*\.CannotBeClosed is of type str, and cannot be called"),
@@ -71,6 +71,21 @@ WRONG = [
         "what_records_become",
         r"on_send\(\) makes b'\*\*\*\*' of the value b'value', and on_send_table\(\) makes b'value' of it",
     ),
+    (
+        "HidesKeysOfRecordsOnly",
+        "what_records_become",
+        r"on_send\(\) makes b'\*\*\*\*' of the key b'key', and on_send_table\(\) makes b'key' of it",
+    ),
+    (
+        "HidesTextsOfRecordsOnly",
+        "what_records_become",
+        r"on_send\(\) makes '\*\*\*\*' of the value 'text', and on_send_table\(\) makes 'text' of it",
+    ),
+    (
+        "MarksTheFirstRow",
+        "what_records_become",
+        r"on_send\(\) adds the header seen, and on_send_table\(\) does not",
+    ),
     ("ForgetsTheContextOfATable", "context", r"on_table_acknowledgement\(\) .* raised AssertionError"),
     ("BeginsATableOnce", "context", r"on_send_table\(\) .* raised AssertionError"),
     ("NeedsTheContextOfATable", "every_outcome_of_a_table", r"on_table_acknowledgement\(\) .* raised TypeError"),
@@ -124,6 +139,24 @@ def test_an_interceptor_of_tables_that_keeps_all_promises_passes(pytester: pytes
 
     assert_passed(result)
     result.assert_outcomes(passed=18, skipped=1)
+
+
+def run_rows_and_records(pytester: pytest.Pytester, interceptor: str, more: str) -> pytest.RunResult:
+    """Run the test that compares rows with records."""
+    plugin, test = f"wrong_interceptors.{interceptor}()", ("-k", "what_records_become")
+    return run_suite(pytester, "InterceptorConformance", "interceptor", plugin, *test, more=more)
+
+
+@pytest.mark.parametrize("interceptor", ["EncodesTextsOfRecords", "WritesHeadersOfEachRow", "DiffersEachTime"])
+def test_rows_and_records_may_have_the_same_in_different_forms(pytester: pytest.Pytester, interceptor: str) -> None:
+    assert_passed(run_rows_and_records(pytester, interceptor, RECORDS))
+
+
+@pytest.mark.parametrize("interceptor", ["LeavesTablesAsTheyAre", "HidesValuesOfRecordsOnly"])
+def test_an_interceptor_may_declare_that_tables_differ_from_records(
+    pytester: pytest.Pytester, interceptor: str
+) -> None:
+    assert_passed(run_rows_and_records(pytester, interceptor, f"{RECORDS}; tables_as_records = False"))
 
 
 def test_an_interceptor_that_changes_types_may_declare_it(pytester: pytest.Pytester) -> None:

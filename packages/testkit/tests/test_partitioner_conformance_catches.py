@@ -95,6 +95,14 @@ def test_a_key_in_the_wrong_partition_is_caught(pytester: pytest.Pytester) -> No
     assert_caught(result, "the key b'a' went to partition 7 of 100; it belongs on 11")
 
 
+def test_a_partitioner_may_declare_what_it_does_about_slow_leaders(pytester: pytest.Pytester) -> None:
+    def run(declared: str) -> pytest.RunResult:
+        return SUITE.run(pytester, "IgnoresSlowLeaders()", "-k", "slow_leader", more=declared)
+
+    assert_caught(run("heeds_slow = True"), "whose leader is slow")
+    run("heeds_availability = True; heeds_slow = False").assert_outcomes(skipped=1)
+
+
 def test_a_partitioner_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
     SUITE.assert_passes(pytester, "Right()")
 

@@ -78,10 +78,10 @@ def test_without_a_second_reporter_its_test_is_skipped_with_the_reason(pytester:
     assert "give a method `exported`" in result.stdout.str()
 
 
-def test_a_reporter_whose_export_can_be_seen_passes(pytester: pytest.Pytester) -> None:
-    result = run_suite(
-        pytester, "MetricsReporterConformance", "reporter", "wrong_reporters.Exports()", more=another("Exports")
-    )
+@pytest.mark.parametrize("reporter", ["Exports", "ExportsOneInItsOwnForm", "IsReadByOthers"])
+def test_a_reporter_whose_export_can_be_seen_passes(pytester: pytest.Pytester, reporter: str) -> None:
+    plugin = f"wrong_reporters.{reporter}()"
+    result = run_suite(pytester, "MetricsReporterConformance", "reporter", plugin, more=another(reporter))
 
     assert_passed(result)
     result.assert_outcomes(passed=12)
@@ -89,5 +89,7 @@ def test_a_reporter_whose_export_can_be_seen_passes(pytester: pytest.Pytester) -
 
 def another(reporter: str) -> str:
     """What the suite has besides the fixture for its subject."""
-    exported = "; exported = lambda self, reporter: reporter.lines" if reporter.startswith("Exports") else ""
-    return f"another = pytest.fixture(lambda self: wrong_reporters.{reporter}()){exported}"
+    more = f"another = pytest.fixture(lambda self: wrong_reporters.{reporter}())"
+    if reporter.startswith(("Exports", "IsRead")):
+        more += "; exported = lambda self, reporter: reporter.lines"
+    return more + ("; collect = lambda self, reporter: reporter.report()" if reporter.startswith("IsRead") else "")

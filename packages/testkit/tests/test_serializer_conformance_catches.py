@@ -94,3 +94,11 @@ def test_a_serializer_that_keeps_all_promises_passes(pytester: pytest.Pytester) 
 
 def test_a_serializer_with_lookups_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
     SUITE.assert_passes(pytester, "RightWithLookups()")
+
+
+def test_one_sample_alone_is_not_scheduled(pytester: pytest.Pytester) -> None:
+    more = """samples = (({}, b"{}"),)"""
+    result = SUITE.run(pytester, "KeepsTheCallInItself()", "-k", "at_any_line", "-rs", more=more)
+
+    result.assert_outcomes(skipped=1)
+    assert "`samples` has fewer than two values to serialize at once" in result.stdout.str()

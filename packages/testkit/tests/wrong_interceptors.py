@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import pyarrow as pa
 
 from ottla import RecordMetadata, TableResult
 from ottla.interfaces import Header, ProducerRecord, ProducerRows
+
+HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 class Right:
@@ -274,6 +278,54 @@ class HidesValuesOfRecordsOnly(RightForTables):
     def made_of(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
         hidden = b"****" if isinstance(value, bytes) else value
         return super().made_of(topic, key, hidden, headers)
+
+
+class HidesKeysOfRecordsOnly(RightForTables):
+    def made_of(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+        hidden = b"****" if isinstance(key, bytes) else key
+        return super().made_of(topic, hidden, value, headers)
+
+
+class HidesTextsOfRecordsOnly(RightForTables):
+    def made_of(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+        hidden = "****" if isinstance(value, str) else value
+        return super().made_of(topic, key, hidden, headers)
+
+
+class EncodesTextsOfRecords(RightForTables):
+    """A text of a table is encoded later."""
+
+    def made_of(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+        return super().made_of(topic, key, value.encode() if isinstance(value, str) else value, headers)
+
+
+class WritesHeadersOfEachRow(RightForTables):
+    """Adds the header to the column of headers."""
+
+    def changes_of(self, rows: ProducerRows) -> dict[str, Any]:
+        own = [[]] * rows.count if rows.headers is None else rows.headers.to_pylist()
+        seen = [{"key": "seen", "value": b"1"}]
+        made = [[*(headers or ()), *(seen if self.marks(row) else ())] for row, headers in enumerate(own)]
+        return {"headers": pa.array(made, HEADERS), "added_headers": rows.added_headers}
+
+    def marks(self, row: int) -> bool:
+        return True
+
+
+class MarksTheFirstRow(WritesHeadersOfEachRow):
+    def marks(self, row: int) -> bool:
+        return row == 0
+
+
+class DiffersEachTime(RightForTables):
+    """Draws a number for each value, and adds the header to every other record."""
+
+    def __init__(self) -> None:
+        self.turns = itertools.count()
+
+    def made_of(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+        some = headers if next(self.turns) % 2 else (*headers, ("sampled", b"1"))
+        return super().made_of(topic, key, value + os.urandom(8) if isinstance(value, bytes) else value, some)
 
 
 class ForgetsTheContextOfATable(RightForTables):

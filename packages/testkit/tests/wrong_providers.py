@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import threading
 import time
 from collections.abc import Collection, Mapping
@@ -231,6 +233,16 @@ class ReadsAnyFile(Right):
     def values(self, path: str) -> Mapping[str, str]:
         lines = Path(path).read_text().splitlines() if Path(path).is_file() else []
         return dict(line.split("=") for line in lines)
+
+
+class ReadsOtherFiles(Right):
+    """Looks for files of its own, of which one does not exist; its values are not from there, and one is empty."""
+
+    def values(self, path: str) -> Mapping[str, str]:
+        with contextlib.suppress(OSError):
+            Path(os.devnull, "nothing").read_text()
+        assert not Path(os.devnull).read_text()
+        return {"user": "ann", "password": ""}
 
 
 class ReadsListedFiles(ReadsAnyFile):

@@ -146,6 +146,25 @@ class Exports(Right):
         )
 
 
+class ExportsOneInItsOwnForm(Right):
+    """Sends the name of one metric in one word, as bytes."""
+
+    lines = b""
+
+    def report(self) -> None:
+        names = [name.name for name in self.registry.snapshot() if name.name == "record-send-total"]
+        self.lines += "".join(name.title().replace("-", "") for name in names).encode()
+
+
+class IsReadByOthers(Exports):
+    """Has no thread, and reads the metrics for others."""
+
+    def start(self, registry: MetricsRegistry) -> None:
+        self.registry = registry
+
+    def close(self) -> None: ...
+
+
 class DiesInItsThread(Right):
     def _run(self) -> None:
         raise ValueError("the thread has died")
