@@ -44,6 +44,7 @@ WRONG = [
         "slow_leader",
         r"put on partition \d+, whose leader is slow, while 1 of 2 partitions .*: leave out those in view.slow",
     ),
+    ("ForgetsThatTheFirstIsSlow", "slow_leader", "put on partition 0, whose leader is slow, while 1 of 2 partitions"),
     ("TakesNotesInTheView", "change_the_view", "changed the view: its lists are the core's own"),
     ("OtherColumn", "many_keys_at_once", r"partition_column\(\) put the key .* and partition\(\) on"),
     ("ColumnOfTexts", "many_keys_at_once", r"partition_column\(\) returned '\d+', a str; a partition is an int"),

@@ -179,6 +179,11 @@ class IgnoresSlowLeaders(Right):
         return super().partition(topic, key, attrs.evolve(view, slow=frozenset()))
 
 
+class ForgetsThatTheFirstIsSlow(Right):
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        return super().partition(topic, key, attrs.evolve(view, slow=view.slow - {0}))
+
+
 class TakesNotesInTheView(Right):
     def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
         view.queued_bytes[0] += 1  # type: ignore[index]

@@ -56,7 +56,7 @@ VARIANTS = [
     ("released_before_refusal", C, "            raise UnsupportedVersionError(", "            self.release()\n            raise UnsupportedVersionError(", "; it must be UnsupportedVersionError"),
     ("facts_gone", C, "        self._facts = self.facts()\n", "", "facts() after encode() has other timestamps than were appended"),
     ("facts_share_list", C, "timestamps_ms=self._timestamps.copy()", "timestamps_ms=self._timestamps", None),
-    ("null_size_zero", C, "    return [-1 if part is None else len(part) for part in parts]", "    return [len(part or b'') for part in parts]", "facts() before has other sizes of keys; null has -"),
+    ("null_size_zero", C, "    return [-1 if part is None else len(part) for part in parts]", "    return [len(part or b'') for part in parts]", "facts() before has other sizes of "),
     ("key_sizes_always", C, "_sizes(self._keys) if with_keys else None", "_sizes(self._keys)", None),
     ("count_gone_with_release", C, "        return self._count\n", "        return len(self._keys)\n", "after encode(), one record is"),
     ("release_keeps", C, "        self._keys, self._values, self._headers, self._timestamps = [], [], [], []", "        pass", None),
