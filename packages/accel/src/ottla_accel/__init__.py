@@ -1,4 +1,4 @@
-"""Ottla's hot paths in C. Import nothing from here: the core finds it by an entry point."""
+"""The part of Ottla that runs for every record, in C. Import nothing from here: the core finds it by an entry point."""
 
 from ottla_accel.gil import check_gil
 

@@ -1,6 +1,6 @@
 """The columns of a batch that `send` fills, one Python object after the other.
 
-Appending is the hot path of the caller's thread, so it only appends a record's parts to lists and counts their size.
+Appending takes most of the time of `send`, so it only appends a record's parts to lists and counts their size.
 `records_v2`, or `messages` for older formats, encodes them once, when the batch is sealed.
 """
 

@@ -37,7 +37,7 @@ def logged_when_slow(what: str, info: EntryInfo) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _logged_while_it_lasts(what: str, info: EntryInfo) -> Iterator[None]:
-    """Log from another thread, since foreign code cannot be interrupted."""
+    """Log from another thread, because a plugin's code cannot be interrupted."""
     notice = threading.Timer(SLOW, lambda: _log.warning("still waiting for %s of the %s", what, info))
     notice.daemon = True
     try:
