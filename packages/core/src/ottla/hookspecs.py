@@ -63,8 +63,8 @@ def ottla_partitioner(config: PluginConfig, context: PluginContext) -> Partition
 def ottla_compressor(config: PluginConfig, context: PluginContext) -> Compressor | None:
     """Compress batches. Import the codec's library here, not at the top of the module.
 
-    Another implementation of a codec has a name of its own, for `compression.type`; its `codec_id` is the format that
-    it writes. PluginNotFoundError, when the library is absent, must say what to install.
+    A second implementation of a codec needs a name of its own for `compression.type`, and has the `codec_id` of the
+    format that it writes. If the library is absent, raise PluginNotFoundError with what to install.
     """
 
 

@@ -8,7 +8,7 @@ class ClusterError(RuntimeError):
 
 
 class KafkaUnavailableError(ClusterError):
-    """This machine lacks what a broker needs (Java, or its jars); the message says what helps."""
+    """This machine lacks what a broker needs: Java, or Kafka's jars. The message says what helps."""
 
 
 class JarDigestError(ClusterError):

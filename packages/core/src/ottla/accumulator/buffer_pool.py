@@ -113,10 +113,10 @@ class BufferPool:
     ) -> None:
         """Take *size* bytes, waiting for them at most *timeout* seconds; *on_wait* is called when a wait begins.
 
-        The same call may have *waited* before, for seconds that are not part of *timeout*: the error reports them. It
-        names the *limit* of all these seconds.
-        Raises BufferExhaustedError when time runs out, and the `refusal` of `close` when the pool is closed. The bytes
-        taken are noted in *claim*, also when another exception interrupts the call.
+        Raises BufferExhaustedError when time runs out. Its message names *limit*, the setting or argument that limits
+        the caller's whole wait, and the *waited* seconds of that wait that were over before this call.
+        When the pool is closed, raises the error that `close` got. The bytes taken are noted in *claim*, also when
+        another exception interrupts the call.
         """
         claim = claim or Claim()
         waiter = MemoryWaiter(size=size, missing=size, served=Latch(self._environment))

@@ -220,7 +220,7 @@ class AcknowledgedDelivery(Delivery):
 
 
 class LazyDelivery(AcknowledgedDelivery):
-    """A delivery of an acknowledged record whose metadata is computed for the whole batch when it is first read."""
+    """A delivery of an acknowledged record. The first read of one's metadata computes those of the whole batch."""
 
     __slots__ = ("_shared",)
 

@@ -68,7 +68,7 @@ class Thread(Protocol):
 
 
 def daemon_thread(run: Callable[[], object], name: str) -> Thread:
-    """A thread that does not keep the program alive, not started."""
+    """A new daemon thread, not started yet: it does not keep the program alive."""
     return threading.Thread(target=run, name=name, daemon=True)
 
 

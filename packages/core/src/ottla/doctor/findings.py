@@ -28,7 +28,7 @@ def listed(numbers: Sequence[int]) -> str:
 
 
 class Status(enum.StrEnum):
-    """The result of a step. `WARNING`: it failed, but an alternative works, so nothing is affected."""
+    """The result of a step. `WARNING`: the step failed, but another way works, so a producer can still send."""
 
     OK = "ok"
     WARNING = "warning"

@@ -277,4 +277,4 @@ class TransactionTimeoutError(TransactionError, TimeoutError):
 
 
 class TransactionAbortedError(DeliveryError):
-    """The record was dropped because its transaction was aborted, or could only be."""
+    """The record was dropped because its transaction was aborted, or had failed and could only be aborted."""

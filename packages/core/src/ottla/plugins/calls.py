@@ -1,7 +1,8 @@
 """Calls of plugins with a time limit: `start` and `close`, which may hang or raise anything.
 
-Each call has a helper thread of its own, which is left behind if the call does not return: as a daemon it does not keep
-the program alive. Simulated threads and clocks are of no use here: foreign code is not part of a simulation.
+Each call has a helper thread of its own. If the call does not return, this thread is left running; it is a daemon
+thread, so it does not keep the program alive. The thread and the time limit are real in a simulation, too, because a
+plugin's code is not simulated.
 """
 
 from __future__ import annotations

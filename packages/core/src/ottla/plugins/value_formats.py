@@ -1,7 +1,7 @@
-"""Serializers of whole columns, by the names that `send_table` gets; each made at first use.
+"""Serializers of whole columns, by the names that `send_table` gets.
 
-The one of `value.serializer` is the producer's own; its keys were checked when the producer was made. Any other one is
-looked up and configured at first use.
+That of `value.serializer` is the one that the producer has already. Each other serializer is looked up, configured and
+made when its name is used for the first time.
 """
 
 from __future__ import annotations

@@ -355,8 +355,8 @@ class Producer:
         """Join a transaction that another process opened and will end; see SharedTransaction for the rules.
 
         Call it instead of `init_transactions` and `begin_transaction`, on a producer with the same `transactional.id`,
-        once for each transaction to join. Sends no request: the first records find out whether the transaction is
-        still open.
+        once for each transaction to join. Sends no request: whether the transaction is still open is known only from
+        the response to the first records.
         """
         self._transactional("join_transaction").join(shared)
 
@@ -385,9 +385,9 @@ class Producer:
         return self._engine.metadata.cluster.partitions(topic)
 
     def metrics(self) -> Mapping[MetricName, float]:
-        """Every metric's value now, by the name and tags that the Java client uses; also after `close`.
+        """The current values of all metrics, by their names and tags in the Java client; also after `close`.
 
-        An average or a maximum of nothing is NaN. Blocks for no longer than it takes to read them.
+        An average or a maximum without events is NaN. Waits for nothing.
         """
         return self._engine.metric_values.snapshot()
 

@@ -28,7 +28,7 @@ class TableInterceptors:
         self._contexts: dict[str, Any] = {}
 
     def on_send(self, rows: ProducerRows) -> ProducerRows:
-        """The rows as the interceptors have changed them, in order. One that fails is logged and changes nothing."""
+        """Call the interceptors in order; return the changed rows. An interceptor that fails is logged and skipped."""
         for name, interceptor in self._interceptors.by_name.items():
             if not supports(interceptor, SupportsOnSendTable):
                 continue

@@ -27,7 +27,7 @@ _BATCH: Final = 0
 
 @attrs.frozen(kw_only=True)
 class JobOutcome:
-    """The result of a job: `written` by this run or by an earlier one; `records` counts the visible records."""
+    """The result of a job. `written`: this run wrote the rows, no earlier one did; `records`: how many are visible."""
 
     job_id: str
     written: bool

@@ -28,7 +28,7 @@ class History:
         self.uncommitted_offsets.clear()
 
     def leave(self) -> None:
-        """Keep the records of the open transaction, which another process ends."""
+        """Keep the records of the open transaction, which another process will commit or abort."""
         self.records += self.uncommitted_records
         self.uncommitted_records.clear()
 

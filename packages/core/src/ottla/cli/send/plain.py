@@ -1,4 +1,4 @@
-"""Sending without a position: each block is queued as soon as it is read; Ctrl-C flushes within a bound."""
+"""Sending without a STATE file: each block is queued as soon as it is read; Ctrl-C flushes with a time limit."""
 
 from __future__ import annotations
 

@@ -26,9 +26,10 @@ def partition_for_key(key: bytes, partitions: int) -> int:
 
 
 class Murmur2Partitioner:
-    """Keys by their hash, over all partitions whether available or not; records without a key by *choice*.
+    """Chooses partitions of keys by their hash, available or not, and of records without a key by *choice*.
 
-    `send` passes many keys in one call to `partition_column`; only other callers use `partition`.
+    In pure Python, `send` passes many keys in one call to `partition_column`. With `ottla-accel`, the hash is computed
+    in C, or `send` calls `partition` for each key.
     """
 
     def __init__(self, choice: StickyChoice, *, ignore_keys: bool = False) -> None:

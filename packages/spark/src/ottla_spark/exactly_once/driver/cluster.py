@@ -82,4 +82,4 @@ class ClusterClient(Protocol):
         """End a transaction; repeated calls are safe."""
 
     def abort(self, found: Open) -> None:
-        """Abort exactly this transaction, if it is still open."""
+        """Abort the transaction *found* if it is still open, and no later one of its transactional id."""

@@ -159,7 +159,7 @@ def needed(plugin: object, ability: Callable[..., _Ability]) -> _Ability:
 
 
 def fail(broken: str, cause: BaseException | None = None, *, with_suite: bool = False) -> NoReturn:
-    """Fail with the message first, and below it the traceback of *cause*, with or without the lines of the suite."""
+    """Fail the test with a message and the traceback of *cause*; *with_suite* keeps the suite's own lines in it."""
     lines = cause.lines if isinstance(cause, RequirementNotMetError) else _lines_of(cause, with_suite=with_suite)
     raise RequirementNotMetError(broken, lines) from None  # pytest would show a cause before the message
 
