@@ -20,6 +20,7 @@ from typing import Final
 import attrs
 import pytest
 from long_forms import LONG
+from suite_runs import QUICKLY
 
 FOLDER: Final = Path(__file__).parent / "third_party_packages"
 PACKAGES: Final = sorted(path.parent.name for path in FOLDER.glob("*/pyproject.toml"))
@@ -27,7 +28,6 @@ SHORT: Final = 1
 MISTAKES: Final = 10
 LIMIT: Final = 300.0
 ENDLESS: Final = ("the suite has taken", "did not return within")
-QUIETLY: Final = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly")
 
 pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 
@@ -79,7 +79,7 @@ def install(package: str, folder: Path) -> Path:
 def run(package: Path, *, most_failures: int = 4) -> tuple[int, str]:
     """Run the package's tests as their author does; return the exit code and the output."""
     path = os.pathsep.join([str(package / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-m", "pytest", *QUIETLY, f"--maxfail={most_failures}", "tests"]
+    command = [sys.executable, "-m", "pytest", *QUICKLY, f"--maxfail={most_failures}", "tests"]
     ended = subprocess.run(
         command, cwd=package, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=LIMIT
     )
