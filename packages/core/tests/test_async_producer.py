@@ -10,16 +10,19 @@ import pytest
 
 from ottla import (
     BufferExhaustedError,
+    Delivery,
     InvalidRecordError,
     ProducerClosedError,
     RecordMetadata,
     SerializationError,
     TopicUnavailableError,
 )
-from ottla.aio import AsyncProducer
+from ottla.aio import AsyncProducer, pacing
+from ottla.aio.pacing import SENDS_IN_A_ROW
 from ottla.errors import NotPreparedError
 from ottla.interfaces import Header, ProducerRecord
 from ottla.plugins.serializer_lookups import MOST_LOOKUPS
+from ottla.sender.io_handoff import IoHandoff
 from simulated_producer import Simulated, simulated
 
 
@@ -147,3 +150,93 @@ def test_lookups_that_find_nothing_end(timeout: float | None, lookups: int, said
             run(asynchronous(world).send("t", b"v", timeout=timeout))
 
         assert registry.lookups == lookups
+
+
+def handoff(world: Simulated) -> IoHandoff:
+    found = world.thread._io_handoff
+    assert isinstance(found, IoHandoff)
+    return found
+
+
+def test_records_of_tasks_that_run_in_one_turn_leave_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    queued_at_wake: list[int] = []
+    with simulated(1) as world:
+        producer = asynchronous(world)
+        monkeypatch.setattr(handoff(world), "_wake", lambda: queued_at_wake.append(len(sent)))
+        sent: list[Delivery] = []
+
+        async def send() -> None:
+            sent.append(await producer.send("t", b"v"))
+
+        async def main() -> None:
+            await asyncio.gather(*(send() for _ in range(20)))
+
+        run(main())
+        monkeypatch.undo()
+
+    assert queued_at_wake == [20]
+
+
+def test_a_thread_that_waits_for_a_record_does_not_wait_for_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    wakes: list[None] = []
+    with simulated(1) as world:
+        producer = asynchronous(world)
+
+        async def main() -> None:
+            delivery = await producer.send("t", b"v")
+            monkeypatch.setattr(handoff(world), "_wake", lambda: wakes.append(None))
+            assert not wakes
+            with pytest.raises(TimeoutError):
+                delivery.result(0)
+            assert len(wakes) == 1
+            await asyncio.sleep(0)
+
+        run(main())
+        monkeypatch.undo()
+
+    assert len(wakes) == 1
+
+
+def test_a_task_that_never_waits_lets_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pacing, "LONGEST_RUN", 0.0)
+    turns: list[int] = []
+    with simulated(1, config={"linger.ms": 60_000}) as world:
+        producer = asynchronous(world)
+
+        async def count_turns() -> None:
+            while True:
+                turns.append(len(turns))
+                await asyncio.sleep(0)
+
+        async def main() -> None:
+            others = asyncio.create_task(count_turns())
+            for _ in range(10 * SENDS_IN_A_ROW):
+                await producer.send("t", b"v")
+            others.cancel()
+
+        run(main())
+
+    assert len(turns) >= 4
+
+
+def test_a_task_that_waits_after_each_record_does_not_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pacing, "LONGEST_RUN", 0.0)
+    with simulated(1, config={"linger.ms": 60_000}) as world:
+        producer = asynchronous(world)
+
+        async def send() -> int:
+            await asyncio.sleep(0)  # as a delivery of the record before
+            started = turn
+            await producer.send("t", b"v")
+            return turn - started
+
+        async def main() -> list[int]:
+            nonlocal turn
+            sending = asyncio.gather(*(send() for _ in range(3 * SENDS_IN_A_ROW)))
+            while not sending.done():
+                turn += 1
+                await asyncio.sleep(0)
+            return await sending
+
+        turn = 0
+        assert set(run(main())) == {0}

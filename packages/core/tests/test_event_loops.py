@@ -18,7 +18,7 @@ from ottla import Delivery, DeliveryError, RecordMetadata
 from ottla.accumulator import event_loops
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded, ForwardedRecords
-from ottla.accumulator.event_loops import LoopCallback, running_inbox
+from ottla.accumulator.event_loops import LoopCallback, at_end_of_turn, running_inbox
 
 REFUSED = DeliveryError("refused", topic="t", partition=0, attempts=1, possibly_persisted=False)
 
@@ -334,3 +334,31 @@ def test_a_closed_loop_is_freed_while_its_thread_goes_on() -> None:
     gc.collect()
 
     assert [loop() for loop in loops] == [None] * 5
+
+
+def test_a_function_is_called_once_when_the_ready_tasks_have_run() -> None:
+    async def main() -> list[str]:
+        done: list[str] = []
+
+        async def task(name: str) -> None:
+            at_end_of_turn(noted)
+            done.append(name)
+
+        def noted() -> None:
+            done.append("noted")
+
+        await asyncio.gather(task("a"), task("b"), task("c"))
+        await asyncio.sleep(0)
+        await task("d")
+        await asyncio.sleep(0)
+        return done
+
+    assert run(main()) == ["a", "b", "c", "noted", "d", "noted"]
+
+
+def test_a_function_is_called_immediately_without_a_loop() -> None:
+    done: list[str] = []
+
+    at_end_of_turn(lambda: done.append("called"))
+
+    assert done == ["called"]

@@ -17,6 +17,7 @@ from ottla.errors.call_hints import DELIVERY_HINTS, with_call_hints
 from ottla.results import RecordMetadata
 
 if TYPE_CHECKING:
+    import asyncio
     from concurrent.futures import Future
 
 
@@ -126,15 +127,20 @@ class Delivery:
 
         For any number of tasks, on any loops. A task that is cancelled ends only its own wait: the record is sent.
         """
-        batch, index = self._place()
-        if batch.outcome is None:
-            yield from _until_done(self)
-            batch, index = self._place()
-        outcome = batch.outcome
-        if isinstance(outcome, Acknowledged):
-            metadata: RecordMetadata = batch.metadata(index, outcome)
-            return metadata
-        return self.result(0)
+        batch, index = self._batch, self._index
+        while True:
+            outcome = batch.outcome
+            if isinstance(outcome, Acknowledged):
+                metadata: RecordMetadata = batch.metadata(index, outcome)
+                return metadata
+            if outcome is None:
+                future = _future_of(self, batch)
+                if future is not None:
+                    yield from future
+            elif isinstance(outcome, Forwarded):
+                batch, index = outcome.place(index)
+            else:
+                return self.result(0)
 
     def future(self) -> Future[RecordMetadata]:
         """A future of `concurrent.futures` with the record's metadata or error, for `wait` and `as_completed`.
@@ -250,16 +256,16 @@ OnDelivery: TypeAlias = Callable[[Delivery], object]
 """A callback of `send`. It gets a completed delivery."""
 
 
-def _import_until_done(delivery: Delivery) -> Generator[Any, None, None]:
-    """`until_done`, imported with asyncio by the first `await`, since other programs do not need it."""
-    global _until_done
-    from ottla.accumulator.event_loops import until_done
+def _import_future_of(delivery: Delivery, batch: Any) -> asyncio.Future[None] | None:
+    """`future_of`, imported with asyncio by the first `await`, since other programs do not need it."""
+    global _future_of
+    from ottla.accumulator.event_loops import future_of
 
-    _until_done = until_done
-    return until_done(delivery)
+    _future_of = future_of
+    return future_of(delivery, batch)
 
 
-_until_done: Callable[[Delivery], Generator[Any, None, None]] = _import_until_done
+_future_of: Callable[[Delivery, Any], asyncio.Future[None] | None] = _import_future_of
 
 
 def _complete_future(future: Future[RecordMetadata], delivery: Delivery) -> None:

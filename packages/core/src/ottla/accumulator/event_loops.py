@@ -90,6 +90,7 @@ class LoopInbox:
         self._arrived: deque[BatchWaiter] = deque()
         self._records: Iterator[tuple[Delivery, Waiting]] = iter(())
         self._turn_is_due = False
+        self._calls: list[Callable[[], object]] = []
 
     @property
     def empty(self) -> bool:
@@ -115,17 +116,23 @@ class LoopInbox:
             batch, _index = delivery._place()
             if batch.outcome is not None:
                 return False
-            waiter = self._waiters.get(batch)
-            if waiter is not None:
-                waiter.records.append((delivery, waiting))
-                if waiter.is_set:  # its turn may be over
-                    self.put(waiter)
+            if self.add_to(batch, delivery, waiting):
                 return True
-            waiter = BatchWaiter(self, batch)
+
+    def add_to(self, batch: NotifyingBatch, delivery: Delivery, waiting: Waiting) -> bool:
+        """Complete *waiting* once this batch, which has the record, has an outcome; False: it has one by now."""
+        waiter = self._waiters.get(batch)
+        if waiter is not None:
             waiter.records.append((delivery, waiting))
-            if batch.add_latch(waiter):
-                self._waiters[batch] = waiter
-                return True
+            if waiter.is_set:  # its turn may be over
+                self.put(waiter)
+            return True
+        waiter = BatchWaiter(self, batch)
+        waiter.records.append((delivery, waiting))
+        if not batch.add_latch(waiter):
+            return False
+        self._waiters[batch] = waiter
+        return True
 
     def add_completed(self, delivery: Delivery, waiting: Waiting) -> None:
         """Complete *waiting*, whose record has an outcome, behind all that wait for records before it."""
@@ -133,6 +140,19 @@ class LoopInbox:
         waiter = BatchWaiter(self, batch)
         waiter.records.append((delivery, waiting))
         self.put(waiter)
+
+    def call_at_end_of_turn(self, function: Callable[[], object]) -> None:
+        """Call a function once when all tasks that are ready now have run, however often it is given before."""
+        if function in self._calls:
+            return
+        if not self._calls:
+            asyncio.get_running_loop().call_soon(self._make_calls)
+        self._calls.append(function)
+
+    def _make_calls(self) -> None:
+        calls, self._calls = self._calls, []
+        for function in calls:
+            function()
 
     def _turn(self) -> None:
         """Complete records for a while, the rest in another turn."""
@@ -154,7 +174,10 @@ class LoopInbox:
         count = 0
         while True:
             for delivery, waiting in self._records:
-                self._complete_one(delivery, waiting)
+                if isinstance(waiting, LoopCallback):
+                    self._call(delivery, waiting)
+                elif not waiting.done():
+                    waiting.set_result(None)  # the task itself waits again if its record is in another batch now
                 count += 1
                 if count % RECORDS_IN_A_ROW == 0 and clock() >= until:
                     return False
@@ -166,12 +189,9 @@ class LoopInbox:
             records, waiter.records = waiter.records, []
             self._records = iter(records)
 
-    def _complete_one(self, delivery: Delivery, waiting: Waiting) -> None:
-        if not isinstance(waiting, LoopCallback):
-            if not waiting.done():
-                waiting.set_result(None)  # the task itself waits again if its record is in another batch now
-        elif not self.add(delivery, waiting):
-            waiting.run(delivery)
+    def _call(self, delivery: Delivery, callback: LoopCallback) -> None:
+        if not self.add(delivery, callback):  # its record is not in another batch now
+            callback.run(delivery)
 
 
 class _LoopOfThread(threading.local):
@@ -193,15 +213,27 @@ def _inbox_of(loop: asyncio.AbstractEventLoop) -> LoopInbox:
     return inbox
 
 
-def until_done(delivery: Delivery) -> Generator[Any, None, None]:
-    """Wait on the running loop until the delivery is done; for `__await__`."""
+def at_end_of_turn(function: Callable[[], object]) -> None:
+    """Call a function once when the running loop has run all tasks that are ready now; immediately without a loop.
+
+    So the records that many tasks send after one wake-up of the loop leave together, and not each in its own request.
+    """
+    try:
+        inbox = running_inbox()
+    except RuntimeError:
+        function()
+    else:
+        inbox.call_at_end_of_turn(function)
+
+
+def future_of(delivery: Delivery, batch: NotifyingBatch) -> asyncio.Future[None] | None:
+    """A future of the running loop for this batch of a delivery; None: the batch has an outcome. For `__await__`."""
     loop = asyncio.get_running_loop()
-    inbox = _inbox_of(loop)
-    while not delivery.done():
-        future = loop.create_future()
-        if not inbox.add(delivery, future):
-            return
-        yield from future
+    inbox = _of_thread.inbox
+    if inbox is None or inbox.loop() is not loop:
+        inbox = _inbox_of(loop)
+    future = loop.create_future()
+    return future if inbox.add_to(batch, delivery, future) else None
 
 
 def until_called(register: Callable[[Callable[[object], object]], object]) -> Generator[Any, None, None]:

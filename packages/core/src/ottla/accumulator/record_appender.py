@@ -15,7 +15,7 @@ from ottla.accumulator.batch_completion import BatchCompletion
 from ottla.accumulator.batch_memory import BatchMemory, MemoryGrant
 from ottla.accumulator.buffer_pool import BufferPool, Claim
 from ottla.accumulator.incomplete_batches import IncompleteBatches
-from ottla.accumulator.io_loop_interface import IoLoop
+from ottla.accumulator.io_loop_interface import IoLoop, PutOff
 from ottla.accumulator.partition_queue import PartitionQueue
 from ottla.concurrency import io_threads, signals
 from ottla.config.wait_limit import WaitLimit
@@ -156,17 +156,25 @@ class RecordAppender(ABC):
                 return found
 
     def try_append(
-        self, topic: str, partition: int, record: NewRecord, size: int, *, wait: MemoryWait | None = None
+        self,
+        topic: str,
+        partition: int,
+        record: NewRecord,
+        size: int,
+        *,
+        wait: MemoryWait | None = None,
+        put_off: PutOff | None = None,
     ) -> Placed | MemoryWait:
         """Queue a record as `append` does, but never block: without memory, returns a wait for it.
 
         Call it again with that *wait* once it is ready. If the record is not wanted any more, `cancel` the wait.
+        *put_off*: see `IoLoop.batch_started`.
         """
         charge = self._memory.charge(size)
         while True:
             if wait is None:
                 with self._lock:
-                    placed = self._place(topic, partition, record, charge)
+                    placed = self._place(topic, partition, record, charge, put_off)
                 if not isinstance(placed, MemoryNeeded):
                     return placed
                 wait = MemoryWait(self._pool, placed.queue, placed.size)
@@ -176,7 +184,7 @@ class RecordAppender(ABC):
                 return wait
             with self._claim() as claim:
                 wait.take(claim)
-                found = self._append_with(claim, wait.queue, record, charge)
+                found = self._append_with(claim, wait.queue, record, charge, put_off)
             if found is not None:
                 return found
             wait = None
@@ -195,7 +203,9 @@ class RecordAppender(ABC):
         finally:
             self._close_for_memory(wait.queue)
 
-    def _place(self, topic: str, partition: int, record: NewRecord, charge: int) -> Placed | MemoryNeeded:
+    def _place(
+        self, topic: str, partition: int, record: NewRecord, charge: int, put_off: PutOff | None = None
+    ) -> Placed | MemoryNeeded:
         """Queue a record if there is memory. Under the lock."""
         self._permission.check()
         queue = self._queue_of(topic, partition)
@@ -205,10 +215,12 @@ class RecordAppender(ABC):
         needed = self._memory.first(charge, self._batches.partitions)
         # Usually memory is free, and the record needs no second search for its queue: 10 us of a lone record's latency.
         if queue.open is None and self._pool.try_reserve(needed):
-            return self._append_to_new(queue, record, needed)
+            return self._append_to_new(queue, record, needed, put_off)
         return MemoryNeeded(queue, needed)
 
-    def _append_with(self, claim: Claim, queue: PartitionQueue, record: NewRecord, charge: int) -> Placed | None:
+    def _append_with(
+        self, claim: Claim, queue: PartitionQueue, record: NewRecord, charge: int, put_off: PutOff | None = None
+    ) -> Placed | None:
         """Append a record after a wait for memory; None: others have used the memory up."""
         with self._lock:
             self._permission.check()
@@ -217,7 +229,7 @@ class RecordAppender(ABC):
                 return placed
             reserved, claim.held = claim.held, 0
             if queue.open is None:
-                return self._append_to_new(queue, record, reserved)
+                return self._append_to_new(queue, record, reserved, put_off)
             queue.open.held_bytes += reserved  # the open batch could not get this memory before
             return self._append_to_open(queue, record, charge)
 
@@ -244,7 +256,7 @@ class RecordAppender(ABC):
             self._close(queue)
         return None
 
-    def _append_to_new(self, queue: PartitionQueue, record: NewRecord, reserved: int) -> Placed:
+    def _append_to_new(self, queue: PartitionQueue, record: NewRecord, reserved: int, put_off: PutOff | None) -> Placed:
         """Begin a batch, which takes any record as its first; frees the *reserved* memory if that fails."""
         topic, partition = queue.topic.name, queue.partition
         batch: ProducerBatch | None = None
@@ -255,19 +267,19 @@ class RecordAppender(ABC):
             batch.run_while_waiting = self._run_while_waiting
             self._memory.begin(batch, queue.topic, reserved)
             self._enqueue(queue, batch)
-            self._announce(queue, batch)
+            self._announce(queue, batch, put_off)
         except BaseException:  # a record that the format cannot hold; Ctrl-C, after which the batch may be queued
             if batch is None or batch not in self._batches.all:
                 self._pool.release(reserved)
             raise
         return batch, index
 
-    def _announce(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+    def _announce(self, queue: PartitionQueue, batch: ProducerBatch, put_off: PutOff | None = None) -> None:
         """Have the I/O thread check the queues in time for this new batch."""
         if batch.full or len(queue.batches) > 1:
             self._wake()
         elif batch.created_at + self._linger < self._batches.next_check_at:  # else it checks in time anyway
-            self._io_loop.batch_started(alone=len(self._batches.all) == 1)
+            self._io_loop.batch_started(alone=len(self._batches.all) == 1, put_off=put_off)
 
     def _close_for_memory(self, queue: PartitionQueue) -> None:
         """Let the open batch leave immediately, so that its memory is free again."""

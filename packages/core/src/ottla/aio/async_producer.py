@@ -9,7 +9,7 @@ from types import EllipsisType, TracebackType
 from typing import Any, Self
 
 from ottla.accumulator.delivery import Delivery
-from ottla.accumulator.event_loops import LoopCallback, running_inbox, wake
+from ottla.accumulator.event_loops import LoopCallback, at_end_of_turn, running_inbox, wake
 from ottla.accumulator.try_appender import Wait
 from ottla.aio.calls import in_background, on_a_thread
 from ottla.aio.pacing import Pacing
@@ -51,7 +51,9 @@ class AsyncProducer:
     def _begin(self, producer: Producer) -> None:
         self._producer = producer
         # The first is kept, because the second has only a weak reference to it.
-        self._slow, self._send = build_nonblocking_send(producer._engine, producer._check_sendable)
+        self._slow, self._send = build_nonblocking_send(
+            producer._engine, producer._check_sendable, put_off=at_end_of_turn
+        )
         self._pacing = Pacing()
         self._checked_callback: object = UNCHECKED
 

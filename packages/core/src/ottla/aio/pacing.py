@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 LONGEST_RUN: Final = 0.001
-"""Seconds that sends may take before other tasks get a turn."""
+"""Seconds that the sends of one task may take before other tasks get a turn."""
 
 SENDS_IN_A_ROW: Final = 32
 """Sends before the clock is read again: reading it costs as much as a send of `ottla-accel`."""
@@ -16,17 +16,45 @@ SENDS_IN_A_ROW: Final = 32
 class Pacing:
     """Counts sends that did not wait, and lets other tasks run in time. For any number of loops and threads."""
 
-    __slots__ = ("_turns", "left")
+    __slots__ = ("_runs", "left")
 
     def __init__(self) -> None:
         self.left = SENDS_IN_A_ROW
         """Sends until `pause` is to be called. Threads may count wrong together; then the clock is read more rarely."""
-        self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, float] = WeakKeyDictionary()
+        self._runs: WeakKeyDictionary[asyncio.AbstractEventLoop, _Run] = WeakKeyDictionary()
 
     async def pause(self) -> None:
-        """Let other tasks run if the last turn of this loop is long ago."""
+        """Let other tasks run if this task has sent for a while in this turn of the loop.
+
+        A task that awaits each record is not to pause: its record would miss the request of the other tasks' records.
+        """
         self.left = SENDS_IN_A_ROW
         loop = asyncio.get_running_loop()
-        if loop.time() - self._turns.get(loop, 0.0) >= LONGEST_RUN:
+        run = self._runs.get(loop)
+        if run is None:
+            run = self._runs[loop] = _Run()
+        if run.is_long(loop, asyncio.current_task()):
             await asyncio.sleep(0)
-            self._turns[loop] = loop.time()
+
+
+class _Run:
+    """The sends of one task in one turn of a loop."""
+
+    __slots__ = ("_began_at", "_sender")
+
+    def __init__(self) -> None:
+        self._sender: object = None
+        self._began_at = 0.0
+
+    def is_long(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any] | None) -> bool:
+        """Return whether the task has sent for `LONGEST_RUN` in this turn; a run begins with its first call."""
+        sender = task or self
+        if sender is not self._sender:
+            if self._sender is None:
+                loop.call_soon(self._end)
+            self._sender, self._began_at = sender, loop.time()
+            return False
+        return loop.time() - self._began_at >= LONGEST_RUN
+
+    def _end(self) -> None:
+        self._sender = None

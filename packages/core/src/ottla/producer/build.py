@@ -7,6 +7,7 @@ from typing import Any
 
 from ottla.accumulator.build import build_queueing
 from ottla.accumulator.delivery import Delivery
+from ottla.accumulator.io_loop_interface import PutOff
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.try_appender import TryAppender
 from ottla.concurrency.environment import SYSTEM, Environment
@@ -83,11 +84,12 @@ def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send |
 
 
 def build_nonblocking_send(
-    engine: Engine, check: Callable[[], object]
+    engine: Engine, check: Callable[[], object], *, put_off: PutOff
 ) -> tuple[NonblockingSend, Callable[..., Delivery | PendingSend]]:
     """A `send` that never blocks, for a producer with these parts, and its quickest version.
 
-    Keep the first as long as the second is used. *check* raises if the producer takes no records.
+    Keep the first as long as the second is used. *check* raises if the producer takes no records. *put_off*: see
+    `IoLoop.batch_started`.
     """
     value_serializer, key_serializer, record_serializer = build_serializers(engine)
     queueing = engine.queueing
@@ -98,6 +100,7 @@ def build_nonblocking_send(
                 appender=queueing.accumulator.appender,
                 keyed=queueing.keyed_appender,
                 partitioner=queueing.partitioner,
+                put_off=put_off,
             ),
             key_serializer=key_serializer,
             value_serializer=value_serializer,

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.accumulator.batch import ProducerBatch
-from ottla.accumulator.io_loop_interface import WokenLoop
+from ottla.accumulator.io_loop_interface import PutOff, PutOffWake, WokenLoop
 from ottla.concurrency import io_threads, signals, stack_depth
 from ottla.concurrency.environment import Environment
 from ottla.concurrency.locks import AutoResetEvent
@@ -76,6 +76,7 @@ class IoHandoff:
         self._lock = environment.rlock()
         self._state = HandoffState.IO_THREAD
         self._called = False
+        self._put_off = PutOffWake(self.wake)
         self._resume = AutoResetEvent(environment)
         self.polling_thread: int | None = None  # each thread only compares it with itself
         # Changed under the lock
@@ -91,24 +92,31 @@ class IoHandoff:
 
     def wake(self) -> None:
         """Have a round begin immediately: on the I/O thread, unless the calling thread runs rounds in its place."""
+        self._put_off.pending = False
         if threading.get_ident() != self.polling_thread:
             self._called = True
             self._resume.set()
         self._wake()
 
-    def batch_started(self, *, alone: bool) -> None:
-        """Note a new batch, *alone* if no other is incomplete; calls `wake` unless its sender will probably wait."""
+    def batch_started(self, *, alone: bool, put_off: PutOff | None = None) -> None:
+        """Note a new batch, *alone* if no other is incomplete; calls `wake` unless its sender will probably wait.
+
+        With *put_off*, that calls `wake`, or a thread that waits for a record before.
+        """
         with self._lock:
             self._batches_started += 1
             if self._unawaited or not alone:
                 self._awaited_in_a_row = 0
             self._unawaited = True
             expected = self._state is not HandoffState.IO_THREAD and self._awaited_in_a_row >= AWAITED_IN_A_ROW
-        if not expected:
+        if put_off is not None:
+            self._put_off.put_off(put_off)
+        elif not expected:
             self.wake()
 
     def run_while_waiting(self, batch: ProducerBatch, timeout: float | None) -> None:
         """Run rounds on this thread until the batch has an outcome, if that is possible; may return before."""
+        self._put_off.come()
         if self._state is HandoffState.IO_THREAD and not self._unawaited:
             return
         if io_threads.on_io_thread():
