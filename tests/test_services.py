@@ -254,6 +254,43 @@ def test_forked_workers_have_a_producer_each(kafka: KafkaCluster, make_topic: Ma
 
 
 @pytest.mark.rule("producer.fork.per-process")
+@pytest.mark.kafka
+def test_forked_workers_have_an_asynchronous_producer_each(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+
+    log, code = run(
+        """
+        import asyncio, os, sys
+        from ottla.aio import per_process
+        get = per_process(bootstrap_servers=sys.argv[1], linger_ms=3_600_000, delivery_timeout_ms=7_200_000)
+
+        async def work(value):
+            assert get() is get()
+            await get().send(sys.argv[2], value)
+            return (await get().close()).acknowledged
+
+        assert asyncio.run(get.close()).acknowledged == 0  # there is none yet
+        parents = get()
+        children = []
+        for number in range(3):
+            child = os.fork()
+            if child == 0:
+                assert get() is not parents
+                sys.exit(asyncio.run(work(b"child %d" % number)) - 1)
+            children.append(child)
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        assert asyncio.run(work(b"parent")) == 1
+        sys.exit(max(map(abs, codes)))
+        """,
+        kafka.bootstrap_servers,
+        topic,
+    )
+
+    assert (log, code) == ("", 0)
+    assert sorted(map(bytes, filter(None, values(kafka, topic)))) == [b"child 0", b"child 1", b"child 2", b"parent"]
+
+
+@pytest.mark.rule("producer.fork.per-process")
 def test_threads_that_ask_for_a_producer_at_once_share_it() -> None:
     get = ottla.per_process({"bootstrap.servers": "127.0.0.1:1"})
     together = threading.Barrier(8)

@@ -128,6 +128,23 @@ def test_an_error_after_the_timeout_of_a_call_names_it(timeout: float, why: str)
 
 
 @pytest.mark.rule("producer.send.timeout")
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda producer: producer.send_and_wait("t", b"v", timeout=0),
+        lambda producer: producer.partitions_for("t", timeout=0),
+    ],
+    ids=["send_and_wait", "partitions_for"],
+)
+def test_other_calls_that_wait_for_a_topic_take_a_timeout(
+    call: Callable[[AsyncProducer], Coroutine[Any, Any, Any]],
+) -> None:
+    unavailable = pytest.raises(TopicUnavailableError, match=r"was not available within timeout \(0 s\)")
+    with simulated(1, know=False) as world, unavailable:
+        run(call(asynchronous(world)))
+
+
+@pytest.mark.rule("producer.send.timeout")
 def test_an_error_for_missing_memory_names_the_timeout() -> None:
     with simulated(1, config={"buffer.memory": 3_000, "linger.ms": 60_000}) as world:
         producer = asynchronous(world)

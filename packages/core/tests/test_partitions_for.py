@@ -40,6 +40,15 @@ def test_a_topic_that_is_not_found_in_time_is_unavailable(monkeypatch: pytest.Mo
             world.producer.partitions_for("unknown")
 
 
+@pytest.mark.rule("producer.partitions-for", "producer.send.timeout")
+def test_a_topic_that_is_not_found_within_the_timeout_is_unavailable() -> None:
+    with (
+        simulated(1, know=False) as world,
+        pytest.raises(TopicUnavailableError, match=r"topic 't' was not available within timeout \(0 s\)"),
+    ):
+        world.producer.partitions_for("t", timeout=0)
+
+
 @pytest.mark.parametrize("topic", ["", "a b", None])
 def test_an_invalid_topic_name_is_refused(topic: Any) -> None:
     with simulated(1) as world, pytest.raises(InvalidRecordError, match="is not a topic name"):

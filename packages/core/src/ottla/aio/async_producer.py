@@ -106,14 +106,19 @@ class AsyncProducer:
         headers: Headers = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        timeout: float | None = None,
     ) -> RecordMetadata:
         """Send a record, and wait until it is acknowledged; returns its metadata, or raises its DeliveryError.
 
+        *timeout* limits the waits of `send`, before the record is queued. From then on `delivery.timeout.ms` limits the
+        wait; `asyncio.timeout` ends it earlier, but not the delivery.
+
         If the task is cancelled after the record was queued, the record is sent all the same.
         """
-        return await (
-            await self.send(topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms)
+        delivery = await self.send(
+            topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, timeout=timeout
         )
+        return await delivery
 
     async def send_table(
         self,
@@ -209,9 +214,11 @@ class AsyncProducer:
 
     # Reading
 
-    async def partitions_for(self, topic: str) -> Sequence[PartitionInfo]:
+    async def partitions_for(self, topic: str, *, timeout: float | None = None) -> Sequence[PartitionInfo]:
         """The topic's partitions in order, each with its leader; see `Producer.partitions_for`."""
-        return await on_a_thread(name="partitions_for", call=lambda: self._producer.partitions_for(topic))
+        return await on_a_thread(
+            name="partitions_for", call=lambda: self._producer.partitions_for(topic, timeout=timeout)
+        )
 
     def metrics(self) -> Mapping[MetricName, float]:
         """Every metric's value now; see `Producer.metrics`."""

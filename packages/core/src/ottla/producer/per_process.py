@@ -5,38 +5,45 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, TypeVar
 
 from ottla.errors.secret import hide_settings
 from ottla.producer.producer import Producer
 from ottla.results import DeliveryReport
 
+P = TypeVar("P")
 
-class PerProcess:
+
+class OnePerProcess(Generic[P]):
     """The producer of the current process. Call it to get the producer; the first call in a process makes it.
 
-    For any thread. A forked child gets a producer of its own.
+    For any thread. A forked child gets a producer of its own. *kind* makes one from settings.
     """
 
-    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
-        self._config, self._options = hide_settings(config or {}), hide_settings(options)
+    def __init__(self, kind: Callable[..., P], config: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+        self._kind = kind
+        self._config, self._options = hide_settings(config), hide_settings(options)
         self._begin()
         _all.add(self)
 
     def _begin(self) -> None:
-        self._made: Producer | None = None
+        self._made: P | None = None
         self._lock = threading.RLock()  # a signal handler may call this in the middle of another call
 
-    def __call__(self) -> Producer:
+    def __call__(self) -> P:
         """The producer of this process. Raises what `Producer` raises."""
         made = self._made
         if made is None:
             with self._lock:
                 made = self._made
                 if made is None:
-                    made = self._made = Producer(self._config, **self._options)
+                    made = self._made = self._kind(self._config, **self._options)
         return made
+
+
+class PerProcess(OnePerProcess[Producer]):
+    """A `Producer` in each process."""
 
     def close(self, timeout: float | None = None) -> DeliveryReport:
         """Close the producer of this process, if there is one; see `Producer.close`. Later calls get a closed one."""
@@ -44,7 +51,7 @@ class PerProcess:
         return DeliveryReport({}) if made is None else made.close(timeout)
 
 
-_all: Final[weakref.WeakSet[PerProcess]] = weakref.WeakSet()
+_all: Final[weakref.WeakSet[OnePerProcess[Any]]] = weakref.WeakSet()
 
 
 def per_process(config: Mapping[str, Any] | None = None, /, **options: Any) -> PerProcess:
@@ -53,7 +60,7 @@ def per_process(config: Mapping[str, Any] | None = None, /, **options: Any) -> P
     The arguments are those of `Producer`. Nothing is read, checked or connected before that call, so the function may
     be made when a server loads the program, before it forks its workers.
     """
-    return PerProcess(config, **options)
+    return PerProcess(Producer, config or {}, options)
 
 
 def _forget_in_child() -> None:

@@ -375,13 +375,14 @@ class Producer:
             raise IllegalStateError(f"{method} needs a producer with a transactional.id")
         return self._transactions
 
-    def partitions_for(self, topic: str) -> Sequence[PartitionInfo]:
+    def partitions_for(self, topic: str, *, timeout: float | None = None) -> Sequence[PartitionInfo]:
         """The topic's partitions in order, each with its leader, from the newest metadata.
 
-        Blocks as `send` does while the topic is not known yet, at most `max.block.ms`, and raises what `send` raises
-        then: InvalidRecordError for an invalid name, TopicUnavailableError, SecurityError, ProducerClosedError.
+        Blocks as `send` does while the topic is not known yet, at most *timeout* seconds, or `max.block.ms`, and raises
+        what `send` raises then: InvalidRecordError for an invalid name, TopicUnavailableError, SecurityError,
+        ProducerClosedError.
         """
-        self._find_route(topic, to_send=False)
+        self._find_route(topic, to_send=False, timeout=timeout)
         return self._engine.metadata.cluster.partitions(topic)
 
     def metrics(self) -> Mapping[MetricName, float]:

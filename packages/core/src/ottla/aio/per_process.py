@@ -1,0 +1,28 @@
+"""One `AsyncProducer` in each process, made when it is first needed: for servers that fork, or have no lifespan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ottla.aio.async_producer import AsyncProducer
+from ottla.producer.per_process import OnePerProcess
+from ottla.results import DeliveryReport
+
+
+class AsyncPerProcess(OnePerProcess[AsyncProducer]):
+    """An `AsyncProducer` in each process, for all event loops there."""
+
+    async def close(self, timeout: float | None = None) -> DeliveryReport:
+        """Close the producer of this process, if there is one; see `AsyncProducer.close`."""
+        made = self._made
+        return DeliveryReport({}) if made is None else await made.close(timeout)
+
+
+def per_process(config: Mapping[str, Any] | None = None, /, **options: Any) -> AsyncPerProcess:
+    """A function that returns the `AsyncProducer` of the current process, and makes it at the first call there.
+
+    As `ottla.per_process`, it reads, checks and connects nothing before that call, which blocks the event loop for a
+    moment.
+    """
+    return AsyncPerProcess(AsyncProducer, config or {}, options)
