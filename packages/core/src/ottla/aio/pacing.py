@@ -7,7 +7,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 LONGEST_RUN: Final = 0.001
-"""Seconds that the sends of one task may take before other tasks get a turn."""
+"""Seconds that sends may take before other tasks get a turn."""
 
 SENDS_IN_A_ROW: Final = 32
 """Sends before the clock is read again: reading it costs as much as a send of `ottla-accel`."""
@@ -24,7 +24,7 @@ class Pacing:
         self._runs: WeakKeyDictionary[asyncio.AbstractEventLoop, _Run] = WeakKeyDictionary()
 
     async def pause(self) -> None:
-        """Let other tasks run if this task has sent for a while in this turn of the loop.
+        """Let other tasks run if this turn of the loop is long, and this task sends again and again.
 
         A task that awaits each record is not to pause: its record would miss the request of the other tasks' records.
         """
@@ -38,7 +38,7 @@ class Pacing:
 
 
 class _Run:
-    """The sends of one task in one turn of a loop."""
+    """The sends in one turn of a loop, of one task after the other."""
 
     __slots__ = ("_began_at", "_sender")
 
@@ -47,14 +47,13 @@ class _Run:
         self._began_at = 0.0
 
     def is_long(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any] | None) -> bool:
-        """Return whether the task has sent for `LONGEST_RUN` in this turn; a run begins with its first call."""
-        sender = task or self
-        if sender is not self._sender:
-            if self._sender is None:
-                loop.call_soon(self._end)
-            self._sender, self._began_at = sender, loop.time()
-            return False
-        return loop.time() - self._began_at >= LONGEST_RUN
+        """Return whether the turn is long, and the task of this call is that of the last one."""
+        now, sender = loop.time(), task or self
+        if self._sender is None:
+            self._began_at = now
+            loop.call_soon(self._end)
+        again, self._sender = sender is self._sender, sender
+        return again and now - self._began_at >= LONGEST_RUN
 
     def _end(self) -> None:
         self._sender = None
