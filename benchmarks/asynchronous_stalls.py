@@ -4,8 +4,8 @@ Tasks send records through a small `buffer.memory`, so that they wait most of th
 loop sleeps again and again. A stall is the time by which a sleep is too long. A second process has an idle loop with
 the same heartbeat at the same time: its stalls are those of the machine under this load.
 
-In the other cases more tasks call `send` in vain: for a topic that does not exist, for a broker that is down, and for a
-name that takes seconds to be resolved.
+In the other cases more tasks call `send` without success: for a topic that does not exist, for a broker that is down,
+and for a name that takes seconds to be resolved.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ BUFFER_MEMORY: Final = 1024 * 1024
 SLOW_NAME: Final = "slow.invalid"
 RESOLVING_SECONDS: Final = 3.0
 TIMEOUT: Final = 0.25
-"""Seconds that a `send` in vain may wait."""
+"""Seconds that a `send` without success may wait."""
 
 CASES: Final = ("full buffer", "unknown topic", "broker down", "slow name", "all")
 ALLOWED_MS: Final = 10.0
@@ -103,7 +103,7 @@ async def send(work: Work) -> Heartbeat:
     settings = {"record.encoder": work.encoder, "buffer.memory": BUFFER_MEMORY}
     async with contextlib.AsyncExitStack() as stack:
         producer = await stack.enter_async_context(AsyncProducer(settings, bootstrap_servers=work.servers))
-        in_vain = [
+        failing = [
             (await stack.enter_async_context(AsyncProducer(settings, bootstrap_servers=servers)), topic)
             for case, servers, topic in (
                 ("unknown topic", work.servers, "no-such-topic"),
@@ -115,7 +115,7 @@ async def send(work: Work) -> Heartbeat:
         await producer.send_and_wait(work.topic, VALUE)
         async with beating(heartbeat):
             others = [
-                asyncio.create_task(_send_in_vain(other, topic)) for other, topic in in_vain for _ in range(TASKS)
+                asyncio.create_task(_send_failing(other, topic)) for other, topic in failing for _ in range(TASKS)
             ]
             await asyncio.gather(*(_send_all(producer, work) for _ in range(TASKS)))
             await producer.flush()
@@ -130,7 +130,7 @@ async def _send_all(producer: AsyncProducer, work: Work) -> None:
         await producer.send(work.topic, VALUE)
 
 
-async def _send_in_vain(producer: AsyncProducer, topic: str) -> None:
+async def _send_failing(producer: AsyncProducer, topic: str) -> None:
     while True:
         with contextlib.suppress(OttlaError):
             await producer.send(topic, VALUE, timeout=TIMEOUT)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from event_loop_kinds import KINDS, run_on
 
 from distance_kit import near_or_distant
 from ottla import (
@@ -38,11 +39,17 @@ WITHIN = 60.0
 """Seconds that a test may take."""
 
 
-def run(main: Coroutine[Any, Any, Any]) -> Any:
-    async def limited() -> Any:
-        return await asyncio.wait_for(main, WITHIN)
+@pytest.fixture(autouse=True, params=KINDS)
+def _kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tests run on each kind of event loop."""
+    monkeypatch.setitem(globals(), "kind", request.param)
 
-    return asyncio.run(limited())
+
+kind = "asyncio"
+
+
+def run(main: Coroutine[Any, Any, Any]) -> Any:
+    return run_on(kind, main, within=WITHIN)
 
 
 def values(kafka: KafkaCluster, topic: str, *, partitions: int = 1) -> list[bytes | None]:

@@ -238,22 +238,21 @@ def test_a_task_that_never_waits_lets_others_run(monkeypatch: pytest.MonkeyPatch
 
 def test_a_task_that_waits_after_each_record_does_not_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pacing, "LONGEST_RUN", 0.0)
+    turns = [0]
     with simulated(1, config={"linger.ms": 60_000}) as world:
         producer = asynchronous(world)
 
         async def send() -> int:
             await asyncio.sleep(0)  # as a delivery of the record before
-            started = turn
+            started = turns[-1]
             await producer.send("t", b"v")
-            return turn - started
+            return turns[-1] - started
 
         async def main() -> list[int]:
-            nonlocal turn
             sending = asyncio.gather(*(send() for _ in range(3 * SENDS_IN_A_ROW)))
             while not sending.done():
-                turn += 1
+                turns.append(turns[-1] + 1)
                 await asyncio.sleep(0)
             return await sending
 
-        turn = 0
         assert set(run(main())) == {0}

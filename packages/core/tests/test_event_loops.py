@@ -12,6 +12,7 @@ from concurrent.futures import Future, wait
 from typing import Any
 
 import pytest
+from event_loop_kinds import KINDS, run_on
 
 from machine import Queues
 from ottla import Delivery, DeliveryError, RecordMetadata
@@ -23,13 +24,18 @@ from ottla.accumulator.event_loops import LoopCallback, at_end_of_turn, running_
 REFUSED = DeliveryError("refused", topic="t", partition=0, attempts=1, possibly_persisted=False)
 
 
+@pytest.fixture(autouse=True, params=KINDS)
+def _kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tests run on each kind of event loop."""
+    monkeypatch.setitem(globals(), "kind", request.param)
+
+
+kind = "asyncio"
+
+
 def run(main: Coroutine[Any, Any, Any]) -> Any:
     """The result of a coroutine, within a time limit."""
-
-    async def limited() -> Any:
-        return await asyncio.wait_for(main, 20)
-
-    return asyncio.run(limited())
+    return run_on(kind, main, within=20)
 
 
 class Batches:
