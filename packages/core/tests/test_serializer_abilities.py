@@ -144,21 +144,19 @@ def test_lookups_of_value_and_key_share_the_time_of_one_call() -> None:
     value, key = Schemas(clock=clock, seconds=40.0), Schemas(clock=clock, seconds=10.0)
     serializer = made_with(value, key, clock=clock)
 
-    (made_key, made_value, _headers), waited = serializer.serialize("t", "k", 1, ())
+    made_key, made_value, _headers, waited = serializer.serialize("t", "k", 1, (), None)
 
     assert (made_key, made_value, waited) == (b"k", b"1", 50.0)
     assert [lookup[3] for lookup in (*value.lookups, *key.lookups)] == [60.0, 20.0]
 
 
 def made_with(value: Any, key: Any = None, *, clock: ManualClock | None = None) -> RecordSerializer:
-    made = RecordSerializer.of(
+    return RecordSerializer(
         key=PartSerializer("key", key),
         value=PartSerializer("value", value),
         max_block=BLOCK,
         clock=clock or ManualClock(),
     )
-    assert made is not None
-    return made
 
 
 @pytest.mark.rule("producer.send.lookup")
@@ -192,7 +190,7 @@ def test_a_lookup_that_fails_refuses_its_record_only(fault: str) -> None:
     prepare, said = FAULTS[fault]
     with simulated(1, plugins={"value_serializer": serializer}) as world:
         serializer.prepare = prepare  # type: ignore[method-assign]
-        world.producer._record_serializer._value.prepares = serializer  # type: ignore[union-attr]
+        world.producer._serialize.__self__._value.prepares = serializer  # type: ignore[attr-defined]
         with pytest.raises(SerializationError, match=said):
             world.producer.send("t", 1)
         del serializer.prepare
@@ -207,7 +205,7 @@ def test_a_lookup_longer_than_max_block_refuses_its_record() -> None:
     serializer = Schemas(clock=clock, seconds=BLOCK, finds=False)
 
     with pytest.raises(SerializationError, match=r"which did not finish within max\.block\.ms: 60\.0 s"):
-        made_with(serializer, clock=clock).serialize("t", None, 1, ())
+        made_with(serializer, clock=clock).serialize("t", None, 1, (), None)
 
     assert len(serializer.lookups) == 1
 

@@ -91,7 +91,6 @@ def build_nonblocking_send(
     Keep the first as long as the second is used. *check* raises if the producer takes no records. *put_off*: see
     `IoLoop.batch_started`.
     """
-    value_serializer, key_serializer, record_serializer = build_serializers(engine)
     queueing = engine.queueing
     slow = NonblockingSend(
         SendParts(
@@ -102,9 +101,7 @@ def build_nonblocking_send(
                 partitioner=queueing.partitioner,
                 put_off=put_off,
             ),
-            key_serializer=key_serializer,
-            value_serializer=value_serializer,
-            record_serializer=record_serializer,
+            serializer=build_serializer(engine),
             interceptors=engine.interceptors,
             batching=engine.config.batching,
             check=check,
@@ -129,15 +126,14 @@ def _quick_send(slow: object, engine: Engine) -> Callable[..., Any] | None:
     return plugins.encoder.quick_send(slow, routes=queueing.routes.known, partitioner=plugins.partitioner)
 
 
-def build_serializers(engine: Engine) -> tuple[PartSerializer, PartSerializer, RecordSerializer | None]:
-    """The serializers of values and of keys, and both together if one sets headers or needs lookups."""
-    plugins = engine.plugins
-    value, key = (
-        PartSerializer(part, serializer)
-        for part, serializer in (("value", plugins.value_serializer), ("key", plugins.key_serializer))
+def build_serializer(engine: Engine) -> RecordSerializer:
+    """The serializer of a producer's records."""
+    return RecordSerializer(
+        key=PartSerializer("key", engine.plugins.key_serializer),
+        value=PartSerializer("value", engine.plugins.value_serializer),
+        max_block=engine.config.batching.max_block,
+        clock=engine.clock,
     )
-    max_block = engine.config.batching.max_block
-    return value, key, RecordSerializer.of(key=key, value=value, max_block=max_block, clock=engine.clock)
 
 
 def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environment) -> Engine:

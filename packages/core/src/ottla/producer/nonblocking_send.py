@@ -23,7 +23,7 @@ from ottla.producer.callbacks import check_callback
 from ottla.producer.headers import checked_headers
 from ottla.producer.interceptors import InterceptedRecord, Interceptors
 from ottla.producer.record_checks import check_record, check_timestamp
-from ottla.producer.serialization import PartSerializer, RecordSerializer, Serialized
+from ottla.producer.serialization import RecordSerializer, Serialized
 
 Step: TypeAlias = Delivery | Wait | Lookup
 """The delivery of the queued record, or what to wait for before `PendingSend.advance` is called again."""
@@ -34,9 +34,7 @@ class SendParts:
     """The parts of a producer that queue records. `check` raises if the producer takes no records now, or ever."""
 
     appender: TryAppender
-    key_serializer: PartSerializer
-    value_serializer: PartSerializer
-    record_serializer: RecordSerializer | None
+    serializer: RecordSerializer
     interceptors: Interceptors | None
     batching: BatchingConfig
     check: Callable[[], object]
@@ -47,11 +45,7 @@ class NonblockingSend:
 
     def __init__(self, parts: SendParts) -> None:
         self._parts = parts
-        self._takes_bytes = (
-            parts.interceptors is None
-            and not parts.key_serializer.changes_bytes
-            and not parts.value_serializer.changes_bytes
-        )
+        self._takes_bytes = parts.interceptors is None and not parts.serializer.changes_bytes
         self._known_routes = parts.appender.routes.known
 
     def send(
@@ -178,10 +172,7 @@ class PendingSend:
             self._checked = key, value, checked_headers(headers)
             self._partition, self._timestamp_ms = partition, timestamp_ms
         key, value, checked = self._checked
-        if parts.record_serializer is not None:
-            return parts.record_serializer.try_serialize(self.topic, key, value, checked)
-        made = parts.value_serializer.bytes_of(self.topic, value, checked)
-        return None if key is None else parts.key_serializer.bytes_of(self.topic, key, checked), made, checked
+        return parts.serializer.try_serialize(self.topic, key, value, checked)
 
     def _checked_record(self, made: Serialized) -> NewRecord:
         record = (*made, self._timestamp_ms, self._on_delivery)

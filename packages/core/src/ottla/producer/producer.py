@@ -85,8 +85,8 @@ class Producer:
         self._on_new_batch = partitioner.on_new_batch
         self._transactions = engine.transactions
         self._spent, self._clock = queueing.counters.producer, engine.clock
-        self._value_serializer, self._key_serializer, self._record_serializer = assembly.build_serializers(engine)
-        self._takes_bytes = not (self._value_serializer.changes_bytes or self._key_serializer.changes_bytes)
+        serializer = assembly.build_serializer(engine)
+        self._serialize, self._takes_bytes = serializer.serialize, not serializer.changes_bytes
         self._checked_callback: object = UNCHECKED
         self._lifecycle = lifecycle.start(
             engine.io_thread,
@@ -155,16 +155,8 @@ class Producer:
         # Before the serializers, which get them: some headers are readable only once.
         checked: Sequence[Header] = checked_headers(headers) if headers else ()
         waited = 0.0
-        if self._takes_bytes and type(value) is bytes and (key is None or type(key) is bytes):
-            pass  # most records: one check is 10 ns less than one for each serializer
-        elif self._record_serializer is not None:
-            (key, value, checked), waited = self._record_serializer.serialize(
-                topic, key, value, checked, timeout=timeout
-            )
-        else:
-            value = self._value_serializer.bytes_of(topic, value, checked)
-            if key is not None:
-                key = self._key_serializer.bytes_of(topic, key, checked)
+        if not self._takes_bytes or type(value) is not bytes or (key is not None and type(key) is not bytes):
+            key, value, checked, waited = self._serialize(topic, key, value, checked, timeout)
         if timestamp_ms is not None and (type(timestamp_ms) is not int or not 0 <= timestamp_ms <= TIMESTAMP_MAX):
             raise wrong_timestamp(timestamp_ms)
         route: Route | None

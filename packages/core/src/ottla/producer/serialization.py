@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 from ottla.config.wait_limit import WaitLimit
 from ottla.errors import InvalidRecordError, NotPreparedError, SerializationError
@@ -17,6 +18,14 @@ from ottla.producer.headers import checked_headers
 Serialized: TypeAlias = tuple[bytes | None, bytes | None, Sequence[Header]]
 """A record's key, value and headers."""
 
+Serialize: TypeAlias = Callable[
+    [str, Any, Any, Sequence[Header], float | None], tuple[bytes | None, bytes | None, Sequence[Header], float]
+]
+"""Makes a record of a topic from key, value and headers. Returns these, and the seconds that lookups took."""
+
+_BYTES: Final = (bytes, bytearray, memoryview)
+"""A union in their place would be made for each call, in 100 ns."""
+
 
 class PartSerializer:
     """Makes keys, or values, bytes: *part* is "key" or "value". Without a *serializer* they must be bytes."""
@@ -26,35 +35,29 @@ class PartSerializer:
         self.sets_headers = supports(serializer, SupportsSetsHeaders) and bool(serializer.sets_headers)
         self.prepares = serializer if supports(serializer, SupportsPrepare) else None
         self._part = part
-        self._serialize = None if serializer is None else serializer.serialize
+        self.serialize = partial(_given_bytes, part) if serializer is None else serializer.serialize
         self._serializer = serializer
 
-    def bytes_of(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
-        """The bytes of a key or value. Raises SerializationError, or InvalidRecordError without a serializer."""
-        if self._serialize is None:
-            return self._given_bytes(topic, data)
-        try:
-            made = self._serialize(topic, data, headers)
-            return made if type(made) is bytes or made is None else plain_bytes(made)
-        except faults() as cause:
-            raise self._refused(topic, cause) from cause
-
     def made(self, topic: str, data: Any, headers: Sequence[Header]) -> tuple[bytes | None, Sequence[Header]]:
-        """The same, and the record's headers from then on. Raises NotPreparedError while a `lookup` is needed."""
-        if self._serialize is None:
-            return self._given_bytes(topic, data), headers
+        """The bytes of a key or value, and the record's headers from then on.
+
+        Raises SerializationError, InvalidRecordError without a serializer, and NotPreparedError while a `lookup` is
+        needed.
+        """
+        if self._serializer is None:
+            return self.serialize(topic, data, headers), headers
         # A list of its own for each attempt: one that ends in a lookup may have changed it.
         given = list(headers) if self.sets_headers else headers
         try:
-            made = self._serialize(topic, data, given)
+            made = self.serialize(topic, data, given)
             serialized = made if type(made) is bytes or made is None else plain_bytes(made)
             return serialized, checked_headers(given) if self.sets_headers else headers
         except NotPreparedError as cause:
             if self.prepares is not None:
                 raise
-            raise self._refused(topic, cause) from cause
+            raise self.failure(topic, cause) from cause
         except faults() as cause:
-            raise self._refused(topic, cause) from cause
+            raise self.failure(topic, cause) from cause
 
     def lookup(self, topic: str, data: Any, headers: Sequence[Header]) -> Lookup:
         """The lookup that `made` needs."""
@@ -67,24 +70,26 @@ class PartSerializer:
             headers=tuple(headers),
         )
 
-    def _refused(self, topic: str, cause: BaseException) -> SerializationError:
+    def failure(self, topic: str, cause: BaseException) -> SerializationError:
+        """The error for an exception of the serializer."""
         assert self._serializer is not None, "it has raised the cause"
         reason = serialization_failure(self._serializer, cause)
         return SerializationError(f"the {self._part} for topic {topic!r} could not be serialized: {reason}")
 
-    def _given_bytes(self, topic: str, data: Any) -> bytes | None:
-        if data is None:
-            return None
-        if isinstance(data, bytes | bytearray | memoryview):
-            return plain_bytes(data)
-        raise InvalidRecordError(
-            f"the {self._part} for topic {topic!r} must be bytes, not {type(data).__name__}: encode it first, or set "
-            f"{self._part}.serializer"
-        )
+
+def _given_bytes(part: str, topic: str, data: Any, _headers: Sequence[Header]) -> bytes | None:
+    if data is None:
+        return None
+    if isinstance(data, _BYTES):
+        return plain_bytes(data)
+    raise InvalidRecordError(
+        f"the {part} for topic {topic!r} must be bytes, not {type(data).__name__}: encode it first, or set "
+        f"{part}.serializer"
+    )
 
 
 class RecordSerializer:
-    """The serializers of a producer, of which one sets headers, or needs lookups. For any thread."""
+    """The serializers of a producer's keys and values. For any thread."""
 
     def __init__(
         self, *, key: PartSerializer, value: PartSerializer, max_block: float, clock: Callable[[], float]
@@ -93,36 +98,55 @@ class RecordSerializer:
         self._value = value
         self._max_block = max_block
         self._clock = clock
+        self.changes_bytes = key.changes_bytes or value.changes_bytes
+        """Whether keys or values that are bytes already need serializing."""
 
-    @classmethod
-    def of(
-        cls, *, key: PartSerializer, value: PartSerializer, max_block: float, clock: Callable[[], float]
-    ) -> RecordSerializer | None:
-        """None: `bytes_of` of each does it all."""
-        if not any(part.sets_headers or part.prepares is not None for part in (key, value)):
-            return None
-        return cls(key=key, value=value, max_block=max_block, clock=clock)
+    @property
+    def serialize(self) -> Serialize:
+        """The version for these serializers. Its lookups take about *timeout* seconds at most, or `max.block.ms`.
 
-    def serialize(
-        self, topic: str, key: Any, value: Any, headers: Sequence[Header], *, timeout: float | None = None
-    ) -> tuple[Serialized, float]:
-        """The serialized record, and the seconds that its lookups took, at most about *timeout*, or `max.block.ms`.
-
-        Raises what `bytes_of` raises.
+        It raises SerializationError, or InvalidRecordError for a key or value that is not bytes and has no serializer.
         """
+        if any(part.sets_headers or part.prepares is not None for part in (self._key, self._value)):
+            return self._serialize_with_lookups
+        return self._serialize_at_once
+
+    def _serialize_at_once(
+        self, topic: str, key: Any, value: Any, headers: Sequence[Header], _timeout: float | None
+    ) -> tuple[bytes | None, bytes | None, Sequence[Header], float]:
+        part = self._value
+        try:
+            made_value = part.serialize(topic, value, headers)
+            if type(made_value) is not bytes and made_value is not None:
+                made_value = plain_bytes(made_value)
+            if key is None:
+                return None, made_value, headers, 0.0
+            part = self._key
+            made_key = part.serialize(topic, key, headers)
+            if type(made_key) is not bytes and made_key is not None:
+                made_key = plain_bytes(made_key)
+        except faults() as cause:
+            if not part.changes_bytes:
+                raise
+            raise part.failure(topic, cause) from cause
+        return made_key, made_value, headers, 0.0
+
+    def _serialize_with_lookups(
+        self, topic: str, key: Any, value: Any, headers: Sequence[Header], timeout: float | None
+    ) -> tuple[bytes | None, bytes | None, Sequence[Header], float]:
         made = self.try_serialize(topic, key, value, headers)
         if not isinstance(made, Lookup):
-            return made, 0.0
+            return *made, 0.0
         lookups = LookupWait(WaitLimit.of(timeout, max_block=self._max_block), clock=self._clock)
         while isinstance(made, Lookup):
             lookups.wait(made)
             made = self.try_serialize(topic, key, value, headers)
-        return made, lookups.waited
+        return *made, lookups.waited
 
     def try_serialize(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Serialized | Lookup:
         """The serialized record, without waiting; or the lookup to wait for, before the same call is made again.
 
-        `Lookup.prepare` blocks: an event loop calls it on a helper thread. Raises what `bytes_of` raises.
+        `Lookup.prepare` blocks: an event loop calls it on a helper thread. Raises what `serialize` raises.
         """
         part, data = self._value, value
         try:
