@@ -60,7 +60,7 @@ def asked(world: Simulated, name: str) -> int:
 
 
 def test_idempotence_is_on_by_default() -> None:
-    assert ConfigDraft.read(SERVERS).finish().transactions.idempotence is Idempotence.WISHED
+    assert ConfigDraft.read(SERVERS).finish().transactions.idempotence is Idempotence.IF_POSSIBLE
 
 
 @pytest.mark.parametrize(("key", "value"), [("acks", 1), ("acks", 0), ("retries", 0)])
@@ -78,7 +78,7 @@ def test_a_conflicting_setting_turns_it_off_with_one_log_line(
 def test_required_settings_that_are_set_explicitly_keep_it_on() -> None:
     config = ConfigDraft.read({**SERVERS, "acks": "all", "retries": 3, "max.in.flight.requests.per.connection": 5})
 
-    assert config.finish().transactions.idempotence is Idempotence.WISHED
+    assert config.finish().transactions.idempotence is Idempotence.IF_POSSIBLE
 
 
 @pytest.mark.parametrize("asking", [{"enable.idempotence": True}, {"transactional.id": "orders"}])

@@ -38,5 +38,5 @@ class StickyForTables(Sticky):
 def test_rows_of_tables_are_counted_if_the_partitioner_wants_it(partitioner: Sticky, told: str) -> None:
     partitions = RowPartitions("t", partitioner=PartitionerAbilities.of(partitioner), encoder=ObjectEncoder())
 
-    assert partitions.stay(VIEW, 7) == 1
+    assert partitions.sticky_partition(VIEW, 7) == 1
     assert partitioner.told == [(told, 7)]

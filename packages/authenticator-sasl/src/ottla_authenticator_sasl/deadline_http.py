@@ -248,7 +248,7 @@ class _TimedReader(io.RawIOBase):
     def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
         self._sock = sock
         self._deadline = deadline
-        self._room = MAX_ANSWER
+        self._remaining = MAX_ANSWER
 
     def readable(self) -> bool:
         return True
@@ -256,7 +256,7 @@ class _TimedReader(io.RawIOBase):
     def readinto(self, buffer: Any, /) -> int:
         self._sock.settimeout(self._deadline.remaining())
         count = self._sock.recv_into(buffer)
-        self._room -= count
-        if self._room < 0:
+        self._remaining -= count
+        if self._remaining < 0:
             raise HttpResponseTooLargeError
         return count

@@ -112,10 +112,10 @@ class ConfigDraft:
             for key in self.config.plugin_values
             if key not in self._claimed and (key not in excused or of_another_client(key) is not None)
         ]
-        left = [key for key in unclaimed if key not in JAVA_KEYS]
-        known = self._core.read | JAVA_KEYS | self._claimed.keys() | (set(other_keys()) if left else set())
-        owners = {key: owner for key in left if key not in known and (owner := likely_owner(key, known)) is not None}
-        self._core.problems += [unknown(key, known=known) for key in left if key not in known and key not in owners]
+        others = [key for key in unclaimed if key not in JAVA_KEYS]
+        known = self._core.read | JAVA_KEYS | self._claimed.keys() | (set(other_keys()) if others else set())
+        owners = {key: owner for key in others if key not in known and (owner := likely_owner(key, known)) is not None}
+        self._core.problems += [unknown(key, known=known) for key in others if key not in known and key not in owners]
         if self.problems:
             raise ConfigError(self.problems)
         self._report_unused([key for key in unclaimed if self._core.given(key)], owners)

@@ -344,7 +344,7 @@ class Idempotence(enum.StrEnum):
 
     OFF = "false"
     REQUIRED = "true"
-    WISHED = "true unless acks, retries or the brokers' age rule it out"
+    IF_POSSIBLE = "true unless acks, retries or the brokers' age rule it out"
 
 
 @attrs.frozen(kw_only=True)
@@ -354,7 +354,7 @@ class TransactionsConfig:
     idempotence: Idempotence = option(  # noqa: RUF009 - a field, not a default
         "enable.idempotence",
         choice({"true": Idempotence.REQUIRED, "false": Idempotence.OFF}),
-        default=Idempotence.WISHED,
+        default=Idempotence.IF_POSSIBLE,
         meaning="Whether every record is written once and in order, however often its batch is sent.",
     )
     transactional_id: str | None = option(

@@ -52,7 +52,7 @@ def cut_rows(
         return
     allowed = [arrow.UNASSIGNED] if chosen is None else range(partitions)
     cuts = _call(encoder, "cut_rows", lambda: iter(encoder.cut_rows(rows, chosen, max_bytes=max_bytes)))
-    left = rows.count
+    remaining = rows.count
     while (cut := _call(encoder, "cut_rows", partial(next, cuts, None))) is not None:
         partition, indexes, size = _call(encoder, "cut_rows", partial(_parts, cut))
         if partition not in allowed:
@@ -60,10 +60,12 @@ def cut_rows(
         if not size or size != len(indexes):
             what = f"returned a batch with {counted(size, 'record')} for {counted(len(indexes), 'row')} in cut_rows"
             raise encoder_fault(encoder, what)
-        left -= size
+        remaining -= size
         yield cut
-    if left:
-        what = f"returned batches with {counted(rows.count - left, 'row')} in cut_rows, where there are {rows.count}"
+    if remaining:
+        what = (
+            f"returned batches with {counted(rows.count - remaining, 'row')} in cut_rows, where there are {rows.count}"
+        )
         raise encoder_fault(encoder, what)
 
 

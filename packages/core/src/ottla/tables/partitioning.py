@@ -57,10 +57,12 @@ class RowPartitions:
         if given is None:
             return rest
         if rest is None:  # their batches would overtake rows of the same partition, or be overtaken
-            rest = pa.repeat(pa.scalar(self.stay(view, size * given.null_count // count), pa.int32()), count)
+            rest = pa.repeat(
+                pa.scalar(self.sticky_partition(view, size * given.null_count // count), pa.int32()), count
+            )
         return pc.coalesce(given, rest)
 
-    def stay(self, view: TopicView, size: int) -> int:
+    def sticky_partition(self, view: TopicView, size: int) -> int:
         """Choose the partition for *size* bytes of rows without a key."""
         chosen = partition_of(self._partition, self._topic, None, view)
         if self._finished is not None:
@@ -78,8 +80,8 @@ class RowPartitions:
         keyed = self._keyed(keys.drop_null() if unkeyed else keys, view)
         if not unkeyed:
             return keyed
-        stay = pa.scalar(self.stay(view, size * unkeyed // count), pa.int32())
-        return pc.replace_with_mask(pa.repeat(stay, count), keys.is_valid(), keyed)
+        sticky = pa.scalar(self.sticky_partition(view, size * unkeyed // count), pa.int32())
+        return pc.replace_with_mask(pa.repeat(sticky, count), keys.is_valid(), keyed)
 
     def _keyed(self, keys: Any, view: TopicView) -> Any:
         if self._hashed_by is not None:

@@ -243,7 +243,7 @@ class TableSending:
         cuts = cut_rows(sender.encoder, rows, partitions, max_bytes=max_bytes, partitions=view.partitions)
         for partition, indexes, columns in cuts:
             if partition == UNASSIGNED:
-                partition = self._partitions.stay(view, columns.size_estimate())
+                partition = self._partitions.sticky_partition(view, columns.size_estimate())
             if kept is not None:
                 indexes = [kept[index] for index in indexes]
             self._queue(self._compression_pool.put(PartitionRows(partition, offset, indexes, columns)))
