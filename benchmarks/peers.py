@@ -75,7 +75,7 @@ class OttlaPeer:
             record_encoder=encoder,
             security_protocol=workload.security,
             ssl_truststore_location=workload.authorities,
-            **({"buffer_memory": workload.buffer_mib << 20} if workload.buffer_mib else {}),
+            buffer_memory=workload.buffer_mib << 20 if workload.buffer_mib else None,
         )
 
     def send(self, values: Sequence[bytes], keys: Sequence[bytes | None]) -> None:

@@ -183,7 +183,7 @@ def test_an_explicit_partition_overrides_the_key(kafka: KafkaCluster, make_topic
 @pytest.mark.distance
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 def test_with_any_acks_all_records_arrive_and_acks_0_gives_no_offset(
-    kafka: KafkaCluster, make_topic: MakeTopic, acks: object
+    kafka: KafkaCluster, make_topic: MakeTopic, acks: int | str
 ) -> None:
     topic = make_topic(partitions=3)
     count = 20_000

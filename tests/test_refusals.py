@@ -31,8 +31,8 @@ def test_an_unknown_option_is_refused_with_the_nearest() -> None:
 def test_all_problems_of_a_configuration_are_reported_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         Producer(
+            {"lingr.ms": 3},
             bootstrap_servers=NOBODY,
-            lingr_ms=3,
             acks="two",
             batch_size=-1,
             enable_idempotence="t",

@@ -9,6 +9,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ BETWEEN_CHUNKS = 0.01
 KEYS = 30
 PARTITIONS = 6
 HANG_GUARD = 300.0
-PATIENT = {"delivery_timeout_ms": 120_000, "max_block_ms": 120_000, "acks": "all"}
+PATIENT: dict[str, Any] = {"delivery_timeout_ms": 120_000, "max_block_ms": 120_000, "acks": "all"}
 
 
 def restart_each(kafka: KafkaCluster, topics: Iterable[str]) -> None:

@@ -312,7 +312,7 @@ def test_threads_that_ask_for_a_producer_at_once_share_it() -> None:
 
 
 def test_wrong_settings_are_reported_by_the_first_call_for_a_producer() -> None:
-    get = ottla.per_process(bootstrap_server="localhost:9092")
+    get = ottla.per_process({"bootstrap.server": "localhost:9092"})
 
     for _ in range(2):
         with pytest.raises(ottla.ConfigError, match=r"did you mean .bootstrap\.servers."):

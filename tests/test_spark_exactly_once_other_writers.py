@@ -242,7 +242,7 @@ def test_an_open_foreign_transaction_delays_no_driver(kafka: KafkaCluster, share
 
 def test_decompression_bombs_take_no_memory(kafka: KafkaCluster, shared: str, name: str, topic: str) -> None:
     """Batches of 100 MB, each of which comes in a tenth of a megabyte: twenty, or six in the short form."""
-    bomb = {"compression_type": "gzip", "max_request_size": 300_000_000, "buffer_memory": 400_000_000}
+    bomb: dict[str, Any] = {"compression_type": "gzip", "max_request_size": 300_000_000, "buffer_memory": 400_000_000}
     for key in (name, "another name"):
         with Producer(bootstrap_servers=kafka.bootstrap_servers, batch_size=1, **bomb) as stranger:
             for _ in range(10 if LONG else 3):

@@ -117,9 +117,9 @@ def test_its_records_are_read_by_others_and_named_gzip_in_the_log(
 def test_its_declared_option_is_checked_like_any_other(site: Path) -> None:
     install(site, "isal-gzip")
 
-    check_config(bootstrap_servers=NOBODY, compression_type="isal-gzip", compression_isal_level=0)
+    check_config({"compression.isal.level": 0}, bootstrap_servers=NOBODY, compression_type="isal-gzip")
     with pytest.raises(ConfigError, match=r"compression\.isal\.level"):
-        check_config(bootstrap_servers=NOBODY, compression_type="isal-gzip", compression_isal_level="high")
+        check_config({"compression.isal.level": "high"}, bootstrap_servers=NOBODY, compression_type="isal-gzip")
 
 
 def test_without_its_package_the_available_codecs_are_named() -> None:

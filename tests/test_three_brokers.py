@@ -41,7 +41,7 @@ def _log(cluster: KafkaCluster, topic: str) -> list[list[bytes]]:
 
 def _producer(cluster: KafkaCluster, **settings: Any) -> Producer:
     """In order; with so little memory that who sends keeps step with the brokers, and much is always under way."""
-    usual = {
+    usual: dict[str, Any] = {
         "acks": "all",
         "max_in_flight_requests_per_connection": 1,
         "delivery_timeout_ms": DELIVERY_TIMEOUT_MS,

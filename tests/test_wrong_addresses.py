@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from wrong_addresses import NOWHERE, Misdirecting, black_hole, refused, unroutable, web_server, without_a_name
@@ -26,9 +27,12 @@ from wrong_peers import Conduct, says, serving, stays_silent
 
 MINUTES = 600_000
 HANG_GUARD = 60.0
-PATIENT = {"delivery_timeout_ms": MINUTES, "max_block_ms": MINUTES, "request_timeout_ms": MINUTES // 2}
+PATIENT: dict[str, Any] = {"delivery_timeout_ms": MINUTES, "max_block_ms": MINUTES, "request_timeout_ms": MINUTES // 2}
 SETUP_MS = 1_000
-SETUP = {"socket_connection_setup_timeout_ms": SETUP_MS, "socket_connection_setup_timeout_max_ms": SETUP_MS}
+SETUP: dict[str, Any] = {
+    "socket_connection_setup_timeout_ms": SETUP_MS,
+    "socket_connection_setup_timeout_max_ms": SETUP_MS,
+}
 
 TLS_ALERT = bytes.fromhex("15030300020246")
 
@@ -135,7 +139,11 @@ def test_a_wrong_advertised_address_is_named_at_once_and_kept_retried(
     told: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    waits = {"delivery_timeout_ms": 5 * SETUP_MS // 2, "max_block_ms": MINUTES, "request_timeout_ms": SETUP_MS}
+    waits: dict[str, Any] = {
+        "delivery_timeout_ms": 5 * SETUP_MS // 2,
+        "max_block_ms": MINUTES,
+        "request_timeout_ms": SETUP_MS,
+    }
     advertised = misdirecting_kafka.advertised[address]
     misdirecting_kafka.kafka.create_topic("t")
     producer = Producer(bootstrap_servers=misdirecting_kafka.listener(address), **waits, **SETUP)

@@ -63,6 +63,14 @@ With `settings.from_environment("SHOP_KAFKA_")`, the variable `SHOP_KAFKA_LINGER
 of secrets are wrapped, so that printing the settings does not show them. A value may also be [a
 reference](security-sasl.md#references-to-secrets-configproviders) to a secret elsewhere.
 
+`producer.config` has the settings in force, defaults included: `producer.config["linger.ms"]` is 20 here, and
+`producer.config.source("linger.ms")` is `file producer.properties`. Other sources are `default`, `given` (in a
+mapping), a keyword, an environment variable, and `adjusted: ...`, with the setting that is the reason. The repr of a
+producer has the settings that are not defaults. Secrets are hidden.
+
+Editors complete keywords, and type checkers find wrong ones, such as `linger_mss`: the package has the types of all
+settings on this page. The keys of other plugins go in the mapping.
+
 An unknown setting is an error that names the nearest known one, or what a [setting of another
 client](other-client-names.md#settings) is called here; one error lists all problems. Keys that Java's producer
 or a plugin that is not chosen would read cause a warning, not an error.
@@ -192,7 +200,7 @@ def configuration(root: Path) -> str:
             lines += _setting(row.key, row.meaning, row.type, row.default)
     read = set(rows)
     refused = [f"- `{refusal.key}`: {refusal.remedy}" for refusal in REFUSED.values()]
-    for distribution, declared in _plugin_keys(root):
+    for distribution, declared in plugin_keys(root):
         keys = {key.name: key for key in declared if key.name not in read}
         read |= keys.keys()
         refused += [f"- `{key.name}`: {key.meaning}" for key in keys.values() if key.meaning.startswith(NOT_HAD)]
@@ -285,7 +293,7 @@ def _written(default: Any) -> str:
             return str(default)
 
 
-def _plugin_keys(root: Path) -> Iterator[tuple[str, Sequence[ConfigKey]]]:
+def plugin_keys(root: Path) -> Iterator[tuple[str, Sequence[ConfigKey]]]:
     """Yield the keys of our packages' plugins, by distribution."""
     for path in sorted(root.glob("packages/*/pyproject.toml"), key=lambda path: (path.parent.name != "core", path)):
         project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]

@@ -51,7 +51,7 @@ def test_records_are_read_back_unchanged(old_kafka: KafkaCluster, make_old_topic
 @pytest.mark.parametrize(("acks", "offsets"), [("all", [0, 1, 2]), (1, [0, 1, 2]), (0, [-1, -1, -1])])
 @on_brokers()
 def test_with_any_acks_all_records_are_there(
-    old_kafka: KafkaCluster, make_old_topic: MakeTopic, acks: object, offsets: list[int]
+    old_kafka: KafkaCluster, make_old_topic: MakeTopic, acks: int | str, offsets: list[int]
 ) -> None:
     topic = make_old_topic()
 

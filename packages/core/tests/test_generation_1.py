@@ -146,7 +146,7 @@ def test_a_former_reporter_is_started_and_closed_with_metrics(package: str) -> N
 
 
 def test_a_former_interceptor_sees_the_records_of_a_producer() -> None:
-    with MockProducer(interceptor_classes="former", former_source="shop") as producer:
+    with MockProducer({"former.source": "shop"}, interceptor_classes="former") as producer:
         producer.send("t", b"value")
         [record] = producer.history
 

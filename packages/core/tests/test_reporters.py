@@ -163,7 +163,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 @pytest.mark.rule("producer.reporters", "producer.send.interceptors")
 def test_interceptors_and_reporters_are_plugins_with_their_own_keys(installed: Path) -> None:
     told = installed / "told"
-    with MockProducer(metric_reporters="ACME", interceptor_classes=["acme"], acme_file=str(told)) as producer:
+    with MockProducer({"acme.file": str(told)}, metric_reporters="ACME", interceptor_classes=["acme"]) as producer:
         producer.send("t", b"value")
         assert producer.history[0].headers == (("stamp", b"1"),)
 
@@ -171,11 +171,11 @@ def test_interceptors_and_reporters_are_plugins_with_their_own_keys(installed: P
 
 
 def test_a_log_line_names_the_package(installed: Path, caplog: pytest.LogCaptureFixture) -> None:
-    MockProducer(metric_reporters="acme", acme_file=str(installed)).close()
+    MockProducer({"acme.file": str(installed)}, metric_reporters="acme").close()
 
     assert caplog.messages == ["the reporter 'acme' of acme 1.0 (acme_onlookers) failed to close"]
 
 
 def test_a_wrong_key_of_a_reporter_is_refused_with_the_nearest(installed: Path) -> None:
     with pytest.raises(ConfigError, match=r"acme\.fil.*acme\.file"):
-        Producer(bootstrap_servers="localhost:9", metric_reporters="acme", acme_fil="x")
+        Producer({"acme.fil": "x"}, bootstrap_servers="localhost:9", metric_reporters="acme")

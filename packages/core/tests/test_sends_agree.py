@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -27,7 +28,7 @@ SOUND: Final[Arguments] = {
     "key": [None, b"a", b"b", memoryview(b"c")],
     "headers": [(), [("h", b"1")], {"h": None}],
     "partition": [None, None, 0, 1],
-    "timestamp_ms": [7, 1_700_000_000_000],
+    "timestamp_ms": [7, 1_700_000_000_000, datetime(2026, 1, 31, 12, tzinfo=UTC)],
     "on_delivery": [None, repr],
 }
 FAULTY: Final[Arguments] = {
@@ -36,7 +37,7 @@ FAULTY: Final[Arguments] = {
     "key": [1, "text", bytes(2_000_000)],
     "headers": [[1], [("h", "text")], [("\ud800", b"")], {"h": bytes(2_000_000)}],
     "partition": [-1, "0", True, 2, 7],
-    "timestamp_ms": [-1, "now", True, 2**63],
+    "timestamp_ms": [-1, "now", True, 2**63, datetime(2026, 1, 31, 12), datetime(1969, 12, 31, tzinfo=UTC)],
     "on_delivery": [5, lambda: None, lambda _error, _message: None, partial(lambda _delivery: None, None)],
 }
 

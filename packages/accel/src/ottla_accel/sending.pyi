@@ -1,5 +1,6 @@
 import weakref
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from ottla import Delivery, Producer
@@ -24,7 +25,7 @@ class QuickSend:
         *,
         headers: Any = (),
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: int | datetime | None = None,
         on_delivery: Any = None,
         timeout: float | None = None,
     ) -> Delivery: ...

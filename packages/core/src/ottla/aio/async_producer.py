@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from types import EllipsisType, TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.event_loops import LoopCallback, at_end_of_turn, running_inbox, wake
 from ottla.accumulator.try_appender import Wait
 from ottla.aio.calls import in_background, on_a_thread
 from ottla.aio.pacing import Pacing
+from ottla.config.keywords import ProducerKeywords
 from ottla.errors import (
     AbortableTransactionError,
     InvalidRecordError,
@@ -45,11 +47,13 @@ class AsyncProducer:
     A cancelled task stops waiting and nothing else: what it has queued is sent, and a commit, flush or close goes on.
     """
 
-    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Unpack[ProducerKeywords]) -> None:
         self._begin(Producer(config, **options))
 
     def _begin(self, producer: Producer) -> None:
         self._producer = producer
+        self.config = producer.config
+        """The settings in force, as `Producer.config` has them."""
         # The first is kept, because the second has only a weak reference to it.
         self._slow, self._send = build_nonblocking_send(
             producer._engine, producer._check_sendable, put_off=at_end_of_turn
@@ -65,7 +69,7 @@ class AsyncProducer:
         *,
         headers: Headers = (),
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: int | datetime | None = None,
         on_delivery: Callable[[Delivery], object] | None = None,
         timeout: float | None = None,
     ) -> Delivery:
@@ -105,7 +109,7 @@ class AsyncProducer:
         *,
         headers: Headers = (),
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: int | datetime | None = None,
         timeout: float | None = None,
     ) -> RecordMetadata:
         """Send a record, and wait until it is acknowledged; returns its metadata, or raises its DeliveryError.
@@ -245,6 +249,10 @@ class AsyncProducer:
         report = await on_a_thread(name="close", call=lambda: self._producer.close(timeout))
         await _callbacks_to_run()
         return report
+
+    def __repr__(self) -> str:
+        producer = getattr(self, "_producer", None)  # None: the constructor has failed
+        return object.__repr__(self) if producer is None else repr(producer).replace("<Producer", "<AsyncProducer", 1)
 
     async def __aenter__(self) -> Self:
         return self

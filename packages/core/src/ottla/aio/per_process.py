@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from ottla.aio.async_producer import AsyncProducer
+from ottla.config.keywords import ProducerKeywords
 from ottla.producer.per_process import OnePerProcess
 from ottla.results import DeliveryReport
 
@@ -19,7 +20,7 @@ class AsyncPerProcess(OnePerProcess[AsyncProducer]):
         return DeliveryReport({}) if made is None else await made.close(timeout)
 
 
-def per_process(config: Mapping[str, Any] | None = None, /, **options: Any) -> AsyncPerProcess:
+def per_process(config: Mapping[str, Any] | None = None, /, **options: Unpack[ProducerKeywords]) -> AsyncPerProcess:
     """A function that returns the `AsyncProducer` of the current process, and makes it at the first call there.
 
     As `ottla.per_process`, it reads, checks and connects nothing before that call, which blocks the event loop for a

@@ -7,7 +7,7 @@ import re
 from typing import Final, TypeAlias
 
 from ottla.config.hosts import illegal
-from ottla.config.value_types import ValueType, items
+from ottla.config.value_types import NAMES, ValueType, items
 from ottla.config.values import HIDDEN, brief
 
 Address: TypeAlias = tuple[str, int]
@@ -20,7 +20,7 @@ _PROTOCOL: Final = re.compile(r"(?i)(sasl_)?(plaintext|ssl)")
 
 def addresses() -> ValueType:
     """The type of a setting with one or more addresses; duplicates are removed. Errors name every invalid entry."""
-    return ValueType(allowed='"host:port,host:port" or a list of such', parse=_parse)
+    return ValueType(allowed='"host:port,host:port" or a list of such', parse=_parse, annotation=NAMES)
 
 
 def _parse(raw: object) -> tuple[Address, ...]:

@@ -35,6 +35,8 @@ class CoreSettings:
     adjusted: set[str] = attrs.Factory(set)
     problems: list[str] = attrs.Factory(list)
     notes: list[str] = attrs.Factory(list)
+    reasons: dict[str, str] = attrs.Factory(dict)
+    """Why keys that the user did not set have another value than their default."""
 
     def given(self, key: str) -> bool:
         """Return whether the user set this key."""
@@ -44,6 +46,7 @@ class CoreSettings:
         """Change the value of a key that the user did not set, because another key requires it."""
         self.notes.append(f"{key} is {value} instead of {self.values[key]}, because {because}")
         self.values[key] = value
+        self.reasons[key] = because
         self.adjusted.add(key)
 
 

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
-from ottla.config.config_def import build
+from ottla.config.config_def import OPTIONS, build
 from ottla.config.core_settings import HARMLESS, CoreSettings, read_core
+from ottla.config.in_force import DEFAULT, GIVEN, SettingInForce, SettingsInForce, hidden, shown
 from ottla.config.java_keys import JAVA_KEYS
-from ottla.config.key_names import add_misnamed, merge, of_another_client, unknown
+from ottla.config.key_names import add_misnamed, merge, of_another_client, sources_of, unknown
+from ottla.config.option import Option
 from ottla.config.producer_config import ProducerConfig
 from ottla.config.reference import plain_value
 from ottla.config.rules import reconcile
@@ -44,6 +46,8 @@ class ConfigDraft:
     _core: CoreSettings
     _secrets: set[str] = attrs.Factory(set)
     _claimed: dict[str, object] = attrs.Factory(dict)
+    _sources: dict[str, str] = attrs.Factory(dict)
+    _keys_of_plugins: dict[str, SettingInForce] = attrs.Factory(dict)
 
     @classmethod
     def read(
@@ -60,8 +64,15 @@ class ConfigDraft:
         problems: list[str] = []
         settings, keywords = hide_settings(settings), hide_settings(keywords or {})
         merged = merge(settings, keywords, problems=problems)
+        sources = sources_of(settings, keywords)
         if resolve is not None:
+            before = dict(merged)
             resolve(merged, problems)
+            sources |= {
+                key: f"{sources[key]}, read by a config provider"
+                for key, value in merged.items()
+                if value is not before.get(key) and key in sources
+            }
         add_misnamed(merged)
         core = read_core({key: plain_value(raw) if key in HARMLESS else raw for key, raw in merged.items()})
         reconcile(core)
@@ -70,7 +81,7 @@ class ConfigDraft:
         # All are secret until a plugin declares which of its keys are.
         plugin_values = PluginValues(rest, secrets=rest, certain=False)
         config = build(core.values, plugin_values=plugin_values)
-        return cls(config=config, core=core)
+        return cls(config=config, core=core, sources=sources)
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -92,6 +103,16 @@ class ConfigDraft:
         set none, or if the user's value is invalid or was adjusted.
         """
         values = {key.name: self._value(key, plugin) for key in keys}
+        for key in keys:
+            secret = key.secret or is_secret(key.name)
+            raw = self._raw(key.name)
+            self._keys_of_plugins[key.name] = SettingInForce(
+                key=key.name,
+                value=hidden(raw) if secret else values[key.name] if raw is None else plain_value(raw),
+                source=DEFAULT if raw is None else self._sources.get(key.name, GIVEN),
+                default=None if secret else key.default,
+                meaning=key.meaning,
+            )
         return PluginValues(values, secrets=[key.name for key in keys if key.secret])
 
     def finish(
@@ -120,7 +141,28 @@ class ConfigDraft:
             raise ConfigError(self.problems)
         self._report_unused([key for key in unclaimed if self._core.given(key)], owners)
         used = {key: plain_value(raw) for key, raw in self._claimed.items() if key in self.config.plugin_values}
-        return attrs.evolve(self.config, plugin_values=PluginValues(used, secrets=self._secrets))
+        return attrs.evolve(
+            self.config, plugin_values=PluginValues(used, secrets=self._secrets), in_force=self._in_force()
+        )
+
+    def _in_force(self) -> SettingsInForce:
+        settings = {each.key: self._core_setting(each) for each in OPTIONS.values()}
+        plugins = {key: each for key, each in sorted(self._keys_of_plugins.items()) if key not in settings}
+        return SettingsInForce((*settings.values(), *plugins.values()))
+
+    def _core_setting(self, option: Option) -> SettingInForce:
+        core, key = self._core, option.key
+        if key in core.reasons:
+            source = f"adjusted: {core.reasons[key]}"
+        else:
+            source = self._sources.get(key, GIVEN) if core.given(key) else DEFAULT
+        return SettingInForce(
+            key=key,
+            value=shown(core.values[key], core.raw.get(key)),
+            source=source,
+            default=shown(option.default, option.default),
+            meaning=option.meaning,
+        )
 
     def _value(self, key: ConfigKey, plugin: str) -> Any:
         hidden = self._raw(key.name)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from ottla.config.value_types import ValueType, items, plugin_name
+from ottla.config.value_types import NAMES, ValueType, items, plugin_name
 from ottla.config.values import brief
 
 SERIALIZERS: Final = {
@@ -58,7 +58,7 @@ def serializer() -> ValueType:
             return raw
         raise ValueError(f"{brief(raw)} is not {allowed}")
 
-    return ValueType(allowed=allowed, parse=parse)
+    return ValueType(allowed=allowed, parse=parse, annotation="str | Callable[..., Any]")
 
 
 def interceptors() -> ValueType:
@@ -97,7 +97,7 @@ def _names(kind: str, remedy: str, *, special: Mapping[str, str] = MappingProxyT
             raise ValueError(*problems)
         return tuple(names)
 
-    return ValueType(allowed=allowed, parse=parse)
+    return ValueType(allowed=allowed, parse=parse, annotation=NAMES)
 
 
 def _name(raw: str, known: Mapping[str, str], remedy: str) -> str:

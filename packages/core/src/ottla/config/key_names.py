@@ -6,8 +6,9 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from ottla.config.in_force import GIVEN
 from ottla.config.other_clients import OTHER_CLIENTS, OtherKey
-from ottla.errors.secret import revealed
+from ottla.errors.secret import SourcedSecret, revealed
 
 KEYS_OF_OWN_PLUGINS: Final = frozenset(
     {
@@ -62,6 +63,18 @@ def merge(settings: Mapping[str, object], keywords: Mapping[str, object], *, pro
         elif value is not None:
             problems.append(f"{key} is given twice, as {key!r} and as {keyword}=...; leave one out")
     return merged
+
+
+def sources_of(settings: Mapping[str, object], keywords: Mapping[str, object]) -> dict[str, str]:
+    """Where each merged setting came from: a keyword, or what the hidden settings know of it."""
+    found = {}
+    for key, value in settings.items() if isinstance(settings, Mapping) else ():
+        if value is not None:
+            found[key] = (value.source if isinstance(value, SourcedSecret) else None) or GIVEN
+    for keyword, value in keywords.items():
+        if value is not None:
+            found.setdefault(keyword.replace("_", "."), f"keyword {keyword}")
+    return found
 
 
 def of_another_client(key: str) -> OtherKey | None:

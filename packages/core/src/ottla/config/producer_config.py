@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from ottla.config.addresses import Address, addresses
+from ottla.config.in_force import SettingsInForce
 from ottla.config.java_classes import interceptors, partitioner, reporters, serializer
 from ottla.config.option import option
 from ottla.config.value_types import (
@@ -485,7 +486,10 @@ class ReferencesConfig:
 
 @attrs.frozen(kw_only=True)
 class ProducerConfig:
-    """All settings of a user. `plugin_values` are the keys of plugins, as the user wrote them."""
+    """All settings of a user. `plugin_values` are the keys of plugins, as the user wrote them.
+
+    `in_force` has all of them for display.
+    """
 
     connection: ConnectionConfig = attrs.Factory(ConnectionConfig)
     metadata: MetadataConfig = attrs.Factory(MetadataConfig)
@@ -497,3 +501,4 @@ class ProducerConfig:
     observation: ObservationConfig = attrs.Factory(ObservationConfig)
     references: ReferencesConfig = attrs.Factory(ReferencesConfig)
     plugin_values: PluginValues = attrs.Factory(lambda: PluginValues({}))
+    in_force: SettingsInForce = attrs.field(factory=SettingsInForce, eq=False)

@@ -78,9 +78,11 @@ def _keep_exact(core: CoreSettings) -> None:
             core.problems.append(f"{asked} conflicts with {' and '.join(conflicts)}; leave one of them out")
         elif transactional:
             values["enable.idempotence"] = Idempotence.REQUIRED
+            core.reasons["enable.idempotence"] = "transactional.id needs it"
     elif conflicts:
         core.notes.append(f"enable.idempotence is false, because of {' and '.join(conflicts)}")
         values["enable.idempotence"] = Idempotence.OFF
+        core.reasons["enable.idempotence"] = " and ".join(conflicts)
         core.adjusted.add("enable.idempotence")
     elif values[IN_FLIGHT] > MOST_IN_FLIGHT:
         core.problems.append(
@@ -101,6 +103,7 @@ def _keep_two_phase(core: CoreSettings) -> None:
         )
     else:
         core.values["transaction.timeout.ms"] = INT_MAX
+        core.reasons["transaction.timeout.ms"] = "two-phase transactions have no time-out"
 
 
 def _keep_rack_known(core: CoreSettings) -> None:

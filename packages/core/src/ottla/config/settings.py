@@ -1,6 +1,6 @@
-"""Settings from files and from the environment, for `Producer`, `AsyncProducer` and `check_config`.
+"""Settings from files and from the environment, and the settings in force.
 
-Both functions return a mapping with Kafka's names, to which a program may add its own settings:
+`from_file` and `from_environment` return a mapping with Kafka's names, to which a program may add its own settings:
 `Producer(settings.from_file("producer.properties") | {"client.id": "orders"})`. Values whose names look secret are
 wrapped, so that the mapping's repr does not show them. The producer checks everything else.
 """
@@ -13,12 +13,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from ottla.config.in_force import SettingInForce, SettingsInForce
 from ottla.config.properties import read_properties
 from ottla.config.values import is_secret
 from ottla.errors import ConfigError, printable
-from ottla.errors.secret import Secret
+from ottla.errors.secret import Secret, SourcedSecret
+from ottla.errors.setting_sources import SourcedSettings
 
-__all__ = ["from_environment", "from_file"]
+__all__ = ["SettingInForce", "SettingsInForce", "from_environment", "from_file"]
 
 _SCALARS: Final = (str, bool, int, float)
 
@@ -31,12 +33,15 @@ def from_file(path: str | os.PathLike[str], *, table: str | None = None) -> dict
     cannot be read; the error quotes no value.
     """
     file = Path(path)
+    source = f"file {printable(str(file))}"
     try:
         if file.suffix.lower() == ".toml":
-            return _protected(_entries(_table(tomllib.loads(file.read_text("utf-8")), table)))
+            entries = _entries(_table(tomllib.loads(file.read_text("utf-8")), table))
+            return _protected(entries, dict.fromkeys(entries, source))
         if table is not None:
             raise ValueError("a properties file has no tables")
-        return _protected(read_properties(file.read_text("iso-8859-1")))  # as java.util.Properties
+        entries = read_properties(file.read_text("iso-8859-1"))  # as java.util.Properties
+        return _protected(entries, dict.fromkeys(entries, source))
     except (OSError, ValueError) as error:  # TOMLDecodeError and UnicodeDecodeError among them
         text = error.strerror if isinstance(error, OSError) else str(error)
         problem = f"{printable(str(file))} cannot be read: {printable(text or type(error).__name__)}"
@@ -54,6 +59,7 @@ def from_environment(prefix: str, environment: Mapping[str, str] | None = None) 
         raise ConfigError(["the prefix is empty: every environment variable would be a setting"])
     variables = os.environ if environment is None else environment
     found: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for name in sorted(variables):
         if not name.startswith(prefix) or name == prefix:
             continue
@@ -61,7 +67,8 @@ def from_environment(prefix: str, environment: Mapping[str, str] | None = None) 
         if key in found:
             raise ConfigError([f"{key} is given twice, the second time by the environment variable {printable(name)}"])
         found[key] = variables[name]
-    return _protected(found)
+        sources[key] = f"environment variable {printable(name)}"
+    return _protected(found, sources)
 
 
 def _dotted(name: str) -> str:
@@ -99,5 +106,8 @@ def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
             raise ValueError(f"{key!r} must be a text, a number, true, false, or a list of texts")
 
 
-def _protected(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: Secret(value) if is_secret(key) else value for key, value in settings.items()}
+def _protected(settings: Mapping[str, Any], sources: Mapping[str, str]) -> SourcedSettings:
+    protected = {
+        key: SourcedSecret(value, sources[key]) if is_secret(key) else value for key, value in settings.items()
+    }
+    return SourcedSettings(protected, sources)

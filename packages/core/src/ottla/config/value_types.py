@@ -15,6 +15,9 @@ import attrs
 
 from ottla.config.values import brief
 
+NAMES: Final = "str | Sequence[str]"
+"""The annotation of a list of names."""
+
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 SHORT_MAX: Final = 2**15 - 1
@@ -31,9 +34,13 @@ def _unchanged(value: Any) -> Any:
 
 @attrs.frozen(kw_only=True)
 class ValueType:
-    """The type of a setting's value. `parse` raises ValueError with one argument for each problem."""
+    """The type of a setting's value. `parse` raises ValueError with one argument for each problem.
+
+    `annotation` is what type checkers take for it as a keyword of `Producer`.
+    """
 
     allowed: str
+    annotation: str = "str"
     parse: Callable[[object], Any]
     inside: Callable[[Any], Any] = _unchanged
 
@@ -48,7 +55,7 @@ def level(*, minimum: int, maximum: int, also: int | None = None) -> ValueType:
             raise ValueError(f"{brief(raw)} is not {allowed}")
         return number
 
-    return ValueType(allowed=allowed, parse=parse)
+    return ValueType(allowed=allowed, parse=parse, annotation="int | str")
 
 
 def integer(*, minimum: int, maximum: int = INT_MAX) -> ValueType:
@@ -62,7 +69,7 @@ def integer(*, minimum: int, maximum: int = INT_MAX) -> ValueType:
             raise ValueError(f"{brief(raw)} is too large; at most {maximum} is allowed")
         return number
 
-    return ValueType(allowed=allowed, parse=parse)
+    return ValueType(allowed=allowed, parse=parse, annotation="int | str")
 
 
 def milliseconds(*, minimum: int = 0, maximum: int = INT_MAX) -> ValueType:
@@ -84,6 +91,8 @@ def milliseconds_or_never() -> ValueType:
 def choice(table: Mapping[str, Any]) -> ValueType:
     """One of the table's keys, which are lower-case; the value's case is ignored."""
     allowed = "one of " + ", ".join(str(name) for name in table)
+    numbers = any(map(_DIGITS.fullmatch, table))
+    annotation = "bool | str" if table.keys() == {"true", "false"} else "int | str" if numbers else "str"
 
     def parse(raw: object) -> Any:
         word = str(raw).strip().lower()
@@ -91,7 +100,7 @@ def choice(table: Mapping[str, Any]) -> ValueType:
             raise ValueError(f"{brief(raw)} is not {allowed}")
         return table[word]
 
-    return ValueType(allowed=allowed, parse=parse)
+    return ValueType(allowed=allowed, parse=parse, annotation=annotation)
 
 
 def boolean() -> ValueType:
@@ -143,7 +152,7 @@ def plugin_names() -> ValueType:
         parts = [part for part in ([] if raw is None else _split(raw)) if part != ""]
         return tuple(plugin_name().parse(part) for part in parts)
 
-    return ValueType(allowed=allowed, parse=parse)
+    return ValueType(allowed=allowed, parse=parse, annotation=NAMES)
 
 
 def items() -> ValueType:
@@ -153,7 +162,7 @@ def items() -> ValueType:
         parts = _split(raw)
         return tuple(part for part in parts if part != "")
 
-    return ValueType(allowed="a list, or a string with commas", parse=parse)
+    return ValueType(allowed="a list, or a string with commas", parse=parse, annotation=NAMES)
 
 
 def _whole(raw: object) -> int | None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Generic, NoReturn, TypeVar
 
 from ottla.errors.quoting import STARS
+from ottla.errors.setting_sources import source_of
 
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
@@ -40,6 +41,16 @@ class Secret(Generic[T]):
         raise TypeError("a secret cannot be pickled or copied: the copy would hold it in plain text")
 
 
+class SourcedSecret(Secret[T]):
+    """A setting, and where it came from; None if that is not known."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, value: T, source: str | None) -> None:
+        super().__init__(value)
+        self.source = source
+
+
 def revealed(value: Any) -> Any:
     """The value in a `Secret`, or the value as it is."""
     return value.reveal() if isinstance(value, Secret) else value
@@ -66,5 +77,6 @@ def hide_settings(settings: Any) -> Any:
     if not isinstance(settings, Mapping):
         return Secret(settings)
     return {
-        key: value if value is None or isinstance(value, Secret) else Secret(value) for key, value in settings.items()
+        key: value if value is None or isinstance(value, Secret) else SourcedSecret(value, source_of(settings, key))
+        for key, value in settings.items()
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from ottla.accumulator.build import build_queueing
 from ottla.accumulator.delivery import Delivery
@@ -12,6 +12,7 @@ from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.try_appender import TryAppender
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.config import ProducerConfig
+from ottla.config.keywords import ProducerKeywords
 from ottla.errors.secret import hide_settings
 from ottla.network.build import build_authentication, build_backoff, build_client, build_metadata, build_selector
 from ottla.plugins.plugin_objects import PluginObjects
@@ -51,7 +52,7 @@ def build(
         raise
 
 
-def check_config(config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
+def check_config(config: Mapping[str, Any] | None = None, /, **options: Unpack[ProducerKeywords]) -> None:
     """Raise ConfigError or PluginError if `Producer` with the same arguments would. Starts nothing.
 
     The plugins are made, and closed.

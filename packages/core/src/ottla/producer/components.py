@@ -9,6 +9,7 @@ import attrs
 
 from ottla.accumulator.build import Queueing
 from ottla.config import ProducerConfig
+from ottla.config.in_force import SettingsInForce, replaced
 from ottla.metrics import MetricValues
 from ottla.network.metadata import Metadata
 from ottla.plugins.selection import Plugins
@@ -35,6 +36,13 @@ class Engine:
     reporting: Reporting
     interceptors: Interceptors | None
     clock: Callable[[], float]
+
+    def settings_in_force(self) -> SettingsInForce:
+        """The settings for display, with the client id that was generated."""
+        settings, client_id = self.config.in_force, self.plugins.client_id
+        if settings.get("client.id") in ("", None):
+            return replaced(settings, "client.id", client_id, source="generated")
+        return settings
 
     @classmethod
     def build(

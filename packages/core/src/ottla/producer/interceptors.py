@@ -10,19 +10,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
 from itertools import repeat
 from typing import Any, TypeAlias
 
 import attrs
 
 from ottla.accumulator.delivery import Delivery, ObservingCallback, OnDelivery, outcome_of
-from ottla.errors import DeliveryError, IllegalStateError
+from ottla.errors import DeliveryError, IllegalStateError, InvalidRecordError
 from ottla.errors.log_throttle import ThrottledLog
 from ottla.errors.plugin_origin import faults
 from ottla.interfaces import Header, Headers, Interceptor, ProducerRecord, SupportsOnSendTable, supports
 from ottla.plugins.former_interceptors import AdaptedInterceptor, FormerInterceptor, three_parts
 from ottla.producer.callbacks import check_callback
 from ottla.producer.headers import checked_headers
+from ottla.producer.record_checks import timestamp_of
 from ottla.producer.send_signature import Send
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.results import RecordMetadata
@@ -69,7 +72,7 @@ class Interceptors:
             *,
             headers: Headers = (),
             partition: int | None = None,
-            timestamp_ms: int | None = None,
+            timestamp_ms: int | datetime | None = None,
             on_delivery: OnDelivery | None = None,
             timeout: float | None = None,
         ) -> Delivery:
@@ -195,14 +198,18 @@ class InterceptedRecord(ObservingCallback):
         return self._on_delivery is not None
 
     def intercept(
-        self, key: Any, value: Any, headers: Headers, partition: int | None, timestamp_ms: int | None
+        self, key: Any, value: Any, headers: Headers, partition: int | None, timestamp_ms: int | datetime | None
     ) -> Parts:
         """Check what the caller gave, and pass it through the interceptors. After an exception call `fail`."""
         if self._on_delivery is not None:
             check_callback(self._on_delivery)
         # First: headers may be readable only once, and wrong ones are the caller's fault, not an interceptor's.
         given: Sequence[Header] = checked_headers(headers)
-        return self._interceptors.pass_through(self, self._topic, (key, value, given, partition, timestamp_ms))
+        milliseconds: Any = timestamp_ms
+        if isinstance(timestamp_ms, datetime):
+            with suppress(InvalidRecordError):  # `send` refuses it in its turn
+                milliseconds = timestamp_of(timestamp_ms)
+        return self._interceptors.pass_through(self, self._topic, (key, value, given, partition, milliseconds))
 
     def fail(self, error: Exception) -> None:
         """Call every interceptor with the error of a record that was not queued."""

@@ -6,6 +6,7 @@ A record that cannot be queued immediately becomes a `PendingSend`, which return
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any, TypeAlias
 
 import attrs
@@ -22,7 +23,7 @@ from ottla.plugins.serializer_lookups import Lookup, LookupLimit
 from ottla.producer.callbacks import check_callback
 from ottla.producer.headers import checked_headers
 from ottla.producer.interceptors import InterceptedRecord, Interceptors
-from ottla.producer.record_checks import check_record, check_timestamp
+from ottla.producer.record_checks import check_record, timestamp_of
 from ottla.producer.serialization import RecordSerializer, Serialized
 
 Step: TypeAlias = Delivery | Wait | Lookup
@@ -56,7 +57,7 @@ class NonblockingSend:
         *,
         headers: Headers = (),
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: int | datetime | None = None,
         on_delivery: OnDelivery | None = None,
         timeout: float | None = None,
     ) -> Delivery | PendingSend:
@@ -92,7 +93,7 @@ class PendingSend:
         self,
         parts: SendParts,
         topic: str,
-        given: tuple[Any, Any, Headers, int | None, int | None],
+        given: tuple[Any, Any, Headers, int | None, int | datetime | None],
         on_delivery: OnDelivery | None,
         *,
         timeout: float | None,
@@ -110,7 +111,7 @@ class PendingSend:
         self._record: NewRecord | None = None
         self._intercepted: InterceptedRecord | None = None
         self._partition: int | None = None
-        self._timestamp_ms: int | None = None
+        self._timestamp_ms: int | datetime | None = None
         if parts.interceptors is not None:
             self._intercepted = parts.interceptors.begin(topic, given[3], on_delivery)
 
@@ -175,9 +176,8 @@ class PendingSend:
         return parts.serializer.try_serialize(self.topic, key, value, checked)
 
     def _checked_record(self, made: Serialized) -> NewRecord:
-        record = (*made, self._timestamp_ms, self._on_delivery)
-        if self._timestamp_ms is not None:
-            check_timestamp(self._timestamp_ms)
+        timestamp_ms = None if self._timestamp_ms is None else timestamp_of(self._timestamp_ms)
+        record = (*made, timestamp_ms, self._on_delivery)
         check_record(self.topic, self._partition, size_of(record), self._parts.batching)
         return record
 

@@ -6,8 +6,9 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, Unpack
 
+from ottla.config.keywords import ProducerKeywords
 from ottla.errors.secret import hide_settings
 from ottla.producer.producer import Producer
 from ottla.results import DeliveryReport
@@ -54,7 +55,7 @@ class PerProcess(OnePerProcess[Producer]):
 _all: Final[weakref.WeakSet[OnePerProcess[Any]]] = weakref.WeakSet()
 
 
-def per_process(config: Mapping[str, Any] | None = None, /, **options: Any) -> PerProcess:
+def per_process(config: Mapping[str, Any] | None = None, /, **options: Unpack[ProducerKeywords]) -> PerProcess:
     """A function that returns the producer of the current process, and makes it at the first call there.
 
     The arguments are those of `Producer`. Nothing is read, checked or connected before that call, so the function may

@@ -5,15 +5,18 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
 from types import EllipsisType, TracebackType
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, Self, Unpack
 
 from ottla.accumulator.batch import UNASSIGNED, NewRecord, size_of
 from ottla.accumulator.delivery import Delivery, OnDelivery
 from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of
 from ottla.accumulator.topic_routes import Route
 from ottla.concurrency import io_threads
+from ottla.config.in_force import SettingsInForce, changes
+from ottla.config.keywords import ProducerKeywords
 from ottla.errors import (
     AbortableTransactionError,
     DeliveryError,
@@ -35,7 +38,8 @@ from ottla.producer.callbacks import UNCHECKED, check_callback
 from ottla.producer.components import Engine
 from ottla.producer.creation_place import creation_place
 from ottla.producer.headers import checked_headers
-from ottla.producer.record_checks import check_record, check_size, check_topic_name, wrong_timestamp
+from ottla.producer.not_copyable import refuse_copy
+from ottla.producer.record_checks import check_record, check_size, check_topic_name, timestamp_of
 from ottla.producer.transactions import Transactions
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import SealedBatch
@@ -63,7 +67,7 @@ class Producer:
     lost by then, the log says so. All time-outs of methods are in seconds.
     """
 
-    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Unpack[ProducerKeywords]) -> None:
         # From here on no variable holds a plain secret: an error may pass with all of them in its frames.
         config, options = hide_settings(config or {}), hide_settings(options)
         self._begin(assembly.build(config, options))
@@ -83,6 +87,9 @@ class Producer:
         self._ignores_keys = partitioner.ignores_keys
         self._keyed_appender = queueing.keyed_appender
         self._on_new_batch = partitioner.on_new_batch
+        self.config: SettingsInForce = engine.settings_in_force()
+        """The settings in force, defaults and adjusted ones included; `config.source(key)` says where each came from.
+        Secrets are hidden."""
         self._transactions = engine.transactions
         self._spent, self._clock = queueing.counters.producer, engine.clock
         serializer = assembly.build_serializer(engine)
@@ -118,7 +125,7 @@ class Producer:
         *,
         headers: Headers = (),
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: int | datetime | None = None,
         on_delivery: OnDelivery | None = None,
         timeout: float | None = None,
     ) -> Delivery:
@@ -126,7 +133,8 @@ class Producer:
 
         *value* and *key* are bytes, bytearray, memoryview or None, or what their serializer takes; a value of None is a
         tombstone. *headers* are pairs of a name and bytes or None, or a mapping of such. Without *partition* the
-        partitioner chooses. *timestamp_ms* is in milliseconds since 1970, and by default the current time.
+        partitioner chooses. *timestamp_ms* is in milliseconds since 1970, or a datetime with a time zone; by default it
+        is the current time.
 
         *on_delivery* is called on the I/O thread, once the record is acknowledged or has failed, with a delivery of the
         record: read its `error` or its `metadata`. After this call, the error counts as retrieved. A function that
@@ -158,7 +166,7 @@ class Producer:
         if not self._takes_bytes or type(value) is not bytes or (key is not None and type(key) is not bytes):
             key, value, checked, waited = self._serialize(topic, key, value, checked, timeout)
         if timestamp_ms is not None and (type(timestamp_ms) is not int or not 0 <= timestamp_ms <= TIMESTAMP_MAX):
-            raise wrong_timestamp(timestamp_ms)
+            timestamp_ms = timestamp_of(timestamp_ms)
         route: Route | None
         try:
             route = self._known_routes[topic]
@@ -421,6 +429,12 @@ class Producer:
             raise _undelivered(report, unretrieved, error) from error
         return report
 
+    def __repr__(self) -> str:
+        config = getattr(self, "config", None)  # None: the constructor has failed, and a debugger shows the object
+        return f"<{type(self).__name__} {config['client.id']}: {changes(config)}>" if config else object.__repr__(self)
+
+    __reduce__ = refuse_copy
+
     def __enter__(self) -> Self:
         return self
 
@@ -429,12 +443,6 @@ class Producer:
     ) -> None:
         with noted_on(error, UndeliveredError, doing="closing the producer"):
             self.close()
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "a producer cannot be copied or pickled, because it has a thread and connections; create one where it is "
-            "used, for instance one in each process"
-        )
 
     def _append_or_wait(
         self,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final
 
 from ottla.config import BatchingConfig
 from ottla.config.values import brief
@@ -16,6 +17,9 @@ TOPIC_NAME: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
 RECORD_OVERHEAD: Final = HEADER_SIZE + 21
 """Bytes that a record alone in its batch can take besides key, value and headers: batch header, lengths, deltas."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def check_record(topic: str, partition: int | None, size: int, batching: BatchingConfig) -> None:
@@ -42,15 +46,22 @@ def check_partition(partition: object) -> None:
         raise InvalidRecordError(f"partition must be an int of at least 0, not {partition!r}")
 
 
-def check_timestamp(timestamp_ms: Any) -> None:
-    """Raise unless it is a timestamp that a record can have."""
-    if type(timestamp_ms) is not int or not 0 <= timestamp_ms <= TIMESTAMP_MAX:
-        raise wrong_timestamp(timestamp_ms)
+def timestamp_of(given: object) -> int:
+    """The milliseconds since 1970 of a timestamp that `send` was given. Raises unless a record can have it."""
+    found = _milliseconds(given) if isinstance(given, datetime) else given
+    if type(found) is not int or not 0 <= found <= TIMESTAMP_MAX:
+        raise InvalidRecordError(
+            f"timestamp_ms must be an int from 0 to {TIMESTAMP_MAX}, or a datetime with a time zone, not {given!r}"
+        )
+    return found
 
 
-def wrong_timestamp(timestamp_ms: object) -> InvalidRecordError:
-    """The error for a timestamp that no record can have."""
-    return InvalidRecordError(f"timestamp_ms must be an int from 0 to {TIMESTAMP_MAX}, not {timestamp_ms!r}")
+def _milliseconds(given: datetime) -> int:
+    if given.utcoffset() is None:
+        raise InvalidRecordError(
+            f"timestamp_ms={given!r} has no time zone: pass datetime.now(UTC), or astimezone() of a local time"
+        )
+    return (given - _EPOCH) // _MILLISECOND
 
 
 def check_size(topic: str, size: int, batching: BatchingConfig) -> None:

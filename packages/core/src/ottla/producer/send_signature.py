@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from datetime import datetime
 from typing import Any, Protocol
 
 from ottla.accumulator.delivery import Delivery, OnDelivery
@@ -21,7 +22,7 @@ class Send(Protocol):
         *,
         headers: Headers = (),
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: int | datetime | None = None,
         on_delivery: OnDelivery | None = None,
         timeout: float | None = None,
     ) -> Delivery:
@@ -39,7 +40,7 @@ def weak_send(producer: object) -> Send:
         *,
         headers: Headers = (),
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: int | datetime | None = None,
         on_delivery: OnDelivery | None = None,
         timeout: float | None = None,
     ) -> Delivery:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from types import EllipsisType
-from typing import Any
+from typing import Any, Unpack
 
 from ottla.accumulator.delivery import Delivery, OnDelivery
 from ottla.accumulator.topic_routes import Route
 from ottla.concurrency import io_threads
+from ottla.config.keywords import ProducerKeywords
 from ottla.errors import IllegalStateError
 from ottla.interfaces import Headers
 from ottla.producer import Producer
@@ -46,7 +48,7 @@ class MockProducer(Producer):
         topics: Mapping[str, int] | None = None,
         partitions: int = 1,
         auto_complete: bool = True,
-        **options: Any,
+        **options: Unpack[ProducerKeywords],
     ) -> None:
         parts = build(config or {}, options)
         self.auto_complete = auto_complete
@@ -144,7 +146,7 @@ class MockProducer(Producer):
         *,
         headers: Headers = (),
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: int | datetime | None = None,
         on_delivery: OnDelivery | None = None,
         timeout: float | None = None,
     ) -> Delivery:
