@@ -16,7 +16,7 @@ from ottla.config.keywords import ProducerKeywords
 from ottla_testkit.mock_producer import MockProducer
 
 ROOT = Path(__file__).resolve().parents[3]
-MYPY_SECONDS = 240
+MYPY_SECONDS = 800  # a guard against hangs: with an empty cache, mypy reads all of ottla
 
 PROGRAM = """
 from ottla import Producer, check_config, per_process
