@@ -17,7 +17,7 @@ VARIANTS = [
     ("falsy_is_none", P, NONE, NONE.replace("data is None", "not data"), "headers became None, and should be"),
     ("bytearray_returned", K, '    return b"".join(parts)\n', '    return bytearray(b"".join(parts))\n', "None} returned a bytearray; it must be bytes, or None"),
     ("text_returned", K, '    return b"".join(parts)\n', '    return b"".join(parts).hex()\n', "None} returned a str; it must be bytes, or None"),
-    ("parts_shared", K, "    parts: list[bytes] = []\n", "    parts = pack.__dict__.setdefault('parts', [])\n    parts.clear()\n", "by many threads at once"),
+    ("parts_shared", K, "    parts: list[bytes] = []\n", "    parts = pack.__dict__.setdefault('parts', [])\n    parts.clear()\n", "it is not safe for threads"),
     ("part_kept_in_self", P, "            packed = pack(data)\n", "            self._last = pack(data)\n            __import__('time').sleep(0.001)\n            packed = self._last\n", "by many threads at once"),
     ("refused_as_key_error", P, "            raise TypeError(f", "            raise KeyError(f", "; it must be a TypeError or a ValueError"),
     ("refused_is_repr", K, '            raise TypeError(f"{type(data).__name__} has no form in MessagePack")', "            add(pack_str(repr(data)))", "of it; it must be refused"),
