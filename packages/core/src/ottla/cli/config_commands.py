@@ -1,4 +1,4 @@
-"""`ottla config translate`: the configuration of another client as ours, with a remark for each line."""
+"""`ottla config show`: the settings in force. `ottla config translate`: the configuration of another client as ours."""
 
 from __future__ import annotations
 
@@ -7,19 +7,67 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import attrs
 import click
 
 from ottla.cli.foreign_config import read_configuration
+from ottla.cli.foreign_output import printed_to_stderr
+from ottla.cli.producer_settings import settings_options
+from ottla.cli.settings_in_force import given_settings, in_force, show_settings
+from ottla.config.in_force import DEFAULT
 from ottla.config.properties import escaped_value
 from ottla.config.translation import Client, Outcome, Translated, Translation, translate
 from ottla.config.values import HIDDEN, is_secret
+from ottla.errors import ConfigError, PluginError
 
 _LINES_FAILED: Final = 1
+_REFUSED: Final = 1
 
 
 @click.group()
 def config() -> None:
-    """Translate configurations of other clients."""
+    """Show the settings of a producer, and translate configurations of other clients."""
+
+
+@config.command(name="show")
+@settings_options
+@click.argument("keys", nargs=-1)
+@click.option("--environment", "prefix", metavar="PREFIX", help="Read environment variables: KAFKA_ for KAFKA_ACKS.")
+@click.option("--changed", is_flag=True, help="Only settings that do not have their defaults.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show_(
+    bootstrap_servers: str | None,
+    command_config: Path | None,
+    pairs: tuple[str, ...],
+    keys: tuple[str, ...],
+    prefix: str | None,
+    changed: bool,
+    as_json: bool,
+) -> None:
+    """Print the settings of a producer: value, source, default and meaning.
+
+    All settings, or those whose name contains one of KEYS. Later sources take precedence: the file of
+    --command-config (Java properties, or TOML), the environment variables that begin with PREFIX, -c, and
+    --bootstrap-servers. No broker is asked, and secrets are not printed.
+
+    The exit code is 0, 1 if a producer would refuse the settings, 2 for wrong usage.
+    """
+    try:
+        settings = given_settings(bootstrap_servers, command_config, prefix, pairs)
+        with printed_to_stderr():
+            found = in_force(settings)
+    except (ConfigError, PluginError) as error:
+        click.echo(str(error), err=True)
+        raise click.exceptions.Exit(_REFUSED) from None
+    chosen = [
+        setting
+        for setting in found
+        if (not keys or any(key.lower() in setting.key for key in keys)) and not (changed and setting.source == DEFAULT)
+    ]
+    if as_json:
+        click.echo(json.dumps([attrs.asdict(setting) for setting in chosen], indent=2, default=str))
+    else:
+        show_settings(chosen)
 
 
 @config.command(name="translate")

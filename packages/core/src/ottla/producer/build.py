@@ -12,6 +12,7 @@ from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.try_appender import TryAppender
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.config import ProducerConfig
+from ottla.config.in_force import SettingsInForce
 from ottla.config.keywords import ProducerKeywords
 from ottla.errors.secret import hide_settings
 from ottla.network.build import build_authentication, build_backoff, build_client, build_metadata, build_selector
@@ -52,14 +53,15 @@ def build(
         raise
 
 
-def check_config(config: Mapping[str, Any] | None = None, /, **options: Unpack[ProducerKeywords]) -> None:
+def check_config(config: Mapping[str, Any] | None = None, /, **options: Unpack[ProducerKeywords]) -> SettingsInForce:
     """Raise ConfigError or PluginError if `Producer` with the same arguments would. Starts nothing.
 
-    The plugins are made, and closed.
+    Returns the settings that would be in force, as `Producer.config`. The plugins are made, and closed.
     """
     config, options = hide_settings(config or {}), hide_settings(options)
-    _config, plugins = choose_plugins(config, options, registry=Registry(), objects=PluginObjects())
+    checked, plugins = choose_plugins(config, options, registry=Registry(), objects=PluginObjects())
     plugins.close()
+    return checked.in_force
 
 
 def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send | None:

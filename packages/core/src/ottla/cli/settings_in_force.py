@@ -1,0 +1,58 @@
+"""The settings of a producer for `ottla config show`: where they are read from, and how they are printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from rich.padding import Padding
+from rich.text import Text
+
+from ottla.cli.producer_settings import pair
+from ottla.cli.table import console
+from ottla.config.in_force import DEFAULT, SettingInForce, replaced, written
+from ottla.config.settings import from_environment, from_file
+from ottla.errors.setting_sources import SourcedSettings
+from ottla.producer.build import check_config
+
+_SERVERS: Final = "bootstrap.servers"
+_ANY_SERVER: Final = "127.0.0.1:9092"
+"""Without a server no configuration is complete; the others are shown nevertheless."""
+
+
+def given_settings(
+    bootstrap_servers: str | None, file: Path | None, prefix: str | None, pairs: Iterable[str]
+) -> dict[str, Any]:
+    """The settings of all sources; later arguments take precedence, and the servers over all.
+
+    Raises ConfigError if the file or the variables cannot be read.
+    """
+    settings: dict[str, Any] = {} if file is None else from_file(file)
+    if prefix is not None:
+        settings = settings | from_environment(prefix)
+    options = dict(map(pair, pairs))
+    settings = settings | SourcedSettings(options, dict.fromkeys(options, "option -c"))
+    if bootstrap_servers is not None:
+        servers = {_SERVERS: bootstrap_servers}
+        settings = settings | SourcedSettings(servers, {_SERVERS: "option --bootstrap-servers"})
+    return settings
+
+
+def in_force(settings: dict[str, Any]) -> Sequence[SettingInForce]:
+    """The settings that a producer with these would have. Raises ConfigError or PluginError if it would refuse them."""
+    if settings.get(_SERVERS):
+        return check_config(settings).all()
+    found = check_config(settings | {_SERVERS: _ANY_SERVER})
+    return replaced(found, _SERVERS, None, source="missing: a producer needs it").all()
+
+
+def show_settings(settings: Iterable[SettingInForce]) -> None:
+    """Print each setting as in a properties file, then its source and default, and its meaning below."""
+    out = console()
+    for setting in settings:
+        changed = setting.source != DEFAULT
+        line = Text(f"{setting.key}={written(setting.value)}", style="bold" if changed else "")
+        beside = f"  {setting.source}" + (f", default {written(setting.default) or 'none'}" if changed else "")
+        out.print(line.append(beside, style="not bold green" if changed else "dim"))
+        out.print(Padding(Text(setting.meaning, style="dim"), (0, 0, 0, 4), expand=False))
