@@ -88,9 +88,12 @@ def test_a_destructor_may_send_or_gets_an_error_at_once(producer: Producer) -> N
             deliveries.append(producer.send("t", b"%d" % number, key=b"key"))
     finally:
         gc.set_threshold(*usual)
-    gc.collect()
-    # The I/O thread may have begun a collection before, and run the last destructors after that returns.
-    await_true(lambda: len(sent) + len(refused) == len(deliveries))
+
+    def all_collected() -> bool:
+        gc.collect()  # again and again: it does nothing while another thread, such as the I/O thread, collects
+        return len(sent) + len(refused) == len(deliveries)
+
+    await_true(all_collected)
 
     assert producer.flush(WAIT).pending == 0
     offsets = [delivery.result(WAIT).offset for delivery in (*deliveries, *sent)]

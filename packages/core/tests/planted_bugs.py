@@ -329,7 +329,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     # Waking
     "new batch does not wake the I/O thread": PlantedBug(
         module="sender.io_handoff",
-        before="        if not expected:\n            self.wake()\n",
+        before="        elif not expected:\n            self.wake()\n",
         after="",
         kinds=["calm"],
     ),
