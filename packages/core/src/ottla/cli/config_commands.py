@@ -26,7 +26,7 @@ _REFUSED: Final = 1
 
 @click.group()
 def config() -> None:
-    """Show the settings of a producer, and translate configurations of other clients."""
+    """Show settings, or translate those of other clients."""
 
 
 @config.command(name="show")
@@ -44,7 +44,7 @@ def show_(
     changed: bool,
     as_json: bool,
 ) -> None:
-    """Print the settings of a producer: value, source, default and meaning.
+    """Print settings: value, source, default and meaning.
 
     All settings, or those whose name contains one of KEYS. Later sources take precedence: the file of
     --command-config (Java properties, or TOML), the environment variables that begin with PREFIX, -c, and
