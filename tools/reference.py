@@ -66,7 +66,8 @@ reference](security-sasl.md#references-to-secrets-configproviders) to a secret e
 `producer.config` has the settings in force, defaults included: `producer.config["linger.ms"]` is 20 here, and
 `producer.config.source("linger.ms")` is `file producer.properties`. Other sources are `default`, `given` (in a
 mapping), a keyword, an environment variable, and `adjusted: ...`, with the setting that is the reason. The repr of a
-producer has the settings that are not defaults. Secrets are hidden.
+producer has the settings that are not defaults. Secrets are hidden. `check_config` returns the same without a producer,
+and [`ottla config show`](command-line.md#showing-the-settings) prints it with defaults and meanings.
 
 Editors complete keywords, and type checkers find wrong ones, such as `linger_mss`: the package has the types of all
 settings on this page. The keys of other plugins go in the mapping.
