@@ -92,7 +92,7 @@ class Sender:
         self._sequences.resolve()
         ready = self._find_ready(now)
         requests = self._coordinator_requests
-        if requests is not None and not (requests.settled and not ready.soon):
+        if requests is not None and (ready.soon or not requests.settled):
             ending = not requests.idle
             until = min(until, requests.run(now))
             if ending and requests.idle:
