@@ -33,6 +33,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypedDict
 
+from ottla.config.plugin_choice import PartitionFunction, PluginOf, PluginsOf
+from ottla.interfaces import (
+    Compressor,
+    Interceptor,
+    Mechanism,
+    MetricsReporter,
+    Partitioner,
+    RecordEncoder,
+    Serializer,
+    Transport,
+)
+
 
 class ProducerKeywords(TypedDict, total=False):
     """Keyword arguments of `Producer`: settings with `_` for `.`; None means the default."""

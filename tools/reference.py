@@ -72,6 +72,56 @@ and [`ottla config show`](command-line.md#showing-the-settings) prints it with d
 Editors complete keywords, and type checkers find wrong ones, such as `linger_mss`: the package has the types of all
 settings on this page. The keys of other plugins go in the mapping.
 
+## Plugins as objects
+
+Each setting that names a plugin takes the plugin itself, too: `partitioner.class`, `key.serializer`,
+`value.serializer`, `interceptor.classes`, `metric.reporters`, `compression.type`, `sasl.mechanism`, `connection.via`,
+`record.encoder`, and `config.providers.NAME.class`. No package or entry point is needed:
+
+```python
+import zlib
+
+from ottla import Producer
+
+
+class ByChecksum:
+    def __init__(self, seed=0):
+        self.seed = seed
+
+    def partition(self, topic, key, view):
+        return zlib.crc32(key or b"", self.seed) % view.partitions
+
+
+with Producer(bootstrap_servers="localhost:9092", partitioner_class=ByChecksum) as producer:
+    producer.send("orders", b"three apples", key=b"42")
+```
+
+| value | what the producer does |
+|---|---|
+| a class, such as `ByChecksum`, or `functools.partial(ByChecksum, 7)` | makes an object for itself, and closes it |
+| an object, such as `ByChecksum(7)` | uses it. You close it, after the producer; several \
+producers may share it if it allows that. A reporter is started and closed by the producer |
+| a function, for a partitioner or a serializer | calls it: `partition(topic, key, view)`, \
+or `serialize(value)`. It cannot be a coroutine |
+| a function, for other plugins | calls it once to make the object, as a class |
+| a module, or an object or class with [the hook](plugins.md#the-hook) | \
+calls the hook, as that of an entry point; such a plugin may have keys |
+
+The interfaces are those of [plugins](plugins.md#the-page-of-each-kind). An object that does not have them is an error
+that says what is missing, before anything is sent. Errors, `producer.config` and reprs name the class or the function,
+such as `shop.ByChecksum`, and never show the object's own repr.
+
+A class gets those arguments without a default that are also arguments of the hook of its kind: `context`, for a
+serializer `is_key`, for a transport `inner`. A transport of `connection.via` that requires `inner` wraps the transport
+of `security.protocol`. Without `inner`, it is next to the socket, and TLS goes through it.
+
+Objects cannot be given where settings are text: in files, environment variables and commands, and in the options of
+Spark, whose tasks run on other machines. There, register the plugin as [an entry
+point](plugins.md#how-a-plugin-is-found) and write its name. `per_process` refuses objects, which the processes would
+share; give it the class.
+
+## Wrong settings
+
 An unknown setting is an error that names the nearest known one, or what a [setting of another
 client](other-client-names.md#settings) is called here; one error lists all problems. Keys that Java's producer
 or a plugin that is not chosen would read cause a warning, not an error.

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.config import ConfigDraft, ProducerConfig, SecurityProtocol
+from ottla.config.plugin_choice import GivenPlugin
 from ottla.errors import ConfigError
 
 SERVERS = {"bootstrap.servers": "kafka:9092"}
@@ -136,7 +137,7 @@ def test_a_value_is_accepted_as_python_type_or_java_string(
         ("transactional.id", "", "'' is not a string of at least 1 character"),
         ("transactional.id", " ", "' ' is not a string of at least 1 character"),
         ("compression.type", " ", "' ' is not the name of a plugin"),
-        ("value.serializer", 7, "7 is not the name of a serializer plugin, or a function"),
+        ("value.serializer", 7, "7 is not the name of a serializer plugin, a function"),
     ],
 )
 def test_a_wrong_value_is_refused_with_key_value_and_allowed_values(key: str, written: object, reason: str) -> None:
@@ -182,7 +183,7 @@ def test_java_serializers_have_counterparts(name: str, plugin: str) -> None:
 
 
 def test_a_function_may_be_a_serializer() -> None:
-    assert str.encode is config(key_serializer=str.encode).serialization.key_serializer
+    assert config(key_serializer=str.encode).serialization.key_serializer == GivenPlugin(str.encode)
 
 
 @pytest.mark.parametrize("name", ["org.apache.kafka.clients.producer.RoundRobinPartitioner", "RoundRobin"])
@@ -197,7 +198,7 @@ def test_the_java_round_robin_partitioner_has_a_counterpart(name: str) -> None:
         ("key.serializer", "com.acme.StringSerializer", "is a Java class, which Ottla cannot load"),
         ("partitioner.class", "com.acme.Mine$Inner", "ottla.partitioners"),
         ("partitioner.class", "com.acme.RoundRobinPartitioner", "is a Java class, which Ottla cannot load"),
-        ("partitioner.class", object(), "ottla.partitioners"),
+        ("partitioner.class", 5, "5 is not the name of a partitioner plugin, a partitioner, its class, or a function"),
         (
             "partitioner.class",
             "org.apache.kafka.clients.producer.internals.DefaultPartitioner",
@@ -223,7 +224,7 @@ def test_other_java_classes_are_refused_with_a_remedy(key: str, name: object, re
             "a Java class, which Ottla cannot load; write the names of plugins",
         ),
         ("interceptor.classes", "AuditInterceptor", "is a Java class, which Ottla cannot load"),
-        ("interceptor.classes", [object], "is not a plugin's name; write the names of plugins of the group"),
+        ("interceptor.classes", [5], "is not a plugin's name; write the names of plugins of the group"),
         ("interceptor.classes", "audit,mask, Audit", "'audit' is named twice"),
         ("metric.reporters", ["org.apache.kafka.common.metrics.JmxReporter"], "there is no JMX without Java"),
         ("metric.reporters", "JmxReporter", "there is no JMX without Java; leave it out"),

@@ -169,13 +169,14 @@ def test_a_call_reports_all_problems_before_a_task(spark: SparkSession, stream: 
     with pytest.raises(InvalidWriteError) as refused:
         ottla_spark.write(
             stream.frame().selectExpr("1 as value"),
-            {"bogus": "1", "guarantee": "exactly-once", "kafka.client.id": None},  # type: ignore[dict-item]
+            {"bogus": "1", "guarantee": "exactly-once", "kafka.client.id": None, "kafka.partitioner.class": object},  # type: ignore[dict-item]
         )
 
     said = str(refused.value)
     assert "option 'bogus' is not known" in said
     assert "option guarantee=exactly-once is for streams" in said
     assert "option kafka.client.id is None; give it a value, or leave it out" in said
+    assert "option kafka.partitioner.class is the object builtins.object; the options reach the tasks as text" in said
     assert "the rows are those of a stream; pass ottla_spark.foreach_batch(options)" in said
     assert "column 'value' has the unsupported type int; it must be string or binary" in said
     assert "there is no topic" in said

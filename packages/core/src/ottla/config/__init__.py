@@ -15,7 +15,6 @@ from ottla.config.producer_config import (
     RecoveryStrategy,
     SecurityProtocol,
     SerializationConfig,
-    SerializerChoice,
     TransactionsConfig,
 )
 from ottla.config.values import PluginValues
@@ -35,7 +34,6 @@ __all__ = [
     "Row",
     "SecurityProtocol",
     "SerializationConfig",
-    "SerializerChoice",
     "TransactionsConfig",
     "as_written",
     "describe",

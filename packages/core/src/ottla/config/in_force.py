@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import attrs
 
+from ottla.config.plugin_choice import GivenPlugin
 from ottla.config.values import HIDDEN, brief
 
 DEFAULT: Final = "default"
@@ -93,10 +94,12 @@ def shown(parsed: Any, raw: Any) -> Any:
     """A value of the core as it is shown: *parsed*, or what the user wrote, if it was parsed into objects of ours."""
     if isinstance(parsed, enum.Enum):
         return str(parsed.value)
-    if parsed is None or isinstance(parsed, str | int) or callable(parsed):
+    if isinstance(parsed, GivenPlugin):
+        return parsed.name
+    if parsed is None or isinstance(parsed, str | int):
         return parsed
-    if isinstance(parsed, tuple) and all(isinstance(each, str) for each in parsed):
-        return parsed
+    if isinstance(parsed, tuple) and all(isinstance(each, str | GivenPlugin) for each in parsed):
+        return tuple(str(each) for each in parsed)
     return raw
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
-from ottla.config.value_types import NAMES, ValueType, items, plugin_name
+from ottla.config.plugin_choice import GivenPlugin, PluginChoice, choice_of, is_data, name_of, parts
+from ottla.config.value_types import ValueType
 from ottla.config.values import brief
 
 SERIALIZERS: Final = {
@@ -29,60 +30,67 @@ _CLASS: Final = re.compile(
 
 
 def partitioner() -> ValueType:
-    """A plugin's name, or one of Java's partitioners."""
-    allowed = "the name of a partitioner plugin"
+    """A plugin, or the name of one of Java's partitioners."""
+    allowed = "the name of a partitioner plugin, a partitioner, its class, or a function"
 
-    def parse(raw: object) -> str:
+    def parse(raw: object) -> PluginChoice:
         if not isinstance(raw, str):
-            raise ValueError(
-                f"{brief(raw)} is not {allowed}; "
-                "register your own as an entry point of the group ottla.partitioners and write its name here"
-            )
+            return choice_of(raw, allowed)
         removed = _counterpart(raw, _REMOVED)
         if removed is not None:
             raise ValueError(f"{brief(raw)} was removed in Kafka 4.0; {removed}")
         return _name(raw, PARTITIONERS, "write the name of a plugin of the group ottla.partitioners instead")
 
-    return ValueType(allowed=allowed, parse=parse)
+    annotation = "PluginOf[Partitioner] | PartitionFunction"
+    return ValueType(allowed=allowed, parse=parse, annotation=annotation, kind="partitioner")
 
 
 def serializer() -> ValueType:
-    """A plugin's name, a callable, or one of Java's serializers."""
-    allowed = "the name of a serializer plugin, or a function that returns bytes"
+    """A plugin, a function, or the name of one of Java's serializers."""
+    allowed = "the name of a serializer plugin, a function that returns bytes, a serializer, or its class"
     remedy = 'write the name of a plugin of the group ottla.serializers instead, such as "string", or a function'
 
-    def parse(raw: object) -> Any:
-        if isinstance(raw, str):
-            return _name(raw, SERIALIZERS, remedy)
-        if callable(raw):
-            return raw
-        raise ValueError(f"{brief(raw)} is not {allowed}")
+    def parse(raw: object) -> PluginChoice:
+        return _name(raw, SERIALIZERS, remedy) if isinstance(raw, str) else choice_of(raw, allowed)
 
-    return ValueType(allowed=allowed, parse=parse, annotation="str | Callable[..., Any]")
+    annotation = "PluginOf[Serializer] | Callable[[Any], bytes | None]"
+    return ValueType(allowed=allowed, parse=parse, annotation=annotation, kind="serializer")
 
 
 def interceptors() -> ValueType:
-    """Names of plugins, in the order in which they process a record."""
-    return _names("interceptor", "write the names of plugins of the group ottla.interceptors instead")
-
-
-def reporters() -> ValueType:
-    """Names of plugins; Java's only reporter needs a JVM."""
-    jmx = "there is no JMX without Java; leave it out, or name a plugin of the group ottla.reporters"
-    return _names(
-        "reporter", "write the names of plugins of the group ottla.reporters instead", special={"JmxReporter": jmx}
+    """Plugins, in the order in which they process a record."""
+    return _plugins(
+        "interceptor",
+        "write the names of plugins of the group ottla.interceptors instead",
+        annotation="PluginsOf[Interceptor]",
     )
 
 
-def _names(kind: str, remedy: str, *, special: Mapping[str, str] = MappingProxyType({})) -> ValueType:
-    allowed = f"names of {kind} plugins, as a list or a string with commas"
+def reporters() -> ValueType:
+    """Plugins; Java's only reporter needs a JVM."""
+    jmx = "there is no JMX without Java; leave it out, or name a plugin of the group ottla.reporters"
+    return _plugins(
+        "reporter",
+        "write the names of plugins of the group ottla.reporters instead",
+        annotation="PluginsOf[MetricsReporter]",
+        special={"JmxReporter": jmx},
+    )
 
-    def parse(raw: object) -> tuple[str, ...]:
-        names: list[str] = []
+
+def _plugins(
+    kind: str, remedy: str, *, annotation: str, special: Mapping[str, str] = MappingProxyType({})
+) -> ValueType:
+    allowed = f"names of {kind} plugins, as a list or a string with commas; an item may also be a Python object"
+
+    def parse(raw: object) -> tuple[PluginChoice, ...]:
+        names: list[PluginChoice] = []
         problems: list[str] = []
-        for item in items().parse(raw):
+        for item in parts(raw):
             if not isinstance(item, str):
-                problems.append(f"{brief(item)} is not a plugin's name; {remedy}")
+                if is_data(item):
+                    problems.append(f"{brief(item)} is not a plugin's name; {remedy}")
+                else:
+                    names.append(GivenPlugin(item))
                 continue
             known = _counterpart(item, special)
             if known is not None:
@@ -97,7 +105,7 @@ def _names(kind: str, remedy: str, *, special: Mapping[str, str] = MappingProxyT
             raise ValueError(*problems)
         return tuple(names)
 
-    return ValueType(allowed=allowed, parse=parse, annotation=NAMES)
+    return ValueType(allowed=allowed, parse=parse, annotation=annotation, kind=kind)
 
 
 def _name(raw: str, known: Mapping[str, str], remedy: str) -> str:
@@ -106,8 +114,7 @@ def _name(raw: str, known: Mapping[str, str], remedy: str) -> str:
         return counterpart
     if _CLASS.fullmatch(raw.strip()):
         raise ValueError(f"{brief(raw)} is a Java class, which Ottla cannot load; {remedy}")
-    name: str = plugin_name().parse(raw)
-    return name
+    return name_of(raw)
 
 
 def _counterpart(raw: str, known: Mapping[str, str]) -> str | None:

@@ -9,6 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypedDict
 
+from ottla.config.plugin_choice import PartitionFunction, PluginOf, PluginsOf
+from ottla.interfaces import (
+    Compressor,
+    Interceptor,
+    Mechanism,
+    MetricsReporter,
+    Partitioner,
+    RecordEncoder,
+    Serializer,
+    Transport,
+)
+
 
 class ProducerKeywords(TypedDict, total=False):
     """Keyword arguments of `Producer`: settings with `_` for `.`; None means the default."""
@@ -17,8 +29,8 @@ class ProducerKeywords(TypedDict, total=False):
     client_dns_lookup: str | None
     client_id: str | None
     security_protocol: str | None
-    sasl_mechanism: str | None
-    connection_via: str | Sequence[str] | None
+    sasl_mechanism: PluginOf[Mechanism] | None
+    connection_via: PluginsOf[Transport] | None
     connections_max_idle_ms: int | str | None
     send_buffer_bytes: int | str | None
     receive_buffer_bytes: int | str | None
@@ -38,11 +50,11 @@ class ProducerKeywords(TypedDict, total=False):
     buffer_memory: int | str | None
     max_request_size: int | str | None
     max_block_ms: int | str | None
-    compression_type: str | None
+    compression_type: PluginOf[Compressor] | None
     compression_gzip_level: int | str | None
     compression_lz4_level: int | str | None
     compression_zstd_level: int | str | None
-    record_encoder: str | None
+    record_encoder: PluginOf[RecordEncoder] | None
     acks: int | str | None
     retries: int | str | None
     delivery_timeout_ms: int | str | None
@@ -55,18 +67,18 @@ class ProducerKeywords(TypedDict, total=False):
     transactional_id: str | None
     transaction_timeout_ms: int | str | None
     transaction_two_phase_commit_enable: bool | str | None
-    partitioner_class: str | None
+    partitioner_class: PluginOf[Partitioner] | PartitionFunction | None
     partitioner_ignore_keys: bool | str | None
     partitioner_adaptive_partitioning_enable: bool | str | None
     partitioner_availability_timeout_ms: int | str | None
     partitioner_rack_aware: bool | str | None
     client_rack: str | None
-    key_serializer: str | Callable[..., Any] | None
-    value_serializer: str | Callable[..., Any] | None
-    metric_reporters: str | Sequence[str] | None
+    key_serializer: PluginOf[Serializer] | Callable[[Any], bytes | None] | None
+    value_serializer: PluginOf[Serializer] | Callable[[Any], bytes | None] | None
+    metric_reporters: PluginsOf[MetricsReporter] | None
     metrics_num_samples: int | str | None
     metrics_sample_window_ms: int | str | None
-    interceptor_classes: str | Sequence[str] | None
+    interceptor_classes: PluginsOf[Interceptor] | None
     config_providers: str | Sequence[str] | None
     https_ca_location: Any
     https_ca_pem: Any

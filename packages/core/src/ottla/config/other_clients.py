@@ -55,7 +55,9 @@ OTHER_CLIENTS: Final[Mapping[str, OtherKey]] = {
     "queuing.strategy": OtherKey(None, "leave it out; each partition's records are sent in order"),
     # Partitions
     "partitioner": OtherKey("partitioner.class", "librdkafka's partitioners have the same names here, except murmur2"),
-    "partitioner.cb": OtherKey("partitioner.class", "It names a plugin, see docs/plugins-partitioner.md"),
+    "partitioner.cb": OtherKey(
+        "partitioner.class", "It takes a function partition(topic, key, view), see docs/plugins-partitioner.md"
+    ),
     "msg.order.cmp": OtherKey(None, "leave it out; records are sent in the order of their calls of send"),
     # Connections and metadata
     "api.version.fallback.ms": OtherKey(None, "leave it out; brokers say which versions they support"),

@@ -7,8 +7,7 @@ core gets only its own section.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
 
 import attrs
 
@@ -16,6 +15,7 @@ from ottla.config.addresses import Address, addresses
 from ottla.config.in_force import SettingsInForce
 from ottla.config.java_classes import interceptors, partitioner, reporters, serializer
 from ottla.config.option import option
+from ottla.config.plugin_choice import PluginChoice, plugin, plugins
 from ottla.config.value_types import (
     LONG_MAX,
     SHORT_MAX,
@@ -26,13 +26,9 @@ from ottla.config.value_types import (
     level,
     milliseconds,
     milliseconds_or_never,
-    plugin_name,
-    plugin_names,
     text,
 )
 from ottla.config.values import PluginValues
-
-SerializerChoice: TypeAlias = str | Callable[..., Any]
 
 
 class SecurityProtocol(enum.StrEnum):
@@ -90,15 +86,15 @@ class ConnectionConfig:
         default=SecurityProtocol.PLAINTEXT,
         meaning="Encrypted (SSL), authenticated (SASL), both or neither; picks the transport plugin.",
     )
-    sasl_mechanism: str = option(
+    sasl_mechanism: PluginChoice = option(  # noqa: RUF009 - a field, not a default
         "sasl.mechanism",
-        plugin_name(),
+        plugin("authenticator", annotation="PluginOf[Mechanism]"),
         default="gssapi",
         meaning="The SASL mechanism, if security.protocol has SASL: the name of an authenticator plugin.",
     )
-    connection_via: tuple[str, ...] = option(
+    connection_via: tuple[PluginChoice, ...] = option(
         "connection.via",
-        plugin_names(),
+        plugins("transport", annotation="PluginsOf[Transport]"),
         default=(),
         meaning="Transport plugins that each connection goes through, such as proxies; the first one is the nearest to "
         "the producer.",
@@ -241,9 +237,9 @@ class BatchingConfig:
             "send(timeout=...) and send_table(timeout=...) set another limit, in seconds, for one call."
         ),
     )
-    compression_type: str = option(
+    compression_type: PluginChoice = option(  # noqa: RUF009 - a field, not a default
         "compression.type",
-        plugin_name(),
+        plugin("compressor", annotation="PluginOf[Compressor]"),
         default="none",
         meaning="The compressor plugin for batches: none, gzip, snappy, lz4, zstd or another one installed.",
     )
@@ -269,9 +265,9 @@ class BatchingConfig:
         default=None,
         meaning="zstd's compression level: higher levels compress better and are slower; 3 by default.",
     )
-    record_encoder: str | None = option(
+    record_encoder: PluginChoice | None = option(  # noqa: RUF009 - a field, not a default
         "record.encoder",
-        plugin_name(),
+        plugin("encoder", annotation="PluginOf[RecordEncoder]"),
         default=None,
         meaning="The encoder plugin that collects and encodes records; by default that of ottla-accel, if installed.",
     )
@@ -383,7 +379,7 @@ class TransactionsConfig:
 class PartitioningConfig:
     """The choice of partitions for records that do not name one."""
 
-    partitioner: str = option(
+    partitioner: PluginChoice = option(  # noqa: RUF009 - a field, not a default
         "partitioner.class",
         partitioner(),
         default="murmur2",
@@ -426,13 +422,13 @@ class PartitioningConfig:
 class SerializationConfig:
     """The serializers of keys and values: a plugin's name, or a callable."""
 
-    key_serializer: SerializerChoice = option(  # noqa: RUF009 - a field, not a default
+    key_serializer: PluginChoice = option(  # noqa: RUF009 - a field, not a default
         "key.serializer",
         serializer(),
         default="bytes",
         meaning="The serializer plugin for keys, or a function.",
     )
-    value_serializer: SerializerChoice = option(  # noqa: RUF009 - a field, not a default
+    value_serializer: PluginChoice = option(  # noqa: RUF009 - a field, not a default
         "value.serializer",
         serializer(),
         default="bytes",
@@ -444,7 +440,7 @@ class SerializationConfig:
 class ObservationConfig:
     """Metrics, reporters, and interceptors of records."""
 
-    reporters: tuple[str, ...] = option(
+    reporters: tuple[PluginChoice, ...] = option(
         "metric.reporters",
         reporters(),
         default=(),
@@ -462,7 +458,7 @@ class ObservationConfig:
         default=30_000,
         meaning="The length of one window of the metrics.",
     )
-    interceptors: tuple[str, ...] = option(
+    interceptors: tuple[PluginChoice, ...] = option(
         "interceptor.classes",
         interceptors(),
         default=(),

@@ -36,11 +36,13 @@ def _unchanged(value: Any) -> Any:
 class ValueType:
     """The type of a setting's value. `parse` raises ValueError with one argument for each problem.
 
-    `annotation` is what type checkers take for it as a keyword of `Producer`.
+    `annotation` is what type checkers take for it as a keyword of `Producer`. *kind* is that of the plugins that the
+    value names; "" if it names none.
     """
 
     allowed: str
     annotation: str = "str"
+    kind: str = ""
     parse: Callable[[object], Any]
     inside: Callable[[Any], Any] = _unchanged
 
@@ -130,29 +132,6 @@ def _check_bytes(written: str, max_bytes: int) -> None:
         raise ValueError(f"{brief(written)} cannot be sent: UTF-8 has no bytes for {character}") from None
     if size > max_bytes:
         raise ValueError(f"{brief(written)} has {size} bytes in UTF-8; at most {max_bytes} are allowed")
-
-
-def plugin_name() -> ValueType:
-    """A plugin's name, in lower case: names are compared without case."""
-    allowed = "the name of a plugin"
-
-    def parse(raw: object) -> str:
-        if not isinstance(raw, str) or not raw.strip():
-            raise ValueError(f"{brief(raw)} is not {allowed}")
-        return raw.strip().lower()
-
-    return ValueType(allowed=allowed, parse=parse)
-
-
-def plugin_names() -> ValueType:
-    """Names of plugins, in lower case, in order."""
-    allowed = "a list of names of plugins, or a string with commas"
-
-    def parse(raw: object) -> tuple[str, ...]:
-        parts = [part for part in ([] if raw is None else _split(raw)) if part != ""]
-        return tuple(plugin_name().parse(part) for part in parts)
-
-    return ValueType(allowed=allowed, parse=parse, annotation=NAMES)
 
 
 def items() -> ValueType:

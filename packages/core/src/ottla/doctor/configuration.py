@@ -8,6 +8,7 @@ from typing import Any, Final
 import attrs
 
 from ottla.config import ConnectionConfig
+from ottla.config.plugin_choice import GivenPlugin, PluginChoice
 from ottla.doctor.findings import Finding, Problem, Status, Step
 from ottla.doctor.session import CLIENT_ID
 from ottla.errors import ConfigError, PluginError
@@ -62,14 +63,16 @@ def checked(settings: Mapping[str, Any], *, clock: Callable[[], float]) -> Gener
 
 def _plugins(connection: ConnectionConfig, registry: Registry) -> Sequence[str]:
     protocol = connection.security_protocol
-    wanted: list[tuple[KindName, str | None]] = [
+    wanted: list[tuple[KindName, PluginChoice | None]] = [
         ("transport", protocol.transport),
         *(("transport", via) for via in connection.connection_via),
         ("authenticator", connection.sasl_mechanism if protocol.sasl else None),
     ]
-    return [
-        f"{kind} {info.name} of {info.distribution} {info.version}".rstrip()
-        for kind, name in wanted
-        if name is not None
-        for info in [registry.find(kind, name)]
-    ]
+    return [_described(kind, choice, registry) for kind, choice in wanted if choice is not None]
+
+
+def _described(kind: KindName, choice: PluginChoice, registry: Registry) -> str:
+    if isinstance(choice, GivenPlugin):
+        return f"{kind} {choice} of the program"
+    info = registry.find(kind, choice)
+    return f"{kind} {info.name} of {info.distribution} {info.version}".rstrip()

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from ottla.config import ConfigDraft, PluginValues, allow_lists
+from ottla.config.plugin_choice import GivenPlugin, is_data
 from ottla.config.reference import Reference
 from ottla.config.value_types import items
 from ottla.errors import ConfigError, ConnectionFailedError, OttlaError, PluginError, printable
@@ -23,7 +24,7 @@ from ottla.errors.secret import Secret, revealed
 from ottla.interfaces import ConfigProvider
 from ottla.plugins.calls import CLOSE_SECONDS
 from ottla.plugins.plugin_objects import PluginObjects
-from ottla.plugins.registry import EntryInfo, Plugin, Registry
+from ottla.plugins.registry import EntryInfo, Plugin, Registry, given_plugin
 
 PROVIDERS: Final = "config.providers"
 ALLOWED: Final = "OTTLA_ALLOWED_CONFIG_PROVIDERS"
@@ -198,9 +199,12 @@ def _providers(
 
 def _made(name: str, settings: dict[str, Any], registry: Registry, objects: PluginObjects) -> ConfigProvider:
     written = revealed(settings.pop("class", None)) or name
-    info = registry.find("config_provider", _plugin_name(name, written))
-    _check_allowed(info, registry)
-    plugin = registry.load(info)
+    if isinstance(written, str) or is_data(written):
+        info = registry.find("config_provider", _plugin_name(name, written))
+        _check_allowed(info, registry)
+        plugin = registry.load(info)
+    else:  # the program's own object, which no author of settings can choose
+        plugin = given_plugin("config_provider", GivenPlugin(written))
     parameters = {key.removeprefix("param."): revealed(value) for key, value in settings.items()}
     unknown_keys = [key for key in settings if not key.startswith("param.")]
     values, problems = _parameters(plugin, parameters, name)

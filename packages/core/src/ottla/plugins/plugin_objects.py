@@ -58,7 +58,8 @@ class PluginObjects:
         own = made.former if isinstance(made, AdaptedInterceptor) else made
         # Not before: a hook that fails leaves no metrics, and a reader sees none without the class of the object.
         self.metrics.publish(metrics, config=_setting(plugin, extra), class_name=type(own).__name__, plugin=plugin.name)
-        if plugin.info.kind.name != "reporter":  # it begins nothing before it is started, and is added then
+        # A reporter begins nothing before it is started, and is added then; what the program made, it closes.
+        if plugin.makes_objects and plugin.info.kind.name != "reporter":
             self.closer.add(str(plugin), made, secret=plugin.info.kind.name in _WITH_SECRETS, first=True)
         return made
 

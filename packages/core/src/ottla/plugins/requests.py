@@ -8,29 +8,31 @@ from typing import Any
 import attrs
 
 from ottla.config import ConfigDraft, PluginValues
+from ottla.config.plugin_choice import GivenPlugin, PluginChoice
 from ottla.errors import PluginError, PluginNotFoundError
 from ottla.plugins.plugin_objects import PluginObjects
-from ottla.plugins.registry import KindName, Plugin, Registry
+from ottla.plugins.registry import KindName, Plugin, Registry, given_plugin
 from ottla.plugins.registry.key_prefixes import prefixes_of_name
 
 
 @attrs.frozen(kw_only=True)
 class PluginRequest:
-    """A plugin that a configuration names; name None: the encoders that are released with the core.
+    """A plugin that a configuration names or gives; name None: the encoders that are released with the core.
 
     If the plugin is missing, its keys cannot be claimed: those that begin with one of `key_prefixes` are not reported,
     and `note` is added to the error.
     """
 
     kind: KindName
-    name: str | None
+    name: PluginChoice | None
     key_prefixes: tuple[str, ...] = ()
     note: str = ""
 
 
-def request_named(kind: KindName, name: str) -> PluginRequest:
+def request_named(kind: KindName, name: PluginChoice) -> PluginRequest:
     """A request for a plugin whose keys begin with its name, by the naming convention for plugins."""
-    return PluginRequest(kind=kind, name=name, key_prefixes=prefixes_of_name(name))
+    prefixes = prefixes_of_name(name) if isinstance(name, str) else ()
+    return PluginRequest(kind=kind, name=name, key_prefixes=prefixes)
 
 
 @attrs.frozen(kw_only=True)
@@ -55,6 +57,7 @@ class Resolver:
     def __init__(self, draft: ConfigDraft, registry: Registry) -> None:
         self._draft = draft
         self._registry = registry
+        self._given: dict[tuple[KindName, GivenPlugin], Plugin] = {}
         self.errors: list[PluginError] = []
         self.unclaimable: set[str] = set()
         """Keys of plugins that are not available: the missing plugin is reported once, not again for each key."""
@@ -62,17 +65,23 @@ class Resolver:
     def resolve(self, request: PluginRequest) -> Sequence[ResolvedPlugin]:
         """The plugins of a request, with their claimed keys; none after an error, which is collected."""
         try:
-            found = (
-                self._registry.encoders()
-                if request.name is None
-                else (self._registry.plugin(request.kind, request.name),)
-            )
-            return [self._with_values(plugin, request) for plugin in found]
+            return [self._with_values(plugin, request) for plugin in self._found(request)]
         except PluginError as error:
             self.errors.append(_noted(error, request.note))
             keys = self._draft.config.plugin_values
             self.unclaimable.update(key for key in keys if key.startswith(request.key_prefixes))
             return ()
+
+    def _found(self, request: PluginRequest) -> Sequence[Plugin]:
+        match request.name:
+            case None:
+                return self._registry.encoders()
+            case GivenPlugin() as given:
+                if (request.kind, given) not in self._given:
+                    self._given[request.kind, given] = given_plugin(request.kind, given)
+                return [self._given[request.kind, given]]
+            case name:
+                return [self._registry.plugin(request.kind, name)]
 
     def _with_values(self, plugin: Plugin, request: PluginRequest) -> ResolvedPlugin:
         values = self._draft.claim(plugin.config_keys(), plugin=str(plugin))

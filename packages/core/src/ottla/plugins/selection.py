@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 
-from ottla.config import ConfigDraft, ProducerConfig, SecurityProtocol, SerializerChoice
+from ottla.config import ConfigDraft, ProducerConfig, SecurityProtocol
+from ottla.config.plugin_choice import PluginChoice
 from ottla.errors import ConfigError, InvalidPluginError
 from ottla.errors.plugin_origin import PluginOrigin, note_origin, origin_of
 from ottla.errors.secret import without_frames
 from ottla.interfaces import (
     Columns,
     Compressor,
-    Header,
     Interceptor,
     Mechanism,
     MetricsReporter,
@@ -159,7 +160,6 @@ def _choose(draft: ConfigDraft, registry: Registry, objects: PluginObjects) -> t
     created: dict[Role, Any] = {}
     for role in CREATION_ORDER:
         created[role] = _create(role, found[role], created, registry, objects)
-    serialization = draft.config.serialization
     return config, Plugins(
         transport=created["connection_via"] if found["connection_via"] else created["transport"],
         mechanism=created["mechanism"],
@@ -167,8 +167,8 @@ def _choose(draft: ConfigDraft, registry: Registry, objects: PluginObjects) -> t
         compressor=created["compressor"],
         compression_level=_level(config, created["compressor"]),
         encoder=created["encoder"],
-        key_serializer=_serializer(serialization.key_serializer, created["key_serializer"]),
-        value_serializer=_serializer(serialization.value_serializer, created["value_serializer"]),
+        key_serializer=created["key_serializer"],
+        value_serializer=created["value_serializer"],
         reporters=created["reporters"],
         interceptors=created["interceptors"],
         value_formats=_value_formats(draft, registry, created, objects),
@@ -209,11 +209,11 @@ def _requests(draft: ConfigDraft) -> Mapping[Role, Sequence[PluginRequest]]:
     }
 
 
-def _serializer_requests(choice: SerializerChoice) -> Sequence[PluginRequest]:
-    return [request_named("serializer", choice)] if isinstance(choice, str) and choice != "bytes" else []
+def _serializer_requests(choice: PluginChoice) -> Sequence[PluginRequest]:
+    return [request_named("serializer", choice)] if choice != "bytes" else []
 
 
-def _encoder_request(name: str | None) -> PluginRequest:
+def _encoder_request(name: PluginChoice | None) -> PluginRequest:
     return PluginRequest(kind="encoder", name=None) if name is None else request_named("encoder", name)
 
 
@@ -246,13 +246,27 @@ def _create(
     """
     match role:
         case "reporters" | "interceptors":
-            return {str(each.plugin): each.create(objects) for each in found}
+            return _by_name(found, objects)
         case "encoder":
             return _encoder(found, registry, objects)
-        case "connection_via" if len(found) > 1 or any(each.plugin.name.lower() in _WITHOUT_INNER for each in found):
+        case "connection_via" if len(found) > 1 or any(map(_takes_no_inner, found)):
             return _chain(found, created["transport"], objects)
         case _:
             return _create_one(role, found[0], created, objects) if found else None
+
+
+def _by_name(found: Sequence[ResolvedPlugin], objects: PluginObjects) -> Mapping[str, Any]:
+    """The objects by the names of their plugins; several objects of one class are numbered."""
+    made: dict[str, Any] = {}
+    for each in found:
+        name = str(each.plugin)
+        numbered = (name if number == 1 else f"{name}#{number}" for number in itertools.count(1))
+        made[next(free for free in numbered if free not in made)] = each.create(objects)
+    return made
+
+
+def _takes_no_inner(plugin: ResolvedPlugin) -> bool:
+    return plugin.plugin.name.lower() in _WITHOUT_INNER or not plugin.plugin.takes_inner
 
 
 def _create_one(role: Role, plugin: ResolvedPlugin, created: Mapping[Role, Any], objects: PluginObjects) -> Any:
@@ -262,7 +276,7 @@ def _create_one(role: Role, plugin: ResolvedPlugin, created: Mapping[Role, Any],
         case "connection_via":
             return plugin.create(objects, inner=created["transport"])
         case "compressor":
-            return checked_compressor(plugin.create(objects), name=plugin.request.name)
+            return checked_compressor(plugin.create(objects), name=str(plugin.request.name))
         case "mechanism":
             return checked_mechanism(plugin.create(objects))
         case "key_serializer":
@@ -313,18 +327,6 @@ def _level(config: ProducerConfig, compressor: Compressor | None) -> int | None:
     return None if compressor is None else config.batching.compression_levels.get(compressor.codec_id)
 
 
-def _serializer(choice: SerializerChoice, created: Serializer | None) -> Serializer | None:
-    """The serializer for a setting: *created* if it names a plugin, else one that calls the user's function.
-
-    None: values are bytes already.
-    """
-    if isinstance(choice, str):
-        return created
-    made = _CallableSerializer(choice)
-    note_origin(made, origin_of("serializer", choice))
-    return made
-
-
 def _value_formats(
     draft: ConfigDraft, registry: Registry, created: Mapping[Role, Any], objects: PluginObjects
 ) -> ValueFormats:
@@ -355,17 +357,3 @@ class _SerializerFactory:
             raise resolver.errors[0]
         [serializer] = resolved
         return with_encoder(serializer.create(self.objects, is_key=False), self.encoder)
-
-
-@attrs.frozen
-class _CallableSerializer:
-    """A plain function of one argument, given as `key.serializer` or `value.serializer`."""
-
-    function: Callable[[Any], bytes | None]
-
-    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
-        """The function's result, which must be bytes or None."""
-        result = self.function(data)
-        if result is not None and not isinstance(result, bytes):
-            raise TypeError(f"the serializer function returned {type(result).__name__}, not bytes")
-        return result

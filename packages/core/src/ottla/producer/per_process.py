@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, TypeVar, Unpack
 
 from ottla.config.keywords import ProducerKeywords
+from ottla.errors import ConfigError
 from ottla.errors.secret import hide_settings
+from ottla.plugins.shared_objects import problems_of_shared_objects
 from ottla.producer.producer import Producer
 from ottla.results import DeliveryReport
 
@@ -25,6 +27,8 @@ class OnePerProcess(Generic[P]):
     def __init__(self, kind: Callable[..., P], config: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         self._kind = kind
         self._config, self._options = hide_settings(config), hide_settings(options)
+        if problems := tuple(problems_of_shared_objects(self._config, self._options)):
+            raise ConfigError(problems)
         self._begin()
         _all.add(self)
 
@@ -59,7 +63,8 @@ def per_process(config: Mapping[str, Any] | None = None, /, **options: Unpack[Pr
     """A function that returns the producer of the current process, and makes it at the first call there.
 
     The arguments are those of `Producer`. Nothing is read, checked or connected before that call, so the function may
-    be made when a server loads the program, before it forks its workers.
+    be made when a server loads the program, before it forks its workers. A plugin is given by its name, its class or a
+    function: an object would be in all processes, and raises ConfigError at once.
     """
     return PerProcess(Producer, config or {}, options)
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import attrs
 
 from ottla.config import PluginValues, as_written, describe
+from ottla.config.plugin_choice import GivenPlugin, is_data
 from ottla.errors.secret import revealed
 from ottla.producer.record_checks import TOPIC_NAME
 from ottla_spark.options.producer_settings import problems_of
@@ -135,6 +136,11 @@ def read_hidden(options: Mapping[str, Any], *, problems: list[str]) -> WriteOpti
     """Parse options that `hide_settings` has hidden, and add all problems to *problems*."""
     problems += [f"option {key} is None; give it a value, or leave it out" for key in options if options[key] is None]
     given = {key: value for key, value in options.items() if value is not None}
+    for key in [key for key, value in given.items() if not is_data(revealed(value))]:
+        problems.append(
+            f"option {key} is the object {GivenPlugin(revealed(given.pop(key)))}; the options reach the tasks as text, "
+            "so register such a plugin as an entry point of a package on all machines, and write its name"
+        )
     return read_options({key: _text(revealed(value)) for key, value in given.items()}, problems=problems)
 
 

@@ -1,5 +1,6 @@
 """Installed plugins: found, identified, loaded one by one, and checked before use."""
 
+from ottla.plugins.registry.given import given_plugin
 from ottla.plugins.registry.installed import EntryInfo
 from ottla.plugins.registry.kinds import KINDS, Kind, KindName
 from ottla.plugins.registry.lookup import Registry
@@ -15,6 +16,7 @@ __all__ = [
     "PluginCondition",
     "Registry",
     "default_encoder",
+    "given_plugin",
     "make_alone",
     "plugin_condition",
 ]

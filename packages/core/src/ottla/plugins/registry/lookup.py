@@ -12,6 +12,7 @@ from importlib.metadata import EntryPoint
 
 from ottla.errors import InvalidPluginError, OttlaError, PluginError, PluginNotFoundError
 from ottla.interfaces import PluginConfig, RecordEncoder
+from ottla.plugins.registry.given_info import PluginInfo
 from ottla.plugins.registry.installed import EntryInfo, announced, entries, misplaced, normal
 from ottla.plugins.registry.key_prefixes import prefix_of
 from ottla.plugins.registry.kinds import KINDS, Kind, KindName
@@ -155,7 +156,7 @@ def _ambiguous(kind: KindName, name: str, matches: Sequence[EntryInfo]) -> str:
     return f"more than one {kind} is named {name!r}; uninstall all but one of: {listed}"
 
 
-def _log_left_out(info: EntryInfo, error: PluginError) -> None:
+def _log_left_out(info: PluginInfo, error: PluginError) -> None:
     _log.warning("the %s is left out: %s", info, str(error).removeprefix(f"{info} "))
 
 

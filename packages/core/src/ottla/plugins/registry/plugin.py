@@ -19,6 +19,7 @@ from ottla.errors.plugin_origin import faults, note_origin, text_of
 from ottla.hookspecs import PROJECT
 from ottla.interfaces import ConfigKey, PluginConfig, PluginContext, PluginMetrics
 from ottla.metrics.plugin_metrics import PluginMetricGroup
+from ottla.plugins.registry.given_info import GivenInfo, PluginInfo
 from ottla.plugins.registry.installed import EntryInfo
 from ottla.plugins.registry.kinds import KINDS, check_flags, missing_attributes, uncallable_methods
 from ottla.plugins.registry.signatures import fitting_generation, is_generator, unknown_parameters, wrong_signatures
@@ -37,17 +38,30 @@ _LONGEST: Final = 1_000
 
 
 class Plugin:
-    """A plugin in its own plugin manager. Made by `Registry.plugin`; InvalidPluginError says what is wrong."""
+    """A plugin in its own plugin manager. Made by `Registry.plugin`; InvalidPluginError says what is wrong.
 
-    def __init__(self, info: EntryInfo) -> None:
-        self.info = info
-        loaded = _load(info)
-        self.generation = _generation(info, loaded)
-        """The generation of its kind's contract that the plugin is made for."""
-        self._hooks = _register(info, loaded).hook
+    *given* is a module, an object or a class with the hooks, if they are not those of an entry point.
+    """
+
+    makes_objects = True
+    """Whether its objects are made for one producer, which closes them; False: the program made the object."""
+    takes_inner = True
+    """Of a transport: whether its objects get the one of `security.protocol`."""
+
+    def __init__(self, info: PluginInfo, given: object = None) -> None:
+        loaded = _load(info) if isinstance(info, EntryInfo) else _instance(info, given)
+        self._begin(info, stated=loaded)
+        self._hooks: Any = _register(info, loaded).hook
         self.conformance: str | None = _stated(info, loaded, "ottla_conformance", None)
         """The plugin's own subclass of the testkit's suite, as `module:class`, if it needs one."""
+
+    def _begin(self, info: PluginInfo, *, stated: object) -> None:
+        self.info = info
+        self.generation = _generation(info, stated)
+        """The generation of its kind's contract that the plugin is made for."""
         self._keys: tuple[ConfigKey, ...] | None = None
+        self._maker = info.kind.hook
+        """The hook, or what is called in its place, in errors."""
 
     def __str__(self) -> str:
         return str(self.info)
@@ -91,7 +105,7 @@ class Plugin:
         try:
             wrong = self._wrong(made)
         except faults() as error:
-            broken, cause = self._broken(f"reading the attributes of what {hook} returned raised", error, config)
+            broken, cause = self._broken(f"reading the attributes of what {self._maker} returned raised", error, config)
             raise broken from cause
         if wrong is not None:
             raise InvalidPluginError(f"{self} cannot be used: {wrong}")
@@ -103,12 +117,12 @@ class Plugin:
 
     def _wrong(self, made: Any) -> str | None:
         """The reason why an object is none of the plugin's kind and generation; None if it is one."""
-        kind, hook = self.info.kind, self.info.kind.hook
-        protocol, name = kind.protocol_of(self.generation), type(made).__name__
+        kind, protocol = self.info.kind, self.info.kind.protocol_of(self.generation)
+        name = type(made).__name__
         if made is None:
-            return f"{hook} returned nothing; it must return an object"
+            return f"{self._maker} returned nothing; it must return an object"
         if isinstance(made, type):
-            return f"{hook} returned the class {made.__name__}, not an object"
+            return f"{self._maker} returned the class {made.__name__}, not an object"
         lacking, misfits = missing_attributes(made, protocol), wrong_signatures(made, kind, protocol)
         fitting = fitting_generation(made, kind) if lacking or misfits else None
         if fitting not in (None, self.generation):
@@ -118,13 +132,17 @@ class Plugin:
                 f"{_module(self.info)}"
             )
         if lacking:
-            return f"{hook} returned a {name}, which is not a {protocol.__name__}: it lacks {', '.join(lacking)}"
+            return f"{self._returned(name)}, which is not a {protocol.__name__}: it lacks {', '.join(lacking)}"
         if uncallable := uncallable_methods(made, kind, protocol):
-            return f"{hook} returned a {name}, and these attributes of it are not methods: {', '.join(uncallable)}"
+            return f"{self._returned(name)}, and these attributes of it are not methods: {', '.join(uncallable)}"
         if misfits:
-            return f"{hook} returned a {name}, whose {'; and '.join(misfits)}"
+            return f"{self._returned(name)}, whose {'; and '.join(misfits)}"
         check_flags(made, kind, protocol)
         return None
+
+    def _returned(self, class_name: str) -> str:
+        """The beginning of an error about an object that is none of the kind."""
+        return f"{self._maker} returned a {class_name}"
 
     def _declared(self) -> tuple[ConfigKey, ...]:
         declared = self._call(_KEYS_HOOK)
@@ -149,7 +167,8 @@ class Plugin:
         except OttlaError:
             raise
         except faults() as error:
-            broken, cause = self._broken(f"{hook} raised", error, arguments.get("config"))
+            what = self._maker if hook == self.info.kind.hook else hook
+            broken, cause = self._broken(f"{what} raised", error, arguments.get("config"))
             raise broken from cause
         except BaseException as error:
             error.add_note(f"raised in {hook} of the {self}")
@@ -195,7 +214,17 @@ def _load(info: EntryInfo) -> object:
         raise
 
 
-def _remedy(info: EntryInfo, error: BaseException) -> str:
+def _instance(info: PluginInfo, given: object) -> object:
+    """The object with the hooks, if a class is given."""
+    try:
+        return given() if isinstance(given, type) else given
+    except faults() as error:
+        raise InvalidPluginError(f"{info} cannot be used: {_quoted(error)}; {info.origin.remedy}") from error
+
+
+def _remedy(info: PluginInfo, error: BaseException) -> str:
+    if isinstance(info, GivenInfo):
+        return f"; {info.origin.remedy}"
     match error:
         case ImportError(name=str(missing)) if _package(missing) == PROJECT != _package(info.value):
             made = f"it is made for another ottla than {__version__}"
@@ -212,7 +241,7 @@ def _package(module: str) -> str:
     return module.partition(".")[0]
 
 
-def _register(info: EntryInfo, loaded: object) -> pluggy.PluginManager:
+def _register(info: PluginInfo, loaded: object) -> pluggy.PluginManager:
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(hookspecs)
     try:
@@ -237,14 +266,14 @@ def _register(info: EntryInfo, loaded: object) -> pluggy.PluginManager:
     return manager
 
 
-def _unknown_parameters(info: EntryInfo, loaded: object) -> Iterator[str]:
+def _unknown_parameters(info: PluginInfo, loaded: object) -> Iterator[str]:
     for hook in (info.kind.hook, _KEYS_HOOK):
         function = _read(info, loaded, hook, None)
         if inspect.isroutine(function):
             yield from unknown_parameters(hook, function)
 
 
-def _check_unknown(info: EntryInfo, callers: Iterable[pluggy.HookCaller]) -> None:
+def _check_unknown(info: PluginInfo, callers: Iterable[pluggy.HookCaller]) -> None:
     """Refuse hooks that are misspelt; ignore those that a later ottla may know, such as a kind of its own."""
     known = [*(kind.hook for kind in KINDS.values()), _KEYS_HOOK]
     for caller in callers:
@@ -257,15 +286,18 @@ def _check_unknown(info: EntryInfo, callers: Iterable[pluggy.HookCaller]) -> Non
         _log.info("%s is ignored: this ottla does not know hooks of this name (%s)", caller.name, info)
 
 
-def _generation(info: EntryInfo, loaded: object) -> int:
+def _generation(info: PluginInfo, loaded: object) -> int:
     """The generation of the contract that the plugin is made for. Raises InvalidPluginError for an unsupported one."""
-    spec = _stated(info, loaded, "ottla_spec", 1)
     supported = info.kind.generations
+    newest = supported[-1]
+    spec = _stated(info, loaded, "ottla_spec", newest if isinstance(info, GivenInfo) else 1)
+    if isinstance(info, GivenInfo) and not isinstance(spec, int):  # a mock has every attribute
+        return newest
     if isinstance(spec, int) and spec in supported:
         return spec
     older = f"upgrade {info.distribution}"
     newer = f"upgrade ottla, or install an older {info.distribution}"
-    remedy = newer if isinstance(spec, int) and spec > supported[-1] else older
+    remedy = newer if isinstance(spec, int) and spec > newest else older
     supports = " and ".join(map(str, supported))
     raise InvalidPluginError(
         f"{info} is made for hook specs {_shown(spec)}, but this version of ottla supports {supports}; {remedy}"
@@ -279,13 +311,13 @@ def _shown(spec: object) -> str:
         return f"of type {type(spec).__name__}"
 
 
-def _stated(info: EntryInfo, loaded: object, attribute: str, default: Any) -> Any:
+def _stated(info: PluginInfo, loaded: object, attribute: str, default: Any) -> Any:
     """An attribute of the plugin, or else of its module."""
     module = sys.modules.get(_module(info))
     return _read(info, loaded, attribute, _read(info, module, attribute, default))
 
 
-def _read(info: EntryInfo, loaded: object, attribute: str, default: Any) -> Any:
+def _read(info: PluginInfo, loaded: object, attribute: str, default: Any) -> Any:
     """An attribute of the module or object with the hooks, whose `__getattr__` may fail."""
     try:
         return getattr(loaded, attribute, default)
@@ -295,7 +327,9 @@ def _read(info: EntryInfo, loaded: object, attribute: str, default: Any) -> Any:
         ) from error
 
 
-def _module(info: EntryInfo) -> str:
+def _module(info: PluginInfo) -> str:
+    if isinstance(info, GivenInfo):
+        return info.module
     try:
         return info.entry_point.module
     except (AttributeError, AssertionError, ValueError):  # a value that cannot be parsed: 3.12, 3.13 and 3.15

@@ -124,7 +124,8 @@ def _extra(plugin: Plugin, registry: Registry) -> Mapping[str, Any]:
     """The other arguments of the plugin's hook."""
     match plugin.info.kind.name:
         case "transport":
-            picked = (registry.chosen_by(plugin.info) or "").lower() in _PICKED
+            info = plugin.info
+            picked = isinstance(info, EntryInfo) and (registry.chosen_by(info) or "").lower() in _PICKED
             return {"inner": None if picked else _plain_transport(registry)}
         case "serializer":
             return {"is_key": False}

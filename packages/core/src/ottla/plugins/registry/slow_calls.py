@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from ottla.plugins.registry.installed import EntryInfo
+from ottla.plugins.registry.given_info import PluginInfo
 
 _log = logging.getLogger(__name__)
 
@@ -18,7 +18,7 @@ SLOW: Final = 1.0
 
 
 @contextlib.contextmanager
-def logged_when_slow(what: str, info: EntryInfo) -> Iterator[None]:
+def logged_when_slow(what: str, info: PluginInfo) -> Iterator[None]:
     """Log a call of a plugin that is slow: while it lasts, as it may never end, and at its end.
 
     *what* is the call, such as "the import". A call of a built-in plugin is logged only at its end.
@@ -36,7 +36,7 @@ def logged_when_slow(what: str, info: EntryInfo) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _logged_while_it_lasts(what: str, info: EntryInfo) -> Iterator[None]:
+def _logged_while_it_lasts(what: str, info: PluginInfo) -> Iterator[None]:
     """Log from another thread, because a plugin's code cannot be interrupted."""
     notice = threading.Timer(SLOW, lambda: _log.warning("still waiting for %s of the %s", what, info))
     notice.daemon = True
