@@ -293,7 +293,7 @@ def test_config_and_reprs_name_the_class_and_show_no_repr_of_it() -> None:
         (threading, "partitioner threading has no hook for its kind; it must implement ottla_partitioner"),
     ],
 )
-def test_what_is_no_partitioner_is_refused_with_the_reason(given: Any, reason: str) -> None:
+def test_an_unfit_partitioner_is_refused_with_the_reason(given: Any, reason: str) -> None:
     assert reason in refusal(partitioner_class=given)
 
 
@@ -308,7 +308,7 @@ async def _later(value: Any) -> bytes:
         (lambda value, context: b"", "it cannot be called with one argument, the key or the value; a serializer that"),
     ],
 )
-def test_what_is_no_serializer_is_refused_with_the_reason(given: Any, reason: str) -> None:
+def test_an_unfit_serializer_is_refused_with_the_reason(given: Any, reason: str) -> None:
     assert reason in refusal(value_serializer=given)
 
 
@@ -320,7 +320,7 @@ def test_what_is_no_serializer_is_refused_with_the_reason(given: Any, reason: st
         ([Observer(), 5], "interceptor.classes: 5 is not a plugin's name"),
     ],
 )
-def test_what_is_no_interceptor_is_refused_with_the_reason(given: Any, reason: str) -> None:
+def test_an_unfit_interceptor_is_refused_with_the_reason(given: Any, reason: str) -> None:
     assert reason in refusal(interceptor_classes=given)
 
 

@@ -18,6 +18,7 @@ PRIVATE = {
     "ottla.cli.properties",
     "ottla.config",
     "ottla.config.allow_lists",
+    "ottla.config.plugin_choice",
     "ottla.errors.secret",
     "ottla.plugins.compressors.gzip",
     "ottla.plugins.partitioners.murmur2",
