@@ -65,10 +65,12 @@ class ResponseActionHandler:
             case OffsetsWritten():
                 state.offsets.complete_first()
             case TransactionEnded():
+                # In this order, whatever exception follows: once the next epoch is in use, the transaction is over, or
+                # it would be ended again, in an epoch that has none.
+                ended = state.current.end(next_epoch_assigned=action.next_producer_id_and_epoch is not None)
                 if action.next_producer_id_and_epoch is not None:
                     sequences.take_producer_id(action.next_producer_id_and_epoch)
-                # The transaction is over from here on, also if an exception follows: it must not be ended twice.
-                state.current = state.current.end(next_epoch_assigned=action.next_producer_id_and_epoch is not None)
+                state.current = ended
                 state.complete()
             case _:
                 assert_never(action)
