@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
+
+from tracing import tracing
 
 
 class Meanwhile:
@@ -21,12 +22,8 @@ class Meanwhile:
     @contextmanager
     def during(self) -> Iterator[None]:
         """The block in which the function is called."""
-        before = sys.gettrace()
-        sys.settrace(self._trace)
-        try:
+        with tracing(self._trace):
             yield
-        finally:
-            sys.settrace(before)
 
     def _trace(self, frame: FrameType, event: str, _argument: object) -> Any:
         if frame.f_code is not self._code:

@@ -45,7 +45,8 @@ class Interruption:
     def during(self, call: Callable[[], object]) -> object:
         """The call's result."""
         trace, usual = sys.gettrace(), signal.signal(signal.SIGINT, self._handle)
-        sys.settrace(self._trace)
+        function = self._trace  # the reference matters: see tracing.py
+        sys.settrace(function)
         try:
             try:
                 return call()

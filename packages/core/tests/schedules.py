@@ -111,7 +111,8 @@ class Schedule:
         thread.baton.acquire()
         if self._error is not None:
             return
-        sys.settrace(self._trace)
+        function = self._trace  # the reference matters: see tracing.py
+        sys.settrace(function)
         try:
             thread.run()
             sys.settrace(None)

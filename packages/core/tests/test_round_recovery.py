@@ -8,7 +8,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,6 +21,7 @@ from ottla.concurrency import io_threads
 from ottla.errors import ErrorCode
 from ottla_testkit.simulation import SimulatedNetwork
 from simulated_producer import Simulated, simulated
+from tracing import tracing
 
 pytestmark = pytest.mark.unmeasured  # it traces calls itself
 
@@ -50,13 +51,8 @@ class Breaker:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        before = sys.gettrace()
-        if self.calls < self._at:
-            sys.settrace(self._note)
-        try:
+        with tracing(self._note) if self.calls < self._at else nullcontext():
             yield
-        finally:
-            sys.settrace(before)
 
     def _note(self, frame: FrameType, event: str, _argument: Any) -> None:
         if event == "call" and _counts(frame):
