@@ -24,7 +24,7 @@ from ottla import transactions
 from ottla_testkit.kafka_cluster import KafkaCluster
 from transactions_kit import await_true, read_pairs
 
-PATIENCE = 400.0
+LINE_TIMEOUT = 400.0
 """Seconds for a driver, of which a busy machine may need many to start a JVM."""
 
 Record = tuple[bytes | None, bytes]
@@ -56,7 +56,7 @@ class Driver:
 
     def __exit__(self, *_error: object) -> None:
         self.kill()
-        self._thread.join(PATIENCE)
+        self._thread.join(LINE_TIMEOUT)
         for stream in (self._child.stdin, self._child.stdout, self._log):
             if stream is not None:
                 with suppress(BrokenPipeError):
@@ -81,9 +81,9 @@ class Driver:
         """The next line that begins so; None: the driver has ended."""
         while True:
             try:
-                line = self._lines.get(timeout=PATIENCE)
+                line = self._lines.get(timeout=LINE_TIMEOUT)
             except queue.Empty:
-                raise AssertionError(f"nothing within {PATIENCE} s after {self.said[-20:]}\n{self.log}") from None
+                raise AssertionError(f"nothing within {LINE_TIMEOUT} s after {self.said[-20:]}\n{self.log}") from None
             if line is None:
                 self._lines.put(None)
                 return None
@@ -136,7 +136,7 @@ class Driver:
                         with suppress(psutil.NoSuchProcess):
                             process.kill()
             os.killpg(self.pid, signal.SIGKILL)
-        self._child.wait(PATIENCE)
+        self._child.wait(LINE_TIMEOUT)
 
     @property
     def log(self) -> str:

@@ -81,7 +81,7 @@ class FaultyTask(TaskWrite):
             self._come_to_grief()
 
     def _is_faulty(self, owner: int) -> bool:
-        return owner == self.fault.owner % self.ownership.owners and not self.flag.exists()
+        return owner == self.fault.owner % self.assignment.owners and not self.flag.exists()
 
     def _one_by_one(self, sealed_rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         given = 0

@@ -89,10 +89,10 @@ class Rows:
     number: int
 
     def write(self, shared: SharedTransaction) -> int:
-        ownership = PartitionAssignment.of({self.query.topic: self.query.partitions}, tasks=self.query.owners)
-        task = TaskWrite(shared=shared, ownership=ownership, options=self.query.options)
+        assignment = PartitionAssignment.of({self.query.topic: self.query.partitions}, tasks=self.query.owners)
+        task = TaskWrite(shared=shared, assignment=assignment, options=self.query.options)
         return sum(
-            task.write(self._of(owner, ownership.owners), owner=owner, attempt=0) for owner in range(ownership.owners)
+            task.write(self._of(owner, assignment.owners), owner=owner, attempt=0) for owner in range(assignment.owners)
         )
 
     def drain(self) -> None:
@@ -105,18 +105,18 @@ class Rows:
         numbers = [row for row in range(self.query.rows) if row % self.query.partitions % owners == owner]
         values = [f"{self.number}-{number}" for number in numbers]
         places = [number % self.query.partitions for number in numbers]
-        ownership = PartitionAssignment.of({self.query.topic: self.query.partitions}, tasks=owners)
-        return packed(values, places, ownership, self.query.options)
+        assignment = PartitionAssignment.of({self.query.topic: self.query.partitions}, tasks=owners)
+        return packed(values, places, assignment, self.query.options)
 
 
 def packed(
-    values: Sequence[str], partitions: Sequence[int], ownership: PartitionAssignment, options: WriteOptions
+    values: Sequence[str], partitions: Sequence[int], assignment: PartitionAssignment, options: WriteOptions
 ) -> Iterator[pa.RecordBatch]:
     """The output of a task before the shuffle, for rows of these partitions."""
     batch = pa.record_batch({"value": pa.array(values), "partition": pa.array(partitions, pa.int32())})
     packing = RowSealing(
         settings=frozenset(options.producer.items()),
-        ownership=ownership,
+        assignment=assignment,
         options=options,
         columns={"value": 0, "partition": 1},
     )

@@ -36,7 +36,7 @@ ADDRESS: Final = re.compile(r"\b(?:localhost|kafka(?:-\d)?):9092\b(?:,kafka-\d:9
 SECURE_ADDRESS: Final = re.compile(r"\bkafka(?:-\d|\.example\.com)?:909[34]\b")
 TOPICS: Final = ("orders", "invoices", "ledger", "clicks")
 SENT_TO: Final = re.compile(r'(?:send|send_table)\("(\w+)"|"topic", "(\w+)"')
-PATIENCE_S: Final = 120
+PROGRAM_TIMEOUT_S: Final = 120
 
 
 def of(*languages: str) -> pytest.MarkDecorator:
@@ -310,7 +310,7 @@ def passes(text: str, surroundings: Surroundings) -> None:
     """Run the classes of tests in a program, as their reader would."""
     (surroundings.folder / "test_printed.py").write_text(text)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_printed.py"]
-    done = subprocess.run(command, cwd=surroundings.folder, capture_output=True, text=True, timeout=PATIENCE_S)
+    done = subprocess.run(command, cwd=surroundings.folder, capture_output=True, text=True, timeout=PROGRAM_TIMEOUT_S)
     assert done.returncode == 0, done.stdout
 
 
@@ -347,7 +347,7 @@ def ottla(arguments: Sequence[str], surroundings: Surroundings) -> subprocess.Co
     command = [sys.executable, "-m", "ottla", *arguments]
     environment = {**os.environ, "COLUMNS": "200"}
     return subprocess.run(
-        command, cwd=surroundings.folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
+        command, cwd=surroundings.folder, env=environment, capture_output=True, text=True, timeout=PROGRAM_TIMEOUT_S
     )
 
 

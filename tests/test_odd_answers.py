@@ -15,7 +15,7 @@ from ottla_testkit.mock_cluster import DISCONNECT, MockCluster
 
 WAIT = 60.0
 MINUTES = 600_000
-PATIENCE = 0.3
+RESULT_TIMEOUT = 0.3
 
 FINAL = [
     code
@@ -79,7 +79,7 @@ def test_a_late_response_leads_to_a_retry(mock_cluster: MockCluster) -> None:
             mock_cluster.set_rtt(broker, 2.0)
         delivery = producer.send("t", b"v")
         with pytest.raises(TimeoutError):
-            delivery.result(PATIENCE)
+            delivery.result(RESULT_TIMEOUT)
         for broker in mock_cluster.brokers:
             mock_cluster.set_rtt(broker, 0)
 

@@ -217,7 +217,7 @@ def test_no_frame_of_a_refused_spark_function_holds_a_secret(
 def test_no_frame_of_a_spark_function_without_brokers_holds_a_secret(
     call: Callable[[Mapping[str, str]], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_client, "PATIENCE", 0.5)
+    monkeypatch.setattr(cluster_client, "RESPONSE_TIMEOUT", 0.5)
     error = refused_by(lambda: call(SPARK_OPTIONS))
 
     assert isinstance(error, OttlaError)
@@ -228,12 +228,12 @@ def test_no_frame_of_a_task_of_a_shared_transaction_holds_a_secret() -> None:
     problems: list[str] = []
     options = read_options({key: SPARK_OPTIONS[key] for key in SPARK_OPTIONS if "prefix" not in key}, problems=problems)
     shared = SharedTransaction(transactional_id="t", producer_id=1, epoch=0, level=2)
-    task = TaskWrite(shared=shared, ownership=PartitionAssignment.of({"t": 1}, tasks=1), options=options)
+    task = TaskWrite(shared=shared, assignment=PartitionAssignment.of({"t": 1}, tasks=1), options=options)
     rows = pa.RecordBatch.from_pydict({"slot": pa.array([1], pa.int32())})
     error = refused_by(lambda: task.write(iter([rows]), owner=1, attempt=0))
     packing = RowSealing(
         settings=frozenset({**options.producer, "record.encoder": "not installed here"}.items()),
-        ownership=PartitionAssignment.of({"t": 1}, tasks=1),
+        assignment=PartitionAssignment.of({"t": 1}, tasks=1),
         options=options,
         columns={"value": 0},
     )

@@ -52,10 +52,10 @@ class World:
             {"kafka.bootstrap.servers": self.kafka.bootstrap_servers, "topic": self.topic}, problems=problems
         )
         assert problems == []
-        ownership = PartitionAssignment.of({self.topic: PARTITIONS}, tasks=OWNERS)
-        task = TaskWrite(shared=self.shared, ownership=ownership, options=options)
+        assignment = PartitionAssignment.of({self.topic: PARTITIONS}, tasks=OWNERS)
+        task = TaskWrite(shared=self.shared, assignment=assignment, options=options)
         values = [f"{name} {number}" for number in range(len(partitions))]
-        return task.write(packed(values, partitions, ownership, options), owner=owner, attempt=attempt)
+        return task.write(packed(values, partitions, assignment, options), owner=owner, attempt=attempt)
 
     def committed(self, *, settled: bool = True) -> Counter[bytes]:
         found = read(self.kafka.bootstrap_servers, self.topic, partitions=PARTITIONS, settled=settled)

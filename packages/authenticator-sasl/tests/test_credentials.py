@@ -259,7 +259,7 @@ def test_a_password_only_function_requires_a_user_name() -> None:
 
 
 @contextlib.contextmanager
-def hanging(patience: float) -> Iterator[tuple[CallbackCredentials, threading.Event, list[int]]]:
+def hanging(timeout: float) -> Iterator[tuple[CallbackCredentials, threading.Event, list[int]]]:
     """Credentials whose function hangs until the event is set; the list has its calls."""
     release, calls = threading.Event(), []
 
@@ -268,7 +268,7 @@ def hanging(patience: float) -> Iterator[tuple[CallbackCredentials, threading.Ev
         release.wait(30)
         return UserPassword(name="alice", password=SECRET)
 
-    asked = CallbackCredentials(make, keys="sasl.password", identity="alice", timeout=patience)
+    asked = CallbackCredentials(make, keys="sasl.password", identity="alice", timeout=timeout)
     try:
         yield asked, release, calls
     finally:
@@ -277,15 +277,15 @@ def hanging(patience: float) -> Iterator[tuple[CallbackCredentials, threading.Ev
 
 
 def test_a_function_that_hangs_is_abandoned_with_a_clear_error() -> None:
-    with hanging(patience=0.05) as (asked, _release, _calls), pytest.raises(ConnectionFailedError) as caught:
+    with hanging(timeout=0.05) as (asked, _release, _calls), pytest.raises(ConnectionFailedError) as caught:
         asked.current()
 
     assert "sasl.password: the function returned no result within 0.05 s" in str(caught.value)
-    assert credentials.PATIENCE < 10.0  # socket.connection.setup.timeout.ms
+    assert credentials.FUNCTION_TIMEOUT < 10.0  # socket.connection.setup.timeout.ms
 
 
 def test_a_later_login_does_not_wait_for_a_function_that_hangs() -> None:
-    with hanging(patience=0.05) as (asked, release, calls):
+    with hanging(timeout=0.05) as (asked, release, calls):
         with pytest.raises(ConnectionFailedError):
             asked.current()
         release.set()
@@ -295,7 +295,7 @@ def test_a_later_login_does_not_wait_for_a_function_that_hangs() -> None:
 
 
 def test_a_function_that_always_hangs_takes_few_threads() -> None:
-    with hanging(patience=0.01) as (asked, _release, calls):
+    with hanging(timeout=0.01) as (asked, _release, calls):
         for _ in range(20):
             with pytest.raises(ConnectionFailedError) as caught:
                 asked.current()
@@ -305,7 +305,7 @@ def test_a_function_that_always_hangs_takes_few_threads() -> None:
 
 
 def test_close_releases_a_waiting_login() -> None:
-    with hanging(patience=30.0) as (asked, _release, calls):
+    with hanging(timeout=30.0) as (asked, _release, calls):
         told: list[BaseException] = []
 
         def wait() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ottla.errors import AuthenticationError, ConnectionFailedError
 from ottla_authenticator_sasl import Token
 from ottla_authenticator_sasl.single_flight import MOST
-from ottla_authenticator_sasl.token_cache import PATIENCE, Retry, TokenKeeper
+from ottla_authenticator_sasl.token_cache import LOGIN_WAIT, Retry, TokenKeeper
 from ottla_authenticator_sasl.token_fetch_limit import FetchPace, Pauses
 from ottla_authenticator_sasl.token_refresh_time import RefreshWindow
 from token_endpoints import wait_until
@@ -86,7 +86,7 @@ class Kept:
     """A keeper and what it depends on."""
 
     def __init__(
-        self, lifetime: float | None, window: RefreshWindow, patience: float, limit: float, pauses: Pauses
+        self, lifetime: float | None, window: RefreshWindow, timeout: float, limit: float, pauses: Pauses
     ) -> None:
         self.clock = Clock()
         self.source = Source(self.clock, lifetime)
@@ -98,7 +98,7 @@ class Kept:
             retry=Retry(first=0.001, longest=0.002),
             closing=self.closing,
             clock=self.clock,
-            timeout=patience,
+            timeout=timeout,
             limit=limit,
             pace=FetchPace(pauses, clock=Seconds(self.clock)),
         )
@@ -114,11 +114,11 @@ def kept() -> Iterator[Callable[..., Kept]]:
     def make(
         lifetime: float | None = 1000.0,
         window: RefreshWindow | None = None,
-        patience: float = PATIENCE,
+        timeout: float = LOGIN_WAIT,
         limit: float = 20.0,
         pauses: Pauses = NO_PAUSES,
     ) -> Kept:
-        made.append(Kept(lifetime, window or RefreshWindow(), patience, limit, pauses))
+        made.append(Kept(lifetime, window or RefreshWindow(), timeout, limit, pauses))
         return made[-1]
 
     yield make
@@ -232,7 +232,7 @@ def test_a_token_that_the_broker_refused_is_not_used_again(kept: Maker) -> None:
 
 
 def test_a_login_fails_in_time_while_the_source_is_silent(kept: Maker) -> None:
-    one = kept(patience=0.01)
+    one = kept(timeout=0.01)
     one.source.open.clear()
     for _ in range(3):
         with pytest.raises(ConnectionFailedError, match="the test has not returned a token in time"):
@@ -288,7 +288,7 @@ def test_a_late_result_replaces_no_newer_token(kept: Maker) -> None:
 
 
 def test_a_source_that_never_responds_gets_few_threads(kept: Maker) -> None:
-    one = kept(patience=0.02, limit=0.01)
+    one = kept(timeout=0.02, limit=0.01)
     one.source.open.clear()
     for _ in range(20):
         with pytest.raises(ConnectionFailedError, match="has not returned"):
@@ -518,7 +518,7 @@ def test_a_refused_token_is_used_for_other_brokers_if_the_source_fails(
 
 @pytest.mark.rule("security.sasl.refused")
 def test_a_refused_token_is_used_while_earlier_fetches_hang(kept: Maker) -> None:
-    one = kept(patience=0.2, limit=0.01)
+    one = kept(timeout=0.2, limit=0.01)
     token = one.keeper.token()
     one.source.open.clear()
     one.keeper.forget(token)

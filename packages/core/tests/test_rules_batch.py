@@ -336,13 +336,13 @@ class Plain:
 
     def __init__(self) -> None:
         self.values: list[bytes | None] = []
-        self.room = 3
+        self.capacity = 3
         self.closed = False
 
     def append(
         self, _key: bytes | None, value: bytes | None, _headers: Sequence[Header], _timestamp_ms: int
     ) -> int | None:
-        if self.closed or len(self.values) == self.room:
+        if self.closed or len(self.values) == self.capacity:
             return None
         self.values.append(value)
         return len(self.values) - 1

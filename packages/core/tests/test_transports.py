@@ -207,7 +207,7 @@ def test_a_connection_lost_in_the_negotiation_is_an_error_naming_the_peer(pair: 
 def test_the_negotiation_waits_for_the_lower_layers_handshake_and_room(pair: Pair) -> None:
     class Slow(SocketLayer):
         shaken = flushed = False
-        room = 0
+        writable = 0
 
         def handshake(self) -> bool:
             return self.shaken
@@ -219,7 +219,7 @@ def test_the_negotiation_waits_for_the_lower_layers_handshake_and_room(pair: Pai
             return Interest.NONE if self.shaken else Interest.READ
 
         def write(self, chunks: Sequence[Buffer]) -> int:
-            return super().write([memoryview(chunks[0])[: self.room]]) if self.room else 0
+            return super().write([memoryview(chunks[0])[: self.writable]]) if self.writable else 0
 
     ours, theirs = pair
     lower = Slow(ours)
@@ -229,7 +229,7 @@ def test_the_negotiation_waits_for_the_lower_layers_handshake_and_room(pair: Pai
     lower.shaken = True
     assert not layer.handshake()
     assert layer.interest() is Interest.WRITE
-    lower.room = 2
+    lower.writable = 2
     theirs.sendall(OK)
 
     assert not layer.handshake()

@@ -13,23 +13,23 @@ COUNTS = st.dictionaries(st.text("abc", min_size=1, max_size=3), st.integers(1, 
 
 @given(counts=COUNTS, tasks=st.integers(1, 12))
 def test_every_partition_has_one_owner_and_every_owner_a_partition(counts: dict[str, int], tasks: int) -> None:
-    ownership = PartitionAssignment.of(counts, tasks=tasks)
-    owned = [ownership.owned_by(owner) for owner in range(ownership.owners)]
+    assignment = PartitionAssignment.of(counts, tasks=tasks)
+    owned = [assignment.owned_by(owner) for owner in range(assignment.owners)]
     dealt = [(topic, partition) for each in owned for topic, numbers in each.items() for partition in numbers]
 
     assert sorted(dealt) == sorted((topic, partition) for topic, count in counts.items() for partition in range(count))
     assert all(owned)
-    assert ownership.owners <= tasks
+    assert assignment.owners <= tasks
 
 
 @given(counts=COUNTS, tasks=st.integers(1, 12))
 def test_a_slot_and_its_owner_belong_to_the_same_partition(counts: dict[str, int], tasks: int) -> None:
-    ownership = PartitionAssignment.of(counts, tasks=tasks)
+    assignment = PartitionAssignment.of(counts, tasks=tasks)
     for topic, count in counts.items():
         for partition in range(count):
-            slot = ownership.first_slots()[topic] + partition
-            assert partition in ownership.owned_by(slot % ownership.owners)[topic]
-            assert list(ownership.places([slot])) == [(topic, partition)]
+            slot = assignment.first_slots()[topic] + partition
+            assert partition in assignment.owned_by(slot % assignment.owners)[topic]
+            assert list(assignment.places([slot])) == [(topic, partition)]
 
 
 def test_there_is_no_slot_after_the_last_partition() -> None:

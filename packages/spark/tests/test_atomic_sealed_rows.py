@@ -37,7 +37,7 @@ def packing(
     topics = TOPICS if read.topic is None else {read.topic: TOPICS[read.topic]}
     return RowSealing(
         settings=frozenset(read.producer.items()),
-        ownership=PartitionAssignment.of(topics, tasks=owners),
+        assignment=PartitionAssignment.of(topics, tasks=owners),
         options=read,
         columns={name: at for at, name in enumerate(columns)},
         max_bytes=most,
@@ -50,11 +50,13 @@ def seal_rows(packing: RowSealing, batches: Sequence[pa.RecordBatch], *, task: s
     return packed
 
 
-def records(packed: Sequence[pa.RecordBatch], ownership: PartitionAssignment) -> Iterator[tuple[int, str, int, Record]]:
+def records(
+    packed: Sequence[pa.RecordBatch], assignment: PartitionAssignment
+) -> Iterator[tuple[int, str, int, Record]]:
     """Owner, topic and partition of each record; the batches are read as brokers would read them."""
     for some in packed:
         owners = some.column("owner").to_pylist()
-        for owner, batch in zip(owners, sealed_batches(some, ownership), strict=True):
+        for owner, batch in zip(owners, sealed_batches(some, assignment), strict=True):
             [found] = parse_batches(b"".join(batch.section.wire_chunks()), compressors={})
             assert len(found.records) == batch.section.count
             for record in found.records:
@@ -83,13 +85,13 @@ def test_every_row_reaches_its_owner_once_and_complete(
     pieces = [whole.slice(start, 50) for start in range(0, 300, 50)]
     pieces.insert(2, whole.slice(0, 0))
     packs = packing(whole.schema.names, {"kafka.record.encoder": encoder}, owners=owners, most=most)
-    found = list(records(seal_rows(packs, pieces), packs.ownership))
+    found = list(records(seal_rows(packs, pieces), packs.assignment))
 
     def partition(row: Mapping[str, Any]) -> int:
         return (murmur2(row["key"]) & 0x7FFFFFFF) % TOPICS[row["topic"]]
 
     for owner, topic, number, _record in found:
-        assert number in packs.ownership.owned_by(owner)[topic]
+        assert number in packs.assignment.owned_by(owner)[topic]
     for topic, count in TOPICS.items():
         for number in range(count):
             there = [_row(record) for _owner, *place, record in found if place == [topic, number]]
@@ -111,7 +113,7 @@ def test_sealed_rows_are_compressed_like_records_and_keep_the_limit(codec: str) 
     rows = pa.RecordBatch.from_pydict({"value": [b"%090d" % number for number in range(2_000)]})
     packs = packing(["value"], {"topic": "a", "kafka.compression.type": codec}, owners=1, most=20_000)
     [some] = seal_rows(packs, [rows])
-    sections = [batch.section for batch in sealed_batches(some, packs.ownership)]
+    sections = [batch.section for batch in sealed_batches(some, packs.assignment)]
     ids = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
     assert {section.codec_id for section in sections} == {ids[codec]}
@@ -130,8 +132,8 @@ def test_timestamps_are_those_of_the_rows_or_the_current_time() -> None:
     before = time.time_ns() // 1_000_000
     packed = seal_rows(packs, [rows])
     after = time.time_ns() // 1_000_000
-    found = [record.timestamp_ms for *_place, record in records(packed, packs.ownership)]
-    [batch] = sealed_batches(packed[0], packs.ownership)
+    found = [record.timestamp_ms for *_place, record in records(packed, packs.assignment)]
+    [batch] = sealed_batches(packed[0], packs.assignment)
 
     assert (found[0], found[2]) == (5, 7_000)
     assert before <= found[1] <= after
@@ -177,7 +179,7 @@ def test_a_batch_keeps_no_memory_of_the_others_sealed_with_it() -> None:
     rows = pa.RecordBatch.from_pydict({"value": [bytes(100)] * 100})
     packs = packing(["value"], {"topic": "a"}, owners=1, most=1_000)
     [some] = seal_rows(packs, [rows])
-    first, *_others = sealed_batches(some, packs.ownership)
+    first, *_others = sealed_batches(some, packs.assignment)
 
     assert [type(chunk) for chunk in first.section.chunks] == [bytes]
 
@@ -190,7 +192,7 @@ def test_rows_without_a_key_are_distributed_and_explicit_partitions_kept() -> No
     types = pa.schema([("value", pa.string()), ("partition", pa.int32())])
     rows = [{"value": f"{number}", "partition": number % 5 if number % 2 else None} for number in range(100)]
     packs = packing(types.names, {"topic": "b"}, owners=2)
-    found = list(records(seal_rows(packs, [pa.RecordBatch.from_pylist(rows, types)]), packs.ownership))
+    found = list(records(seal_rows(packs, [pa.RecordBatch.from_pylist(rows, types)]), packs.assignment))
     places = {record.value: number for _owner, _topic, number, record in found}
 
     assert len(found) == len(places) == 100
@@ -200,7 +202,7 @@ def test_rows_without_a_key_are_distributed_and_explicit_partitions_kept() -> No
 def test_values_are_built_before_the_shuffle_and_only_they_are_moved() -> None:
     batch = pa.RecordBatch.from_pydict({"key": ["k"], "n": pa.array([7]), "m": pa.array([True])})
     packs = packing(["key"], {"topic": "a", "value.format": "json"}, owners=1)
-    [(_owner, _topic, _partition, record)] = records(seal_rows(packs, [batch]), packs.ownership)
+    [(_owner, _topic, _partition, record)] = records(seal_rows(packs, [batch]), packs.assignment)
 
     assert (record.key, record.value) == (b"k", b'{"n":7,"m":true}')
 

@@ -48,12 +48,12 @@ def run_suite(
 
 @attrs.frozen(kw_only=True)
 class Suite:
-    """A suite, and where the tests have plugins that break it. *more* are lines of the class, given the patience."""
+    """A suite, and where the tests have plugins that break it. *more* are lines of the class, given the timeout."""
 
     name: str
     subject: str
     module: str
-    more: Callable[[float], str] = lambda _patience: ""
+    more: Callable[[float], str] = lambda _timeout: ""
 
     def run(
         self, pytester: pytest.Pytester, plugin: str, *arguments: str, more: str | None = None, timeout: float = 30.0
@@ -65,7 +65,7 @@ class Suite:
 
     def assert_catches(self, pytester: pytest.Pytester, plugin: str, test: str, said: str) -> None:
         """Assert that this test finds what is wrong, and says so."""
-        assert_caught(self.run(pytester, plugin, "-x", "-k", test, timeout=patience_for(said)), said)
+        assert_caught(self.run(pytester, plugin, "-x", "-k", test, timeout=timeout_for(said)), said)
 
     def assert_passes(self, pytester: pytest.Pytester, plugin: str, *, more: str | None = None) -> None:
         """Assert that there is nothing to say of it."""
@@ -77,7 +77,7 @@ def each_of(wrong: Sequence[tuple[str, str, str]]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("plugin", "test", "said"), wrong, ids=[f"{one}-{test}" for one, test, _ in wrong])
 
 
-def patience_for(said: str) -> float:
+def timeout_for(said: str) -> float:
     """Little, where that is what makes the suite speak; else enough for a machine with other things to do."""
     return 1.0 if "not return within" in said or "left threads" in said else 30.0
 

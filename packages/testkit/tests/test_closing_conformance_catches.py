@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
-from suite_runs import Suite, patience_for
+from suite_runs import Suite, timeout_for
 from wrong_ends import RIGHT
 
 pytest_plugins = ["pytester"]
 
 SUITES: Final = {
     "transport": Suite(
-        name="TransportConformance", subject="transport", module="wrong_ends", more=lambda _patience: PEER
+        name="TransportConformance", subject="transport", module="wrong_ends", more=lambda _timeout: PEER
     ),
     "authenticator": Suite(name="AuthenticatorConformance", subject="mechanism", module="wrong_ends"),
     "partitioner": Suite(name="PartitionerConformance", subject="partitioner", module="wrong_ends"),
@@ -65,7 +65,7 @@ def test_a_wrong_end_is_named(pytester: pytest.Pytester, end: str, test: str, sa
 @pytest.mark.parametrize("end", ["WithAThread", "WithAPool"])
 def test_an_end_that_keeps_all_promises_passes(pytester: pytest.Pytester, end: str) -> None:
     result = SUITES["config_provider"].run(
-        pytester, f"plugin('config_provider', {end!r})", "-k", "close", timeout=patience_for("")
+        pytester, f"plugin('config_provider', {end!r})", "-k", "close", timeout=timeout_for("")
     )
 
     result.assert_outcomes(passed=2)

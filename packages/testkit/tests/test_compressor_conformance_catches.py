@@ -11,7 +11,7 @@ SUITE = Suite(
     name="CompressorConformance",
     subject="compressor",
     module="wrong_compressors",
-    more=lambda _patience: "levels = (1, 9)",
+    more=lambda _timeout: "levels = (1, 9)",
 )
 
 WRONG = [

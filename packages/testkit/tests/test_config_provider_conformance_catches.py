@@ -19,7 +19,7 @@ SUITE = Suite(
     name="ConfigProviderConformance",
     subject="provider",
     module="wrong_providers",
-    more=lambda _patience: KEYS,
+    more=lambda _timeout: KEYS,
 )
 WRONG = [
     ("HasAnotherName", "strings", r"lacks `get` of ottla.interfaces.ConfigProvider"),

@@ -16,7 +16,7 @@ SUITE = Suite(
     name="TransportConformance",
     subject="transport",
     module="wrong_transports",
-    more=lambda _patience: FAR_END,
+    more=lambda _timeout: FAR_END,
 )
 WRONG = [
     ("IgnoresShortWrites", "arrive_in_order", "nothing goes on: .* bytes were taken by write"),

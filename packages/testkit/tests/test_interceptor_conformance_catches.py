@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from suite_runs import assert_caught, assert_passed, patience_for, run_suite
+from suite_runs import assert_caught, assert_passed, run_suite, timeout_for
 
 pytest_plugins = ["pytester"]
 
@@ -118,7 +118,7 @@ def test_a_broken_promise_of_an_interceptor_is_named(
         "-x",
         "-k",
         test,
-        timeout=patience_for(said),
+        timeout=timeout_for(said),
         more=more,
     )
 

@@ -11,7 +11,7 @@ SUITE = Suite(
     name="PartitionerConformance",
     subject="partitioner",
     module="wrong_partitioners",
-    more=lambda _patience: "heeds_availability = True",
+    more=lambda _timeout: "heeds_availability = True",
 )
 
 WRONG = [

@@ -13,7 +13,7 @@ SAMPLES = """import pyarrow as pa
     columns = (pa.array([{"a": 1}, None, {"a": 2}, {"a": None}]),)
     refused_columns = (pa.array([1, 2]),)"""
 SUITE = Suite(
-    name="SerializerConformance", subject="serializer", module="wrong_serializers", more=lambda _patience: SAMPLES
+    name="SerializerConformance", subject="serializer", module="wrong_serializers", more=lambda _timeout: SAMPLES
 )
 WRONG = [
     ("HasAnotherName", "contract", r"lacks `.+` of ottla.interfaces.Serializer"),

@@ -22,7 +22,7 @@ SUITE = Suite(
     name="TransportConformance",
     subject="transport",
     module="wrong_transports",
-    more=lambda _patience: ENDS,
+    more=lambda _timeout: ENDS,
 )
 WRONG = [
     ("IgnoresRefusals", "refusal", "the peer has refused, and the handshake is complete: its answer is not read"),

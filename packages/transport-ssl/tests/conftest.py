@@ -19,7 +19,7 @@ Connect = Callable[..., tuple[TlsLayer, Peer]]
 @pytest.fixture(autouse=True)
 def waiting_for_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy this machine is, a connection waits until its files are read."""
-    monkeypatch.setattr(context_reload, "PATIENCE", HANG_GUARD)
+    monkeypatch.setattr(context_reload, "FILES_TIMEOUT", HANG_GUARD)
 
 
 @pytest.fixture(scope="session")

@@ -238,10 +238,10 @@ def test_a_hanging_file_system_delays_no_connection(
     made = transport({**trusting, "ssl.keystore.location": str(file)})
     replace(file, written(ca.issue_cert("second.example.com")))
     hanging = Hanging(file, monkeypatch)
-    monkeypatch.setattr(context_reload, "PATIENCE", 0.01)
+    monkeypatch.setattr(context_reload, "FILES_TIMEOUT", 0.01)
 
     assert shown(made, demanding) == "first.example.com"
-    monkeypatch.setattr(context_reload, "PATIENCE", 3600.0)
+    monkeypatch.setattr(context_reload, "FILES_TIMEOUT", 3600.0)
     assert shown(made, demanding) == "first.example.com", "only the first connection waits, for a moment"
     assert hanging.asked.is_set()
     assert len(reading()) == 1

@@ -61,7 +61,7 @@ def test_a_hanging_folder_delays_no_connection(folder: Path, ca: trustme.CA, mon
         return listed(path)
 
     monkeypatch.setattr(os, "listdir", hang)
-    monkeypatch.setattr(context_reload, "PATIENCE", 0.01)
+    monkeypatch.setattr(context_reload, "FILES_TIMEOUT", 0.01)
     trustme.CA().cert_pem.write_to_path(str(folder / "0a1b2c3d.1"))
     os.utime(folder, (1, 1))
 

@@ -115,10 +115,10 @@ class Lower(SocketLayer):
     def __init__(self, sock: socket.socket) -> None:
         super().__init__(sock)
         self.ending: int | OSError | None = None
-        self.room = 65536
+        self.read_size = 65536
 
     def read_into(self, buffer: memoryview) -> int | None:
-        got = super().read_into(buffer[: self.room])
+        got = super().read_into(buffer[: self.read_size])
         if got is not None or self.ending is None:
             return got
         if isinstance(self.ending, OSError):

@@ -15,7 +15,7 @@ from ottla.interfaces import Secret
 from ottla_authenticator_sasl.single_flight import SingleFlight
 from ottla_authenticator_sasl.user_functions import ask
 
-PATIENCE: Final = 5.0
+FUNCTION_TIMEOUT: Final = 5.0
 """Seconds for a function: a login should fail with its cause before the connection times out (10 s)."""
 
 Function: TypeAlias = Callable[[], Any]
@@ -83,7 +83,7 @@ class CallbackCredentials:
     blocking = True
 
     def __init__(
-        self, make: Callable[[], UserPassword], *, keys: str, identity: str | None, timeout: float = PATIENCE
+        self, make: Callable[[], UserPassword], *, keys: str, identity: str | None, timeout: float = FUNCTION_TIMEOUT
     ) -> None:
         self.keys = keys
         self.identity = identity

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 _chance = SystemRandom()
 
-PATIENCE: Final = 7.0
+LOGIN_WAIT: Final = 7.0
 """Seconds that a login waits: it should fail with its cause before the connection times out (10 s)."""
 
 LIMIT: Final = 10.0
@@ -63,7 +63,7 @@ class TokenKeeper:
         retry: Retry,
         closing: threading.Event,
         clock: Callable[[], float] = time.time,
-        timeout: float = PATIENCE,
+        timeout: float = LOGIN_WAIT,
         limit: float = LIMIT,
         pace: FetchPace | None = None,
     ) -> None:

@@ -47,7 +47,7 @@ from ottla_authenticator_sasl.web_address import Address
 
 _log = logging.getLogger(__name__)
 
-PATIENCE: Final = 5.0
+RETRY_TIME: Final = 5.0
 """Seconds for retries: a login should fail with its cause before the connection times out (10 s)."""
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -148,7 +148,7 @@ class TokenEndpoint:
     def fetch(self) -> Token:
         """Return a new token."""
         deadline = Deadline(self.limit)
-        last_try = time.monotonic() + min(PATIENCE, self._retry.longest)
+        last_try = time.monotonic() + min(RETRY_TIME, self._retry.longest)
         failures = 0
         while True:
             try:

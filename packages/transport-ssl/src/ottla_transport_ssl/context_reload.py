@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 SOON: Final = timedelta(days=30)
 """Time before a certificate's end in which a warning is logged."""
 
-PATIENCE: float = 0.1
+FILES_TIMEOUT: float = 0.1
 """Seconds that a connection waits for its files. Local ones take a few milliseconds."""
 
 SLOW: float = 1.0
@@ -63,7 +63,7 @@ class Setups:
         if self._files:
             if self._checked.is_set():
                 self._begin_check()
-                self._checked.wait(PATIENCE)
+                self._checked.wait(FILES_TIMEOUT)
             else:
                 self._warn_of_slow_files()
         self._warn_of_ends()

@@ -83,8 +83,8 @@ class AsyncProducer:
         If the task is cancelled in this call, the record was not queued.
         """
         pacing = self._pacing
-        pacing.left -= 1
-        if pacing.left <= 0:
+        pacing.sends_left -= 1
+        if pacing.sends_left <= 0:
             await pacing.pause()  # first: a task that is cancelled here has queued nothing
         if on_delivery is not None and getattr(on_delivery, "__code__", None) is not self._checked_callback:
             try:

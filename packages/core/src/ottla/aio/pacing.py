@@ -16,10 +16,10 @@ SENDS_IN_A_ROW: Final = 32
 class Pacing:
     """Counts sends that did not wait, and lets other tasks run in time. For any number of loops and threads."""
 
-    __slots__ = ("_runs", "left")
+    __slots__ = ("_runs", "sends_left")
 
     def __init__(self) -> None:
-        self.left = SENDS_IN_A_ROW
+        self.sends_left = SENDS_IN_A_ROW
         """Sends until `pause` is to be called. Threads may count wrong together; then the clock is read more rarely."""
         self._runs: WeakKeyDictionary[asyncio.AbstractEventLoop, _Run] = WeakKeyDictionary()
 
@@ -28,7 +28,7 @@ class Pacing:
 
         A task that awaits each record is not to pause: its record would miss the request of the other tasks' records.
         """
-        self.left = SENDS_IN_A_ROW
+        self.sends_left = SENDS_IN_A_ROW
         loop = asyncio.get_running_loop()
         run = self._runs.get(loop)
         if run is None:

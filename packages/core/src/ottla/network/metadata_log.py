@@ -12,7 +12,7 @@ from ottla.network.cluster import NO_LEADER, Broker, Topic
 
 logger = logging.getLogger(__name__)
 
-PATIENCE: Final = 5.0
+LOGGED_AFTER: Final = 5.0
 """Seconds after which a line is written if metadata is due and no broker can be asked for it."""
 
 _MOST_MOVES: Final = 20
@@ -39,7 +39,7 @@ class MetadataLog:
         """Note that metadata is due and no broker can be asked."""
         if self._wanted_since is None:
             self._wanted_since = now
-        elif now - self._wanted_since >= PATIENCE:
+        elif now - self._wanted_since >= LOGGED_AFTER:
             why = "no broker can be asked" + (f"; last error: {last_error}" if last_error is not None else "")
             self.active = True
             self._cluster.failed(_CLUSTER, "unasked", why, now, started_at=self._wanted_since)

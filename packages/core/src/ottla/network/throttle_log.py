@@ -13,7 +13,7 @@ from ottla.network.cluster import Broker
 
 logger = logging.getLogger(__name__)
 
-PATIENCE: Final = 5.0
+LOGGED_AFTER: Final = 5.0
 """Seconds. Consecutive pauses that last as long are logged; shorter ones are normal with a quota."""
 
 QUIET: Final = 5.0
@@ -47,7 +47,7 @@ class ThrottleLog:
         if pauses is None:
             pauses = self._pauses[broker] = _Pauses(started_at=now, until=now)
         pauses.until = max(pauses.until, now + seconds)
-        if pauses.until - pauses.started_at >= PATIENCE:
+        if pauses.until - pauses.started_at >= LOGGED_AFTER:
             text = f"no request is sent to it for {seconds:.1f} s"
             self._outages.failed(broker, _QUOTA, text, pauses.until, started_at=pauses.started_at)
 

@@ -10,7 +10,7 @@ from ottla.errors.outages import Outages, OutageUpdate
 
 logger = logging.getLogger(__name__)
 
-PATIENCE: Final = 5.0
+LOGGED_AFTER: Final = 5.0
 """Seconds. A wait for memory that lasts as long is logged; shorter ones are the normal back-pressure on a producer."""
 
 QUIET: Final = 30.0
@@ -44,7 +44,7 @@ class BufferMemoryLog:
         refused, self._refusals = refusals - self._refusals, refusals
         if not self._outages and refused:
             self._refusals_before = refusals - refused
-        waits = first is not None and now - self._waits_since >= PATIENCE
+        waits = first is not None and now - self._waits_since >= LOGGED_AFTER
         if refused or waits:
             self._short_at = now
             self._outages.failed(_MEMORY, _MEMORY, "", now, started_at=self._waits_since if waits else None)

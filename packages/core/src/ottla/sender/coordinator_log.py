@@ -11,7 +11,7 @@ from ottla.transactions.request_source import RequestSource
 
 logger = logging.getLogger(__name__)
 
-PATIENCE: Final = 1.0
+LOGGED_AFTER: Final = 1.0
 """Seconds. Failures that last less are normal: the coordinator loads its log, or is ending the previous transaction."""
 
 
@@ -20,7 +20,7 @@ class CoordinatorLog:
 
     def __init__(self, *, client_id: str) -> None:
         self._client_id = client_id
-        self._outages: Outages[str, str] = Outages(timeout=PATIENCE)
+        self._outages: Outages[str, str] = Outages(timeout=LOGGED_AFTER)
         self.active = False
         """Whether a request fails, or a line is left to log."""
 

@@ -63,7 +63,7 @@ class RowSealing:
     """
 
     settings: Settings = attrs.field(repr=False)
-    ownership: PartitionAssignment
+    assignment: PartitionAssignment
     options: WriteOptions
     columns: ColumnPositions
     max_bytes: int = SEALED_BATCH_BYTES
@@ -74,9 +74,9 @@ class RowSealing:
 
     def seal(self, batches: Iterator[pa.RecordBatch], *, task: str) -> Iterator[pa.RecordBatch]:
         """Yield the sealed rows of all rows; those of a partition keep the order of its rows."""
-        sealer = _Sealer(_sealer(Secret(self.settings), self.ownership.topics, self.max_bytes))
+        sealer = _Sealer(_sealer(Secret(self.settings), self.assignment.topics, self.max_bytes))
         row_buffer = RowBuffer(sealer.seal)
-        known = dict(self.ownership.topics)
+        known = dict(self.assignment.topics)
         rows = 0
         for batch in batches:
             if not batch.num_rows:
@@ -94,17 +94,17 @@ class RowSealing:
                     raise _unknown(found.topic, known)
                 row_buffer.put(found, place)
             rows += batch.num_rows
-            yield from sealer.take(self.ownership)
+            yield from sealer.take(self.assignment)
         row_buffer.send_all()
-        yield from sealer.take(self.ownership)
+        yield from sealer.take(self.assignment)
         if sealer.records != rows:
             raise WriteError(f"{task}: {rows} rows were read, but the sealed batches have {sealer.records} records")
 
 
-def sealed_batches(batch: pa.RecordBatch, ownership: PartitionAssignment) -> Iterator[SealedBatch]:
+def sealed_batches(batch: pa.RecordBatch, assignment: PartitionAssignment) -> Iterator[SealedBatch]:
     """Yield the batches of sealed rows. Each has a copy of its bytes, so a queued batch keeps no other in memory."""
     slots = batch.column(SCHEMA.get_field_index("slot")).to_pylist()
-    for number, (topic, partition) in enumerate(ownership.places(slots)):
+    for number, (topic, partition) in enumerate(assignment.places(slots)):
         [sealed] = batch.slice(number, 1).to_pylist()
         section = SealedRecords(
             magic=sealed["magic"],
@@ -136,19 +136,19 @@ class _Sealer:
         self.records += sum(batch.section.count for batch in sealed.batches)
         return sealed.refused
 
-    def take(self, ownership: PartitionAssignment) -> Iterator[pa.RecordBatch]:
+    def take(self, assignment: PartitionAssignment) -> Iterator[pa.RecordBatch]:
         """Yield the sealed batches for the shuffle as one Arrow batch, if there are any, and forget them."""
         taken, self._batches = self._batches, []
         if taken:
-            yield _sealed_rows(taken, ownership)
+            yield _sealed_rows(taken, assignment)
 
 
-def _sealed_rows(batches: Sequence[SealedBatch], ownership: PartitionAssignment) -> pa.RecordBatch:
+def _sealed_rows(batches: Sequence[SealedBatch], assignment: PartitionAssignment) -> pa.RecordBatch:
     sections = [batch.section for batch in batches]
-    firsts = ownership.first_slots()
+    firsts = assignment.first_slots()
     slots = [firsts[batch.topic] + batch.partition for batch in batches]
     columns: Mapping[str, Sequence[object]] = {
-        "owner": [slot % ownership.owners for slot in slots],
+        "owner": [slot % assignment.owners for slot in slots],
         "slot": slots,
         "records": [section.count for section in sections],
         "first_timestamp": [section.first_timestamp for section in sections],

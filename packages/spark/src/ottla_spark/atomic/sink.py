@@ -156,12 +156,12 @@ class SparkRows:
         self._options = options
         self._settings = frozenset({**options.producer, TRANSACTIONAL_ID: transactional_id}.items())
         session = frame.sparkSession
-        self._ownership = PartitionAssignment.of(counts, tasks=session.sparkContext.defaultParallelism)
+        self._assignment = PartitionAssignment.of(counts, tasks=session.sparkContext.defaultParallelism)
 
     def write(self, shared: SharedTransaction) -> int:
         """Write all rows in one Spark job."""
         frame = self._owned(self._frame)
-        task = TaskWrite(shared=shared, ownership=self._ownership, options=self._options)
+        task = TaskWrite(shared=shared, assignment=self._assignment, options=self._options)
         session = frame.sparkSession
         with OneStageAttempt(session), _limited_arrow_batches(session):
             reports = frame.mapInArrow(task, RESULT).collect()
@@ -185,12 +185,12 @@ class SparkRows:
             frame = frame.select([name for name in frame.columns if name in COLUMNS])
         sealing = RowSealing(
             settings=self._settings,
-            ownership=self._ownership,
+            assignment=self._assignment,
             options=self._options,
             columns=_columns(frame, self._options),
             max_bytes=SEALED_BATCH_BYTES,
         )
-        return frame.mapInArrow(sealing, SPARK_SCHEMA).repartitionById(self._ownership.owners, sf.col("owner"))
+        return frame.mapInArrow(sealing, SPARK_SCHEMA).repartitionById(self._assignment.owners, sf.col("owner"))
 
 
 _STOPPED: Final = ("InterruptedException", "SPARK_JOB_CANCELLED", "InterruptedIOException", "ClosedByInterrupt")

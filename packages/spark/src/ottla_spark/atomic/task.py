@@ -40,7 +40,7 @@ class TaskWrite:
     """Writes the rows of one task. Spark sends it to the executors by pickle."""
 
     shared: SharedTransaction
-    ownership: PartitionAssignment
+    assignment: PartitionAssignment
     options: WriteOptions
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -65,7 +65,7 @@ class TaskWrite:
             return self._write(sealed_rows, borrowed, owner=owner)
 
     def _write(self, sealed_rows: Iterator[pa.RecordBatch], borrowed: producer_cache.Borrowed, *, owner: int) -> int:
-        task = f"owner {owner} of {self.ownership.owners}"
+        task = f"owner {owner} of {self.assignment.owners}"
         in_flight = InFlightTables(task=task)
         ends: Mapping[tuple[str, int], int] | None = None
         records = 0
@@ -75,9 +75,9 @@ class TaskWrite:
             self._check_owner(some, owner)
             if ends is None:
                 settings = with_shipped_files(self.options.producer)
-                ends = end_offsets(settings, self.ownership.owned_by(owner))
+                ends = end_offsets(settings, self.assignment.owned_by(owner))
                 borrowed.producer().join_transaction(self.shared)
-            for batch in sealed_batches(some, self.ownership):
+            for batch in sealed_batches(some, self.assignment):
                 in_flight.put(_sent(borrowed.producer(), batch, task=task), _Names(batch.section.count))
                 records += batch.section.count
             in_flight.check_completed()
@@ -91,7 +91,7 @@ class TaskWrite:
         return records
 
     def _check_owner(self, sealed_rows: pa.RecordBatch, owner: int) -> None:
-        if any(slot % self.ownership.owners != owner for slot in sealed_rows.column("slot").to_pylist()):
+        if any(slot % self.assignment.owners != owner for slot in sealed_rows.column("slot").to_pylist()):
             raise TaskRefusedError(
                 f"task {owner} got rows of partitions that another task owns: Spark changed the shuffle of "
                 "repartitionById; look for an optimizer rule or an option that changes shuffles"

@@ -110,7 +110,7 @@ class _OwnTransaction:
         mine = _worker(self._settings.name)
         name = mine.pool.take(plan.lease)
         settings = self._settings.for_task(name, timeout_ms=self._orders.timeout_ms)
-        before = mine.left.pop(name, None)
+        before = mine.prepared.pop(name, None)
         if before is not None:
             with contextlib.suppress(OttlaError, _OutcomeUnknownError), Borrowed(settings, idle=self._idle) as last:
                 before.go_on(last.producer(), plan)  # an error closes the producer
@@ -126,7 +126,7 @@ class _OwnTransaction:
         if self._producer is None:
             return None
         prepared = self._producer.prepare_transaction()
-        _worker(self._settings.name).left[self._name] = _PreparedTransaction(
+        _worker(self._settings.name).prepared[self._name] = _PreparedTransaction(
             producer=weakref.ref(self._producer), prepared=prepared
         )
         return prepared
@@ -168,7 +168,7 @@ class _OutcomeUnknownError(Exception):
 @attrs.define
 class _Worker:
     pool: IdPool
-    left: dict[str, _PreparedTransaction] = attrs.field(factory=dict)
+    prepared: dict[str, _PreparedTransaction] = attrs.field(factory=dict)
 
 
 _workers: dict[tuple[int, str], _Worker] = {}

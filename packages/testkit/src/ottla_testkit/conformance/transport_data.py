@@ -103,14 +103,14 @@ class DataRequirements(TransportConnections):
         talk.exchange(b"ping", b"pong")
         check(talk.read(100) is None, "read_into() gave bytes, and the peer is silent")
 
-    @pytest.mark.parametrize("room", [1, 7, 4096])
+    @pytest.mark.parametrize("read_size", [1, 7, 4096])
     def test_reads_of_any_size_return_every_byte_once_without_an_event(
-        self, begin: Begin, chance: random.Random, room: int
+        self, begin: Begin, chance: random.Random, read_size: int
     ) -> None:
         talk = begin()
         talk.open()
-        talk.room = room
-        said = chance.randbytes(room * 300)
+        talk.read_size = read_size
+        said = chance.randbytes(read_size * 300)
         talk.peer.write(said)
         talk.until(
             lambda: len(talk.received) >= len(said),

@@ -23,17 +23,17 @@ from ottla.interfaces import TopicView
 _ENOUGH: Final = 7 / 8
 """The filled part of a batch from which on it takes no large record any more, so the partition is changed."""
 
-_LONG_STAY: Final = 1024 * 1024
+_MAX_BYTES: Final = 1024 * 1024
 """Bytes, or a batch's worth if that is more, after which the partition is changed at any rate."""
 
-_LONG_STAY_SECONDS: Final = 0.010
+_MAX_SECONDS: Final = 0.010
 """Seconds after which the partition is changed if it has a batch's worth."""
 
 _DRAWS_FROM_ONE_LOOK: Final = 1 / 8
 """Draws per candidate until queues are read again: reading 5000 queues takes 400 us."""
 
 
-class _Stay:
+class _StickyPartition:
     """A topic's sticky partition, and the bytes that went there."""
 
     __slots__ = ("bytes", "draw", "partition", "since")
@@ -61,20 +61,20 @@ class StickyChoice:
         linger: float = 0.0,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._seconds = min(linger, _LONG_STAY_SECONDS)
+        self._seconds = min(linger, _MAX_SECONDS)
         self._clock = clock
         self._batch_size = max(batch_size, 1)
         self._adaptive = adaptive
         self._random = random
         self._rack = rack
-        self._stays: dict[str, _Stay] = {}
+        self._sticky: dict[str, _StickyPartition] = {}
 
     def partition(self, topic: str, view: TopicView) -> int:
         """The topic's sticky partition; checked again for each new view."""
-        stay = self._stays.get(topic)
-        if stay is not None and stay.draw.view is view:
-            return stay.partition
-        return self._look_again(topic, stay, view)
+        sticky = self._sticky.get(topic)
+        if sticky is not None and sticky.draw.view is view:
+            return sticky.partition
+        return self._look_again(topic, sticky, view)
 
     def appended(self, topic: str, partition: int, size: int) -> None:
         """Count *size* bytes that went to a partition; change it after a batch's worth and the minimum time."""
@@ -85,17 +85,17 @@ class StickyChoice:
         self._count(topic, partition, size, seconds=0.0)
 
     def _count(self, topic: str, partition: int, size: int, *, seconds: float) -> None:
-        stay = self._stays.get(topic)
-        if stay is None or stay.partition != partition:
+        sticky = self._sticky.get(topic)
+        if sticky is None or sticky.partition != partition:
             return
-        stay.bytes += size
-        if stay.bytes < self._batch_size * _ENOUGH:
+        sticky.bytes += size
+        if sticky.bytes < self._batch_size * _ENOUGH:
             return
         now = self._clock()
-        if stay.bytes >= _LONG_STAY or now - stay.since >= seconds:
-            self._stays[topic] = _Stay(stay.draw, now=now)
+        if sticky.bytes >= _MAX_BYTES or now - sticky.since >= seconds:
+            self._sticky[topic] = _StickyPartition(sticky.draw, now=now)
 
-    def _look_again(self, topic: str, stay: _Stay | None, view: TopicView) -> int:
+    def _look_again(self, topic: str, sticky: _StickyPartition | None, view: TopicView) -> int:
         """Keep the partition if it is still among the candidates."""
         draw = _Draw(
             view,
@@ -104,11 +104,11 @@ class StickyChoice:
             adaptive=self._adaptive,
             random=self._random,
         )
-        if stay is not None and stay.partition in draw.candidates:
-            stay.draw = draw
+        if sticky is not None and sticky.partition in draw.candidates:
+            sticky.draw = draw
         else:
-            stay = self._stays[topic] = _Stay(draw, now=self._clock())
-        return stay.partition
+            sticky = self._sticky[topic] = _StickyPartition(draw, now=self._clock())
+        return sticky.partition
 
 
 class _Draw:

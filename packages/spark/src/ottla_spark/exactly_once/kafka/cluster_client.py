@@ -43,11 +43,11 @@ from ottla_spark.options.shipped_files import with_shipped_files
 
 _log = logging.getLogger(__name__)
 
-PATIENCE: Final = 120.0
+RESPONSE_TIMEOUT: Final = 120.0
 """Seconds to wait for each response of the cluster, for example while a broker restarts."""
 
 ONE_AFTER_ANOTHER: Final = 30.0
-"""Seconds for which requests share one deadline of `PATIENCE`; the last of them still has the rest of it."""
+"""Seconds for which requests share one deadline of `RESPONSE_TIMEOUT`; the last of them still has the rest of it."""
 
 BRIEFLY: Final = 3.0
 """Seconds for a broker's response. An open transaction that this misses is found at the next batch, or times out."""
@@ -71,7 +71,7 @@ class KafkaClusterClient:
         self._lookup = LedgerLookup(settings)
         self._place: LedgerPartition | None = None
         self._longest_ms: int | None = None
-        self._client = BlockingClient(self._connections, timeout=PATIENCE)
+        self._client = BlockingClient(self._connections, timeout=RESPONSE_TIMEOUT)
         self._client_since = self._connections.clock()
 
     def close(self) -> None:
@@ -234,7 +234,7 @@ class KafkaClusterClient:
         """Return a client whose requests share a deadline and the coordinators that it found, for some seconds."""
         now = self._connections.clock()
         if now - self._client_since > ONE_AFTER_ANOTHER:
-            self._client, self._client_since = BlockingClient(self._connections, timeout=PATIENCE), now
+            self._client, self._client_since = BlockingClient(self._connections, timeout=RESPONSE_TIMEOUT), now
         return self._client
 
 

@@ -25,7 +25,7 @@ from ottla_spark.exactly_once.settings import EARLIER, SHARED, Settings
 
 _log = logging.getLogger(__name__)
 
-_PATIENCE: Final = 5.0
+_MARKER_TIMEOUT: Final = 5.0
 """Seconds to wait for an entry's marker when no lease was taken that would have ended its transaction."""
 
 _HELP: Final = (
@@ -67,7 +67,7 @@ class LedgerLookup:
 
     def read(self, client: BlockingClient, place: LedgerPartition | None) -> Ledger:
         """Read the name's ledger from its own topic; *place* is None when that topic does not exist yet."""
-        timeout = 0.0 if self._just_leased else _PATIENCE
+        timeout = 0.0 if self._just_leased else _MARKER_TIMEOUT
         if not self._just_leased:
             self.before_lease(client)
         self._just_leased, end = False, -1

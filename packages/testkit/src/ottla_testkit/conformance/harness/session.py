@@ -36,7 +36,7 @@ class LayerSession:
         self.received = bytearray()
         self.sent = 0
         self.piece = PIECE
-        self.room = PIECE
+        self.read_size = PIECE
         self._timeout = timeout
         self._begun = False
         self._stalled = False
@@ -194,7 +194,7 @@ class LayerSession:
                 self._write()
 
     def _read(self) -> None:
-        got = self.read(self.room)
+        got = self.read(self.read_size)
         self._stalled = got is None
         self.ended = got == b""
         self.received += got or b""
