@@ -12,7 +12,7 @@ from time import time_ns
 from typing import Any, Final
 
 from ottla.accumulator.delivery import OnDelivery
-from ottla.concurrency import signals
+from ottla.concurrency import interruptible_functions
 from ottla.errors import IllegalStateError, OttlaError
 from ottla.errors.plugin_origin import faults
 from ottla.errors.quoting import class_name
@@ -148,4 +148,4 @@ def _refuse_inside(lock: Any) -> None:
         )
 
 
-signals.allow_break_off(LockedColumns.put, lambda names: _refuse_inside(names["self"].lock))
+interruptible_functions.allow_break_off(LockedColumns.put, lambda names: _refuse_inside(names["self"].lock))

@@ -14,7 +14,7 @@ from collections import deque
 from types import TracebackType
 from typing import Any, Final, Protocol
 
-from ottla.concurrency import signals
+from ottla.concurrency import interruptible_functions, signals
 from ottla.concurrency.environment import SYSTEM, Environment, Lock
 from ottla.errors import IllegalStateError
 
@@ -49,7 +49,7 @@ class Latch:
         """Block until it is set, at most *timeout* seconds, None: without a limit; False: time ran out."""
         if self.is_set:
             return True
-        signals.break_off_interrupted()
+        interruptible_functions.break_off_interrupted()
         gate = self._make_gate()
         gate.acquire()
         try:
@@ -124,7 +124,7 @@ class SignalSafeLock:
                     "set a flag there, and call the producer from the main program"
                 )
             if not raw.acquire(False):
-                signals.break_off_interrupted()
+                interruptible_functions.break_off_interrupted()
                 raw.acquire()
         except BaseException:
             signals.end()

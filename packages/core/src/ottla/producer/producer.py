@@ -231,9 +231,9 @@ class Producer:
 
         Raises IllegalStateError if the producer has an interceptor without `SupportsOnSendTable`, which would see none
         of the rows. Blocks as `send` does: for each batch of rows at most `max.block.ms`, or for all of them together
-        *timeout* seconds. When the table as a whole cannot be sent, it raises
-        InvalidRecordError, or another error of `send`, before the first row is queued. An error in the middle of a
-        table has the `delivery` of the rows before. A row that cannot be sent fails alone, in the delivery.
+        *timeout* seconds. When the table as a whole cannot be sent, it raises InvalidRecordError, or another error of
+        `send`, before the first row is queued. An error in the middle of a table has the `delivery` of the rows before.
+        A row that cannot be sent fails alone, in the delivery.
         """
         columns = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
         if self._engine.interceptors is not None:

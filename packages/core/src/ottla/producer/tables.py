@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from ottla.errors import InvalidRecordError, OttlaError, RecordTooLargeError
@@ -39,20 +40,12 @@ def send_table(
     """
     delivery = TableDelivery(topic) if delivery is None else delivery
     waits = TableWaits(timeout=timeout, clock=engine.clock)
+    send = partial(_send_table, engine, find_route, delivery, table, columns, value_format=value_format, waits=waits)
     if engine.interceptors is None:
-        return _send_table(engine, find_route, delivery, table, columns, value_format=value_format, waits=waits)
+        return send()
     interceptors = TableInterceptors(engine.interceptors, topic, formatted=value_format is not None)
     try:
-        _send_table(
-            engine,
-            find_route,
-            delivery,
-            table,
-            columns,
-            value_format=value_format,
-            waits=waits,
-            intercept=interceptors.on_send,
-        )
+        send(intercept=interceptors.on_send)
     except Exception as error:
         taken = error.delivery if isinstance(error, OttlaError) else None
         interceptors.report(taken if isinstance(taken, TableDelivery) else None, error)

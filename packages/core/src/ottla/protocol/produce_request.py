@@ -39,18 +39,16 @@ def produce_request(
     """The body; topics have their ids from version 13 on, before that their names. Raises UnsupportedVersionError."""
     if not PRODUCE.min_version <= version <= PRODUCE.max_version:
         raise UnsupportedVersionError(f"Produce request v{version} is not declared")
+    if transactional_id is not None and version < _FIRST_WITH_TRANSACTIONS:
+        raise UnsupportedVersionError(
+            f"Produce request v{version} cannot carry a transactional id; version 3 is the first"
+        )
     flexible = PRODUCE.flexible(version)
     text, length = (_compact_text, uvarint) if flexible else (_text, _pack_int32)
     more = 1 if flexible else 0  # a compact length is the length plus one
     end_of_struct = b"\0" if flexible else b""
 
-    between = b""
-    if version >= _FIRST_WITH_TRANSACTIONS:
-        between = text(transactional_id)
-    elif transactional_id is not None:
-        raise UnsupportedVersionError(
-            f"Produce request v{version} cannot carry a transactional id; version 3 is the first"
-        )
+    between = text(transactional_id) if version >= _FIRST_WITH_TRANSACTIONS else b""
     between += _ACKS_AND_TIMEOUT.pack(acks, timeout_ms) + length(len(topics) + more)
     chunks: list[Buffer] = []
     for name, topic_id, partitions in topics:

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.interfaces import Cut, Facts, TableRows
-from ottla.protocol.primitives import VARINT, varint
+from ottla.protocol.primitives import varint
+from ottla.recordbatch.arrow_varints import sums, varints, varints_up_to
 from ottla.recordbatch.finished_columns import FinishedColumns
 from ottla.recordbatch.number_columns import Constant
 
@@ -23,9 +24,6 @@ FRAME: Final = 31
 """The maximum bytes of a record besides its key, value and headers: six varints and a byte."""
 
 UNASSIGNED: Final = -1
-
-_VARINTS: Final = pa.array([varint(-1), *VARINT], pa.binary())
-"""The varints of -1 and up, so that it includes the size of null."""
 
 _NOTHING: Final = pa.scalar(b"", pa.binary())
 _ZERO: Final = pa.scalar(b"\0", pa.binary())
@@ -35,8 +33,6 @@ _ZEROS: Final = pa.scalar(b"\0\0", pa.binary())
 """No attributes, and a timestamp delta of 0."""
 
 _NULL: Final = pa.scalar(varint(-1), pa.binary())
-
-_offsets = _VARINTS.slice(1, 4096)
 
 
 def cut_rows(rows: TableRows, partitions: Any | None, *, max_bytes: int) -> Iterator[Cut]:
@@ -58,16 +54,14 @@ def cut_rows(rows: TableRows, partitions: Any | None, *, max_bytes: int) -> Iter
     offsets, content = _view(joined, 1, "i"), memoryview(joined.buffers()[2])
     indexes = _view(order, 1, "i") if order is not None else None
     for partition, start, stop in batches:
-        times = None if rows.timestamps is None else rows.timestamps.slice(start, stop - start)
         columns = FinishedColumns(
-            bytes(
-                content[offsets[start] : offsets[stop]]
-            ),  # a copy, because a slice would keep the bytes of all batches in memory
+            # A copy, because a slice would keep the bytes of all batches in memory.
+            bytes(content[offsets[start] : offsets[stop]]),
             count=stop - start,
-            first_timestamp=rows.now_ms if times is None else times[0].as_py(),
-            highest_timestamp=rows.now_ms if times is None else pc.max(times).as_py(),
+            first_timestamp=rows.now_ms if rows.timestamps is None else rows.timestamps[start].as_py(),
+            highest_timestamp=_highest_timestamp(rows, start, stop),
             facts=Facts(
-                Constant(rows.now_ms, stop - start) if times is None else array("q", _view(times, 1, "q").tobytes()),
+                _timestamps(rows, start, stop),
                 None if key_sizes is None else _sizes(key_sizes, start, stop),
                 _sizes(value_sizes, start, stop),
             ),
@@ -75,15 +69,6 @@ def cut_rows(rows: TableRows, partitions: Any | None, *, max_bytes: int) -> Iter
         yield Cut(
             partition, range(start, stop) if indexes is None else array("i", indexes[start:stop].tobytes()), columns
         )
-
-
-def _offsets_up_to(count: int) -> Any:
-    """The varints of 0, 1, 2 .. *count* - 1."""
-    global _offsets
-    known = _offsets  # two threads that extend it together do the same work twice
-    if count > len(known):
-        _offsets = known = pa.array(map(varint, range(max(count, 2 * len(known)))), pa.binary())
-    return known.slice(0, count)
 
 
 def _order(partitions: Any | None, count: int) -> tuple[Any | None, Sequence[tuple[int, int, int]]]:
@@ -140,7 +125,7 @@ def _joined(
     if values is not None:
         value_sizes = pc.fill_null(pc.binary_length(values), -1)
     parts = [_ZEROS] if rows.timestamps is None else [_ZERO, _deltas(rows.timestamps, starts, stops)]
-    parts.append(pa.concat_arrays([_offsets_up_to(stop - start) for start, stop in zip(starts, stops, strict=True)]))
+    parts.append(pa.concat_arrays([varints_up_to(stop - start) for start, stop in zip(starts, stops, strict=True)]))
     parts += (*_part(keys, key_sizes), *_part(values, value_sizes), _ZERO if headers is None else headers)
     sizes = sums(count, parts)
     joined = pc.binary_join_element_wise(
@@ -155,35 +140,8 @@ def _deltas(timestamps: Any, starts: list[int], stops: list[int]) -> Any:
     return varints(pc.subtract(timestamps, _decoded(firsts, stops)))
 
 
-def sums(count: int, parts: Sequence[Any | None]) -> Any:
-    """The total bytes of all parts by row; null and None have no bytes, a scalar is part of each row."""
-    sizes, same = pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(bytes(8 * count))]), 0
-    for part in parts:
-        if part is None:
-            continue
-        lengths = pc.binary_length(part)
-        if isinstance(part, pa.Scalar):
-            same += lengths.as_py()
-        else:
-            sizes = pc.add(sizes, pc.fill_null(lengths, 0))
-    return pc.add(sizes, same)
-
-
 def _part(column: Any | None, sizes: Any) -> list[Any]:
     return [_NULL] if column is None else [varints(sizes), column]
-
-
-def varints(column: Any) -> Any:
-    """The varint of each number, from a table if all are small; a scalar if all numbers are equal."""
-    if not len(column):
-        return pa.array([], pa.binary())
-    span = pc.min_max(column).as_py()
-    if span["min"] == span["max"]:
-        return pa.scalar(varint(span["min"]), pa.binary())
-    if span["min"] >= -1 and span["max"] < len(VARINT):
-        return _VARINTS.take(pc.add(column, 1))
-    found = column.dictionary_encode()
-    return pa.array([varint(number) for number in found.dictionary.to_pylist()], pa.binary()).take(found.indices)
 
 
 def _decoded(column: Any, stops: list[int]) -> Any:
@@ -197,6 +155,19 @@ def _view(column: Any, buffer: int, code: Literal["i", "q"]) -> memoryview:
     more = 1 if pa.types.is_binary(column.type) else 0
     raw = memoryview(column.buffers()[buffer]).cast("B")
     return raw[column.offset * width : (column.offset + len(column) + more) * width].cast(code)
+
+
+def _timestamps(rows: TableRows, start: int, stop: int) -> Sequence[int]:
+    if rows.timestamps is None:
+        return Constant(rows.now_ms, stop - start)
+    return array("q", _view(rows.timestamps, 1, "q")[start:stop].tobytes())
+
+
+def _highest_timestamp(rows: TableRows, start: int, stop: int) -> int:
+    if rows.timestamps is None:
+        return rows.now_ms
+    highest: int = pc.max(rows.timestamps.slice(start, stop - start)).as_py()
+    return highest
 
 
 def _sizes(column: Any, start: int, stop: int) -> Sequence[int]:

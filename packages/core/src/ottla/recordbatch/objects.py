@@ -15,7 +15,7 @@ from threading import RLock
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ottla.concurrency import signals
+from ottla.concurrency import interruptible_functions
 from ottla.errors import InvalidRecordError
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Columns, ColumnsKind, Encoded, Facts, Header, RecordEncoder
@@ -496,7 +496,7 @@ class ObjectColumns:
                 raise no_headers(magic, index=index)
 
 
-signals.allow_break_off(ObjectColumns.put, lambda names: names["self"].break_off())
+interruptible_functions.allow_break_off(ObjectColumns.put, lambda names: names["self"].break_off())
 
 
 def _joined(

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from ottla.errors import CorruptBatchError
 from ottla.interfaces import Buffer, Compressor
-from ottla.recordbatch.message_sets import message_size, read_message
+from ottla.recordbatch.parse_message_sets import message_size, read_message
 from ottla.recordbatch.parse_v2 import batch_size, read_batch
 from ottla.recordbatch.parsed_batches import ControlMarker, Record, RecordBatch
 

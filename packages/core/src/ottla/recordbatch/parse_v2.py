@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import attrs
@@ -39,11 +39,7 @@ def read_batch(view: memoryview, *, compressors: Mapping[int, Compressor], limit
         records = tuple(_records(section, count, base_offset, first_timestamp))
     except ProtocolError as error:
         raise CorruptBatchError(f"the batch at offset {base_offset}: {error}") from error
-    offsets = (base_offset - 1, *(record.offset for record in records), base_offset + last_delta + 1)
-    if last_delta < 0 or any(offset >= after for offset, after in pairwise(offsets)):
-        raise CorruptBatchError(
-            f"the batch at offset {base_offset} has records whose offsets are out of order or after its last offset"
-        )
+    _check_offsets(records, base_offset, last_delta)
     if log_append_time:
         records = tuple(attrs.evolve(record, timestamp_ms=max_timestamp) for record in records)
     return RecordBatch(
@@ -63,6 +59,14 @@ def read_batch(view: memoryview, *, compressors: Mapping[int, Compressor], limit
         size=len(view),
         records=records,
     )
+
+
+def _check_offsets(records: Sequence[Record], base_offset: int, last_delta: int) -> None:
+    offsets = (base_offset - 1, *(record.offset for record in records), base_offset + last_delta + 1)
+    if last_delta < 0 or any(offset >= after for offset, after in pairwise(offsets)):
+        raise CorruptBatchError(
+            f"the batch at offset {base_offset} has records whose offsets are out of order or after its last offset"
+        )
 
 
 def batch_size(view: memoryview) -> int:

@@ -99,14 +99,7 @@ class IoThread:
         io_threads.enter()
         try:
             self._run_rounds()
-            try:
-                self._flush_unacknowledged()
-            except Exception:
-                log_robustly(
-                    lambda: logger.exception(
-                        "%s: could not confirm that brokers have read the records sent with acks=0", self._name
-                    )
-                )
+            self._flush_unacknowledged()
             self._accumulator.abort(ProducerClosedError("the producer was closed before they could be sent"))
             self._sender.end(ProducerClosedError("the producer is closed"))
         except BaseException as cause:
@@ -149,8 +142,15 @@ class IoThread:
         """Block until brokers have read the requests sent with `acks=0`, at most until the deadline of the close."""
         deadline, now = self._deadline, self._clock()
         assert deadline is not None, "the rounds end only once there is a deadline"
-        while now < deadline and self._client.flush_unacknowledged(now):
-            now = self._client.poll(deadline - now, now)
+        try:
+            while now < deadline and self._client.flush_unacknowledged(now):
+                now = self._client.poll(deadline - now, now)
+        except Exception:
+            log_robustly(
+                lambda: logger.exception(
+                    "%s: could not confirm that brokers have read the records sent with acks=0", self._name
+                )
+            )
 
     def _ended(self) -> bool:
         deadline = self._deadline

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from ottla.interfaces import Header
 from ottla.protocol.primitives import varint
-from ottla.recordbatch.arrow import varints
+from ottla.recordbatch.arrow_varints import varints
 
 PAIR: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 """A header in a list of `header_lists`."""

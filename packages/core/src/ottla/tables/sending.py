@@ -33,7 +33,8 @@ from ottla.errors import (
     were,
 )
 from ottla.interfaces import Columns, RecordEncoder, TableRows
-from ottla.recordbatch.arrow import FRAME, sums
+from ottla.recordbatch.arrow import FRAME
+from ottla.recordbatch.arrow_varints import sums
 from ottla.recordbatch.finished_columns import refused_columns
 from ottla.recordbatch.header_v2 import HEADER_SIZE
 from ottla.recordbatch.objects import TIMESTAMP_MAX

@@ -65,13 +65,7 @@ class ResponseActionHandler:
             case OffsetsWritten():
                 state.offsets.complete_first()
             case TransactionEnded():
-                # In this order, whatever exception follows: once the next epoch is in use, the transaction is over, or
-                # it would be ended again, in an epoch that has none.
-                ended = state.current.end(next_epoch_assigned=action.next_producer_id_and_epoch is not None)
-                if action.next_producer_id_and_epoch is not None:
-                    sequences.take_producer_id(action.next_producer_id_and_epoch)
-                state.current = ended
-                state.complete()
+                self._end(action)
             case _:
                 assert_never(action)
 
@@ -96,6 +90,16 @@ class ResponseActionHandler:
         else:
             state.transition_to(State.READY)
         state.end_result()
+
+    def _end(self, action: TransactionEnded) -> None:
+        # In this order, whatever exception follows: once the next epoch is in use, the transaction is over, or it would
+        # be ended again, in an epoch that has none.
+        state, next_epoch = self._state, action.next_producer_id_and_epoch
+        ended = state.current.end(next_epoch_assigned=next_epoch is not None)
+        if next_epoch is not None:
+            state.sequences.take_producer_id(next_epoch)
+        state.current = ended
+        state.complete()
 
     def _fail(self, failure: RequestFailed, request: CoordinatorRequest, now: float) -> None:
         """Apply the action for an error."""
