@@ -1,4 +1,8 @@
-"""Brokers near and at a distance, for tests that are run with both.
+"""Brokers of several generations, near and at a distance, for tests that are run with several of them.
+
+A test that takes `broker` runs in the gate with today's generation and with one other, chosen by the test's name, so
+that each generation has its share of the tests. With the marker `generations("all")`, or with `OTTLA_SOAK`, it runs
+with all of them. `since` and `before` are versions between which it runs.
 
 Tests with the marker `distance` run twice in the gate: near, and with a round trip of 30 ms. With `OTTLA_SOAK` all
 tests that take `broker` do so, and those that take `kafka` in a module with the line `kafka = near_or_distant`.
@@ -6,6 +10,8 @@ tests that take `broker` do so, and those that take `kafka` in a module with the
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -14,6 +20,7 @@ from long_forms import LONG
 
 from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.java.jars import KAFKA_VERSION
+from ottla_testkit.java.release import release
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import ROUND_TRIP, go_without
 
@@ -85,11 +92,25 @@ def near_or_distant(request: pytest.FixtureRequest, distance: str) -> KafkaClust
     return started(clusters, KAFKA_VERSION, distant=True)
 
 
+def generations(definition: pytest.Item) -> Sequence[Generation]:
+    """Return those that a test runs with, near."""
+    marker = definition.get_closest_marker("generations")
+    limits = {} if marker is None else marker.kwargs
+    since, before = release(limits.get("since", "0.10.2")), release(limits.get("before", "99.0"))
+    found = [each for each in [*TODAYS, *OLD] if since <= release(each.version) < before]
+    if LONG or (marker is not None and "all" in marker.args):
+        return found
+    first, *others = found
+    if not others or (marker is not None and "one" in marker.args):
+        return [first]
+    return [first, others[zlib.crc32(definition.name.encode()) % len(others)]]
+
+
 def choose_distances(metafunc: pytest.Metafunc) -> None:
     """Parametrize a test by the generations, and by the distances that it is run with."""
     distant = LONG or metafunc.definition.get_closest_marker("distance") is not None
     if "broker" in metafunc.fixturenames:
-        generations = [*TODAYS, *OLD, *(DISTANT_ONES if distant else ())]
-        metafunc.parametrize("broker", generations, ids=str, indirect=True)
+        near = generations(metafunc.definition)
+        metafunc.parametrize("broker", [*near, *(DISTANT_ONES if distant else ())], ids=str, indirect=True)
     elif distant and getattr(metafunc.module, "kafka", None) is near_or_distant and "kafka" in metafunc.fixturenames:
         metafunc.parametrize("distance", [NEAR, DISTANT], indirect=True)

@@ -101,6 +101,7 @@ def test_without_a_broker_the_exit_code_says_so() -> None:
     assert "TransactionTimeoutError: not done within 0.3 s" in result.stderr
 
 
+@pytest.mark.generations("all")
 def test_markers_are_read_from_every_version_of_brokers(broker: KafkaCluster, topic: str) -> None:
     made = TransactionOwner(
         settings={"bootstrap.servers": broker.bootstrap_servers},

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import attrs
 import pytest
 from ledger_kit import PROCESS, attempts, entry, prepare, settings
-from long_forms import LONG, only_long
+from long_forms import only_long
 
 from ottla import Producer
 from ottla.errors import OttlaError, UnsupportedVersionError
@@ -21,13 +21,11 @@ from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.ledger.entry import Status
 from ottla_spark.exactly_once.ledger.topic import LedgerTopic
 from ottla_spark.exactly_once.transactional_ids import task_id
-from ottla_testkit.java.jars import KAFKA_VERSION
-from ottla_testkit.java.release import release
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, feature_level
 from transactions_kit import await_true, committed, new_id, read, send, transactional
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.generations("one", since="3.0")]
+"""Brokers before 3.0 have one test; others run with today's, unless a generation of transactions matters to them."""
 
 NO_TIMEOUT_MS = 2**31 - 1
 
@@ -56,17 +54,7 @@ def driver(broker: KafkaCluster, name: str) -> Iterator[Drivers]:
         each.close()
 
 
-@pytest.fixture(autouse=True)
-def what_is_worth_its_time(request: pytest.FixtureRequest, broker: KafkaCluster) -> None:
-    """Brokers before 3.0 have one test; what does not depend on a transaction's generation is tried with today's."""
-    refuses = request.function is test_brokers_that_cannot_describe_transactions_are_refused
-    if (release(broker.version) < (3, 0)) is not refuses:
-        pytest.skip("brokers before 3.0 do not describe their transactions" if not refuses else "these brokers do")
-    todays = broker.version == KAFKA_VERSION and feature_level(broker.address(1), TRANSACTION_VERSION) == 2
-    if not (refuses or todays or LONG or request.function in OF_EVERY_GENERATION):
-        pytest.skip("takes minutes: only with OTTLA_SOAK=1")
-
-
+@pytest.mark.generations(since="3.0")
 def test_a_recorded_batch_is_visible_and_read_by_the_next_driver(
     broker: KafkaCluster, topic: str, name: str, driver: Drivers
 ) -> None:
@@ -84,6 +72,7 @@ def test_a_recorded_batch_is_visible_and_read_by_the_next_driver(
     assert next_one.lease.newer_than(given.lease)
 
 
+@pytest.mark.generations(since="3.0")
 def test_lost_attempts_and_those_of_an_earlier_lease_are_aborted(
     broker: KafkaCluster, topic: str, name: str, driver: Drivers
 ) -> None:
@@ -118,6 +107,7 @@ def test_transactions_of_a_failed_job_are_aborted_while_the_lease_is_held(
     assert committed(broker, topic) == [[b"1"]] * 3
 
 
+@pytest.mark.generations(since="3.0")
 def test_a_driver_whose_lease_was_taken_cannot_write_the_ledger(
     broker: KafkaCluster, topic: str, name: str, driver: Drivers
 ) -> None:
@@ -150,6 +140,7 @@ def test_a_recorded_batch_is_finished_by_the_next_planning_driver(
     assert [sorted(found) for found in committed(broker, topic)] == [[b"0", b"1"]] * 3
 
 
+@pytest.mark.generations(since="3.0")
 def test_a_recorded_batch_that_timed_out_is_void(broker: KafkaCluster, topic: str, name: str, driver: Drivers) -> None:
     cluster = driver()
     given = plan(cluster, name)
@@ -190,6 +181,7 @@ def test_a_transaction_with_little_remaining_time_is_not_recorded(
     assert committed(broker, topic) == [[], [], []]
 
 
+@pytest.mark.generations(since="3.0")
 def test_the_outcomes_of_many_transactions_are_reported_in_order(
     broker: KafkaCluster, topic: str, name: str, driver: Drivers
 ) -> None:
@@ -253,6 +245,7 @@ def test_a_ledger_topic_that_cannot_be_created_is_reported_with_why(driver: Driv
         plan(driver(topic=topic), name)
 
 
+@pytest.mark.generations(before="3.0")
 def test_brokers_that_cannot_describe_transactions_are_refused(driver: Drivers, name: str) -> None:
     with pytest.raises(UnsupportedVersionError, match=r"needs Kafka 3\.0 or later"):
         plan(driver(), name)
@@ -279,12 +272,3 @@ def test_with_two_phase_commit_a_prepared_transaction_has_no_timeout(name: str, 
 
         assert found.timeout_ms == NO_TIMEOUT_MS
         assert committed(kafka, "t") == [[b"0"]] * 3
-
-
-OF_EVERY_GENERATION = (
-    test_a_recorded_batch_is_visible_and_read_by_the_next_driver,
-    test_lost_attempts_and_those_of_an_earlier_lease_are_aborted,
-    test_a_driver_whose_lease_was_taken_cannot_write_the_ledger,
-    test_a_recorded_batch_that_timed_out_is_void,
-    test_the_outcomes_of_many_transactions_are_reported_in_order,
-)

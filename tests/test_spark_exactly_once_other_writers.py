@@ -37,7 +37,6 @@ from ottla_spark.exactly_once.ledger.lease import Lease, lease_id
 from ottla_spark.exactly_once.ledger.topic import CONFIG, LedgerTopic, partition_of
 from ottla_spark.exactly_once.settings import EARLIER_TOPIC, Settings
 from ottla_spark.exactly_once.status import ledger_status
-from ottla_testkit.java.release import release
 from ottla_testkit.kafka_cluster import KafkaCluster
 from transactions_kit import await_true, committed, new_id, read, transactional
 
@@ -287,10 +286,9 @@ def test_a_batch_recorded_by_an_earlier_version_is_finished(kafka: KafkaCluster,
     assert committed(kafka, topic) == [[b"0"]] * 3
 
 
+@pytest.mark.generations("all", since="3.0")
 def test_an_earlier_ledger_continues_with_every_version_of_brokers(broker: KafkaCluster, name: str) -> None:
     """Before transaction.version 2 records are numbered through all transactions of an epoch, in each partition."""
-    if release(broker.version) < (3, 0):
-        pytest.skip("these brokers do not describe their transactions")
     topic = new_id()
     broker.create_topic(topic, partitions=3)
     written(broker, earlier(broker, name), topic)

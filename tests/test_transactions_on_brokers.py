@@ -20,7 +20,6 @@ from ottla.errors import (
     TransactionError,
 )
 from ottla.transactions import ConsumerGroupMetadata, OffsetAndMetadata
-from ottla_testkit.java.release import release
 from ottla_testkit.kafka_cluster import KafkaCluster
 from transactions_kit import (
     UNCOMMITTED,
@@ -44,6 +43,7 @@ MANY = 60
 
 
 @pytest.mark.distance
+@pytest.mark.generations("all")
 def test_committed_records_are_visible_exactly_from_the_commit_on(broker: KafkaCluster, topic: str) -> None:
     servers = broker.bootstrap_servers
     with transactional(broker) as producer:
@@ -61,6 +61,7 @@ def test_committed_records_are_visible_exactly_from_the_commit_on(broker: KafkaC
 
 
 @pytest.mark.distance
+@pytest.mark.generations("all")
 def test_aborted_records_are_never_visible_to_read_committed(broker: KafkaCluster, topic: str) -> None:
     with transactional(broker) as producer:
         producer.init_transactions()
@@ -145,6 +146,7 @@ def test_many_partitions_are_committed_or_aborted_together(broker: KafkaCluster)
 
 
 @pytest.mark.distance
+@pytest.mark.generations("all")
 def test_offsets_are_committed_or_aborted_with_the_records(broker: KafkaCluster, topic: str) -> None:
     group = new_id()
     seen = []
@@ -174,9 +176,8 @@ def test_a_transaction_may_consist_of_offsets_only(broker: KafkaCluster, topic: 
     assert group_offsets(broker.bootstrap_servers, group, topic, partitions=3) == [-1, 7, -1]
 
 
+@pytest.mark.generations(since="2.5")
 def test_offsets_of_an_unknown_group_member_are_refused_until_an_abort(broker: KafkaCluster, topic: str) -> None:
-    if release(broker.version) < (2, 5):
-        pytest.skip("brokers before 2.5 do not check the member")
     group = new_id()
     stranger = ConsumerGroupMetadata(group, generation_id=7, member_id="another")
     with transactional(broker) as producer:
@@ -205,10 +206,9 @@ def await_partitions(consumers: Sequence[Consumer], counts: Sequence[int]) -> No
     await_true(assigned)
 
 
+@pytest.mark.generations(since="2.5")
 def test_offsets_of_a_consumer_that_lost_a_partition_are_refused(broker: KafkaCluster, topic: str) -> None:
     """The consumers are confluent-kafka's, and say by themselves what they have read and which generation they are."""
-    if release(broker.version) < (2, 5):
-        pytest.skip("brokers before 2.5 do not check the member")
     settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": new_id(), "auto.offset.reset": "earliest"}
     first, second = (Consumer({**settings, "enable.auto.commit": False}) for _ in range(2))
     with transactional(broker) as producer, closing(first), closing(second):
@@ -264,6 +264,7 @@ def test_uncommitted_records_of_a_killed_program_are_aborted_by_the_next(broker:
 
 
 @pytest.mark.distance
+@pytest.mark.generations("all")
 def test_a_second_producer_of_an_id_fences_the_first_permanently(broker: KafkaCluster, topic: str) -> None:
     name = new_id()
     with transactional(broker, name) as first, transactional(broker, name) as second:

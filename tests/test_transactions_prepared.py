@@ -80,6 +80,7 @@ def complete(kafka: KafkaCluster, prepared: PreparedTransaction, *, commit: bool
     return transactions.complete({"bootstrap.servers": kafka.bootstrap_servers}, prepared, commit=commit, timeout=WAIT)
 
 
+@pytest.mark.generations("all")
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
 def test_a_prepared_transaction_of_a_killed_program_can_be_ended_later(
     broker: KafkaCluster, topic: str, commit: bool
@@ -257,9 +258,8 @@ def test_only_open_transactions_of_a_prefix_are_found_and_aborted(broker: KafkaC
     assert committed(broker, topic) == [[b"other"]] * 3
 
 
+@pytest.mark.generations(since="3.0")  # others do not describe what is open
 def test_a_producer_whose_transaction_was_aborted_can_write_no_more(broker: KafkaCluster, topic: str) -> None:
-    if not tells(broker):
-        pytest.skip("these brokers do not describe what is open")
     config, name = {"bootstrap.servers": broker.bootstrap_servers}, new_id()
     with transactional(broker, name) as slow:
         slow.init_transactions()
