@@ -45,16 +45,31 @@ SECONDS_TO_END: Final = 10.0
 """For the thread of a producer that nothing refers to any more."""
 
 
+WITHOUT_SPARK: Final = {
+    "test_spark_atomic_coordinators",
+    "test_spark_atomic_network",
+    "test_spark_atomic_rights",
+    "test_spark_atomic_survey",
+    "test_spark_atomic_tasks",
+    "test_spark_exactly_once_ledger",
+    "test_spark_exactly_once_other_writers",
+    "test_spark_exactly_once_rights",
+    "test_spark_exactly_once_status",
+    "test_spark_exactly_once_storms",
+}
+"""Modules that test parts of the Spark sink with brokers alone: they share those of the other tests with brokers."""
+
+
 @pytest.fixture(scope="session", autouse=True)
-def quick_spark() -> None:
+def quick_spark(request: pytest.FixtureRequest) -> None:
     """Every Spark that a test or its program starts has a class archive, which the first one records."""
-    if "pyspark" in sys.modules:  # a module imports it whose tests are to run
+    if any(item.get_closest_marker("spark") for item in request.session.items):
         start_spark_quickly()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark the tests of the Spark sink and those with clusters that tests disturb: they run in parallel to others."""
-    if "spark" in item.path.relative_to(FOLDER).as_posix():
+    if "spark" in item.path.relative_to(FOLDER).as_posix() and item.path.stem not in WITHOUT_SPARK:
         item.add_marker(pytest.mark.spark)
     if shared_names(item):
         item.add_marker(pytest.mark.disturbing)

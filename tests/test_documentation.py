@@ -31,6 +31,8 @@ from secure_broker import PASSWORD, SecureBroker
 
 ALL: Final = [block for page in pages() for block in blocks(page)]
 CHAINS: Final = [chain for page in pages() for chain in chains(page, "python")]
+SUITES: Final = [chain for chain in CHAINS if "class Test" in chain[-1].program]
+"""Those that are test modules; pytest runs them all in one process."""
 
 ADDRESS: Final = re.compile(r"\b(?:localhost|kafka(?:-\d)?):9092\b(?:,kafka-\d:9092\b)*")
 SECURE_ADDRESS: Final = re.compile(r"\bkafka(?:-\d|\.example\.com)?:909[34]\b")
@@ -43,6 +45,12 @@ def of(*languages: str) -> pytest.MarkDecorator:
     """A test for each block of these languages."""
     found = [block for block in ALL if block.language in languages]
     return pytest.mark.parametrize("block", found, ids=str)
+
+
+def each_with_its_marks(chain: Sequence[Block]) -> Any:
+    """A chain of blocks as a parameter; one that is given a Spark runs with the other tests of Spark."""
+    uses_spark = any(name.startswith("spark") for block in chain for name in block.given)
+    return pytest.param(chain, id=str(chain[0]), marks=[pytest.mark.spark] if uses_spark else [])
 
 
 @attrs.frozen(kw_only=True)
@@ -228,7 +236,7 @@ def surroundings(
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: str(chain[0]))
+@pytest.mark.parametrize("chain", [each_with_its_marks(chain) for chain in CHAINS if chain not in SUITES])
 def test_a_python_block_runs(chain: Sequence[Block], surroundings: Surroundings) -> None:
     for block in chain:
         for name in block.given:
@@ -237,12 +245,25 @@ def test_a_python_block_runs(chain: Sequence[Block], surroundings: Surroundings)
         if isinstance(left, Producer):
             with left:
                 left.send("orders", b"this user gets in").result(timeout=30)
-    if "class Test" in chain[-1].program:
-        passes("\n".join([surroundings.beginning, *(block.program for block in chain)]), surroundings)
-        return
     for test in [found for name, found in surroundings.names.items() if name.startswith("test_")]:
         arguments = test.__code__.co_varnames[: test.__code__.co_argcount]
         test(**{each: surroundings.request.getfixturevalue(each) for each in arguments})
+
+
+def test_the_suites_of_python_blocks_pass(surroundings: Surroundings) -> None:
+    """Run the classes of tests in blocks, as their reader would."""
+    for chain in SUITES:
+        given = attrs.evolve(surroundings, names={}, beginning="")
+        for block in chain:
+            for name in block.given:
+                GIVEN[name](given)
+        text = "\n".join([given.beginning, *(block.program for block in chain)])
+        (surroundings.folder / module_of(chain)).write_text(text)
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", str(surroundings.folder)]
+    done = subprocess.run(command, cwd=surroundings.folder, capture_output=True, text=True, timeout=5 * PROGRAM_TIMEOUT_S)
+
+    assert done.returncode == 0, done.stdout
+    assert [name for name in map(module_of, SUITES) if f"{name}::" not in done.stdout] == []
 
 
 @of("python")
@@ -298,20 +319,17 @@ def test_the_tutorial_creates_every_topic_that_it_uses() -> None:
     assert sent_to - {"odrers"} == {name for name in TOPICS if f'"{name}"' in maker}
 
 
+def module_of(chain: Sequence[Block]) -> str:
+    """The name of a test module with these blocks."""
+    return "test_" + re.sub(r"\W", "_", str(chain[0])) + ".py"
+
+
 def run(text: str, name: str, names: dict[str, Any]) -> Any:
     """Run a program; returns what its last line leaves, if that is an expression."""
     tree = ast.parse(text, filename=name)
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, name, "exec"), names)
     return eval(compile(ast.Expression(last.value), name, "eval"), names) if isinstance(last, ast.Expr) else None
-
-
-def passes(text: str, surroundings: Surroundings) -> None:
-    """Run the classes of tests in a program, as their reader would."""
-    (surroundings.folder / "test_printed.py").write_text(text)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_printed.py"]
-    done = subprocess.run(command, cwd=surroundings.folder, capture_output=True, text=True, timeout=PROGRAM_TIMEOUT_S)
-    assert done.returncode == 0, done.stdout
 
 
 def commands(block: Block) -> Iterator[str]:
