@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from long_forms import LONG
 
 from ottla import Producer, UndeliveredError
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -75,7 +76,7 @@ def test_a_rolling_restart_is_logged_broker_by_broker(
         sending = threading.Thread(target=send)
         sending.start()
         try:
-            for node in three_kafkas.nodes:
+            for node in three_kafkas.nodes if LONG else three_kafkas.nodes[:1]:
                 three_kafkas.stop(node)
                 wait_for_line(caplog, f"INFO shop: broker {node} at ", " has left the cluster; brokers now: 2")
                 three_kafkas.start(node)

@@ -19,7 +19,7 @@ from readback import Found, read_back, repeated_stretches
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-RECORDS = int(os.environ.get("OTTLA_SOAK_RECORDS", "60000"))
+RECORDS = int(os.environ.get("OTTLA_SOAK_RECORDS", "15000"))
 CHUNK = RECORDS // 1_500
 BETWEEN_CHUNKS = 0.01
 KEYS = 30

@@ -51,13 +51,14 @@ FAILURES = {
 
 IN_SHORT = (
     "a task that had prepared",
-    "a Python worker half-way",
     "the planner's process",
     "the commit before its point",
-    "the commit after its point",
     "the process that commits, between two ends",
 )
-"""Failures of the short form: each process once, a task's retry, and a batch before and after it was recorded."""
+"""Failures of the data source in the short form: each process of the driver once, and a task's retry.
+
+With those of the calls, a worker is lost, too, and a batch fails before and after it was recorded.
+"""
 
 BY_CALLS = (
     "a task half-way",
@@ -69,6 +70,8 @@ BY_CALLS = (
 )
 """The driver's own process plans and commits, so it is not killed alone."""
 
+BY_CALLS_IN_SHORT = ("a Python worker half-way", "the planner", "the commit after its point")
+
 
 WHERE = ("open_transactions", "take_lease", "ledger", "statuses", "append", "mid-append", "end", "write")
 ZOMBIES = {
@@ -78,17 +81,6 @@ ZOMBIES = {
     "behind the ledger write": Fault(deed="stall", step="append"),
     "between two ends": Fault(deed="stall", step="end"),
 }
-
-
-@pytest.mark.skipif(LONG, reason="the long form has all of them ten times")
-def test_a_killed_driver_loses_and_duplicates_nothing(stream: Stream) -> None:
-    stream.plan(attrs.evolve(KILLS["between two ends"]))
-    stream.add(1)
-    code, log = stream.run()
-    stream.finish(master=local(3), parts=3)
-
-    assert code == -9, log[-6000:]
-    stream.check()
 
 
 @only_long("takes minutes")
@@ -123,13 +115,18 @@ def test_drivers_killed_at_any_moment_lose_and_duplicate_nothing(stream: Stream)
     stream.check()
 
 
-def test_any_failure_while_the_driver_lives_duplicates_and_loses_nothing(stream: Stream) -> None:
-    """Tasks are tried again by Spark; what fails on the driver ends the query, which is started again."""
+def test_a_killed_driver_and_any_failure_lose_and_duplicate_nothing(stream: Stream) -> None:
+    """A killed driver, then failures while its successor lives: tasks are tried again by Spark; what fails on the
+    driver ends the query, which is started again.
+    """
+    stream.plan(attrs.evolve(KILLS["between two ends"]))
+    code, log = stream.run()
     faults = list(FAILURES.values()) * TIMES if LONG else [FAILURES[name] for name in IN_SHORT]
     stream.plan(*faults)
     stream.add(1)
-    stream.finish(starts=1 + len(faults))
+    stream.finish(master=local(3), parts=3, starts=1 + len(faults))
 
+    assert code == -9, log[-6000:]
     stream.check()
 
 
@@ -137,9 +134,8 @@ def test_foreach_batch_duplicates_and_loses_nothing_whatever_fails(stream: Strea
     """A killed driver, then failures in one driver, whose query is started again in the same process."""
     stream.wishes["calls"] = True
     stream.plan(attrs.evolve(KILLS["between two ends"]))
-    stream.add(1)
     code, log = stream.run()
-    faults = [FAILURES[name] for name in BY_CALLS] * (TIMES if LONG else 1)
+    faults = [FAILURES[name] for name in (BY_CALLS * TIMES if LONG else BY_CALLS_IN_SHORT)]
     stream.plan(*faults)
     stream.add(1)
     stream.finish(master=local(3), parts=3, starts=1 + len(faults))

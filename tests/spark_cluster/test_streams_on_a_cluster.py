@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from long_forms import only_long
+from long_forms import LONG, only_long
 from pyspark.sql import SparkSession
 
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -38,9 +38,9 @@ def test_many_small_micro_batches_arrive_once_and_keep_no_resources(
 ) -> None:
     stream = NumberedStream(spark, kafka, make_topic(partitions=PARTITIONS), folder=tmp_path)
     with stream:
-        stream.wait_for(5)
+        stream.wait_for(4)
         early = held_by(spark_cluster.python_workers())
-        batches = stream.wait_for(20)
+        batches = stream.wait_for(20 if LONG else 10)
         late = held_by(spark_cluster.python_workers())
 
     assert stream.arrived(batches) == stream.expected(batches)

@@ -14,7 +14,7 @@ from pathlib import Path
 import attrs
 import psutil
 import pytest
-from long_forms import only_long
+from long_forms import LONG, only_long
 from pyspark.sql import DataFrame, SparkSession
 
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -144,10 +144,11 @@ def test_nothing_is_lost_when_python_workers_are_killed_in_the_middle(
 
 
 def test_nothing_is_lost_when_every_task_is_retried(spark: SparkSession, kafka: KafkaCluster, topic: str) -> None:
-    write(failing_once(spark, tasks=TASKS, rows=ROWS), kafka, topic)
+    tasks, rows = (TASKS, ROWS) if LONG else (2, 1_000)
+    write(failing_once(spark, tasks=tasks, rows=rows), kafka, topic)
 
     found = arrived(kafka, topic)
-    assert found.keys() == set(range(TASKS * ROWS))
+    assert found.keys() == set(range(tasks * rows))
     assert set(found.values()) <= {1, 2}
 
 

@@ -32,31 +32,18 @@ def test_a_source_fetches_everything_a_broker_needs(route: Route, tmp_path: Path
 
 @pytest.mark.slow
 @both_routes
-def test_the_requested_version_is_fetched_instead_of_a_dependency_version(route: Route, tmp_path: Path) -> None:
+def test_requested_versions_win_and_an_artifact_may_come_alone(route: Route, tmp_path: Path) -> None:
     wanted = [
         Artifact(group="org.slf4j", name="slf4j-simple", version="1.7.36"),
-        Artifact(group="org.slf4j", name="slf4j-api", version="1.7.25"),
+        Artifact(group="org.slf4j", name="slf4j-api", version="1.7.25"),  # slf4j-simple names 1.7.36
+        Artifact(group="org.apache.kafka", name="kafka-tools", version=KAFKA_VERSION, alone=True),  # names many
     ]
     (tmp_path / "jars").mkdir()
 
     route(wanted, folder=tmp_path / "jars", scratch=tmp_path)
 
     names = sorted(jar.name for jar in (tmp_path / "jars").iterdir())
-    assert names == ["slf4j-api-1.7.25.jar", "slf4j-simple-1.7.36.jar"]
-
-
-@pytest.mark.slow
-@both_routes
-def test_an_artifact_can_be_fetched_without_its_dependencies(route: Route, tmp_path: Path) -> None:
-    (tmp_path / "jars").mkdir()
-
-    route(
-        [Artifact(group="org.slf4j", name="slf4j-simple", version="1.7.36", alone=True)],
-        folder=tmp_path / "jars",
-        scratch=tmp_path,
-    )
-
-    assert [jar.name for jar in (tmp_path / "jars").iterdir()] == ["slf4j-simple-1.7.36.jar"]
+    assert names == [f"kafka-tools-{KAFKA_VERSION}.jar", "slf4j-api-1.7.25.jar", "slf4j-simple-1.7.36.jar"]
 
 
 @pytest.mark.slow
