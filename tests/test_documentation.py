@@ -260,7 +260,9 @@ def test_the_suites_of_python_blocks_pass(surroundings: Surroundings) -> None:
         text = "\n".join([given.beginning, *(block.program for block in chain)])
         (surroundings.folder / module_of(chain)).write_text(text)
     command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", str(surroundings.folder)]
-    done = subprocess.run(command, cwd=surroundings.folder, capture_output=True, text=True, timeout=5 * PROGRAM_TIMEOUT_S)
+    done = subprocess.run(
+        command, cwd=surroundings.folder, capture_output=True, text=True, timeout=5 * PROGRAM_TIMEOUT_S
+    )
 
     assert done.returncode == 0, done.stdout
     assert [name for name in map(module_of, SUITES) if f"{name}::" not in done.stdout] == []
