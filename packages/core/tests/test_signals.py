@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import logging
 import os
 import random
@@ -260,7 +261,14 @@ def test_a_logging_handler_may_send(taking: Callable[[Producer], Taking]) -> Non
 # Random moments
 
 
-def work(producer: Producer, chance: random.Random) -> None:
+def fifty_rows() -> Any:
+    """A table, made before the moments: numpy and pyarrow warn when they are imported again after an interruption."""
+    pyarrow = pytest.importorskip("pyarrow")
+    importlib.import_module("ottla.producer.tables")
+    return pyarrow.table({"value": [b"v"] * 50})
+
+
+def work(producer: Producer, chance: random.Random, table: Any) -> None:
     for _ in range(chance.randrange(1, 200)):
         producer.send("t", b"v", b"k%d" % chance.randrange(9))
     match chance.randrange(4):
@@ -269,8 +277,7 @@ def work(producer: Producer, chance: random.Random) -> None:
         case 1:
             producer.send("t", b"v").result(WAIT)
         case 2:
-            pyarrow = pytest.importorskip("pyarrow")
-            producer.send_table("t", pyarrow.table({"value": [b"v"] * 50}))
+            producer.send_table("t", table)
         case _:
             producer._routes.forget()
             producer.partitions_for("u")
@@ -291,7 +298,7 @@ def interrupt_by_alarm() -> list[int]:
 @pytest.mark.rule("producer.signals.raise")
 @pytest.mark.parametrize("encoder", ["python", "native"])
 def test_ctrl_c_at_any_moment_leaves_a_working_producer(encoder: str) -> None:
-    chance = random.Random(24)
+    chance, table = random.Random(24), fifty_rows()
     came = interrupt_by_alarm()
     with world(encoder) as made, made.producer(linger_ms=1) as producer:
         for _ in range(MOMENTS):
@@ -299,7 +306,7 @@ def test_ctrl_c_at_any_moment_leaves_a_working_producer(encoder: str) -> None:
                 came.clear()
                 signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.000_1, 0.005))
                 while not came:
-                    work(producer, chance)
+                    work(producer, chance, table)
             assert signal.setitimer(signal.ITIMER_REAL, 0) == (0.0, 0.0)
             is_whole(producer)
             made.forget()
