@@ -24,7 +24,7 @@ from packaging.requirements import Requirement
 
 from documents import ROOT, Block, blocks, chains, pages
 from ottla import Producer
-from ottla.cli.properties import read_properties
+from ottla.config.properties import read_properties
 from ottla.plugins.registry.kinds import KINDS
 from ottla_testkit.kafka_cluster import KafkaCluster
 from secure_broker import PASSWORD, SecureBroker
@@ -298,7 +298,7 @@ def test_a_json_block_is_valid(block: Block) -> None:
 
 @of("properties")
 def test_a_properties_block_is_valid(block: Block) -> None:
-    assert read_properties(block.text.encode())
+    assert read_properties(block.text)
 
 
 def test_every_block_has_its_language_and_a_reason_if_it_is_not_run() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from ottla_spark.errors import InvalidWriteError
@@ -59,3 +62,24 @@ def test_the_command_reads_the_ledger_like_the_query(monkeypatch: pytest.MonkeyP
 
     named = {"ledger.topic": "ours", "ledger.shared": "false", "ledger.earlier.topic": ""}
     assert asked == [{"transactional.id.prefix": "orders", **named}, {"transactional.id.prefix": "orders"}]
+
+
+def test_the_command_reads_settings_from_properties_and_toml(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(command, "ledger_status", lambda options, **_: asked.append(options))
+    (tmp_path / "a.properties").write_text("bootstrap.servers=a:1,b:2\nretries=3\n")
+    (tmp_path / "a.toml").write_text('bootstrap.servers = ["a:1", "b:2"]\nretries = 3\n')
+    (tmp_path / "wrong.toml").write_text("sasl.password = 'hunter2")
+
+    for name in ("a.properties", "a.toml"):
+        assert command.main(["orders", "--command-config", str(tmp_path / name)]) == 0
+    with pytest.raises(SystemExit) as ended:
+        command.main(["orders", "--command-config", str(tmp_path / "wrong.toml")])
+
+    assert [options["kafka.bootstrap.servers"] for options in asked] == ["a:1,b:2"] * 2
+    assert [str(options["kafka.retries"]) for options in asked] == ["3", "3"]
+    assert ended.value.code == 2
+    assert "wrong.toml cannot be read" in (said := capsys.readouterr().err)
+    assert "hunter2" not in said

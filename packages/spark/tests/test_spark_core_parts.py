@@ -11,11 +11,18 @@ import ottla_spark
 SOURCE = Path(ottla_spark.__file__).parents[1]
 
 PUBLIC = frozenset(
-    {"ottla", "ottla.errors", "ottla.hookspecs", "ottla.interfaces", "ottla.tables", "ottla.transactions"}
+    {
+        "ottla",
+        "ottla.config.settings",
+        "ottla.errors",
+        "ottla.hookspecs",
+        "ottla.interfaces",
+        "ottla.tables",
+        "ottla.transactions",
+    }
 )
 
 PRIVATE = {
-    "ottla.cli.properties",
     "ottla.config",
     "ottla.config.allow_lists",
     "ottla.config.plugin_choice",

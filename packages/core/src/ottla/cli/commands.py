@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,7 +11,7 @@ from ottla.cli.config_commands import config
 from ottla.cli.document import document
 from ottla.cli.foreign_output import printed_to_stderr
 from ottla.cli.plugin_commands import plugins
-from ottla.cli.producer_settings import producer_settings, settings_options
+from ottla.cli.producer_settings import settings_options
 from ottla.cli.send.command import send
 from ottla.cli.table import show
 from ottla.cli.transactions import show_transactions, transactions_document
@@ -36,7 +36,7 @@ ottla.add_command(send)
 
 
 @ottla.command(short_help="Find out what is wrong with a connection to a cluster.")
-@settings_options
+@settings_options("required")
 @click.option("--topic", metavar="NAME", help="A topic to check; it is never created.")
 @click.option("--send", is_flag=True, help="Send one test record to the topic.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
@@ -49,9 +49,7 @@ ottla.add_command(send)
     help="The time for everything.",
 )
 def doctor(
-    bootstrap_servers: str | None,
-    command_config: Path | None,
-    pairs: tuple[str, ...],
+    settings: dict[str, Any],
     topic: str | None,
     send: bool,
     as_json: bool,
@@ -62,7 +60,6 @@ def doctor(
     Checks step by step everything that a record needs. The exit code is 0 if everything works, 1 if something is wrong,
     2 for wrong usage.
     """
-    settings = producer_settings(bootstrap_servers, command_config, pairs)
     if send and not topic:
         raise click.UsageError("--send needs --topic, the topic that the test record goes to")
     with printed_to_stderr():
@@ -77,7 +74,7 @@ def doctor(
 
 @ottla.command(short_help="Show transactional ids and their transactions.")
 @click.argument("prefix")
-@settings_options
+@settings_options("required")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option(
     "--timeout",
@@ -89,9 +86,7 @@ def doctor(
 )
 def transactions(
     prefix: str,
-    bootstrap_servers: str | None,
-    command_config: Path | None,
-    pairs: tuple[str, ...],
+    settings: dict[str, Any],
     as_json: bool,
     timeout: float,
 ) -> None:
@@ -100,7 +95,6 @@ def transactions(
     Also shows committed offsets of the consumer groups with the same names, such as the markers of Spark's batches.
     Changes nothing. The exit code is 0, 1 if the cluster could not be queried, 2 for wrong usage.
     """
-    settings = producer_settings(bootstrap_servers, command_config, pairs)
     try:
         with contextlib.ExitStack() as stack:
             with printed_to_stderr():

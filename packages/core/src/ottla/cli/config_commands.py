@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import click
@@ -13,7 +13,7 @@ import click
 from ottla.cli.foreign_config import read_configuration
 from ottla.cli.foreign_output import printed_to_stderr
 from ottla.cli.producer_settings import settings_options
-from ottla.cli.settings_in_force import given_settings, in_force, show_settings
+from ottla.cli.settings_in_force import in_force, show_settings
 from ottla.config.in_force import DEFAULT
 from ottla.config.properties import escaped_value
 from ottla.config.translation import Client, Outcome, Translated, Translation, translate
@@ -30,17 +30,13 @@ def config() -> None:
 
 
 @config.command(name="show")
-@settings_options
+@settings_options("optional")
 @click.argument("keys", nargs=-1)
-@click.option("--environment", "prefix", metavar="PREFIX", help="Read environment variables: KAFKA_ for KAFKA_ACKS.")
 @click.option("--changed", is_flag=True, help="Only settings that do not have their defaults.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show_(
-    bootstrap_servers: str | None,
-    command_config: Path | None,
-    pairs: tuple[str, ...],
+    settings: dict[str, Any],
     keys: tuple[str, ...],
-    prefix: str | None,
     changed: bool,
     as_json: bool,
 ) -> None:
@@ -53,7 +49,6 @@ def show_(
     The exit code is 0, 1 if a producer would refuse the settings, 2 for wrong usage.
     """
     try:
-        settings = given_settings(bootstrap_servers, command_config, prefix, pairs)
         with printed_to_stderr():
             found = in_force(settings)
     except (ConfigError, PluginError) as error:

@@ -15,8 +15,9 @@ import click
 
 from ottla.cli.foreign_output import printed_to_stderr
 from ottla.cli.plugin_table import document, show
-from ottla.cli.producer_settings import pair, read_file
+from ottla.cli.producer_settings import settings_options
 from ottla.errors import InvalidPluginError, OttlaError, PluginNotFoundError
+from ottla.errors.secret import revealed
 from ottla.plugins.registry import KINDS, EntryInfo, KindName, Plugin, Registry, plugin_condition
 from ottla.plugins.registry.installed import misplaced
 
@@ -64,21 +65,15 @@ def _list(*, as_json: bool) -> None:
 
 @plugins.command()
 @click.argument("names", metavar="[KIND:][PACKAGE:]NAME...", nargs=-1, required=True)
-@click.option("--config", "-c", "pairs", metavar="KEY=VALUE", multiple=True, help="A setting for the plugin.")
-@click.option(
-    "--command-config",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Settings as Java properties; the place for secrets, which a command line shows to everybody.",
-)
+@settings_options("none")
 @click.option("--verbose", "-v", is_flag=True, help="Name every promise, not only the broken ones.")
-def check(names: tuple[str, ...], pairs: tuple[str, ...], command_config: Path | None, verbose: bool) -> None:
+def check(names: tuple[str, ...], settings: dict[str, Any], verbose: bool) -> None:
     """Run the conformance suites of installed plugins, such as `transport:plaintext`.
 
     A plugin is made as a producer makes it, from --config. The exit code is 0 if all promises are kept, 1 if one is
     broken or a plugin cannot be made, 2 for wrong usage.
     """
-    settings = read_file(command_config, hint="--command-config") | dict(map(pair, pairs))
+    settings = {key: revealed(value) for key, value in settings.items()}
     registry = Registry()
     infos = dict.fromkeys(_named(name, registry) for name in names)
     testkit = _testkit("conformance.check", wanted="the conformance suites")

@@ -1,60 +1,97 @@
-"""Options that give a command its producer's settings: servers, a properties file, single keys."""
+"""The settings that a command gets for its producer: a file, environment variables, single keys, the servers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import click
 
-from ottla.cli.properties import read_properties
+from ottla.config.settings import from_environment, from_file
+from ottla.errors import ConfigError
+from ottla.errors.setting_sources import SourcedSettings
+
+Servers: TypeAlias = Literal["required", "optional", "none"]
+"""Whether a command needs servers to connect to; "none": it has no option for them."""
 
 _SERVERS: Final = "bootstrap.servers"
+_FILE: Final = click.option(
+    "--command-config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Settings, also secret ones: Java properties, or TOML (.toml).",
+)
+_ENVIRONMENT: Final = click.option(
+    "--environment", metavar="PREFIX", help="Read environment variables: KAFKA_ for KAFKA_ACKS."
+)
+_PAIRS: Final = click.option(
+    "--config", "-c", "pairs", metavar="KEY=VALUE", multiple=True, help="A setting of the producer."
+)
+_BOOTSTRAP: Final = click.option(
+    "--bootstrap-servers", metavar="HOST:PORT[,...]", help="The servers to ask first for the brokers."
+)
 
 
-def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options `bootstrap_servers`, `command_config` and `pairs` to a command."""
-    for option in (
-        click.option("--config", "-c", "pairs", metavar="KEY=VALUE", multiple=True, help="A setting of the producer."),
-        click.option(
-            "--command-config",
-            metavar="FILE",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="The producer's settings, as Java properties.",
-        ),
-        click.option(
-            "--bootstrap-servers", metavar="HOST:PORT[,...]", help="The servers to ask first for the brokers."
-        ),
-    ):
-        command = option(command)
-    return command
+def settings_options(servers: Servers) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options for settings to a command, which gets the result as its argument *settings*.
+
+    Later options of these take precedence: the file, the environment, -c, and the servers. What cannot be read is wrong
+    usage.
+    """
+
+    def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def call(
+            *arguments: Any,
+            command_config: Path | None,
+            environment: str | None,
+            pairs: tuple[str, ...],
+            bootstrap_servers: str | None = None,
+            **others: Any,
+        ) -> Any:
+            settings = _read(command_config, environment, pairs, bootstrap_servers)
+            if servers == "required" and not _names_servers(settings):
+                raise click.UsageError(
+                    f"name the servers: --bootstrap-servers, or {_SERVERS} in the --command-config file"
+                )
+            return command(*arguments, settings=settings, **others)
+
+        for option in (_PAIRS, _ENVIRONMENT, _FILE, *(() if servers == "none" else (_BOOTSTRAP,))):
+            call = option(call)
+        return call
+
+    return with_options
 
 
-def producer_settings(bootstrap_servers: str | None, file: Path | None, pairs: tuple[str, ...] = ()) -> dict[str, str]:
-    """The file's settings; single keys take precedence over them, and the servers' option over both."""
-    settings = read_file(file, hint="--command-config") | dict(map(pair, pairs))
-    if bootstrap_servers is not None:
-        settings[_SERVERS] = bootstrap_servers
-    if not settings.get(_SERVERS, "").strip():
-        raise click.UsageError(f"name the servers: --bootstrap-servers, or {_SERVERS} in the --command-config file")
+def _read(file: Path | None, prefix: str | None, pairs: Iterable[str], servers: str | None) -> dict[str, Any]:
+    settings: dict[str, Any] = {} if file is None else _readable(lambda: from_file(file), "--command-config")
+    if prefix is not None:
+        settings = settings | _readable(lambda: from_environment(prefix), "--environment")
+    options = dict(map(_pair, pairs))
+    settings = settings | SourcedSettings(options, dict.fromkeys(options, "option -c"))
+    if servers is not None:
+        settings = settings | SourcedSettings({_SERVERS: servers}, {_SERVERS: "option --bootstrap-servers"})
     return settings
 
 
-def read_file(file: Path | None, *, hint: str) -> dict[str, str]:
-    """The settings in a properties file; none without a file."""
-    if file is None:
-        return {}
+def _readable(read: Callable[[], dict[str, Any]], option: str) -> dict[str, Any]:
     try:
-        return read_properties(file.read_bytes())
-    except (OSError, ValueError) as error:
-        raise click.BadParameter(f"{file} cannot be read: {error}", param_hint=hint) from None
+        return read()
+    except ConfigError as error:
+        raise click.BadParameter("; ".join(error.problems), param_hint=option) from None
 
 
-def pair(written: str) -> tuple[str, str]:
+def _pair(written: str) -> tuple[str, str]:
     """The key and the value of KEY=VALUE."""
     key, equals, value = written.partition("=")
     if not equals or not key.strip():
         # Not quoted: it may be a secret without its key.
         raise click.UsageError("--config takes KEY=VALUE")
     return key.strip(), value
+
+
+def _names_servers(settings: dict[str, Any]) -> bool:
+    servers = settings.get(_SERVERS)
+    return bool(servers.strip() if isinstance(servers, str) else servers)

@@ -1,42 +1,20 @@
-"""The settings of a producer for `ottla config show`: where they are read from, and how they are printed."""
+"""The settings of a producer that `ottla config show` prints."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from rich.padding import Padding
 from rich.text import Text
 
-from ottla.cli.producer_settings import pair
 from ottla.cli.table import console
 from ottla.config.in_force import DEFAULT, SettingInForce, replaced, written
-from ottla.config.settings import from_environment, from_file
-from ottla.errors.setting_sources import SourcedSettings
 from ottla.producer.build import check_config
 
 _SERVERS: Final = "bootstrap.servers"
 _ANY_SERVER: Final = "127.0.0.1:9092"
 """Without a server no configuration is complete; the others are shown nevertheless."""
-
-
-def given_settings(
-    bootstrap_servers: str | None, file: Path | None, prefix: str | None, pairs: Iterable[str]
-) -> dict[str, Any]:
-    """The settings of all sources; later arguments take precedence, and the servers over all.
-
-    Raises ConfigError if the file or the variables cannot be read.
-    """
-    settings: dict[str, Any] = {} if file is None else from_file(file)
-    if prefix is not None:
-        settings = settings | from_environment(prefix)
-    options = dict(map(pair, pairs))
-    settings = settings | SourcedSettings(options, dict.fromkeys(options, "option -c"))
-    if bootstrap_servers is not None:
-        servers = {_SERVERS: bootstrap_servers}
-        settings = settings | SourcedSettings(servers, {_SERVERS: "option --bootstrap-servers"})
-    return settings
 
 
 def in_force(settings: dict[str, Any]) -> Sequence[SettingInForce]:

@@ -6,9 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from ottla.cli.properties import read_properties
-from ottla.errors import OttlaError
+from ottla.config.settings import from_file
+from ottla.errors import ConfigError, OttlaError
 from ottla_spark.exactly_once.settings import EARLIER, SHARED, TOPIC
 from ottla_spark.exactly_once.status import DEFAULT_TIMEOUT, ledger_status
 
@@ -22,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--bootstrap-servers", metavar="HOST:PORT[,...]", default="", help="the brokers, as in a producer's settings"
     )
     parser.add_argument(
-        "--command-config", metavar="FILE", type=Path, help="a properties file with the producer's settings"
+        "--command-config", metavar="FILE", type=Path, help="the producer's settings: Java properties, or TOML (.toml)"
     )
     parser.add_argument("--ledger-topic", metavar="NAME", help="the option ledger.topic, if it is set")
     parser.add_argument("--ledger-shared", metavar="true|false", help="the option ledger.shared, if it is set")
@@ -35,10 +36,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="the maximum time to wait (default: %(default)s)",
     )
     given = parser.parse_args(arguments)
-    settings = dict(read_properties(given.command_config.read_bytes())) if given.command_config else {}
+    try:
+        settings = from_file(given.command_config) if given.command_config else {}
+    except ConfigError as error:
+        parser.error(str(error))
     if given.bootstrap_servers:
         settings["bootstrap.servers"] = given.bootstrap_servers
-    options = {f"kafka.{key}": value for key, value in settings.items()} | {"transactional.id.prefix": given.prefix}
+    options = {f"kafka.{key}": _as_option(value) for key, value in settings.items()}
+    options["transactional.id.prefix"] = given.prefix
     ledger = {TOPIC: given.ledger_topic, SHARED: given.ledger_shared, EARLIER: given.ledger_earlier_topic}
     options |= {option: value for option, value in ledger.items() if value is not None}
     try:
@@ -47,6 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _as_option(value: Any) -> Any:
+    """A setting as an option of Spark, which has no lists."""
+    return ",".join(value) if isinstance(value, list) else value
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ottla.cli.foreign_output import printed_to_stderr
-from ottla.cli.producer_settings import producer_settings, settings_options
+from ottla.cli.producer_settings import settings_options
 from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _INTERRUPTED: Final = 130
 @click.command(short_help="Send the records in files or the standard input.")
 @click.argument("topic")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@settings_options
+@settings_options("required")
 @click.option(
     "--format", "format_", type=click.Choice(_FORMATS), help="The format; by default that of the name, else lines."
 )
@@ -53,9 +53,7 @@ _INTERRUPTED: Final = 130
 def send(
     topic: str,
     files: tuple[str, ...],
-    bootstrap_servers: str | None,
-    command_config: Path | None,
-    pairs: tuple[str, ...],
+    settings: dict[str, Any],
     as_json: bool,
     resume: Path | None,
     flush_timeout: float,
@@ -71,7 +69,6 @@ def send(
 
     The exit code is 0 if all records are acknowledged, 1 if not, 2 for wrong usage, 130 after Ctrl-C.
     """
-    settings = producer_settings(bootstrap_servers, command_config, pairs)
     try:
         from ottla.cli.send import run
     except ModuleNotFoundError as missing:

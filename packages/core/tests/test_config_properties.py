@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.cli.properties import read_properties
+from ottla.config.properties import read_properties
 
 
 @pytest.mark.parametrize(
@@ -34,9 +34,9 @@ from ottla.cli.properties import read_properties
     ],
 )
 def test_a_properties_file_is_read_as_by_java(content: bytes, entries: dict[str, str]) -> None:
-    assert read_properties(content) == entries
+    assert read_properties(content.decode("iso-8859-1")) == entries
 
 
 def test_a_broken_escape_is_reported_by_line_and_without_the_value() -> None:
     with pytest.raises(ValueError, match=r"^line 3 has a \\u without four hexadecimal digits$"):
-        read_properties(b"a=1\n# c\nssl.key.password=secr\\u12xt\nb=2")
+        read_properties("a=1\n# c\nssl.key.password=secr\\u12xt\nb=2")
