@@ -10,6 +10,7 @@ import click
 from ottla.cli.config_commands import config
 from ottla.cli.document import document
 from ottla.cli.foreign_output import printed_to_stderr
+from ottla.cli.perf.command import perf
 from ottla.cli.plugin_commands import plugins
 from ottla.cli.producer_settings import settings_options
 from ottla.cli.send.command import send
@@ -31,6 +32,7 @@ def ottla() -> None:
 
 
 ottla.add_command(config)
+ottla.add_command(perf)
 ottla.add_command(plugins)
 ottla.add_command(send)
 

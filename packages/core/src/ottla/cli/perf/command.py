@@ -1,0 +1,212 @@
+"""The command `ottla perf`: its options, what it prints while it runs, and at its end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ottla.cli.foreign_output import printed_to_stderr
+from ottla.cli.producer_settings import settings_options
+from ottla.cli.send.counts import per_second
+from ottla.errors import OttlaError
+
+if TYPE_CHECKING:
+    from ottla.cli.perf.latencies import Interval
+    from ottla.cli.perf.load import Result
+
+_SOME_FAILED: Final = 1
+_INTERRUPTED: Final = 130
+_MEGABYTE: Final = 1_000_000
+
+
+@click.command(short_help="Measure how fast records are sent, and their latency.")
+@click.argument("topic")
+@settings_options("required")
+@click.option(
+    "--num-records", "records", metavar="N", type=click.IntRange(min=1), required=True, help="The number of records."
+)
+@click.option(
+    "--record-size",
+    metavar="BYTES",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    help="The size of a value, which is random letters.",
+)
+@click.option(
+    "--payload-file",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Send the lines of this file instead.",
+)
+@click.option(
+    "--throughput",
+    metavar="RATE",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Send at most so many records a second; by default as fast as possible.",
+)
+@click.option(
+    "--warmup-records",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Records that are sent first and not measured.",
+)
+@click.option(
+    "--transaction-duration-ms",
+    metavar="MS",
+    type=click.FloatRange(min=0, min_open=True),
+    default=3000,
+    show_default=True,
+    help="With transactional.id, the time until each commit.",
+)
+@click.option(
+    "--reporting-interval",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.1),
+    default=5.0,
+    show_default=True,
+    help="The time between two lines.",
+)
+@click.option(
+    "--flush-timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    default=10.0,
+    show_default=True,
+    help="After Ctrl-C, the time for records that were sent.",
+)
+@click.option(
+    "--report", metavar="FILE", type=click.Path(dir_okay=False, writable=True, path_type=Path), help="Write HTML, too."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def perf(
+    topic: str,
+    settings: dict[str, Any],
+    record_size: int,
+    payload_file: Path | None,
+    transaction_duration_ms: float,
+    reporting_interval: float,
+    flush_timeout: float,
+    report: Path | None,
+    as_json: bool,
+    **numbers: Any,
+) -> None:
+    """Send records to TOPIC, and measure their rate and the time until each is acknowledged.
+
+    The topic gets these records: take one that nobody reads. The options are those of kafka-producer-perf-test.sh. A
+    line for each interval goes to the standard error, the result to the standard output.
+
+    The exit code is 0 if all records are acknowledged, 1 if not, 2 for wrong usage, 130 after Ctrl-C.
+    """
+    from ottla import Producer
+    from ottla.cli.perf.load import Load, Run
+    from ottla.cli.perf.report import page
+
+    if report is not None and not report.absolute().parent.is_dir():
+        raise click.BadParameter(f"there is no folder {report.absolute().parent}", param_hint="--report")
+    values = _values(record_size, payload_file)
+    load = Load(
+        topic=topic,
+        records=numbers["records"],
+        warmup_records=numbers["warmup_records"],
+        records_per_second=numbers["throughput"],
+        transaction_seconds=transaction_duration_ms / 1000,
+        interval_seconds=reporting_interval,
+    )
+    try:
+        with printed_to_stderr():
+            producer = Producer(settings)
+            result = Run(load, producer, values, on_interval=_show_interval).run(flush_timeout=flush_timeout)
+    except OttlaError as error:
+        click.echo(f"{type(error).__name__}: {error}", err=True)
+        raise click.exceptions.Exit(_SOME_FAILED) from None
+    click.echo(json.dumps(_document(topic, result), indent=2) if as_json else _text(result))
+    if report is not None:
+        try:
+            report.write_text(page(topic, result, producer.config), encoding="utf-8")
+        except OSError as error:
+            raise click.FileError(str(report), str(error)) from None
+    if result.interrupted:
+        raise click.exceptions.Exit(_INTERRUPTED)
+    if result.error or result.acknowledged != load.records:
+        raise click.exceptions.Exit(_SOME_FAILED)
+
+
+def _values(size: int, file: Path | None) -> Iterator[bytes]:
+    from ottla.cli.perf import payloads
+
+    if file is None:
+        return payloads.random_letters(size)
+    try:
+        return payloads.lines_of(file)
+    except (OSError, ValueError) as error:
+        raise click.BadParameter(str(error), param_hint="--payload-file") from None
+
+
+def _show_interval(interval: Interval) -> None:
+    rate, megabytes = _rates(interval.records, interval.size, interval.seconds)
+    click.echo(
+        f"{interval.ends_at:7.1f} s: {interval.records:,} records, {rate:,.0f} records/s, {megabytes:,.2f} MB/s, "
+        f"latency {interval.average_ms:,.1f} ms, at most {interval.max_ms:,.1f} ms",
+        err=True,
+    )
+
+
+def _rates(records: int, size: int, seconds: float) -> tuple[float, float]:
+    return per_second(records, seconds), per_second(size / _MEGABYTE, seconds)
+
+
+def _document(topic: str, result: Result) -> dict[str, object]:
+    rate, megabytes = _rates(result.acknowledged, result.size, result.seconds)
+    latencies = result.latencies
+    return {
+        "topic": topic,
+        "ok": not result.error and result.acknowledged == result.sent,
+        "records": result.sent,
+        "acknowledged": result.acknowledged,
+        "failed": result.failed,
+        "bytes": result.size,
+        "seconds": round(result.seconds, 3),
+        "records_per_second": round(rate, 1),
+        "megabytes_per_second": round(megabytes, 3),
+        "latency_ms": {
+            "avg": round(latencies.average_ms, 3),
+            **{f"p{percent:g}": round(value, 3) for percent, value in latencies.percentiles.items()},
+            "max": round(latencies.max_ms, 3),
+        },
+        "interrupted": result.interrupted,
+        "error": result.error,
+        "failures": result.failures,
+        "intervals": [
+            {
+                "ends_at": round(each.ends_at, 3),
+                "seconds": round(each.seconds, 3),
+                "records": each.records,
+                "bytes": each.size,
+                "latency_avg_ms": round(each.average_ms, 3),
+                "latency_max_ms": round(each.max_ms, 3),
+            }
+            for each in result.intervals
+        ],
+    }
+
+
+def _text(result: Result) -> str:
+    rate, megabytes = _rates(result.acknowledged, result.size, result.seconds)
+    latencies = result.latencies
+    percentiles = ", ".join(f"{percent:g} %: {value:,.2f}" for percent, value in latencies.percentiles.items())
+    lines = [
+        f"records acknowledged: {result.acknowledged:,}, failed: {result.failed:,}; "
+        f"{result.size / _MEGABYTE:,.1f} MB in {result.seconds:,.2f} s",
+        f"rate: {rate:,.0f} records/s, {megabytes:,.2f} MB/s",
+        f"latency in ms: {latencies.average_ms:,.2f} on average; {percentiles}; at most {latencies.max_ms:,.2f}",
+    ]
+    lines += [f"failed: {failure}" for failure in result.failures]
+    lines += [f"stopped: {result.error}"] if result.error else []
+    return "\n".join(lines)
