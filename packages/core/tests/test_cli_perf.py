@@ -179,7 +179,7 @@ def test_the_result_is_json_for_programs(broker: SocketBroker, servers: str) -> 
     assert (found["ok"], found["records"], found["acknowledged"], found["bytes"]) == (True, 20, 20, 140)
     assert list(found["latency_ms"]) == ["avg", "p50", "p95", "p99", "p99.9", "max"]
     assert sum(interval["records"] for interval in found["intervals"]) == 20
-    assert "20 records" in log
+    assert "20 acknowledged" in log
     assert {len(value or b"") for value in arrived(broker)} == {7}
 
 

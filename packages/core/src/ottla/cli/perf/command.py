@@ -99,7 +99,7 @@ def perf(
 ) -> None:
     """Send records to TOPIC, and measure their rate and the time until each is acknowledged.
 
-    The topic gets these records: take one that nobody reads. The options are those of kafka-producer-perf-test.sh. A
+    The records stay in the topic, so take one without readers. The options are those of kafka-producer-perf-test.sh. A
     line for each interval goes to the standard error, the result to the standard output.
 
     The exit code is 0 if all records are acknowledged, 1 if not, 2 for wrong usage, 130 after Ctrl-C.
@@ -152,7 +152,7 @@ def _values(size: int, file: Path | None) -> Iterator[bytes]:
 def _show_interval(interval: Interval) -> None:
     rate, megabytes = _rates(interval.records, interval.size, interval.seconds)
     click.echo(
-        f"{interval.ends_at:7.1f} s: {interval.records:,} records, {rate:,.0f} records/s, {megabytes:,.2f} MB/s, "
+        f"{interval.ends_at:7.1f} s: {interval.records:,} acknowledged, {rate:,.0f}/s, {megabytes:,.2f} MB/s, "
         f"latency {interval.average_ms:,.1f} ms, at most {interval.max_ms:,.1f} ms",
         err=True,
     )
@@ -204,7 +204,7 @@ def _text(result: Result) -> str:
     lines = [
         f"records acknowledged: {result.acknowledged:,}, failed: {result.failed:,}; "
         f"{result.size / _MEGABYTE:,.1f} MB in {result.seconds:,.2f} s",
-        f"rate: {rate:,.0f} records/s, {megabytes:,.2f} MB/s",
+        f"records per second: {rate:,.0f}, MB per second: {megabytes:,.2f}",
         f"latency in ms: {latencies.average_ms:,.2f} on average; {percentiles}; at most {latencies.max_ms:,.2f}",
     ]
     lines += [f"failed: {failure}" for failure in result.failures]

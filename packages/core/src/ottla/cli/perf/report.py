@@ -41,7 +41,7 @@ svg text {{ fill: currentColor; font-size: 12px; }}
 
 def page(topic: str, result: Result, settings: SettingsInForce) -> str:
     """The page. Secrets among the settings are hidden, as in `Producer.config`."""
-    title = escape(f"ottla perf: {result.acknowledged:,} records to {topic}")
+    title = escape(f"ottla perf on topic {topic}")
     rates = [(each.ends_at, per_second(each.size / _MEGABYTE, each.seconds)) for each in result.intervals]
     average = [(each.ends_at, each.average_ms) for each in result.intervals]
     longest = [(each.ends_at, each.max_ms) for each in result.intervals]
