@@ -1,25 +1,23 @@
 """Builds the distributions of all packages as they are published, and checks them, on Linux.
 
 `python tools/packages.py FOLDER` builds a source distribution of each package, and from it a wheel, into FOLDER/dist.
-It does so twice, and compares the hashes. Then it checks their metadata and files, installs the wheels into a clean
-environment, and sends a record there. Ends with the hashes, the sizes, and the processor time
-of `import ottla`.
+It does so twice, and compares the hashes. Then it checks their metadata and files, and tries the wheels
+(tools/try_wheels.py). Ends with the hashes, the sizes, and the processor time of `import ottla`.
 """
 
 from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tarfile
-import venv
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+
+from try_wheels import clean_environment, run, send_a_record
 
 ROOT: Final = Path(__file__).parent.parent
 PACKAGES: Final = (
@@ -31,40 +29,11 @@ PACKAGES: Final = (
     "testkit",
     "spark",
 )
-INSTALLED: Final = ("ottla[cli]", "ottla-transport-plaintext", "ottla-accel", "ottla-testkit")
-"""What the clean environment gets: all that a first record needs, without PySpark."""
-
 IGNORED: Final = "W009"
 """Of check-wheel-contents: several packages in one wheel. ottla-spark has the one that Spark looks for, too."""
 
-SEND: Final = """
-import ottla_accel.sending
-from ottla import Producer
-from ottla_testkit.mock_producer import MockProducer
-
-Producer(bootstrap_servers="127.0.0.1:9092").close()
-with MockProducer() as producer:
-    delivery = producer.send("orders", b"value", key=b"42")
-    producer.complete_next()
-    print(delivery.result(timeout=10))
-"""
 IMPORT: Final = "import time; begun = time.process_time(); import ottla; print(time.process_time() - begun)"
 IMPORTS: Final = 9
-
-
-def run(*command: str | Path, environment: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
-    """The output of a command, which must succeed."""
-    ended = subprocess.run(
-        [str(part) for part in command],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        env={**os.environ, **(environment or {})},
-    )
-    if ended.returncode:
-        sys.exit(f"{' '.join(map(str, command))} has failed:\n{ended.stdout}{ended.stderr}")
-    return ended.stdout
 
 
 def time_of_commit() -> int:
@@ -118,18 +87,6 @@ def check(dist: Sequence[Path]) -> None:
     run(sys.executable, "-m", "check_wheel_contents", "--ignore", IGNORED, *wheels)
 
 
-def clean_environment(folder: Path, dist: Path) -> Path:
-    """The Python of an environment with the wheels and what they require."""
-    shutil.rmtree(folder, ignore_errors=True)
-    venv.EnvBuilder(symlinks=True).create(folder)
-    python = folder / "bin" / "python"
-    pip = (sys.executable, "-m", "pip", "--python", python)
-    wheels = ("--only-binary", "ottla,ottla-accel,ottla-testkit,ottla-transport-plaintext", "--find-links", dist)
-    run(*pip, "install", "--quiet", *wheels, *INSTALLED)
-    run(*pip, "check")
-    return python
-
-
 def import_time(python: Path, cwd: Path) -> float:
     """The median processor seconds of the import of the core, which other programs do not change."""
     return statistics.median(float(run(python, "-c", IMPORT, cwd=cwd)) for _ in range(IMPORTS))
@@ -146,7 +103,7 @@ def main(folder: Path) -> None:
         sys.exit(f"two builds differ: {', '.join(different)}; compare {dist} and {second}")
     check(sorted(dist.iterdir()))
     python = clean_environment(folder / "environment", dist)
-    print(run(python, "-W", "error", "-c", SEND, cwd=folder).strip())
+    print(send_a_record(python, folder))
     for name, digest in made.items():
         print(f"{digest}  {name}  {(dist / name).stat().st_size:,} bytes")
     print(f"import of ottla: {1000 * import_time(python, folder):.0f} ms of processor time, median of {IMPORTS}")

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import hashlib
 import re
 import shutil
 import subprocess
@@ -21,6 +20,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from release_files import SUMS, sums
 from version import ROOT, differences, set_version, version_of
 
 CHANGELOG: Final = ROOT / "CHANGELOG.md"
@@ -84,13 +84,10 @@ def build(tag: str, folder: Path) -> None:
     bill = (sys.executable, "-m", "cyclonedx_py", "environment", "--output-reproducible", "--output-format", "JSON")
     python = work / "environment" / "bin" / "python"
     subprocess.run([*bill, "--output-file", folder / "sbom.cdx.json", python], cwd=ROOT, check=True)
-    sums = "".join(
-        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(folder)}\n"
-        for path in sorted([*(folder / "dist").iterdir(), folder / "notes.md", folder / "sbom.cdx.json"])
-    )
-    (folder / "SHA256SUMS").write_text(sums, encoding="utf-8")
     shutil.rmtree(work)
-    print(sums, end="")
+    hashes = sums(folder)
+    (folder / SUMS).write_text(hashes, encoding="utf-8")
+    print(hashes, end="")
 
 
 def main(arguments: list[str]) -> int:
