@@ -131,7 +131,7 @@ def test_nothing_is_published_before_it_was_tried() -> None:
 
 
 @pytest.mark.parametrize("name", ["try", "publish", "release"])
-def test_what_is_tried_is_what_is_published(name: str) -> None:
+def test_the_published_files_are_those_that_were_tried(name: str) -> None:
     job = read(RELEASE)["jobs"][name]
     (download,) = steps(job, "actions/download-artifact")
 
