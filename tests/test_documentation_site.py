@@ -149,3 +149,11 @@ def test_every_setting_and_every_code_is_on_its_page() -> None:
     assert [code.name for code in ErrorCode if f"| {code.value} | `{code.name}` |" not in codes] == []
     assert "#### `ssl.truststore.location`\n" in settings
     assert "#### `sasl.username`\n" in settings
+
+
+def test_the_copy_button_of_a_console_block_copies_only_commands() -> None:
+    # The button's script marks the code with this attribute, and copies the text that the page then shows.
+    rule = r"code\[data-md-copying\] :is\(\.gp, \.go\) \{ display: none; \}"
+
+    assert re.search(rule, (ROOT / "docs" / "site.css").read_text("utf-8"))
+    assert "content.code.copy" in (ROOT / "mkdocs.yml").read_text("utf-8")

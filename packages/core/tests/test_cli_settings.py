@@ -104,3 +104,11 @@ def test_servers_may_be_a_list_in_toml_but_not_be_missing(command: tuple[str, ..
     assert "acks: 'two'" in run(without, "--command-config", str(tmp_path / "a.toml")).output
     assert run(without).exit_code == USAGE
     assert "name the servers: --bootstrap-servers" in run(without, "-c", "bootstrap.servers= ").stderr
+
+
+@pytest.mark.parametrize(("name", "hint"), [("produce", "Did you mean 'send'?"), ("consume", "Ottla only sends")])
+def test_a_command_of_another_client_is_refused_with_what_helps(name: str, hint: str) -> None:
+    result = run((name, "orders"))
+
+    assert result.exit_code == USAGE
+    assert f"No such command '{name}'. {hint}" in result.output

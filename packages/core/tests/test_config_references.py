@@ -495,3 +495,21 @@ class TestFiles(ConfigProviderConformance):
     def change(self, provider: ConfigProvider) -> None:
         path = Path(self.path)
         (path / "name" if path.is_dir() else path).write_text("name=changed")
+
+
+@pytest.mark.parametrize("providers", [{}, {"config.providers": "file"}], ids=["none", "another"])
+def test_a_reference_without_its_provider_is_warned_of(
+    providers: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    config = resolved({**providers, "client.id": "${env:NAME}", "sasl.password": "${env:WORD}${else:x}"})
+
+    assert config.connection.client_id == "${env:NAME}"
+    assert [record.getMessage() for record in caplog.records if record.name.endswith("config_references")] == [
+        "client.id has a reference ${env:...}, which is used as text, because config.providers does not name 'env'",
+        "sasl.password has a reference ${env:...}, which is used as text, because config.providers does not name 'env'",
+    ]
+
+
+def test_a_reference_with_its_provider_causes_no_warning(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert client_id("${env:OTTLA_TEST_NAME}") == "from-env"
+    assert "reference" not in caplog.text

@@ -82,14 +82,14 @@ def test_a_missing_value_is_reported_with_the_columns_found() -> None:
 
     assert problems == [
         "required column 'value' not found; it must be string or binary, and names are case-sensitive "
-        "(found: Value, key)"
+        "(found: Value, key); set option value.format='json' to send all other columns as a JSON object"
     ]
 
 
 @pytest.mark.parametrize(
     ("column", "type_", "allowed"),
     [
-        ("value", StructType().add("a", INT), "string or binary"),
+        ("value", StructType().add("a", INT), "string or binary, or set option value.format='json' to send it as JSON"),
         ("key", LONG, "string or binary"),
         ("topic", BYTES, "string"),
         ("partition", LONG, "int"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -23,9 +23,20 @@ from ottla.transactions.admin.listing import listed_transactions
 from ottla.version import __version__
 
 _SOMETHING_IS_WRONG = 1
+_OTHER_NAMES: Final = {"produce": "Did you mean 'send'?", "consume": "Ottla only sends; use another client."}
+"""Commands of other clients, and what to do instead."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in _OTHER_NAMES and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {args[0]!r}. {_OTHER_NAMES[args[0]]}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="ottla")
 def ottla() -> None:
     """Ottla, a Kafka producer with plugins."""

@@ -6,10 +6,11 @@ when a producer is made; passwords again at each login.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -26,6 +27,8 @@ from ottla.plugins.calls import CLOSE_SECONDS
 from ottla.plugins.plugin_objects import PluginObjects
 from ottla.plugins.registry import EntryInfo, Plugin, Registry, given_plugin
 
+logger = logging.getLogger(__name__)
+
 PROVIDERS: Final = "config.providers"
 ALLOWED: Final = "OTTLA_ALLOWED_CONFIG_PROVIDERS"
 """The environment variable with the allowed plugins, separated by commas.
@@ -36,6 +39,7 @@ this.
 
 _REFERENCE: Final = re.compile(r"\$\{([^:{}]+):(?:([^{}]*):)?([^{}:]+)\}")
 _JAVAS: Final = {"FileConfigProvider": "file", "DirectoryConfigProvider": "directory", "EnvVarConfigProvider": "env"}
+_OURS: Final = frozenset(_JAVAS.values())
 
 _Place: TypeAlias = tuple[str, str]
 """A provider's name in `config.providers`, and a path."""
@@ -66,13 +70,32 @@ def read_draft(
 
 def _resolve(merged: dict[str, object], registry: Registry, objects: PluginObjects, problems: list[str]) -> None:
     if merged.get(PROVIDERS) is None:
+        _warn_of_unresolved(merged, ())
         return
     providers = _providers(merged, registry, objects, problems)
     wanted = {key: text for key, value in merged.items() if (text := _Text.of(value, providers)) is not None}
+    if not problems:
+        _warn_of_unresolved(merged, providers)
     values, missing = _ask(providers, (text for text in wanted.values()))
     for key, text in wanted.items():
         problems += [f"{key}: {missing[each]}" for each in text.references if each in missing]
         merged[key] = Secret(text.resolved(key, providers, values))
+
+
+def _warn_of_unresolved(merged: Mapping[str, object], providers: Collection[str]) -> None:
+    """Warn of references to our own providers that are used as text, because the settings do not name the provider."""
+    for key, value in merged.items():
+        written = revealed(value)
+        if not isinstance(written, str) or "${" not in written:
+            continue
+        for name in sorted({match[1] for match in _REFERENCE.finditer(written)} & _OURS - set(providers)):
+            logger.warning(
+                "%s has a reference ${%s:...}, which is used as text, because %s does not name %r",
+                printable(key),
+                name,
+                PROVIDERS,
+                name,
+            )
 
 
 @attrs.frozen(repr=False)

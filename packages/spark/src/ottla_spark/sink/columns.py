@@ -53,7 +53,8 @@ def find_columns(
     elif "value" not in wanted:
         problems.append(
             f"required column 'value' not found; it must be {COLUMNS['value'].allowed}, and names are "
-            f"case-sensitive (found: {', '.join(names) or 'none'})"
+            f"case-sensitive (found: {', '.join(names) or 'none'}); set option value.format='json' to send all other "
+            "columns as a JSON object"
         )
     if topic is None and "topic" not in wanted:
         problems.append("there is no topic: set option 'topic', or add a column 'topic' of type string")
@@ -62,7 +63,8 @@ def find_columns(
             problems.append(f"column {name!r} occurs {names.count(name)} times; keep one")
         elif not column.fits(schema[name].dataType):
             found = schema[name].dataType.simpleString()
-            problems.append(f"column {name!r} has the unsupported type {found}; it must be {column.allowed}")
+            remedy = _JSON_VALUE if name == VALUE and value_format is None else ""
+            problems.append(f"column {name!r} has the unsupported type {found}; it must be {column.allowed}{remedy}")
     return {name: names.index(name) for name in wanted}
 
 
@@ -84,6 +86,9 @@ def _check_the_rest(schema: StructType, problems: list[str]) -> None:
         if not json_columns.fits(field.dataType):
             found, allowed = field.dataType.simpleString(), VALUE_IN_A_FORMAT.allowed
             problems.append(f"column {field.name!r} has the unsupported type {found}; in a value it must be {allowed}")
+
+
+_JSON_VALUE: Final = ", or set option value.format='json' to send it as JSON"
 
 
 def _is_text_or_bytes(found: DataType) -> bool:
