@@ -100,25 +100,30 @@ with Producer(bootstrap_servers="localhost:9092", partitioner_class=ByChecksum) 
 |---|---|
 | a class, such as `ByChecksum`, or `functools.partial(ByChecksum, 7)` | makes an object for itself, and closes it |
 | an object, such as `ByChecksum(7)` | uses it. You close it, after the producer; several \
-producers may share it if it allows that. A reporter is started and closed by the producer |
+producers may share it if its class allows that. The exception: the producer itself starts and closes a reporter |
 | a function, for a partitioner or a serializer | calls it: `partition(topic, key, view)`, \
-or `serialize(value)`. It cannot be a coroutine |
-| a function, for other plugins | calls it once to make the object, as a class |
+or `serialize(value)`. It may be neither a coroutine function nor a generator function |
+| a function, for other plugins | calls it once to make the object, as it calls a class |
 | a module, or an object or class with [the hook](plugins.md#the-hook) | \
-calls the hook, as that of an entry point; such a plugin may have keys |
+calls the hook, as it calls that of an entry point. Such a plugin may declare [settings](plugins.md#keys) of its own |
 
-The interfaces are those of [plugins](plugins.md#the-page-of-each-kind). An object that does not have them is an error
-that says what is missing, before anything is sent. Errors, `producer.config` and reprs name the class or the function,
-such as `shop.ByChecksum`, and never show the object's own repr.
+[The page of each kind](plugins.md#the-page-of-each-kind) describes the methods that the object needs. If one is
+missing, the constructor of the producer raises an error that names it. Errors, `producer.config` and reprs name the
+class or the function, such as `shop.ByChecksum`, and never show the object's own repr.
 
-A class gets those arguments without a default that are also arguments of the hook of its kind: `context`, for a
-serializer `is_key`, for a transport `inner`. A transport of `connection.via` that requires `inner` wraps the transport
-of `security.protocol`. Without `inner`, it is next to the socket, and TLS goes through it.
+The producer passes arguments to a class, or to a function that makes an object, by their names. It passes those without
+a default value: `context`, `is_key` (serializers only) and `inner` (transports only). Any other argument needs a
+default value, or a `functools.partial`.
 
-Objects cannot be given where settings are text: in files, environment variables and commands, and in the options of
-Spark, whose tasks run on other machines. There, register the plugin as [an entry
-point](plugins.md#how-a-plugin-is-found) and write its name. `per_process` refuses objects, which the processes would
-share; give it the class.
+A transport of `connection.via` that requires `inner` gets the transport of `security.protocol`, and [opens its
+layer](plugins-transport.md#the-hook). In [a list](plugins-transport.md#layers-over-layers), each gets an `inner` that
+changes no bytes. If a transport does not require `inner`, the transport of `security.protocol`, such as TLS, works on
+top of it.
+
+Objects cannot be given where settings are text: in files, environment variables and commands. They cannot be given in
+the options of Spark either, because its tasks run on other machines. There, register the plugin as [an entry
+point](plugins.md#how-a-plugin-is-found) and write its name. `per_process` refuses objects, because all processes would
+share them; give it the class.
 
 ## Wrong settings
 

@@ -44,7 +44,7 @@ class OAuthBearerMechanism:
         return self._choice.tokens
 
     def first_message(self, token: Token) -> bytes:
-        """Return the token with its extensions, which override those of the configuration."""
+        """Return the message with the token. Extensions of the token override those of the configuration."""
         # `printable`, because the claims come from the token's issuer.
         self.identity = printable(token.principal) if token.principal else self._choice.identity
         extensions: Mapping[str, str] = {**self._choice.extensions, **token.extensions}

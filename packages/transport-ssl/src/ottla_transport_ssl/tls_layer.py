@@ -21,7 +21,7 @@ class TlsLayer(TlsStream):
         self._sock = sock
 
     def close(self) -> None:
-        """Send close_notify as far as the socket takes it without waiting, and close."""
+        """Send as much of close_notify as the socket takes without waiting, and close the connection."""
         with contextlib.suppress(OSError):  # the peer may have closed already; an SSLError is one, too
             self._say_goodbye()
             self._sock.shutdown(socket.SHUT_RDWR)

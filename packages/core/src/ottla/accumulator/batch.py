@@ -116,7 +116,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
             self._columns.allow(memory)
 
     def close(self) -> None:
-        """Take no more records, for good. Indexes that `append` returned before stay valid."""
+        """Take no more records from now on. Indexes that `append` returned before stay valid."""
         with self._lock:
             self.closed = True
             self._columns.close()

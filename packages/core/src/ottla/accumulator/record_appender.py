@@ -165,9 +165,9 @@ class RecordAppender(ABC):
         wait: MemoryWait | None = None,
         put_off: PutOff | None = None,
     ) -> Placed | MemoryWait:
-        """Queue a record as `append` does, but never block: without memory, returns a wait for it.
+        """Queue a record as `append` does, but never block: returns a `MemoryWait` if there is no memory.
 
-        Call it again with that *wait* once it is ready. If the record is not wanted any more, `cancel` the wait.
+        Call the method again with that *wait* once it is ready. To give up the record, call the wait's `cancel`.
         *put_off*: see `IoLoop.batch_started`.
         """
         charge = self._memory.charge(size)

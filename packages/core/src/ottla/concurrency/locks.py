@@ -96,10 +96,10 @@ class AutoResetEvent:
 
 
 class Waiter(Protocol):
-    """An object that waits for `notify_all` without a blocked thread."""
+    """An object that `SignalSafeLock.notify_all` notifies, besides threads; it blocks no thread while it waits."""
 
     def set(self) -> object:
-        """End the wait."""
+        """End the wait. Called under the lock."""
 
 
 class SignalSafeLock:

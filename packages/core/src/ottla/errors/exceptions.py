@@ -1,11 +1,12 @@
 """The exceptions, grouped by what the caller can do about them.
 
-Raised by `send`, before the record was queued: `InvalidRecordError`, `RecordTooLargeError`, `SerializationError`,
+Raised by `Producer(...)`: `ConfigError`, `PluginError`.
+Raised by `send`, if the record was not queued: `InvalidRecordError`, `RecordTooLargeError`, `SerializationError`,
 `TopicUnavailableError`, `SecurityError`, `BufferExhaustedError`, `ProducerClosedError`, `ProducerFailedError`,
 `IllegalStateError`, and `InvalidPluginError` for a fault of the partitioner; by `send_table` also `TableReadError`.
-The outcome of a record that was queued: `DeliveryError`, `DeliveryTimeoutError`; of a table: `TableDeliveryError`.
-While assembling a producer: `ConfigError`, `PluginError`.
-By the methods for transactions: `TransactionError`, or one of its kinds.
+The error of a record that was queued: `DeliveryError`, or a subclass; of a table: `TableDeliveryError`.
+Raised by `flush` and `close`: `UndeliveredError`; by `flush` also `FlushTimeoutError`.
+Raised by the methods for transactions: `TransactionError`, or a subclass.
 """
 
 from __future__ import annotations

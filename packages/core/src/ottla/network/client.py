@@ -244,7 +244,7 @@ class NetworkClient:
         self._selector.shutdown()
 
     def reset(self, error: NetworkError, now: float) -> None:
-        """Forget every connection; requests in flight complete with *error*.
+        """Drop every connection; requests in flight complete with *error*.
 
         Called after a round that raised: the round may have read or written data without noting it, which must not be
         matched with the next response. If this method raises, the next call repeats the rest. `close_forgotten` closes
@@ -256,7 +256,7 @@ class NetworkClient:
         self._completions.run()
 
     def close_forgotten(self, error: NetworkError) -> None:
-        """Close the sockets of connections that `reset` forgot."""
+        """Close the sockets of the connections that `reset` has dropped."""
         self._closer.close_forgotten(error)
 
     # A round

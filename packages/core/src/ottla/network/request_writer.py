@@ -77,7 +77,7 @@ class RequestWriter:
 
 
 def version_for(connection: Connection, request: Request) -> int:
-    """The highest version of a request that the broker and we share. Raises UnsupportedVersionError."""
+    """The highest version of a request that both sides support. Raises UnsupportedVersionError if there is none."""
     message = request.message
     supported = connection.versions.get(message.key)
     if supported is None:

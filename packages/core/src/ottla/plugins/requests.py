@@ -17,10 +17,11 @@ from ottla.plugins.registry.key_prefixes import prefixes_of_name
 
 @attrs.frozen(kw_only=True)
 class PluginRequest:
-    """A plugin that a configuration names or gives; name None: the encoders that are released with the core.
+    """A plugin that a configuration names, or gives as an object.
 
-    If the plugin is missing, its keys cannot be claimed: those that begin with one of `key_prefixes` are not reported,
-    and `note` is added to the error.
+    `name` is None if the configuration names no encoder: then the core chooses one of those released with it. If the
+    plugin is not installed, `note` is added to the error, and keys that begin with one of `key_prefixes` are not
+    reported as unknown.
     """
 
     kind: KindName

@@ -89,10 +89,10 @@ def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send |
 def build_nonblocking_send(
     engine: Engine, check: Callable[[], object], *, put_off: PutOff
 ) -> tuple[NonblockingSend, Callable[..., Delivery | PendingSend]]:
-    """A `send` that never blocks, for a producer with these parts, and its quickest version.
+    """The `NonblockingSend` of a producer with these parts, and the function to call: a `send` that never blocks.
 
-    Keep the first as long as the second is used. *check* raises if the producer takes no records. *put_off*: see
-    `IoLoop.batch_started`.
+    The function is the encoder's own, if it has one. Keep a reference to the `NonblockingSend` while the function is in
+    use. *check* raises if the producer takes no records. *put_off*: see `IoLoop.batch_started`.
     """
     queueing = engine.queueing
     slow = NonblockingSend(

@@ -33,12 +33,12 @@ class Source:
         self._depth -= 1
 
     def fresh(self, stem: str) -> str:
-        """A new variable name."""
+        """A new variable name, which begins with *stem*."""
         self._count += 1
         return f"{stem}{self._count}"
 
     def constant(self, stem: str, value: Any) -> str:
-        """A new name for a constant."""
+        """Add a constant to the function's globals; returns its new name, which begins with *stem*."""
         name = self.fresh(stem)
         self._constants[name] = value
         return name

@@ -1,7 +1,8 @@
 """Maximum size of a record on the wire, by format: the upper bounds of Java's producer.
 
-They are for checks against `max.request.size` before a record is queued, so they include everything around a record
-that is alone in its batch. They do not rely on compression; before v2, they include its wrapper.
+They are compared with `max.request.size` before a record is queued. So they include the header of a batch that has
+only this record. They assume that compression saves nothing. For a compressed message of format v0 or v1, they include
+the wrapper message.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class CoordinatorRequestSender:
         self._request_source.abort_pending(error)
 
     def recover(self, error: OttlaError, now: float) -> None:
-        """Repair the state after a failed round: a request is sent again unless its response was accepted."""
+        """Repair the state after a failed round. A request is sent again unless its response was accepted."""
         request = self._in_flight
         if request is not None:
             self._request_source.on_disconnect(request, error, now)

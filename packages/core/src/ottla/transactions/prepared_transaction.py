@@ -17,7 +17,7 @@ class PreparedTransaction:
     """A prepared transaction. `ottla.transactions.complete` ends it, in any process, within `transaction.timeout.ms`.
 
     `written` is False if the transaction has neither records nor offsets, so that there is nothing to end. `level` is
-    the `transaction.version` that it uses.
+    the level of the feature `transaction.version` that it uses (KIP-890).
     """
 
     transactional_id: str

@@ -1,4 +1,4 @@
-"""A transaction that several producers write into: the value with which each of them joins."""
+"""A transaction in which several producers send records, as a value that each of them passes to join it."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class ClassArchive:
 
     @property
     def wanted(self) -> bool:
-        """Whether there is no archive yet, and the folder can store one."""
+        """Whether an archive should be recorded: there is none yet, and the folder is writable."""
         return self._find() is None and os.access(self._jars, os.W_OK)
 
     @property

@@ -67,7 +67,7 @@ class Security:
 
     @property
     def format_options(self) -> Sequence[str]:
-        """The options for formatting the storage: the users of SCRAM."""
+        """The options of `kafka-storage.sh format` that create the SCRAM users."""
         return [
             option
             for name, password in self.users.items()

@@ -66,7 +66,10 @@ class SimulatedTopic:
         self.logs[partition] = log
 
     def move_leader(self, partition: int, leader: int) -> None:
-        """Make another broker the leader of a partition, in a new epoch; of a replicated one, if it is in sync."""
+        """Make another broker the leader of a partition, in a new epoch.
+
+        A replica that is not in sync does not become the leader of a replicated partition.
+        """
         if partition in self.replicated:
             self.replicated[partition].prefer(leader)
             return

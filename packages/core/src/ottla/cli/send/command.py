@@ -61,11 +61,12 @@ def send(
 ) -> None:
     """Send the records in FILES, or in the standard input, to TOPIC.
 
-    Each line is the value of a record, each line of JSON too (.ndjson, .jsonl), whose fields may be its key and other
-    parts. The rows of CSV (with a header line, all columns are text), Parquet and Arrow files are records, too.
+    Each line of text or JSON (.ndjson, .jsonl) is the value of a record. Fields of JSON can be its key and other parts,
+    too: --key and similar options name them. Each row of a CSV, Parquet or Arrow file is a record. A CSV file needs a
+    header line; all its columns are text.
 
-    With --resume, the same command goes on after a crash or a kill. Consumers that read committed records get each
-    record once.
+    With --resume, repeat the same command after a crash or a kill: it continues where it stopped. Consumers that read
+    committed records get each record once.
 
     The exit code is 0 if all records are acknowledged, 1 if not, 2 for wrong usage, 130 after Ctrl-C.
     """

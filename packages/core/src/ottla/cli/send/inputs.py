@@ -67,7 +67,7 @@ class Input:
         return cls(name=name, format=found, parts=parts, separator=separator)
 
     def blocks(self, skip: int = 0) -> Iterator[Block]:
-        """Yield the records after the first *skip* ones. Raises InputError, and OSError."""
+        """Yield the records after the first *skip* ones. Raises InputError if one is wrong, and OSError."""
         first = 0
         for table, size in _READERS[self.format](self, skip):
             count = table.num_rows

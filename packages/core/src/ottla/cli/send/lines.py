@@ -16,9 +16,10 @@ _LONGEST: Final = 64 * 1024 * 1024
 
 
 def line_blocks(stream: BinaryIO, *, max_bytes: int, read: Callable[[int], bytes] | None = None) -> Iterator[bytes]:
-    """Yield the stream in blocks of whole lines, each about *max_bytes*, without the last line's end.
+    """Yield the stream in blocks of whole lines, each of about *max_bytes*, without the newline of its last line.
 
-    *read* reads at most so many bytes, and fewer if no more are there yet.
+    *read*, such as `BufferedReader.read1`, gets the maximum of bytes to return; it returns fewer instead of waiting
+    for more.
     """
     read = read or stream.read
     rest: list[bytes] = []

@@ -35,7 +35,7 @@ class TargetResolver:
     def resolve(self, host: str, port: int, targets: Targets) -> Sequence[Target] | None:
         """The addresses to connect to for this broker, in the targets' order; None: a lookup is running.
 
-        A name without an address is left out if another target has one, else it raises NameResolutionError.
+        Names that cannot be resolved are left out. Raises NameResolutionError if no target has an address.
         """
         attempt = self._attempts.setdefault((host, port), _Attempt(targets))
         for name in attempt.missing():

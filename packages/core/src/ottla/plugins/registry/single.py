@@ -29,10 +29,11 @@ _PICKED: Final = frozenset({_PLAIN, "ssl"})
 
 @attrs.frozen(kw_only=True)
 class PluginCondition:
-    """An installed plugin, and the reason why it cannot be used: None if it can, as far as settings do not matter.
+    """An installed plugin, and whether it can be used.
 
-    `chosen_by` is what a configuration writes to choose it, None if nothing does. `priority` is that of an encoder that
-    a producer may use without being configured, None of all other plugins.
+    `problem` is the reason why it cannot be used, None if it can; required settings that are missing are no problem.
+    `chosen_by` is the name that selects it in a setting; None: no name does. `priority` is None, except for encoders
+    that a producer may use by default.
     """
 
     info: EntryInfo

@@ -58,10 +58,10 @@ class _Candidate:
 
 @attrs.define
 class LedgerScan:
-    """Scan of a partition's batches in their order.
+    """A scan of the batches of one partition, in the order of their offsets, for the last committed entry of a name.
 
-    `answered` says whether an entry of the name, or its deletion, was found. Then `last` is what the newest one says,
-    `problem` why it cannot be read, and `written_by` its producer id.
+    `answered`: whether such an entry was found; a tombstone counts. If so, `last` is its content, None for a tombstone,
+    and `written_by` is its producer id. If it cannot be read, `problem` says why.
     """
 
     name: str
