@@ -115,9 +115,9 @@ class AsyncProducer:
         """Send a record, and wait until it is acknowledged; returns its metadata, or raises its DeliveryError.
 
         *timeout* limits the waits of `send`, before the record is queued. From then on `delivery.timeout.ms` limits the
-        wait; `asyncio.timeout` ends it earlier, but not the delivery.
+        wait. To wait for less time, use `asyncio.timeout`.
 
-        If the task is cancelled after the record was queued, the record is sent all the same.
+        If the task is cancelled after the record was queued, as by `asyncio.timeout`, the record is sent all the same.
         """
         delivery = await self.send(
             topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, timeout=timeout

@@ -56,7 +56,7 @@ class Columns(Protocol):
         """Let the records occupy up to *memory* bytes from now on."""
 
     def close(self) -> None:
-        """Take no more records: `append` returns None from now on, whatever `allow` allows. There is one at least."""
+        """Take no more records: `append` returns None from now on, also after `allow`. There is at least one record."""
 
     def memory(self) -> int:
         """The bytes that the records occupy until they are encoded, objects included; never less than on the wire."""

@@ -33,7 +33,7 @@ _HEADERS: Final = _NAMES.index("headers")
 class Intercepted:
     """The rows of a stream as `intercept` returns them, in pieces of about `max_bytes` bytes.
 
-    `choice` names the columns of the stream, or of `formatted`, which serializes the values behind the interceptors.
+    `choice` names the columns of the stream, or those of `formatted`, whose serializer runs after the interceptors.
     """
 
     stream: Any

@@ -21,7 +21,7 @@ from ottla.tables.slicing import cut
 
 @attrs.frozen(kw_only=True)
 class Chunk:
-    """Some rows, each column one array or None; `bad_headers` and `bad_times` are true where these are invalid."""
+    """Some rows, each column one array or None. `bad_headers` and `bad_times` are true for rows with invalid ones."""
 
     count: int
     keys: Any | None

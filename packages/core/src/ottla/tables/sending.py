@@ -122,7 +122,7 @@ class KnownRoutes(Protocol):
 
 
 class FindRoute(Protocol):
-    """Waits for a topic's route as `KnownRoutes.await_partition` does, and returns it."""
+    """A function that waits for a topic's route, as `KnownRoutes.await_partition` does, and returns it."""
 
     def __call__(self, topic: str, *, waited: float = 0.0, timeout: float | None = None) -> Route: ...
 

@@ -112,7 +112,7 @@ class MockIoLoop:
         return True
 
     def current_position(self) -> str:
-        """Return the place for messages: there is no I/O thread."""
+        """Return "its end" for messages that say where the I/O thread is; there is none here."""
         return "its end"
 
     def _fail_all(self, cause: OttlaError) -> None:

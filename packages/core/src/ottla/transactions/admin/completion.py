@@ -53,7 +53,7 @@ def complete(
 
 
 def ended(client: BlockingClient, prepared: PreparedTransaction, *, commit: bool, open_before: bool) -> Outcome:
-    """End a transaction over existing connections; the caller knows whether it was open before."""
+    """End a transaction with a client that is connected already. *open_before*: whether the transaction was open."""
     request = EndTxn(
         transactional_id=prepared.transactional_id,
         producer_id_and_epoch=ProducerIdAndEpoch(id=prepared.producer_id, epoch=prepared.epoch),
