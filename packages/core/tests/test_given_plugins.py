@@ -380,3 +380,14 @@ class TestCrc(PartitionerConformance):
     @pytest.fixture
     def partitioner(self) -> Crc:
         return Crc()
+
+
+def test_an_object_of_code_that_exec_runs_is_no_plain_data() -> None:
+    code = "class Mine:\n    def serialize(self, topic, data, headers):\n        return data.encode()"
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert names["Mine"].__module__ == "builtins"
+    producer = MockProducer(value_serializer=names["Mine"]())
+    producer.send("t", "text")
+
+    assert [record.value for record in producer.history] == [b"text"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import re
 from collections.abc import Callable, Sequence
@@ -101,7 +102,9 @@ def name_of(raw: str) -> str:
 
 def is_data(raw: object) -> bool:
     """Return whether a value is plain data, such as a number, which is no plugin."""
-    return type(raw).__module__ == "builtins" and not callable(raw) and not isinstance(raw, ModuleType)
+    kind = type(raw)
+    # Not by its module: code that `exec` runs without a name makes classes whose module is builtins, too.
+    return raw is None or (getattr(builtins, kind.__name__, None) is kind and not callable(raw))
 
 
 def _name_of(given: Any) -> str:
