@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from itertools import islice, pairwise
 from pathlib import Path
@@ -193,6 +195,11 @@ def test_records_that_fail_are_counted_and_set_the_exit_code(broker: SocketBroke
     assert found["acknowledged"] == len(arrived(broker)) == 5 - found["failed"] < 5
     [failure] = found["failures"]
     assert "TOPIC_AUTHORIZATION_FAILED" in failure
+
+
+def test_the_command_needs_no_pyarrow() -> None:
+    program = "import sys; sys.modules['pyarrow'] = None; import ottla.cli.commands, ottla.cli.perf.report"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 
 
 def test_unreachable_brokers_are_an_error_and_no_traceback() -> None:

@@ -11,7 +11,7 @@ import click
 
 from ottla.cli.foreign_output import printed_to_stderr
 from ottla.cli.producer_settings import settings_options
-from ottla.cli.send.counts import per_second
+from ottla.cli.rates import per_second
 from ottla.errors import OttlaError
 
 if TYPE_CHECKING:

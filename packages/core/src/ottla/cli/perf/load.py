@@ -10,9 +10,9 @@ from typing import Final
 import attrs
 
 from ottla import Delivery, Producer
+from ottla.cli.closing import close
 from ottla.cli.perf.latencies import Interval, Latencies, LatencyRecorder
 from ottla.cli.perf.pace import Pace
-from ottla.cli.send.plain import close, reason
 from ottla.errors import OttlaError, UndeliveredError
 
 _NAMED: Final = 5
@@ -92,7 +92,7 @@ class Run:
             error, interrupted = "interrupted", True
             close(self._producer, flush_timeout)
         except OttlaError as cause:
-            error = reason(cause)
+            error = _text(cause)
             close(self._producer, flush_timeout)
         self._ended_at = self._clock()
         self._end_interval(self._ended_at)
@@ -153,7 +153,7 @@ class Run:
             self._note_failure(delivery.error)
 
     def _note_failure(self, error: OttlaError) -> None:
-        text = reason(error)
+        text = _text(error)
         if len(self._failures) < _NAMED and text not in self._failures:
             self._failures.append(text)
 
@@ -198,3 +198,7 @@ class _Transactions:
         if self._commit_at is not None:
             self._commit_at = None
             self._producer.commit_transaction()
+
+
+def _text(error: OttlaError) -> str:
+    return f"{type(error).__name__}: {error}"

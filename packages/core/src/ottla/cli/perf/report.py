@@ -7,7 +7,7 @@ from html import escape
 from typing import Final
 
 from ottla.cli.perf.load import Result
-from ottla.cli.send.counts import per_second
+from ottla.cli.rates import per_second
 from ottla.config.in_force import DEFAULT, SettingsInForce, written
 from ottla.version import __version__
 

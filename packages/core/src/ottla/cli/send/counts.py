@@ -155,8 +155,3 @@ class Counts:
             failures=totals.failures + named,
             position=counted.last if delivery.rows else totals.position,
         )
-
-
-def per_second(amount: float, seconds: float) -> float:
-    """A rate; 0 before any time has passed."""
-    return amount / seconds if seconds > 0 else 0.0

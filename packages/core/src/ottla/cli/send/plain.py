@@ -8,6 +8,7 @@ from contextlib import suppress
 import attrs
 
 from ottla import Producer
+from ottla.cli.closing import close
 from ottla.cli.send.blocks import send_block
 from ottla.cli.send.columns import InputError
 from ottla.cli.send.counts import Counts
@@ -55,14 +56,3 @@ def _finish(producer: Producer) -> None:
     with suppress(UndeliveredError):
         producer.flush()
         producer.close()
-
-
-def close(producer: Producer, timeout: float | None) -> None:
-    """Close the producer; the blocks' deliveries have the errors. Ctrl-C ends the wait."""
-    try:
-        producer.close(timeout)
-    except UndeliveredError:
-        return
-    except KeyboardInterrupt:
-        with suppress(UndeliveredError):
-            producer.close(0)

@@ -6,7 +6,8 @@ from rich.console import Console
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task
 from rich.text import Text
 
-from ottla.cli.send.counts import Counts, per_second
+from ottla.cli.rates import per_second
+from ottla.cli.send.counts import Counts
 
 MEGABYTE = 1_000_000
 

@@ -20,11 +20,12 @@ from typing import Any, Final
 import attrs
 
 from ottla import Producer
+from ottla.cli.closing import close
 from ottla.cli.send.blocks import send_block
 from ottla.cli.send.columns import InputError
 from ottla.cli.send.counts import Counts
 from ottla.cli.send.inputs import Block, Input
-from ottla.cli.send.plain import Ending, close, reason
+from ottla.cli.send.plain import Ending, reason
 from ottla.cli.send.state import Position, Prepared, State, differences
 from ottla.errors import OttlaError, counted
 from ottla.transactions import Outcome, complete
