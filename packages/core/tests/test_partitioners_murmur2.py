@@ -172,7 +172,7 @@ def test_the_plugin_is_made_from_its_keys() -> None:
 def test_a_sticky_partition_lasts_several_batches_only_with_growth(
     growth: bool, batches: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plugin, "StickyChoice", partial(StickyChoice, clock=ManualClock()))
+    monkeypatch.setattr(sticky_keys, "StickyChoice", partial(StickyChoice, clock=ManualClock()))
     config = {key.name: key.default for key in plugin.ottla_config_keys()}
     made = plugin.ottla_partitioner({**config, "linger.ms": 1e9, "batch.growth.enable": growth})
     assert isinstance(made, Murmur2Partitioner)

@@ -28,10 +28,10 @@ from transactions_kit import read
 
 pytest.importorskip("grpc", reason="Spark Connect needs grpcio: pip install 'pyspark[connect]'")
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(1500)]
 
 HERE = Path(__file__).parent
-WITHIN = 600.0  # seconds
+WITHIN = 1200.0  # seconds
 PARTITIONS = 2
 NAMES = ("batch", "thread", "stream", "exactly-once", "once", "each", "called", "by-call", "registered")
 EACH_ROW_ONCE = Counter(str(number).encode() for number in range(ROWS))
