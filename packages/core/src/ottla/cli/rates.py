@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+MEGABYTE: Final = 1_000_000
+
 
 def per_second(amount: float, seconds: float) -> float:
     """A rate; 0 before any time has passed."""

@@ -11,7 +11,7 @@ import click
 
 from ottla.cli.foreign_output import printed_to_stderr
 from ottla.cli.producer_settings import settings_options
-from ottla.cli.rates import per_second
+from ottla.cli.rates import MEGABYTE, per_second
 from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _SOME_FAILED: Final = 1
 _INTERRUPTED: Final = 130
-_MEGABYTE: Final = 1_000_000
 
 
 @click.command(short_help="Measure how fast records are sent, and their latency.")
@@ -159,7 +158,7 @@ def _show_interval(interval: Interval) -> None:
 
 
 def _rates(records: int, size: int, seconds: float) -> tuple[float, float]:
-    return per_second(records, seconds), per_second(size / _MEGABYTE, seconds)
+    return per_second(records, seconds), per_second(size / MEGABYTE, seconds)
 
 
 def _document(topic: str, result: Result) -> dict[str, object]:
@@ -203,7 +202,7 @@ def _text(result: Result) -> str:
     percentiles = ", ".join(f"{percent:g} %: {value:,.2f}" for percent, value in latencies.percentiles.items())
     lines = [
         f"records acknowledged: {result.acknowledged:,}, failed: {result.failed:,}; "
-        f"{result.size / _MEGABYTE:,.1f} MB in {result.seconds:,.2f} s",
+        f"{result.size / MEGABYTE:,.1f} MB in {result.seconds:,.2f} s",
         f"records per second: {rate:,.0f}, MB per second: {megabytes:,.2f}",
         f"latency in ms: {latencies.average_ms:,.2f} on average; {percentiles}; at most {latencies.max_ms:,.2f}",
     ]

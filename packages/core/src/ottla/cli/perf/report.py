@@ -7,11 +7,10 @@ from html import escape
 from typing import Final
 
 from ottla.cli.perf.load import Result
-from ottla.cli.rates import per_second
+from ottla.cli.rates import MEGABYTE, per_second
 from ottla.config.in_force import DEFAULT, SettingsInForce, written
 from ottla.version import __version__
 
-_MEGABYTE: Final = 1_000_000
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 720, 220, 70, 30
 _COLOURS: Final = ("#2563eb", "#dc2626")
 
@@ -42,7 +41,7 @@ svg text {{ fill: currentColor; font-size: 12px; }}
 def page(topic: str, result: Result, settings: SettingsInForce) -> str:
     """The page. Secrets among the settings are hidden, as in `Producer.config`."""
     title = escape(f"ottla perf on topic {topic}")
-    rates = [(each.ends_at, per_second(each.size / _MEGABYTE, each.seconds)) for each in result.intervals]
+    rates = [(each.ends_at, per_second(each.size / MEGABYTE, each.seconds)) for each in result.intervals]
     average = [(each.ends_at, each.average_ms) for each in result.intervals]
     longest = [(each.ends_at, each.max_ms) for each in result.intervals]
     changed = [(each.key, written(each.value)) for each in settings.all() if each.source != DEFAULT]
@@ -65,7 +64,7 @@ def _figures(result: Result) -> Iterable[tuple[str, str]]:
     yield "records failed", f"{result.failed:,}"
     yield "seconds", f"{result.seconds:,.2f}"
     yield "records/s", f"{per_second(result.acknowledged, result.seconds):,.0f}"
-    yield "MB/s", f"{per_second(result.size / _MEGABYTE, result.seconds):,.2f}"
+    yield "MB/s", f"{per_second(result.size / MEGABYTE, result.seconds):,.2f}"
     yield "latency on average, ms", f"{latencies.average_ms:,.2f}"
     for percent, value in latencies.percentiles.items():
         yield f"latency of {percent:g} % at most, ms", f"{value:,.2f}"

@@ -6,10 +6,8 @@ from rich.console import Console
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task
 from rich.text import Text
 
-from ottla.cli.rates import per_second
+from ottla.cli.rates import MEGABYTE, per_second
 from ottla.cli.send.counts import Counts
-
-MEGABYTE = 1_000_000
 
 
 def progress_of(counts: Counts) -> Progress:
