@@ -27,7 +27,7 @@ from ottla.config.refused_keys import REFUSED
 from ottla.errors import ErrorCode
 from ottla.errors.call_hints import ASYNC_HINTS, DELIVERY_HINTS, PRODUCER_HINTS
 from ottla.interfaces import ConfigKey
-from ottla.metrics.catalogue import LABELS, METRICS, MISSING, ValueKind
+from ottla.metrics.catalogue import HISTOGRAMS, LABELS, METRICS, MISSING, ValueKind
 from ottla.sender.produce_error_origins import ERROR_ORIGINS, AppendTime
 
 HOOK: Final = "ottla_config_keys"
@@ -170,6 +170,17 @@ records that `send` refuses do not count as errors, because the caller gets the 
 mean over all records, while Java's is the mean over the largest record of each batch.
 """
 
+HISTOGRAMS_TEXT: Final = """\
+## Histograms
+
+Distributions since the producer was created; Java's producer has none. Reporters read them with
+`registry.histograms()`; `Producer.metrics()` has numbers only. They are counted for each batch: the time or the size of
+a record is that of its batch.
+
+| group and name | meaning | unit |
+|---|---|---|
+"""
+
 MISSING_METRICS: Final = """\
 ## Not there
 
@@ -293,7 +304,9 @@ def metrics() -> str:
             if metric.group == group:
                 lines.append(f"| `{metric.name}` | {metric.meaning} | {metric.unit} | {_kind(metric.kind)} |")
         lines.append("")
-    lines.append(MISSING_METRICS)
+    lines.append(HISTOGRAMS_TEXT.rstrip("\n"))
+    lines += [f"| `{each.group}`, `{each.name}` | {each.meaning} | {each.unit} |" for each in HISTOGRAMS]
+    lines += ["", MISSING_METRICS]
     lines += [f"- `{group}`, `{name}`: {reason}" for (group, name), reason in MISSING.items()]
     return "\n".join([*lines, ""])
 

@@ -13,7 +13,7 @@ import pytest
 
 from ottla import DeliveryError, ErrorCode, MetricName, TopicUnavailableError
 from ottla.interfaces import MetricDescription
-from ottla.metrics.catalogue import LABELS, METRICS, MISSING, NODE, PRODUCER, RECORD_SIZES, TOPIC, ValueKind
+from ottla.metrics.catalogue import HISTOGRAMS, LABELS, METRICS, MISSING, NODE, PRODUCER, RECORD_SIZES, TOPIC, ValueKind
 from ottla.metrics.producer_counters import Counters, NodeCounters, ProducerCounters, TopicCounters
 from ottla_testkit.mock_producer import MockProducer
 from simulated_producer import HANG_GUARD, Calling, Simulated, simulated
@@ -73,6 +73,7 @@ def test_every_metric_is_computed_from_a_counter() -> None:
         for metric in METRICS
         if metric.kind is not ValueKind.GAUGE and metric.source != RECORD_SIZES
     }
+    read |= {(metric.group, metric.source) for metric in HISTOGRAMS}
     assert {(group, source) for group, found in sources.items() for source in found} - read == {(PRODUCER, "plain")}
     assert all(source in sources[group] or (group == PRODUCER and source in summed) for group, source in read)
 

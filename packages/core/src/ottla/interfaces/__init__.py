@@ -39,7 +39,7 @@ from ottla.interfaces.interceptor import (
     SupportsOnSendTable,
     SupportsOnTableAcknowledgement,
 )
-from ottla.interfaces.metrics import MetricDescription, MetricName, MetricsRegistry, MetricsReporter
+from ottla.interfaces.metrics import Histogram, MetricDescription, MetricName, MetricsRegistry, MetricsReporter
 from ottla.interfaces.partitioner import (
     Partitioner,
     RecordView,
@@ -84,6 +84,7 @@ __all__ = [
     "Facts",
     "Header",
     "Headers",
+    "Histogram",
     "HostTarget",
     "Interceptor",
     "Interest",

@@ -39,6 +39,21 @@ class MetricDescription:
     meaning: str
 
 
+@attrs.frozen(kw_only=True)
+class Histogram:
+    """How often values of each size occurred since the producer began.
+
+    `counts[0]` values were at most `bounds[0]`, `counts[1]` more than that and at most `bounds[1]`, and so on. The last
+    count is of the values above all bounds. `total` is the sum of all values; `unit` is that of bounds and total.
+    """
+
+    bounds: tuple[float, ...]
+    counts: tuple[int, ...]
+    total: float
+    unit: str
+    meaning: str
+
+
 class MetricsRegistry(Protocol):
     """The metrics that a reporter reads. For any thread, also after the producer was closed."""
 
@@ -47,6 +62,9 @@ class MetricsRegistry(Protocol):
 
     def describe(self) -> Sequence[MetricDescription]:
         """Descriptions of all metrics that a snapshot may have; plugins may add more later (`PluginMetrics`)."""
+
+    def histograms(self) -> Mapping[MetricName, Histogram]:
+        """The distributions of latencies and sizes. Their names are not those of a snapshot."""
 
 
 @runtime_checkable

@@ -77,6 +77,17 @@ class Metric:
                 return AMOUNTS[self.source]
 
 
+@attrs.frozen
+class HistogramMetric:
+    """One histogram; `source` is the field with its buckets, in the scope of its group."""
+
+    group: str
+    name: str
+    source: str
+    unit: str
+    meaning: str
+
+
 def _counted(group: str, name: str, source: str, what: str, *, times: bool = False) -> list[Metric]:
     total, rate = (ValueKind.TIMES, ValueKind.TIMES_PER_SECOND) if times else (ValueKind.SUM, ValueKind.SUM_PER_SECOND)
     return [
@@ -198,6 +209,42 @@ METRICS: Final[tuple[Metric, ...]] = (
     ),
     _gauge("count", "Metrics in this snapshot.", group=COUNT),
 )
+
+HISTOGRAMS: Final[tuple[HistogramMetric, ...]] = (
+    HistogramMetric(
+        PRODUCER,
+        "produce-throttle-time",
+        "throttle_buckets",
+        "ms",
+        "Milliseconds for which a response asked the client to wait (quotas).",
+    ),
+    HistogramMetric(
+        NODE, "request-latency", "latency_buckets", "ms", "Milliseconds from a Produce request to its response."
+    ),
+    HistogramMetric(TOPIC, "batch-size", "batch_sizes", "bytes", "Bytes of a batch on the wire."),
+    HistogramMetric(
+        TOPIC,
+        "record-size",
+        "record_sizes",
+        "bytes",
+        "Bytes of a record before compression; each record counts with the mean of its batch.",
+    ),
+    HistogramMetric(
+        TOPIC,
+        "record-queue-time",
+        "queue_times",
+        "ms",
+        "Milliseconds that records waited before they were sent; each record counts with the time of its batch.",
+    ),
+    HistogramMetric(
+        TOPIC,
+        "record-delivery-time",
+        "delivery_times",
+        "ms",
+        "Milliseconds from a record's queueing to its acknowledgement; each record counts with the time of its batch.",
+    ),
+)
+"""Distributions of values since the producer began. Java's producer has none."""
 
 _ROUND: Final = "the I/O thread would have to read the clock in every round"
 _OF_TEXT: Final = "the value of a metric is a number; `ottla.__version__` has the version"

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import attrs
 
+from ottla.metrics.buckets import BATCH_SIZES, RECORD_SIZES, TIMES, Buckets
 from ottla.metrics.counter import Counter, Span, Sum
 
 
@@ -20,6 +21,7 @@ class NodeCounters:
     requests: Counter = attrs.Factory(Counter)  # bytes of each
     responses: Counter = attrs.Factory(Counter)  # bytes of each
     latencies: Counter = attrs.Factory(Counter)  # ms from a Produce request to its response
+    latency_buckets: Buckets = attrs.Factory(lambda: Buckets(TIMES))  # the same
 
 
 @attrs.frozen(eq=False)
@@ -31,6 +33,10 @@ class TopicCounters:
     ratios: Counter = attrs.Factory(Counter)  # of compression
     retries: Counter = attrs.Factory(Counter)  # records of each requeued batch
     errors: Counter = attrs.Factory(Counter)  # records of each failed batch
+    batch_sizes: Buckets = attrs.Factory(lambda: Buckets(BATCH_SIZES))  # bytes of each batch on the wire
+    record_sizes: Buckets = attrs.Factory(lambda: Buckets(RECORD_SIZES))  # bytes, the mean of a batch for each record
+    queue_times: Buckets = attrs.Factory(lambda: Buckets(TIMES))  # ms from a batch's creation, for each record
+    delivery_times: Buckets = attrs.Factory(lambda: Buckets(TIMES))  # ms to its acknowledgement, for each record
 
 
 @attrs.frozen(eq=False)
@@ -42,6 +48,7 @@ class ProducerCounters:
     waits: Counter = attrs.Factory(Counter)  # ms from the creation of each batch to its sending
     splits: Counter = attrs.Factory(Counter)
     throttles: Counter = attrs.Factory(Counter)  # ms in each response
+    throttle_buckets: Buckets = attrs.Factory(lambda: Buckets(TIMES))  # the same
     connected: Counter = attrs.Factory(Counter)
     closed: Counter = attrs.Factory(Counter)
     logins: Counter = attrs.Factory(Counter)

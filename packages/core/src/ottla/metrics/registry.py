@@ -11,8 +11,21 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.interfaces import MetricDescription, MetricName
-from ottla.metrics.catalogue import COUNT, LABELS, METRICS, NODE, PRODUCER, RECORD_SIZES, TOPIC, Metric, ValueKind
+from ottla.interfaces import Histogram, MetricDescription, MetricName
+from ottla.metrics.buckets import Buckets
+from ottla.metrics.catalogue import (
+    COUNT,
+    HISTOGRAMS,
+    LABELS,
+    METRICS,
+    NODE,
+    PRODUCER,
+    RECORD_SIZES,
+    TOPIC,
+    HistogramMetric,
+    Metric,
+    ValueKind,
+)
 from ottla.metrics.counter import CounterTotals
 from ottla.metrics.plugin_metrics import PluginMetricGroups
 from ottla.metrics.producer_counters import Counters
@@ -82,15 +95,32 @@ class MetricValues:
             for metric in METRICS
         ] + list(self._plugins.describe())
 
+    def histograms(self) -> Mapping[MetricName, Histogram]:
+        """The distributions of latencies and sizes since the producer began."""
+        return {
+            MetricName(metric.group, metric.name, self._tags(metric.group, what)): _histogram(metric, scope)
+            for metric in HISTOGRAMS
+            for what, scope in self._scopes(metric.group)
+        }
+
+    def _scopes(self, group: str) -> Iterator[tuple[str, Any]]:
+        """The counters of each node or topic, with the value of the group's own label; or those of the producer."""
+        counters = self._counters
+        if group == NODE:
+            yield from ((f"node-{node}", of_node) for node, of_node in list(counters.nodes.items()))
+        elif group == TOPIC:
+            yield from list(counters.topics.items())
+        else:
+            yield "", counters.producer
+
     def _counted(self) -> dict[MetricName, float]:
         values: dict[MetricName, float] = {}
         counters = self._counters
         horizon = _horizon(counters, self._clock())
         values.update(self._read(PRODUCER, "", counters.source, horizon))
-        for node, of_node in list(counters.nodes.items()):
-            values.update(self._read(NODE, f"node-{node}", partial(getattr, of_node), horizon))
-        for topic, of_topic in list(counters.topics.items()):
-            values.update(self._read(TOPIC, topic, partial(getattr, of_topic), horizon))
+        for group in (NODE, TOPIC):
+            for what, scope in self._scopes(group):
+                values.update(self._read(group, what, partial(getattr, scope), horizon))
         return values
 
     def _read(
@@ -103,10 +133,24 @@ class MetricValues:
         """The group's metrics with their names for one node or topic; made at first use."""
         named = self._names.get((group, what))
         if named is None:
-            tags = (self._client, *((label, what) for label in LABELS[group][1:]))
+            tags = self._tags(group, what)
             named = [(metric, MetricName(group, metric.name, tags)) for metric in _BY_GROUP[group]]
             self._names[group, what] = named
         return named
+
+    def _tags(self, group: str, what: str) -> tuple[tuple[str, str], ...]:
+        return (self._client, *((label, what) for label in LABELS[group][1:]))
+
+
+def _histogram(metric: HistogramMetric, scope: Any) -> Histogram:
+    buckets: Buckets = getattr(scope, metric.source)
+    return Histogram(
+        bounds=buckets.bounds,
+        counts=tuple(buckets.counts),
+        total=buckets.total,
+        unit=metric.unit,
+        meaning=metric.meaning,
+    )
 
 
 def _horizon(counters: Counters, now: float) -> _Horizon:

@@ -17,6 +17,7 @@ class ThrottledBrokers:
 
     def __init__(self, *, counters: Counters, client_id: str) -> None:
         self._times = counters.producer.throttles
+        self._buckets = counters.producer.throttle_buckets
         self.log = ThrottleLog(client_id=client_id)
 
     def throttle(
@@ -24,6 +25,7 @@ class ThrottledBrokers:
     ) -> None:
         """Let a connection take no request for the throttle time of a response. Does not block."""
         self._times.add(float(throttle_ms))
+        self._buckets.add(float(throttle_ms))
         if throttle_ms > 0 and (seconds := pause(message, version, throttle_ms)):
             connection.throttle(seconds, now)
             self.log.paused(connection.broker, seconds, now)

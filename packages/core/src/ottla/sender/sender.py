@@ -35,7 +35,7 @@ from ottla.sender.produce_messages import (
     read_response,
 )
 from ottla.sender.produce_response_handler import ProduceResponseHandler
-from ottla.sender.sender_metrics import count_request, count_response
+from ottla.sender.sender_metrics import count_acknowledged, count_request, count_response
 
 if TYPE_CHECKING:  # producers without transactions need not import their modules
     from ottla.transactions.manager import TransactionManager
@@ -300,4 +300,6 @@ class Sender:
                 response = responses.get((batch.topic, batch.partition))
                 outcome = handler.on_response(batch, response, completion.now)
             if outcome is not None:
+                if isinstance(outcome, Acknowledged):
+                    count_acknowledged(self._counters, batch, completion.now)
                 yield batch, outcome

@@ -23,7 +23,11 @@ def count_request(counters: Counters, batches: Iterable[ProducerBatch], now: flo
         of_topic.records.add(count)
         of_topic.batches.add(section.wire_size)
         of_topic.ratios.add(section.ratio)
-        of_all.waits.add((now - batch.created_at) * _MS)
+        waited = (now - batch.created_at) * _MS
+        of_all.waits.add(waited)
+        of_topic.queue_times.add(waited, count)
+        of_topic.batch_sizes.add(section.wire_size)
+        of_topic.record_sizes.add(section.plain_size / count, count)
         records += count
         plain += section.plain_size
     of_all.records.add(records)
@@ -32,7 +36,14 @@ def count_request(counters: Counters, batches: Iterable[ProducerBatch], now: flo
 
 def count_response(counters: Counters, node: int, seconds: float) -> None:
     """Count a Produce request that was answered after so many seconds."""
-    counters.node(node).latencies.add(seconds * _MS)
+    of_node = counters.node(node)
+    of_node.latencies.add(seconds * _MS)
+    of_node.latency_buckets.add(seconds * _MS)
+
+
+def count_acknowledged(counters: Counters, batch: ProducerBatch, now: float) -> None:
+    """Count a batch that a broker has acknowledged: the time of its records is that of the batch."""
+    counters.topic(batch.topic).delivery_times.add((now - batch.created_at) * _MS, batch.count)
 
 
 def count_retry(counters: Counters, batch: ProducerBatch) -> None:

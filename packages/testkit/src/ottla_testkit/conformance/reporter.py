@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
-from ottla.interfaces import MetricDescription, MetricName, MetricsReporter
+from ottla.interfaces import Histogram, MetricDescription, MetricName, MetricsReporter
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import within
@@ -94,6 +94,24 @@ class CountingRegistry:
                 ("producer-topic-metrics", ("client-id", "topic")),
             )
         ]
+
+    def histograms(self) -> Mapping[MetricName, Histogram]:
+        """Return one distribution for each topic of the last snapshot; the values grow with every read."""
+        with self._lock:
+            return {
+                MetricName(
+                    "producer-topic-metrics",
+                    "record-queue-time",
+                    (("client-id", self.client_id), ("topic", f"t{number}")),
+                ): Histogram(
+                    bounds=(1.0, 10.0),
+                    counts=(len(self.given), 1, 0),
+                    total=5.0 + len(self.given),
+                    unit="ms",
+                    meaning="Milliseconds that records waited.",
+                )
+                for number in range(len(self.given))
+            }
 
 
 class HeldRegistry(CountingRegistry):

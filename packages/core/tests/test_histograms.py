@@ -1,0 +1,144 @@
+"""Histograms for reporters: distributions of latencies and sizes, counted for each batch."""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_left
+
+import pytest
+
+from ottla import DeliveryError, ErrorCode, MetricName
+from ottla.interfaces import Histogram
+from ottla.metrics.buckets import BATCH_SIZES, RECORD_SIZES, TIMES, Buckets
+from ottla.metrics.catalogue import HISTOGRAMS, LABELS, METRICS, NODE, PRODUCER, TOPIC
+from simulated_producer import Simulated, simulated
+
+
+def read(world: Simulated, group: str, name: str, *label: tuple[str, str]) -> Histogram:
+    return world.producer._engine.metric_values.histograms()[MetricName(group, name, (("client-id", "me"), *label))]
+
+
+def of_topic(world: Simulated, name: str, topic: str = "t") -> Histogram:
+    return read(world, TOPIC, name, ("topic", topic))
+
+
+def bucket(histogram: Histogram) -> float:
+    """The bound of the only bucket with values."""
+    [index] = [index for index, count in enumerate(histogram.counts) if count]
+    return (*histogram.bounds, float("inf"))[index]
+
+
+@pytest.mark.parametrize("bounds", [TIMES, BATCH_SIZES, RECORD_SIZES])
+def test_bounds_grow_and_a_value_equal_to_a_bound_is_below_it(bounds: tuple[float, ...]) -> None:
+    buckets = Buckets(bounds)
+    for bound in bounds:
+        buckets.add(bound)
+    buckets.add(bounds[-1] * 2)
+
+    assert list(bounds) == sorted(set(bounds))
+    assert buckets.counts == [1] * (len(bounds) + 1)
+
+
+def test_counts_and_total_are_those_of_the_values() -> None:
+    chance, buckets = random.Random(7), Buckets(TIMES)
+    values = [(chance.uniform(0, 2e5), chance.randrange(1, 50)) for _ in range(200)]
+    for value, times in values:
+        buckets.add(value, times)
+
+    expected = [0] * (len(TIMES) + 1)
+    for value, times in values:
+        expected[bisect_left(TIMES, value)] += times
+    assert buckets.counts == expected
+    assert buckets.total == pytest.approx(sum(value * times for value, times in values))
+
+
+def test_every_record_counts_with_the_queue_time_of_its_batch() -> None:
+    with simulated(1, client_id="me", linger_ms=200) as world:
+        for _ in range(5):
+            world.producer.send("t", b"value")
+        world.settle()
+
+        waited = of_topic(world, "record-queue-time")
+        assert (sum(waited.counts), bucket(waited)) == (5, 250.0)
+        assert waited.total == pytest.approx(5 * 200, abs=10)
+        assert waited.unit == "ms"
+
+
+def test_a_delivery_time_lasts_from_the_queue_to_the_acknowledgement() -> None:
+    with simulated(1, client_id="me", retry_backoff_ms=2_000, retry_backoff_max_ms=2_000) as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.REQUEST_TIMED_OUT)
+        for _ in range(3):
+            world.producer.send("t", b"value")
+        world.settle()
+
+        whole = of_topic(world, "record-delivery-time")
+        assert (sum(whole.counts), bucket(whole)) == (3, 2500.0)
+        assert whole.total > of_topic(world, "record-queue-time").total / 2 > 0
+
+
+def test_a_failed_record_has_no_delivery_time() -> None:
+    with simulated(1, client_id="me") as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        delivery = world.producer.send("t", b"value")
+        world.settle()
+        assert isinstance(delivery.exception(), DeliveryError)
+
+        assert sum(of_topic(world, "record-delivery-time").counts) == 0
+        assert sum(of_topic(world, "record-queue-time").counts) == 1
+
+
+def test_records_without_acknowledgements_have_a_delivery_time() -> None:
+    with simulated(1, client_id="me", acks=0, enable_idempotence=False) as world:
+        world.producer.send("t", b"value")
+        world.settle()
+
+        assert sum(of_topic(world, "record-delivery-time").counts) == 1
+
+
+@pytest.mark.parametrize(("size", "record", "batch"), [(500, 1024.0, 4096.0), (3_000, 4096.0, 16384.0)])
+def test_sizes_of_records_and_batches_are_counted(size: int, record: float, batch: float) -> None:
+    with simulated(1, client_id="me") as world:
+        for _ in range(4):
+            world.producer.send("t", b"x" * size)
+        world.settle()
+
+        records, batches = of_topic(world, "record-size"), of_topic(world, "batch-size")
+        assert (sum(records.counts), bucket(records), bucket(batches)) == (4, record, batch)
+        assert records.total == pytest.approx(batches.total, rel=0.05)
+
+
+def test_latencies_are_counted_by_node_and_throttle_times_once() -> None:
+    with simulated(1, 2, client_id="me") as world:
+        world.cluster.brokers[1].throttle_ms = 70
+        for partition in (0, 1, 1):
+            world.producer.send("t", b"value", partition=partition)
+            world.settle()
+
+        requests = {
+            node: sum(read(world, NODE, "request-latency", ("node-id", f"node-{node}")).counts) for node in (1, 2)
+        }
+        assert requests == {1: 1, 2: 2}
+        assert read(world, PRODUCER, "produce-throttle-time").total == 70
+
+
+def test_names_of_histograms_are_no_names_of_other_metrics() -> None:
+    with simulated(1, client_id="me") as world:
+        world.producer.send("t", b"value")
+        world.settle()
+        found = world.producer._engine.metric_values.histograms()
+
+    assert {(each.group, each.name) for each in HISTOGRAMS} == {(name.group, name.name) for name in found}
+    assert {(name.group, name.name) for name in found} & {(each.group, each.name) for each in METRICS} == set()
+    assert all(tuple(label for label, _of in name.tags) == LABELS[name.group] for name in found)
+
+
+def test_a_histogram_that_was_read_does_not_change() -> None:
+    with simulated(1, client_id="me") as world:
+        world.producer.send("t", b"value")
+        world.settle()
+        before = of_topic(world, "batch-size")
+        counts = list(before.counts)
+        world.producer.send("t", b"value")
+        world.settle()
+
+    assert list(before.counts) == counts
