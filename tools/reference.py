@@ -29,6 +29,7 @@ from ottla.errors.call_hints import ASYNC_HINTS, DELIVERY_HINTS, PRODUCER_HINTS
 from ottla.interfaces import ConfigKey
 from ottla.metrics.catalogue import HISTOGRAMS, LABELS, METRICS, MISSING, ValueKind
 from ottla.sender.produce_error_origins import ERROR_ORIGINS, AppendTime
+from ottla_reporter_prometheus import names as prometheus
 
 HOOK: Final = "ottla_config_keys"
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -181,6 +182,17 @@ a record is that of its batch.
 |---|---|---|
 """
 
+PROMETHEUS: Final = """\
+## Names in Prometheus
+
+[ottla-reporter-prometheus](../packages/reporter-prometheus/README.md) exports these, in seconds and bytes. Labels are
+the tags of the group, such as `client_id`. Rates and averages are left out, because Prometheus computes them from
+counters and histograms: `rate(kafka_producer_record_send_total[1m])`.
+
+| in Prometheus | type | of |
+|---|---|---|
+"""
+
 MISSING_METRICS: Final = """\
 ## Not there
 
@@ -306,9 +318,20 @@ def metrics() -> str:
         lines.append("")
     lines.append(HISTOGRAMS_TEXT.rstrip("\n"))
     lines += [f"| `{each.group}`, `{each.name}` | {each.meaning} | {each.unit} |" for each in HISTOGRAMS]
-    lines += ["", MISSING_METRICS]
+    lines += ["", PROMETHEUS.rstrip("\n"), *_in_prometheus(), "", MISSING_METRICS]
     lines += [f"- `{group}`, `{name}`: {reason}" for (group, name), reason in MISSING.items()]
     return "\n".join([*lines, ""])
+
+
+def _in_prometheus() -> Iterator[str]:
+    for metric in METRICS:
+        if not prometheus.omitted(metric.group, metric.name):
+            kind: prometheus.Kind = "counter" if metric.kind.cumulative else "gauge"
+            family = prometheus.family(metric.group, metric.name, unit=metric.unit, kind=kind)
+            yield f"| `{family.name}` | {kind} | `{metric.group}`, `{metric.name}` |"
+    for each in HISTOGRAMS:
+        family = prometheus.family(each.group, each.name, unit=each.unit, kind="histogram")
+        yield f"| `{family.name}` | histogram | `{each.group}`, `{each.name}` |"
 
 
 def _kind(reading: ValueKind) -> str:

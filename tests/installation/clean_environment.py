@@ -17,14 +17,21 @@ import attrs
 from long_forms import LONG
 
 ROOT: Final = Path(__file__).parents[2]
-PURE: Final = ("core", "transport-plaintext", "transport-ssl", "authenticator-sasl", "testkit", "spark")
+PURE: Final = (
+    "core",
+    "transport-plaintext",
+    "transport-ssl",
+    "authenticator-sasl",
+    "reporter-prometheus",
+    "testkit",
+    "spark",
+)
 COMPILED: Final = ("accel",)
 EXAMPLES: Final = (
     "transport-socks5",
     "transport-http-connect",
     "transport-unix",
     "authenticator-msk-iam",
-    "reporter-prometheus",
 )
 
 MakePlugin = Callable[..., Path]

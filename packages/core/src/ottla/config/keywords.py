@@ -129,6 +129,9 @@ class ProducerKeywords(TypedDict, total=False):
     sasl_password: Any
     sasl_scram_tokenauth: Any
     sasl_username: Any
+    prometheus_listen: Any
+    prometheus_max_topics: Any
+    prometheus_registry: Any
     ssl_cipher_suites: Any
     ssl_crl_location: Any
     ssl_enabled_protocols: Any

@@ -19,7 +19,7 @@ from ottla.interfaces import Compressor, Header
 from ottla.metrics import Counters
 from ottla.network.metadata import Metadata
 from ottla.recordbatch.parse import parse_batches
-from ottla.sender.sender_metrics import count_request
+from ottla.sender.sender_metrics import count_acknowledged, count_request
 
 NODE = 0
 _NO_LIMIT = 1 << 62
@@ -97,6 +97,7 @@ class SentBatches:
             self._ends[partition] += batch.count
         self._mark_returned(batch)
         with on_the_io_thread():
+            count_acknowledged(self._counters, batch, self._clock())
             self._accumulator.complete(batch, Acknowledged(base_offset=offset))
         return True
 

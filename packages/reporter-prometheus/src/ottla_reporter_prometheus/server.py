@@ -6,7 +6,7 @@ import threading
 from typing import Any, Final
 
 import attrs
-from prometheus_client import start_http_server
+from prometheus_client import CollectorRegistry, start_http_server
 
 Address = tuple[str, int]
 
@@ -15,6 +15,7 @@ Address = tuple[str, int]
 class _Server:
     httpd: Any
     thread: threading.Thread
+    registry: CollectorRegistry
     users: int = 0
 
 
@@ -22,13 +23,21 @@ _servers: Final[dict[Address, _Server]] = {}
 _lock: Final = threading.Lock()
 
 
-def open_at(address: Address) -> None:
-    """Serve at this address, unless this program does already. Raises OSError if it is not available."""
+def open_at(address: Address, registry: CollectorRegistry) -> None:
+    """Serve the registry at this address, unless this program does already.
+
+    Raises OSError if the address is not available, and ValueError if the program serves another registry there.
+    """
     with _lock:
         server = _servers.get(address)
         if server is None:
-            httpd, thread = start_http_server(address[1], addr=address[0])
-            server = _servers[address] = _Server(httpd, thread)
+            httpd, thread = start_http_server(address[1], addr=address[0], registry=registry)
+            server = _servers[address] = _Server(httpd, thread, registry)
+        elif server.registry is not registry:
+            raise ValueError(
+                f"another producer of this program serves other metrics at {address[0]}:{address[1]}; give both the "
+                "same prometheus.registry, or another prometheus.listen"
+            )
         server.users += 1
 
 

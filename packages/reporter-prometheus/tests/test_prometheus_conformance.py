@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.interfaces import MetricsReporter
-from ottla_reporter_prometheus_example import PrometheusReporter, plugin
-from ottla_reporter_prometheus_example.conformance import PrometheusConformance
+from ottla_reporter_prometheus import PrometheusReporter, plugin
+from ottla_reporter_prometheus.conformance import PrometheusConformance
 from ottla_testkit.conformance import plugin_context
 from ottla_testkit.processes.free_ports import free_ports
 
