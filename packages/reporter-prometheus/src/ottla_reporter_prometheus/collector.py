@@ -15,7 +15,6 @@ from typing import Final
 import attrs
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
-from prometheus_client.utils import floatToGoString
 
 from ottla.interfaces import Histogram, MetricsRegistry
 from ottla_reporter_prometheus import names
@@ -131,7 +130,7 @@ def _samples(parts: Sequence[Histogram], divisor: float) -> Iterator[tuple[str, 
     counts = list(accumulate(sum(column) for column in zip(*(each.counts for each in parts), strict=True)))
     bounds = [*(bound / divisor for bound in parts[0].bounds), math.inf]
     for bound, so_far in zip(bounds, counts, strict=True):
-        yield "_bucket", {"le": floatToGoString(bound)}, so_far
+        yield "_bucket", {"le": "+Inf" if math.isinf(bound) else str(bound)}, so_far
     yield "_count", {}, counts[-1]
     yield "_sum", {}, sum(each.total for each in parts) / divisor
 
