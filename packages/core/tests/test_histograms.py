@@ -142,3 +142,49 @@ def test_a_histogram_that_was_read_does_not_change() -> None:
         world.settle()
 
     assert list(before.counts) == counts
+
+
+def test_an_observer_gets_each_value_once_for_a_batch() -> None:
+    seen: list[tuple[MetricName, float, int]] = []
+    with simulated(1, client_id="me") as world:
+        world.producer.send("t", b"before")
+        world.settle()
+        end = world.producer._engine.metric_values.subscribe(lambda *value: seen.append(value))
+        for _ in range(3):
+            world.producer.send("t", b"value")
+        world.settle()
+        end()
+        world.producer.send("t", b"after")
+        world.settle()
+
+    queued = [(value, records) for name, value, records in seen if name.name == "record-queue-time"]
+    assert [records for _value, records in queued] == [3]
+    assert {name.name for name, _value, _records in seen} == {each.name for each in HISTOGRAMS}
+    assert {dict(name.tags).get("topic") for name, *_ in seen if name.group == TOPIC} == {"t"}
+
+
+def test_an_observer_sees_topics_and_nodes_that_come_later() -> None:
+    seen: list[MetricName] = []
+    with simulated(1, client_id="me") as world:
+        world.producer._engine.metric_values.subscribe(lambda name, _value, _records: seen.append(name))
+        world.producer.send("t", b"value")
+        world.settle()
+
+    assert {name.group for name in seen} >= {NODE, TOPIC}
+
+
+def test_an_observer_that_fails_is_logged_and_harms_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(*_value: object) -> None:
+        raise RuntimeError("no more room")
+
+    seen: list[float] = []
+    with simulated(1, client_id="me") as world:
+        values = world.producer._engine.metric_values
+        values.subscribe(fail)
+        values.subscribe(lambda _name, value, _records: seen.append(value))
+        delivery = world.producer.send("t", b"value")
+        world.settle()
+
+        assert delivery.exception() is None
+    assert seen
+    assert "an observer of the histogram record-queue-time failed" in caplog.text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import attrs
@@ -65,6 +65,13 @@ class MetricsRegistry(Protocol):
 
     def histograms(self) -> Mapping[MetricName, Histogram]:
         """The distributions of latencies and sizes. Their names are not those of a snapshot."""
+
+    def subscribe(self, observe: Callable[[MetricName, float, int], object]) -> Callable[[], None]:
+        """Call *observe* with each value that a histogram counts from now on, until the returned function is called.
+
+        It gets the histogram's name, the value, and the number of records with this value: all records of a batch are
+        one call. It is called on the I/O thread, which waits; its exceptions are logged.
+        """
 
 
 @runtime_checkable

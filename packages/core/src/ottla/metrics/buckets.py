@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from typing import Final
 
 TIMES: Final = (
@@ -40,14 +41,18 @@ class Buckets:
     Written by one thread at a time, read by any without a lock.
     """
 
-    __slots__ = ("bounds", "counts", "total")
+    __slots__ = ("bounds", "counts", "observe", "total")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
+        self.observe: Callable[[float, int], object] | None = None
+        """Called with each value that is counted, and its times; must not raise."""
 
     def add(self, value: float, times: int = 1) -> None:
         """Count a value so many times: once for each record of a batch, for example."""
         self.counts[bisect_left(self.bounds, value)] += times
         self.total += value * times
+        if self.observe is not None:
+            self.observe(value, times)

@@ -5,7 +5,7 @@ The code that moves a batch, a request or a connection counts it here; single re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import attrs
@@ -80,6 +80,8 @@ class Counters:
         self.producer = ProducerCounters()
         self.nodes: dict[int, NodeCounters] = {}
         self.topics: dict[str, TopicCounters] = {}
+        self.on_new: Callable[[NodeCounters | TopicCounters, str], object] | None = None
+        """Called with the counters of a new node or topic, and its name, before they count anything."""
         self.rolls = 0
         """Odd while a window ends: readers then read again, because the I/O thread does not wait for them."""
         self.window_starts: tuple[float, ...] = ()
@@ -90,14 +92,20 @@ class Counters:
         """The counters of a broker; made by the first call for it."""
         found = self.nodes.get(node)
         if found is None:
-            found = self.nodes[node] = NodeCounters()
+            found = NodeCounters()
+            if self.on_new is not None:
+                self.on_new(found, f"node-{node}")
+            self.nodes[node] = found
         return found
 
     def topic(self, topic: str) -> TopicCounters:
         """The counters of a topic."""
         found = self.topics.get(topic)
         if found is None:
-            found = self.topics.setdefault(topic, TopicCounters())
+            made = TopicCounters()
+            if self.on_new is not None:
+                self.on_new(made, topic)
+            found = self.topics.setdefault(topic, made)
         return found
 
     def source(self, name: str) -> Counter | Sum | Span:

@@ -5,12 +5,16 @@ The reading thread computes, and no thread waits: if a window ends meanwhile, th
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import attrs
 
+from ottla.errors.log_throttle import ThrottledLog
+from ottla.errors.plugin_origin import faults
 from ottla.interfaces import Histogram, MetricDescription, MetricName
 from ottla.metrics.buckets import Buckets
 from ottla.metrics.catalogue import (
@@ -28,9 +32,13 @@ from ottla.metrics.catalogue import (
 )
 from ottla.metrics.counter import CounterTotals
 from ottla.metrics.plugin_metrics import PluginMetricGroups
-from ottla.metrics.producer_counters import Counters
+from ottla.metrics.producer_counters import Counters, NodeCounters, ProducerCounters, TopicCounters
+
+logger = logging.getLogger(__name__)
 
 NAN: Final = float("nan")
+
+_GROUP_OF: Final[Mapping[type, str]] = {ProducerCounters: PRODUCER, NodeCounters: NODE, TopicCounters: TOPIC}
 
 _TRIES: Final = 5
 """The number of attempts. With windows shorter than a reading takes, a rate may be slightly wrong."""
@@ -67,6 +75,9 @@ class MetricValues:
         self._gauges = {MetricName(PRODUCER, name, (self._client,)): read for name, read in gauges.items()}
         self._count = MetricName(COUNT, "count", (self._client,))
         self._clock = clock
+        self._lock = threading.Lock()
+        self._observers: tuple[Callable[[MetricName, float, int], object], ...] = ()
+        self._throttled_log = ThrottledLog(logger, clock=clock)
         self._names: dict[tuple[str, str], Sequence[tuple[Metric, MetricName]]] = {}
 
     def snapshot(self) -> Mapping[MetricName, float]:
@@ -102,6 +113,35 @@ class MetricValues:
             for metric in HISTOGRAMS
             for what, scope in self._scopes(metric.group)
         }
+
+    def subscribe(self, observe: Callable[[MetricName, float, int], object]) -> Callable[[], None]:
+        """Call *observe* with each value that a histogram counts from now on, until the returned function is called."""
+        with self._lock:
+            self._observers = (*self._observers, observe)
+            self._counters.on_new = self._attach
+            for group in (PRODUCER, NODE, TOPIC):
+                for what, scope in self._scopes(group):
+                    self._attach(scope, what)
+
+        def end() -> None:
+            with self._lock:
+                self._observers = tuple(each for each in self._observers if each is not observe)
+
+        return end
+
+    def _attach(self, scope: Any, what: str) -> None:
+        """Have the histograms of a node, a topic or the producer call the observers."""
+        for metric in HISTOGRAMS:
+            if metric.group == _GROUP_OF[type(scope)]:
+                name = MetricName(metric.group, metric.name, self._tags(metric.group, what))
+                getattr(scope, metric.source).observe = partial(self._observe, name)
+
+    def _observe(self, name: MetricName, value: float, times: int) -> None:
+        for observe in self._observers:
+            try:
+                observe(name, value, times)
+            except faults() as error:
+                self._throttled_log.error(name.name, "an observer of the histogram %s failed", name.name, error=error)
 
     def _scopes(self, group: str) -> Iterator[tuple[str, Any]]:
         """The counters of each node or topic, with the value of the group's own label; or those of the producer."""
