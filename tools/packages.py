@@ -25,6 +25,7 @@ PACKAGES: Final = (
     "transport-plaintext",
     "transport-ssl",
     "authenticator-sasl",
+    "opentelemetry",
     "reporter-prometheus",
     "accel",
     "testkit",

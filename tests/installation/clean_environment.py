@@ -22,6 +22,7 @@ PURE: Final = (
     "transport-plaintext",
     "transport-ssl",
     "authenticator-sasl",
+    "opentelemetry",
     "reporter-prometheus",
     "testkit",
     "spark",

@@ -18,6 +18,7 @@ TOP = {
     "transport-plaintext": {"ottla_transport_plaintext"},
     "transport-ssl": {"ottla_transport_ssl"},
     "authenticator-sasl": {"ottla_authenticator_sasl"},
+    "opentelemetry": {"ottla_opentelemetry"},
     "reporter-prometheus": {"ottla_reporter_prometheus"},
     "testkit": {"ottla_testkit"},
     "spark": {"ottla_spark", "pyspark_ottla"},

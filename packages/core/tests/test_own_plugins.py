@@ -40,6 +40,7 @@ SOURCES: Final[Mapping[str, Sequence[Path]]] = {
     "ottla-transport-plaintext": [ROOT / "packages" / "transport-plaintext" / "src"],
     "ottla-transport-ssl": [ROOT / "packages" / "transport-ssl" / "src"],
     "ottla-authenticator-sasl": [ROOT / "packages" / "authenticator-sasl" / "src"],
+    "ottla-opentelemetry": [ROOT / "packages" / "opentelemetry" / "src"],
     "ottla-reporter-prometheus": [ROOT / "packages" / "reporter-prometheus" / "src"],
     "native": [ROOT / "packages" / "accel" / "src"],
     "python": [CORE / "recordbatch" / "objects.py"],

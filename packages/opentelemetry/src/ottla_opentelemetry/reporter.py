@@ -1,0 +1,54 @@
+"""Metrics: the numbers of producers are read when OpenTelemetry collects; values of histograms are recorded at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from opentelemetry import metrics
+
+from ottla.hookspecs import hookimpl
+from ottla.interfaces import MetricName, MetricsRegistry, MetricsReporter, PluginConfig, PluginContext
+from ottla_opentelemetry.instruments import Instruments, instruments_of
+
+ottla_conformance: Final = "ottla_opentelemetry.conformance:OpenTelemetryReporterConformance"
+
+
+class OpenTelemetryReporter:
+    """Export a producer's metrics by the instruments of a meter provider, the global one if none is given."""
+
+    def __init__(self, *, meter_provider: metrics.MeterProvider | None = None, context: PluginContext) -> None:
+        self._meter_provider = meter_provider
+        self._context = context
+        self._registry: MetricsRegistry | None = None
+        self._instruments: Instruments | None = None
+        self._end: Callable[[], None] = lambda: None
+
+    def start(self, registry: MetricsRegistry) -> None:
+        """Export from now on. Does not read the metrics."""
+        self._registry = registry
+        self._instruments = instruments_of(self._meter_provider or metrics.get_meter_provider())
+        self._instruments.add(registry, clock=self._context.clock)
+        self._end = registry.subscribe(partial(_record, self._instruments, registry))
+
+    def close(self) -> None:
+        """Stop. The last values are exported once more, by the next collection."""
+        self._end()
+        if self._instruments is not None and self._registry is not None:
+            self._instruments.remove(self._registry)
+
+    def collect(self) -> int:
+        """Observe what a collection would; return the number of values. For tests."""
+        return 0 if self._instruments is None else len(self._instruments.collect())
+
+
+@hookimpl
+def ottla_reporter(config: PluginConfig, context: PluginContext) -> MetricsReporter:
+    """The reporter named `opentelemetry`."""
+    return OpenTelemetryReporter(context=context)
+
+
+def _record(instruments: Instruments, registry: MetricsRegistry, name: MetricName, value: float, _records: int) -> None:
+    """Record a value once for its batch: OpenTelemetry's API counts calls."""
+    instruments.record(registry, name, value)
