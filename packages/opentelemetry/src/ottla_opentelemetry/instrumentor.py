@@ -19,7 +19,7 @@ from ottla_opentelemetry.reporter import OpenTelemetryReporter
 _NAME: Final = "opentelemetry"
 
 
-class OttlaInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # it hides its types in a private alias
+class OttlaInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # Any to mypy
     """Instruments `ottla.Producer`, and so `ottla.aio.AsyncProducer`; producers that exist already stay as they are.
 
     `instrument` takes `tracer_provider` and `meter_provider`, by default the global ones, and `traces=False` or
