@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from types import EllipsisType, TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, Unpack, overload
 
 from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.event_loops import LoopCallback, at_end_of_turn, running_inbox, wake
@@ -224,9 +224,17 @@ class AsyncProducer:
             name="partitions_for", call=lambda: self._producer.partitions_for(topic, timeout=timeout)
         )
 
-    def metrics(self) -> Mapping[MetricName, float]:
-        """Every metric's value now; see `Producer.metrics`."""
-        return self._producer.metrics()
+    @overload
+    def metrics(self) -> Mapping[MetricName, float]: ...
+
+    @overload
+    def metrics(self, name: str, /, *, topic: str | None = None, node: int | None = None) -> float: ...
+
+    def metrics(
+        self, name: str | None = None, /, *, topic: str | None = None, node: int | None = None
+    ) -> Mapping[MetricName, float] | float:
+        """Every metric's value now, or that of one of them; see `Producer.metrics`."""
+        return self._producer.metrics() if name is None else self._producer.metrics(name, topic=topic, node=node)
 
     # Ending
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import attrs
 
@@ -33,6 +34,9 @@ from ottla.metrics.catalogue import (
 from ottla.metrics.counter import CounterTotals
 from ottla.metrics.plugin_metrics import PluginMetricGroups
 from ottla.metrics.producer_counters import Counters, NodeCounters, ProducerCounters, TopicCounters
+from ottla.metrics.snapshot import MetricsSnapshot
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +50,11 @@ _TRIES: Final = 5
 _BY_GROUP: Final[Mapping[str, Sequence[Metric]]] = {
     group: [metric for metric in METRICS if metric.group == group and metric.kind is not ValueKind.GAUGE]
     for group in LABELS
+}
+
+
+_BY_NAME: Final[Mapping[tuple[str, str], Metric]] = {
+    (metric.group, metric.name): metric for metric in METRICS if metric.group in (PRODUCER, NODE, TOPIC)
 }
 
 
@@ -80,17 +89,34 @@ class MetricValues:
         self._throttled_log = ThrottledLog(logger, clock=clock)
         self._names: dict[tuple[str, str], Sequence[tuple[Metric, MetricName]]] = {}
 
-    def snapshot(self) -> Mapping[MetricName, float]:
+    def snapshot(self) -> MetricsSnapshot:
         """The current value of every metric. The average or maximum of no events is NaN."""
-        for _ in range(_TRIES):
-            turns = self._counters.rolls
-            values = self._counted()
-            if turns == self._counters.rolls and not turns % 2:
-                break  # no window has ended meanwhile
+        values = self._read_again_if_a_window_ends(self._counted)
         values.update((name, float(read())) for name, read in self._gauges.items())
         values.update(self._plugins.snapshot(self._client))
         values[self._count] = len(values) + 1.0
         return values
+
+    def value(self, name: str, *, topic: str | None = None, node: int | None = None) -> float:
+        """The current value of one metric: of the producer, or of a topic or node, which may be unknown so far.
+
+        Raises ValueError if there is no such metric.
+        """
+        if topic is not None and node is not None:
+            raise ValueError("a metric is of a topic or of a node: give only one of them")
+        group = TOPIC if topic is not None else NODE if node is not None else PRODUCER
+        metric = _BY_NAME.get((group, name))
+        if metric is None:
+            raise ValueError(_unknown(group, name))
+        if metric.kind is ValueKind.GAUGE:
+            return float(self._gauges[MetricName(group, name, (self._client,))]())
+        counters = self._counters
+        sources: Callable[[str], Any] = counters.source
+        if topic is not None:
+            sources = partial(getattr, counters.topics.get(topic) or TopicCounters())
+        elif node is not None:
+            sources = partial(getattr, counters.nodes.get(node) or NodeCounters())
+        return self._read_again_if_a_window_ends(lambda: _value(metric, sources, _horizon(counters, self._clock())))
 
     def describe(self) -> Sequence[MetricDescription]:
         """Descriptions of the metrics that a snapshot may have."""
@@ -153,8 +179,16 @@ class MetricValues:
         else:
             yield "", counters.producer
 
-    def _counted(self) -> dict[MetricName, float]:
-        values: dict[MetricName, float] = {}
+    def _read_again_if_a_window_ends(self, read: Callable[[], T]) -> T:
+        for _ in range(_TRIES):
+            turns = self._counters.rolls
+            values = read()
+            if turns == self._counters.rolls and not turns % 2:
+                break  # no window has ended meanwhile
+        return values
+
+    def _counted(self) -> MetricsSnapshot:
+        values = MetricsSnapshot()
         counters = self._counters
         horizon = _horizon(counters, self._clock())
         values.update(self._read(PRODUCER, "", counters.source, horizon))
@@ -180,6 +214,16 @@ class MetricValues:
 
     def _tags(self, group: str, what: str) -> tuple[tuple[str, str], ...]:
         return (self._client, *((label, what) for label in LABELS[group][1:]))
+
+
+def _unknown(group: str, name: str) -> str:
+    """A sentence about a name that no metric of the group has: where it is, or the most similar one."""
+    others = [other for other, found in _BY_NAME if found == name and other != group]
+    if others:
+        how = {TOPIC: "topic=...", NODE: "node=...", PRODUCER: "neither topic nor node"}
+        return f"{group} has no metric {name!r}; {others[0]} has one: give {how[others[0]]}"
+    near = get_close_matches(name, [found for other, found in _BY_NAME if other == group], n=1)
+    return f"there is no metric {name!r}" + (f"; did you mean {near[0]!r}?" if near else "; docs/metrics.md lists all")
 
 
 def _histogram(metric: HistogramMetric, scope: Any) -> Histogram:

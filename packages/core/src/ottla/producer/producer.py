@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from types import EllipsisType, TracebackType
-from typing import Any, Final, Self, Unpack
+from typing import Any, Final, Self, Unpack, overload
 
 from ottla.accumulator.batch import UNASSIGNED, NewRecord, size_of
 from ottla.accumulator.delivery import Delivery, OnDelivery
@@ -385,12 +385,24 @@ class Producer:
         self._find_route(topic, to_send=False, timeout=timeout)
         return self._engine.metadata.cluster.partitions(topic)
 
-    def metrics(self) -> Mapping[MetricName, float]:
+    @overload
+    def metrics(self) -> Mapping[MetricName, float]: ...
+
+    @overload
+    def metrics(self, name: str, /, *, topic: str | None = None, node: int | None = None) -> float: ...
+
+    def metrics(
+        self, name: str | None = None, /, *, topic: str | None = None, node: int | None = None
+    ) -> Mapping[MetricName, float] | float:
         """The current values of all metrics, by their names and tags in the Java client; also after `close`.
 
-        An average or a maximum without events is NaN. Waits for nothing.
+        `str` of the result is a short form for people. With a *name*, such as "record-send-rate", it is the value of
+        that metric: of the whole producer, or of a *topic* or a *node* (a broker's id). An average or a maximum without
+        events is NaN. Waits for nothing. Raises ValueError if no metric has the name.
         """
-        return self._engine.metric_values.snapshot()
+        if name is None:
+            return self._engine.metric_values.snapshot()
+        return self._engine.metric_values.value(name, topic=topic, node=node)
 
     # Ending
 

@@ -1,0 +1,101 @@
+"""`metrics("record-send-rate")`, and the text of all metrics for people."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from ottla import ErrorCode, MetricName
+from ottla.interfaces import MetricName as Name
+from ottla.metrics.catalogue import METRICS, NODE, PRODUCER, TOPIC
+from ottla.metrics.snapshot import SHOWN, MetricsSnapshot
+from simulated_producer import simulated
+
+
+def test_every_metric_has_the_same_value_by_name_as_in_a_snapshot() -> None:
+    with simulated(1, client_id="me") as world:
+        world.producer.send("t", b"value")
+        world.settle()
+        all_of_them = world.producer.metrics()
+        client = ("client-id", "me")
+        for metric in METRICS:
+            match metric.group:
+                case "producer-metrics":
+                    value, tags = world.producer.metrics(metric.name), (client,)
+                case "producer-topic-metrics":
+                    value, tags = world.producer.metrics(metric.name, topic="t"), (client, ("topic", "t"))
+                case "producer-node-metrics":
+                    value, tags = world.producer.metrics(metric.name, node=1), (client, ("node-id", "node-1"))
+                case _:
+                    continue
+            assert str(value) == str(all_of_them[MetricName(metric.group, metric.name, tags)]), metric
+
+
+def test_a_topic_or_node_without_records_has_values_of_nothing() -> None:
+    with simulated(1) as world:
+        assert world.producer.metrics("record-send-total", topic="never") == 0
+        assert world.producer.metrics("request-total", node=99) == 0
+        assert math.isnan(world.producer.metrics("compression-rate", topic="never"))
+        assert all(dict(name.tags).get("topic") is None for name in world.producer.metrics())
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("record-send-rat", {}, "there is no metric 'record-send-rat'; did you mean 'record-send-rate'?"),
+        ("qqq", {}, "there is no metric 'qqq'; docs/metrics.md lists all"),
+        ("byte-rate", {}, "producer-metrics has no metric 'byte-rate'; producer-topic-metrics has one: give topic=..."),
+        ("batch-size-avg", {"topic": "t"}, "producer-metrics has one: give neither topic nor node"),
+        ("request-rate", {"topic": "t", "node": 1}, "a metric is of a topic or of a node: give only one of them"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_one_that_was_meant(
+    name: str, options: dict[str, object], says: str
+) -> None:
+    with simulated(1) as world, pytest.raises(ValueError, match="metric") as refused:
+        world.producer.metrics(name, **options)  # type: ignore[call-overload]
+
+    assert says in str(refused.value)
+
+
+def test_the_text_of_the_metrics_says_what_was_sent_and_how_long_it_took() -> None:
+    with simulated(1, client_id="shop", linger_ms=250) as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for _ in range(3):
+            world.producer.send("t", b"x" * 1000)
+        world.settle()
+        text = str(world.producer.metrics())
+
+    lines = text.splitlines()
+    assert lines[0].startswith("shop: 6 records sent, ")
+    assert lines[0].endswith("; 3 sent again, 0 failed")
+    assert "  times: " in text
+    assert any(line.startswith("  topic t: 6 records sent") for line in lines)
+    assert any(line.startswith("  node 1: ") for line in lines)
+    assert "nan" not in text
+
+
+def test_the_text_of_a_new_producer_has_no_numbers_of_nothing() -> None:
+    with simulated(1, client_id="shop") as world:
+        text = str(world.producer.metrics())
+
+    assert "0 records sent" in text
+    assert "nan" not in text
+    assert str(MetricsSnapshot()).splitlines()[0].startswith("producer: ")
+
+
+def test_only_some_of_many_topics_are_in_the_text() -> None:
+    values = MetricsSnapshot(
+        {Name(TOPIC, "record-send-total", (("client-id", "a"), ("topic", f"t{n:02}"))): 1.0 for n in range(SHOWN + 2)}
+    )
+
+    assert str(values).count("  topic t") == SHOWN
+    assert "  and 2 other topics" in str(values)
+
+
+def test_control_characters_of_a_client_id_do_not_reach_a_terminal() -> None:
+    values = MetricsSnapshot({Name(PRODUCER, "record-send-total", (("client-id", "a\x1b[2Jb"),)): 1.0})
+    values[Name(NODE, "request-total", (("client-id", "a\x1b[2Jb"), ("node-id", "node-1")))] = 1.0
+
+    assert "\x1b" not in str(values)
