@@ -52,8 +52,8 @@ class _Of:
 
 def _records(of: _Of) -> str:
     return (
-        f"{of('record-send-total'):,.0f} records sent, {of('record-send-rate'):,.1f}/s; "
-        f"{of('record-retry-total'):,.0f} sent again, {of('record-error-total'):,.0f} failed"
+        f"records sent: {of('record-send-total'):,.0f}, {of('record-send-rate'):,.1f}/s; "
+        f"sent again: {of('record-retry-total'):,.0f}; failed: {of('record-error-total'):,.0f}"
     )
 
 
@@ -79,7 +79,7 @@ def _indented(of: _Of) -> Iterator[str]:
 
 def _requests(of: _Of) -> str:
     return (
-        f"{of('request-total'):,.0f} requests; {_size(of('outgoing-byte-total'))} out, "
+        f"requests: {of('request-total'):,.0f}; {_size(of('outgoing-byte-total'))} out, "
         f"{_size(of('incoming-byte-total'))} in; {_ms(of('request-latency-avg'))} for a response"
     )
 
