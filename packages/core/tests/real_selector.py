@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ottla.errors import OttlaError
 from ottla.interfaces import Buffer, Target, Transport
+from ottla.metrics import Counters
 from ottla.network.selector import Selector
 from ottla_transport_plaintext import PlaintextTransport
 
@@ -81,6 +82,7 @@ def make_selector(
     transport: Transport | None = None,
     send_buffer: int = 16_384,
     receive_buffer: int = -1,
+    counters: Counters | None = None,
 ) -> Selector:
     """A selector with settings as a test wants them."""
     return Selector(
@@ -88,6 +90,7 @@ def make_selector(
         send_buffer_bytes=send_buffer,
         receive_buffer_bytes=receive_buffer,
         max_response_size=10_000_000,
+        counters=counters,
     )
 
 

@@ -1162,6 +1162,9 @@ def test_logins_renewals_and_refusals_are_counted_separately() -> None:
     pass_time(machine, 55.0)
     delivered(machine, b"two")
     assert counts(machine) == (logins, 0, 1, 0)
+    took = machine.client._counters.producer.renewal_times
+    assert took.count == 1
+    assert 0 <= took.total < 1000
 
     login_of(machine).users = {}
     pass_time(machine, 57.0)

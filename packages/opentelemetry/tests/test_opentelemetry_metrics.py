@@ -135,7 +135,8 @@ def test_instruments_have_valid_names_and_units_of_their_own() -> None:
         "kafka.producer.buffer_total_bytes"
     ]
     assert {unit_of(each.unit)[0] for each in METRICS if not omitted(each.group, each.name)} == {
-        "{record}", "{batch}", "By", "s", "{request}", "{response}", "{connection}", "{session}", "{round}", "{thread}"
+        "{record}", "{batch}", "By", "s", "{request}", "{response}", "{connection}", "{session}", "{round}", "{thread}",
+        "{operation}", "1"
     }  # fmt: skip
 
 

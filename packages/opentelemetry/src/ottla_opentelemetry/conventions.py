@@ -42,6 +42,7 @@ _GROUPS: Final[Mapping[str, str]] = {
     "producer-metrics": "kafka.producer",
     "producer-node-metrics": "kafka.producer.node",
     "producer-topic-metrics": "kafka.producer.topic",
+    "app-info": "kafka.producer.app",
     "plugins": "kafka.producer.plugin",
 }
 _WINDOWED: Final = ("-rate", "-avg", "-ratio")

@@ -21,10 +21,11 @@ _GROUPS: Final[Mapping[str, str]] = {
     "producer-metrics": PREFIX,
     "producer-node-metrics": f"{PREFIX}_node",
     "producer-topic-metrics": f"{PREFIX}_topic",
+    "app-info": f"{PREFIX}_app",
     "plugins": f"{PREFIX}_plugin",
 }
-_OTHERWISE: Final[Mapping[str, str]] = {"connection-count": "open-connections"}
-"""Names that would end in `_count`, which is for histograms."""
+_OTHERWISE: Final[Mapping[str, str]] = {"connection-count": "open-connections", "version": "info"}
+"""Names that would end in `_count`, which is for histograms; and one that is always 1, for its labels."""
 
 _WINDOWED: Final = ("-rate", "-avg", "-ratio")
 _UNITS: Final[Mapping[str, tuple[str, float]]] = {

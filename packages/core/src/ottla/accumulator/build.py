@@ -50,6 +50,11 @@ class Queueing:
     counters: Counters
 
 
+def build_counters(config: ProducerConfig) -> Counters:
+    """Build the counters of a producer."""
+    return Counters(samples=config.observation.samples, window=config.observation.window)
+
+
 def build_queueing(
     config: ProducerConfig,
     plugins: Plugins,
@@ -63,13 +68,14 @@ def build_queueing(
     admit: Callable[[], object] | None = None,
     io_loop: IoLoop,
     environment: Environment,
+    counters: Counters | None = None,
 ) -> Queueing:
     """Build the parts for a configuration; *metadata* reports every change to the routes.
 
     *keys_may_wait*: the partitions of records with keys may be chosen later, for many at once.
     """
     batching, clock = config.batching, environment.clock
-    counters = Counters(samples=config.observation.samples, window=config.observation.window)
+    counters = counters or build_counters(config)
     pool = BufferPool(batching.buffer_memory, clock=clock, counters=counters, environment=environment)
     sizes = _sizes(config, plugins, sealer)
     partitioner = PartitionerAbilities.of(plugins.partitioner)

@@ -17,6 +17,7 @@ PRODUCER: Final = "producer-metrics"
 NODE: Final = "producer-node-metrics"
 TOPIC: Final = "producer-topic-metrics"
 COUNT: Final = "kafka-metrics-count"
+APP: Final = "app-info"
 
 RECORD_SIZES: Final = "plain / records"
 """A source of two counters: single records are never counted."""
@@ -26,6 +27,7 @@ LABELS: Final[Mapping[str, tuple[str, ...]]] = {
     NODE: ("client-id", "node-id"),
     TOPIC: ("client-id", "topic"),
     COUNT: ("client-id",),
+    APP: ("client-id", "version"),
 }
 """The labels of each group's tags, in order."""
 
@@ -38,6 +40,7 @@ class ValueKind(enum.Enum):
     TIMES_PER_SECOND = "how often in a second of the window"
     SUM_PER_SECOND = "how much in a second of the window"
     MEAN = "the mean of the window"
+    MEAN_NANOSECONDS = "the mean of the window, of a counter in seconds"
     MOST = "the largest of the window"
     NANOSECONDS = "time spent, since the beginning"
     GAUGE = "as it is now"
@@ -64,7 +67,7 @@ class Metric:
         match self.kind:
             case ValueKind.GAUGE:
                 return GAUGES[self.name]
-            case ValueKind.NANOSECONDS:
+            case ValueKind.NANOSECONDS | ValueKind.MEAN_NANOSECONDS:
                 return "ns"
             case ValueKind.TIMES:
                 return EVENTS[self.source]
@@ -122,6 +125,14 @@ def _spent(name: str, source: str, what: str) -> Metric:
     return Metric(PRODUCER, name, ValueKind.NANOSECONDS, source, f"Nanoseconds spent {what}.")
 
 
+def _timed(name: str, source: str, what: str) -> list[Metric]:
+    return [
+        Metric(PRODUCER, f"{name}-time-ns-total", ValueKind.NANOSECONDS, source, f"Nanoseconds {what}."),
+        Metric(PRODUCER, f"{name}-time-ns-avg", ValueKind.MEAN_NANOSECONDS, source, f"Nanoseconds {what}, on average."),
+        Metric(PRODUCER, f"{name}-ratio", ValueKind.SUM_PER_SECOND, source, f"Seconds {what}, in a second."),
+    ]
+
+
 METRICS: Final[tuple[Metric, ...]] = (
     *_counted(PRODUCER, "record-send", "records", "Records sent in requests, counted again for each retry"),
     *_counted(PRODUCER, "record-retry", "retries", "Records whose batch was queued again after a failure"),
@@ -164,10 +175,19 @@ METRICS: Final[tuple[Metric, ...]] = (
         times=True,
     ),
     *_counted(PRODUCER, "successful-reauthentication", "renewals", "SASL sessions renewed", times=True),
+    *_measured(
+        PRODUCER,
+        "reauthentication-latency",
+        "renewal_times",
+        "Milliseconds in which a session was renewed, and its connection took no requests",
+    ),
     *_counted(
         PRODUCER, "failed-reauthentication", "lost_renewals", "SASL sessions whose renewal was refused", times=True
     ),
     *_counted(PRODUCER, "select", "polls", "Waits of the I/O thread for its sockets (`select`)", times=True),
+    *_timed("io-wait", "io_waits", "in which the I/O thread waited for its sockets"),
+    *_timed("io", "io", "in which the I/O thread read and wrote after a wait"),
+    *_counted(PRODUCER, "network-io", "operations", "Reads and writes of connections", times=True),
     _gauge("buffer-total-bytes", "Maximum bytes that records may occupy: buffer.memory."),
     _gauge("buffer-available-bytes", "Free bytes of buffer.memory."),
     _gauge("waiting-threads", "Threads that wait in `send` for memory."),
@@ -208,6 +228,8 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Compressed size of a batch's records divided by their plain size, on average.",
     ),
     _gauge("count", "Metrics in this snapshot.", group=COUNT),
+    _gauge("start-time-ms", "The time at which the producer was made, in milliseconds since 1970.", group=APP),
+    _gauge("version", "1; the tag has the version of Ottla.", group=APP),
 )
 
 HISTOGRAMS: Final[tuple[HistogramMetric, ...]] = (
@@ -246,30 +268,10 @@ HISTOGRAMS: Final[tuple[HistogramMetric, ...]] = (
 )
 """Distributions of values since the producer began. Java's producer has none."""
 
-_ROUND: Final = "the I/O thread would have to read the clock in every round"
-_OF_TEXT: Final = "the value of a metric is a number; `ottla.__version__` has the version"
-
 MISSING: Final[Mapping[tuple[str, str], str]] = {
-    (PRODUCER, "record-size-max"): "every record would have to be measured",
-    (PRODUCER, "connections"): "transports are plugins, and do not report their ciphers",
+    (PRODUCER, "record-size-max"): "every record would have to be measured; the histogram `record-size` has the sizes",
+    (PRODUCER, "connections"): "transports are plugins, and do not report their ciphers; `ottla doctor` shows them",
     (PRODUCER, "successful-authentication-no-reauth-total"): "it has a meaning for brokers only",
-    (PRODUCER, "reauthentication-latency-avg"): "a renewed login does not delay other requests",
-    (PRODUCER, "reauthentication-latency-max"): "a renewed login does not delay other requests",
-    (PRODUCER, "network-io-rate"): "sockets are the transport's; requests and responses are counted",
-    (PRODUCER, "network-io-total"): "sockets are the transport's; requests and responses are counted",
-    **{
-        (PRODUCER, name): _ROUND
-        for name in (
-            "io-ratio",
-            "io-time-ns-avg",
-            "io-time-ns-total",
-            "io-wait-ratio",
-            "io-wait-time-ns-avg",
-            "io-wait-time-ns-total",
-        )
-    },
-    ("app-info", "commit-id"): _OF_TEXT,
-    ("app-info", "version"): _OF_TEXT,
-    ("app-info", "start-time-ms"): "reporters are started with the producer",
+    (APP, "commit-id"): "a package has a version, and no commit",
 }
 """Metrics of Java's producer that do not exist here, and why."""

@@ -54,8 +54,12 @@ class ProducerCounters:
     logins: Counter = attrs.Factory(Counter)
     refusals: Counter = attrs.Factory(Counter)  # SASL or TLS failures, refused by the broker or by us
     renewals: Counter = attrs.Factory(Counter)
+    renewal_times: Counter = attrs.Factory(Counter)  # ms from the decision to renew a session
     lost_renewals: Counter = attrs.Factory(Counter)
     polls: Counter = attrs.Factory(Counter)
+    io_waits: Counter = attrs.Factory(Counter)  # seconds of each wait for the sockets
+    io: Counter = attrs.Factory(Counter)  # seconds of reading and writing after each wait
+    operations: Counter = attrs.Factory(Counter)  # reads and writes of connections; only its count is used
     memory_waits: Counter = attrs.Factory(Counter)  # seconds of each
     memory_refusals: Counter = attrs.Factory(Counter)
     flush: Span = attrs.Factory(Span)

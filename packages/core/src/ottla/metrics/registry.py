@@ -19,6 +19,7 @@ from ottla.errors.plugin_origin import faults
 from ottla.interfaces import Histogram, MetricDescription, MetricName
 from ottla.metrics.buckets import Buckets
 from ottla.metrics.catalogue import (
+    APP,
     COUNT,
     HISTOGRAMS,
     LABELS,
@@ -35,6 +36,7 @@ from ottla.metrics.counter import CounterTotals
 from ottla.metrics.plugin_metrics import PluginMetricGroups
 from ottla.metrics.producer_counters import Counters, NodeCounters, ProducerCounters, TopicCounters
 from ottla.metrics.snapshot import MetricsSnapshot
+from ottla.version import __version__
 
 T = TypeVar("T")
 
@@ -76,6 +78,7 @@ class MetricValues:
         client_id: str,
         gauges: Mapping[str, Callable[[], float]],
         clock: Callable[[], float],
+        started_at_ms: float = NAN,
         plugins: PluginMetricGroups | None = None,
     ) -> None:
         self._plugins = plugins or PluginMetricGroups()
@@ -83,6 +86,8 @@ class MetricValues:
         self._client = ("client-id", client_id)
         self._gauges = {MetricName(PRODUCER, name, (self._client,)): read for name, read in gauges.items()}
         self._count = MetricName(COUNT, "count", (self._client,))
+        app = (self._client, ("version", __version__))
+        self._app = {MetricName(APP, "start-time-ms", app): started_at_ms, MetricName(APP, "version", app): 1.0}
         self._clock = clock
         self._lock = threading.Lock()
         self._observers: tuple[Callable[[MetricName, float, int], object], ...] = ()
@@ -93,6 +98,7 @@ class MetricValues:
         """The current value of every metric. The average or maximum of no events is NaN."""
         values = self._read_again_if_a_window_ends(self._counted)
         values.update((name, float(read())) for name, read in self._gauges.items())
+        values.update(self._app)
         values.update(self._plugins.snapshot(self._client))
         values[self._count] = len(values) + 1.0
         return values
@@ -273,6 +279,8 @@ def _of_late(kind: ValueKind, mark: CounterTotals, seconds: float) -> float:
             return mark.total / seconds if seconds else 0.0
         case ValueKind.MOST:
             return float(mark.peak) if mark.times else NAN
+        case ValueKind.MEAN_NANOSECONDS:
+            return _mean(mark.total * 1e9, mark.times)
         case _:
             return _mean(mark.total, mark.times)
 

@@ -18,6 +18,7 @@ EVENTS: Final[Mapping[str, str]] = {
     "renewals": "sessions",
     "lost_renewals": "sessions",
     "polls": "rounds",
+    "operations": "operations",
     "memory_refusals": "records",
 }
 """The unit of a counter's number of events."""
@@ -35,6 +36,9 @@ AMOUNTS: Final[Mapping[str, str]] = {
     "latencies": "ms",
     "throttles": "ms",
     "memory_waits": "s",
+    "io_waits": "s",
+    "io": "s",
+    "renewal_times": "ms",
 }
 """The unit of a counter's amounts."""
 
@@ -45,5 +49,7 @@ GAUGES: Final[Mapping[str, str]] = {
     "buffer-available-bytes": "bytes",
     "waiting-threads": "threads",
     "metadata-age": "s",
+    "start-time-ms": "ms",
+    "version": "1",
     "count": "metrics",
 }

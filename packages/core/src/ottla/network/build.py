@@ -36,7 +36,13 @@ def build_metadata(
     )
 
 
-def build_selector(connection: ConnectionConfig, transport: Transport, environment: Environment) -> Selectable:
+def build_selector(
+    connection: ConnectionConfig,
+    transport: Transport,
+    environment: Environment,
+    *,
+    counters: Counters | None = None,
+) -> Selectable:
     """Build the selector with the sockets of one producer and its transport."""
     if environment.selector is not None:
         simulated: Selectable = environment.selector()
@@ -47,6 +53,7 @@ def build_selector(connection: ConnectionConfig, transport: Transport, environme
         receive_buffer_bytes=connection.receive_buffer_bytes,
         max_response_size=connection.receive_message_max_bytes,
         environment=environment,
+        counters=counters,
     )
 
 

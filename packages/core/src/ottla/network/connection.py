@@ -44,6 +44,7 @@ class Connection:
     host: str = ""  # the name that the certificate or principal must have
     setup: ConnectionSetup | None = None
     renew_at: float = float("inf")
+    renewing_since: float = float("-inf")
     session_ends_at: float = float("inf")
     short_sessions: int = 0  # in a row, each too short to be renewed on its connection
     short_lives: int = 0  # connections in a row that the broker ended soon after they were ready

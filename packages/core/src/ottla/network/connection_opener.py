@@ -149,6 +149,7 @@ class ConnectionOpener:
 
     def _renew(self, connection: Connection, now: float) -> None:
         connection.stage = Stage.RENEWING
+        connection.renewing_since = now
         # If earlier requests are in flight, the time-out starts with the last of their responses.
         waits = connection.in_flight.precedes_setup
         connection.setup_deadline = float("inf") if waits else now + self._setup_backoff.delay(0)
@@ -194,6 +195,8 @@ class ConnectionOpener:
             connection.begin_session(session, renewal_after=renewal_after, now=now)
             renewed = connection.stage is Stage.RENEWING
             (self._counters.renewals if renewed else self._counters.logins).add(1)
+            if renewed:
+                self._counters.renewal_times.add((now - connection.renewing_since) * 1000.0)
         connection.become_ready(now)
         self._connections.accepted = True
         self._metadata_updater.note_ready(connection)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Unpack
 
-from ottla.accumulator.build import build_queueing
+from ottla.accumulator.build import build_counters, build_queueing
 from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.io_loop_interface import PutOff
 from ottla.accumulator.sealing import Sealer
@@ -144,7 +144,8 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
     clock = environment.clock
     client_id = plugins.client_id
     backoff = build_backoff(config.delivery.retry_backoff, config.delivery.retry_backoff_max, environment)
-    selector = build_selector(config.connection, plugins.transport, environment)
+    counters = build_counters(config)
+    selector = build_selector(config.connection, plugins.transport, environment, counters=counters)
     authentication = build_authentication(plugins.mechanism, client_id, selector.wakeup, environment)
     io_handoff = (
         IoHandoff(
@@ -175,12 +176,11 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
         admit=transactions.admit,
         io_loop=io_handoff,
         environment=environment,
+        counters=counters,
     )
     latency_stats.on_change = queueing.routes.forget
     accumulator = queueing.accumulator
-    client = build_client(
-        config, selector, metadata, authentication, client_id, environment, counters=queueing.counters
-    )
+    client = build_client(config, selector, metadata, authentication, client_id, environment, counters=counters)
     sender = build_sender(config, plugins, queueing, transactions, metadata, client, latency_stats, client_id)
     io_thread = build_io_thread(sender, accumulator, client, metadata, io_handoff, client_id, environment)
     return Engine.build(

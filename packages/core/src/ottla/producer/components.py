@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import time_ns
 from typing import TYPE_CHECKING, Self
 
 import attrs
@@ -73,6 +74,7 @@ class Engine:
                 "metadata-age": lambda: metadata.age(clock()),
             },
             clock=clock,
+            started_at_ms=float(time_ns() // 1_000_000),
             plugins=plugins.objects.metrics,
         )
         transactions = None

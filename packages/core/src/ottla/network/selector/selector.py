@@ -24,6 +24,7 @@ from ottla.errors.log_throttle import ThrottledLog
 from ottla.errors.plugin_origin import described, origin_of, text_of
 from ottla.errors.too_many_open_files import files_remedy
 from ottla.interfaces import Buffer, Interest, Target, Transport
+from ottla.metrics import Counters
 from ottla.network.selector.channel import Channel
 from ottla.network.selector.event_pauses import EventPauses, EventUse
 from ottla.network.selector.resolver import Resolver, refuse_illegal
@@ -82,7 +83,11 @@ class Selector:
         receive_buffer_bytes: int,
         max_response_size: int,
         environment: Environment = SYSTEM,
+        counters: Counters | None = None,
     ) -> None:
+        counted = (counters or Counters()).producer
+        self._waits, self._io, self._operations = counted.io_waits, counted.io, counted.operations
+        self._clock = environment.clock
         self._transport = transport
         self._origin = origin_of("transport", transport)
         self._throttled_log = ThrottledLog(logger, clock=environment.clock)
@@ -192,7 +197,10 @@ class Selector:
         impatient = [c for c in list(self._connections.values()) if c.broken or self._has_work(c)]
         if self._begun or impatient or self._disconnected:
             timeout = 0.0
+        before = self._clock()
         events = self._watch.select(self._pauses.shortened(min(max(timeout, 0.0), _LONGEST_WAIT)))
+        woken_at = self._clock()
+        self._waits.add_without_peak(woken_at - before)
         begun, self._begun = self._begun, []
         masks = dict.fromkeys(impatient, 0) | dict.fromkeys(begun, selectors.EVENT_WRITE)
         masks |= dict.fromkeys(self._pauses.over(), selectors.EVENT_READ)
@@ -204,6 +212,7 @@ class Selector:
         for connection, mask in masks.items():
             if connection.node in self._connections:
                 self._advance(connection, mask)
+        self._io.add_without_peak(self._clock() - woken_at)
 
     def wakeup(self) -> None:
         """End the current or next wait immediately; repeated calls before that cost little."""
@@ -319,6 +328,7 @@ class Selector:
     def _read(self, connection: _Connection, channel: Channel, mask: int) -> None:
         if not (mask & selectors.EVENT_READ or connection.broken or self._holds_bytes(connection)):
             return
+        self._operations.count += 1
         response = channel.read()
         connection.stalled = response is None
         if response is not None:
@@ -330,6 +340,7 @@ class Selector:
         """Continue an unfinished send; True: it is finished now."""
         if connection.broken or not channel.sending:
             return False
+        self._operations.count += 1
         try:
             return channel.write()
         except BaseException as cause:
