@@ -44,11 +44,6 @@ class Counter:
         if amount > self.peak:
             self.peak = amount
 
-    def add_without_peak(self, amount: float) -> None:
-        """Count one event with an amount, for metrics that have no maximum: half of the time of `add`."""
-        self.count += 1
-        self.total += amount
-
     def roll_window(self, keep: int) -> None:
         """End the window; keep the totals of the last *keep* windows."""
         self._marks = (*self._marks, CounterTotals(self.count, self.total, self.peak))[-keep:]

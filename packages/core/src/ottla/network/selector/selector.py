@@ -200,7 +200,7 @@ class Selector:
         before = self._clock()
         events = self._watch.select(self._pauses.shortened(min(max(timeout, 0.0), _LONGEST_WAIT)))
         woken_at = self._clock()
-        self._waits.add_without_peak(woken_at - before)
+        self._waits.add(woken_at - before)
         begun, self._begun = self._begun, []
         masks = dict.fromkeys(impatient, 0) | dict.fromkeys(begun, selectors.EVENT_WRITE)
         masks |= dict.fromkeys(self._pauses.over(), selectors.EVENT_READ)
@@ -212,7 +212,7 @@ class Selector:
         for connection, mask in masks.items():
             if connection.node in self._connections:
                 self._advance(connection, mask)
-        self._io.add_without_peak(self._clock() - woken_at)
+        self._io.add(self._clock() - woken_at)
 
     def wakeup(self) -> None:
         """End the current or next wait immediately; repeated calls before that cost little."""
