@@ -24,6 +24,9 @@ _FRESH: Final = 0.2
 Key = tuple[str, str]
 """Group and name of a metric."""
 
+_Recorder = tuple[metrics.Histogram, float, dict[str, str]]
+"""The instrument for one name with tags, the divisor for its values, and its attributes."""
+
 
 @attrs.define(eq=False)
 class _Producer:
@@ -62,7 +65,9 @@ class Instruments:
         """By instrument."""
         self._names: dict[Key, list[str]] = {}
         """The instruments of each metric."""
-        self._histograms: dict[Key, tuple[metrics.Histogram, float]] = {}
+        self._histograms: dict[str, metrics.Histogram] = {}
+        self._recorders: dict[MetricName, _Recorder] = {}
+        """By name with tags; the tags of closed producers are removed."""
 
     def add(self, registry: MetricsRegistry, *, clock: Callable[[], float]) -> None:
         """Observe a producer; make instruments for those of its metrics that have none."""
@@ -78,16 +83,18 @@ class Instruments:
         values = registry.snapshot()
         with self._lock:
             self._producers = tuple(each for each in self._producers if each.registry is not registry)
+            for name in registry.histograms():
+                self._recorders.pop(name, None)
             for name, value in values.items():
                 for instrument in self._names.get((name.group, name.name), ()):
                     self._last[instrument].append((name, value))
 
     def record(self, registry: MetricsRegistry, name: MetricName, value: float) -> None:
         """Record a value of a histogram; the first one makes its instrument."""
-        found = self._histograms.get((name.group, name.name)) or self._histogram(name, registry.histograms().get(name))
+        found = self._recorders.get(name) or self._recorder(name, registry.histograms().get(name))
         if found is not None:
-            histogram, divisor = found
-            histogram.record(value / divisor, semconv.attributes(name))
+            histogram, divisor, attributes = found
+            histogram.record(value / divisor, attributes)
 
     def collect(self) -> Sequence[Observation]:
         """Return what a collection would observe."""
@@ -112,21 +119,21 @@ class Instruments:
             if not math.isnan(value):  # an average or a maximum of nothing
                 yield Observation(value / divisor, {**operation, **semconv.attributes(name)})
 
-    def _histogram(self, name: MetricName, of: Histogram | None) -> tuple[metrics.Histogram, float] | None:
+    def _recorder(self, name: MetricName, of: Histogram | None) -> _Recorder | None:
         if of is None:
             return None
-        key = (name.group, name.name)
         ucum, divisor = semconv.unit_of(of.unit)
+        instrument = semconv.metric_name(name.group, name.name)
         with self._lock:
-            if key not in self._histograms:
-                made = self._meter.create_histogram(
-                    semconv.metric_name(*key),
+            if instrument not in self._histograms:
+                self._histograms[instrument] = self._meter.create_histogram(
+                    instrument,
                     ucum,
                     of.meaning,
                     explicit_bucket_boundaries_advisory=[bound / divisor for bound in of.bounds],
                 )
-                self._histograms[key] = (made, divisor)
-            return self._histograms[key]
+            made = self._recorders[name] = (self._histograms[instrument], divisor, semconv.attributes(name))
+        return made
 
 
 _of_providers: Final[WeakKeyDictionary[metrics.MeterProvider, Instruments]] = WeakKeyDictionary()
