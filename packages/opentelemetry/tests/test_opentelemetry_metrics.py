@@ -12,6 +12,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from ottla.metrics.catalogue import HISTOGRAMS, METRICS
 from ottla_opentelemetry import OpenTelemetryReporter
 from ottla_opentelemetry.conventions import metric_name, omitted, unit_of
+from ottla_opentelemetry.reporter import ottla_config_keys, ottla_reporter
 from ottla_testkit.conformance import plugin_context
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.mock_producer import MockProducer
@@ -147,3 +148,14 @@ def test_rates_and_averages_of_a_window_are_left_out(exported: Exported) -> None
         found = exported.collect()
 
     assert [name for name in found if name.endswith(("rate", "avg", "ratio"))] == []
+
+
+def test_histograms_can_be_left_out(exported: Exported) -> None:
+    [key] = ottla_config_keys()
+    reporter = ottla_reporter(config={key.name: key.type("false")}, context=plugin_context())
+    with MockProducer(client_id="shop") as producer:
+        reporter.start(producer._engine.metric_values)
+        buckets = producer._engine.queueing.counters.topic("orders").queue_times
+        reporter.close()
+
+    assert (key.name, key.default, buckets.observe) == ("opentelemetry.histograms", True, None)

@@ -17,6 +17,7 @@ from ottla import RecordMetadata
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import ConfigKey, Header, Interceptor, PluginConfig, PluginContext, ProducerRecord, ProducerRows
 from ottla_opentelemetry import conventions as semconv
+from ottla_opentelemetry.flag import flag
 
 ottla_spec: Final = 2
 
@@ -160,7 +161,7 @@ def ottla_config_keys() -> Sequence[ConfigKey]:
     return [
         ConfigKey(
             name=MESSAGE_KEY,
-            type=_flag,
+            type=flag,
             default=False,
             meaning="whether spans have the keys of records that are text; keys may be personal data",
         )
@@ -171,15 +172,6 @@ def ottla_config_keys() -> Sequence[ConfigKey]:
 def ottla_interceptor(config: PluginConfig, context: PluginContext) -> Interceptor:
     """The interceptor named `opentelemetry`."""
     return TracingInterceptor(message_key=config[MESSAGE_KEY], context=context)
-
-
-def _flag(written: Any) -> bool:
-    match str(written).strip().lower():
-        case "true":
-            return True
-        case "false":
-            return False
-    raise ValueError("write true or false")
 
 
 def _given_context(propagator: TextMapPropagator, headers: Sequence[Header]) -> Context | None:

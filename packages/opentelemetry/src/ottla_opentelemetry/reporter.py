@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
 from opentelemetry import metrics
 
 from ottla.hookspecs import hookimpl
-from ottla.interfaces import MetricName, MetricsRegistry, MetricsReporter, PluginConfig, PluginContext
+from ottla.interfaces import ConfigKey, MetricName, MetricsRegistry, MetricsReporter, PluginConfig, PluginContext
+from ottla_opentelemetry.flag import flag
 from ottla_opentelemetry.instruments import Instruments, instruments_of
 
 ottla_conformance: Final = "ottla_opentelemetry.conformance:OpenTelemetryReporterConformance"
+
+HISTOGRAMS: Final = "opentelemetry.histograms"
 
 
 class OpenTelemetryReporter:
     """Export a producer's metrics by the instruments of a meter provider, the global one if none is given."""
 
-    def __init__(self, *, meter_provider: metrics.MeterProvider | None = None, context: PluginContext) -> None:
+    def __init__(
+        self,
+        *,
+        meter_provider: metrics.MeterProvider | None = None,
+        histograms: bool = True,
+        context: PluginContext,
+    ) -> None:
         self._meter_provider = meter_provider
+        self._histograms = histograms
         self._context = context
         self._registry: MetricsRegistry | None = None
         self._instruments: Instruments | None = None
@@ -30,7 +40,8 @@ class OpenTelemetryReporter:
         self._registry = registry
         self._instruments = instruments_of(self._meter_provider or metrics.get_meter_provider())
         self._instruments.add(registry, clock=self._context.clock)
-        self._end = registry.subscribe(partial(_record, self._instruments, registry))
+        if self._histograms:
+            self._end = registry.subscribe(partial(_record, self._instruments, registry))
 
     def close(self) -> None:
         """Stop. The last values are exported once more, by the next collection."""
@@ -44,9 +55,22 @@ class OpenTelemetryReporter:
 
 
 @hookimpl
+def ottla_config_keys() -> Sequence[ConfigKey]:
+    """The key for histograms."""
+    return [
+        ConfigKey(
+            name=HISTOGRAMS,
+            type=flag,
+            default=True,
+            meaning="whether times and sizes are exported as histograms, which takes the SDK some 10 µs for each value",
+        )
+    ]
+
+
+@hookimpl
 def ottla_reporter(config: PluginConfig, context: PluginContext) -> MetricsReporter:
     """The reporter named `opentelemetry`."""
-    return OpenTelemetryReporter(context=context)
+    return OpenTelemetryReporter(histograms=config[HISTOGRAMS], context=context)
 
 
 def _record(instruments: Instruments, registry: MetricsRegistry, name: MetricName, value: float, _records: int) -> None:

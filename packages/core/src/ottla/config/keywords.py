@@ -129,6 +129,7 @@ class ProducerKeywords(TypedDict, total=False):
     sasl_password: Any
     sasl_scram_tokenauth: Any
     sasl_username: Any
+    opentelemetry_histograms: Any
     opentelemetry_message_key: Any
     prometheus_listen: Any
     prometheus_max_topics: Any
