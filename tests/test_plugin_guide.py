@@ -17,6 +17,7 @@ from ottla.interfaces import (
     Authenticator,
     Columns,
     RecordEncoder,
+    SupportsCipher,
     SupportsClose,
     SupportsDetails,
     SupportsRefused,
@@ -37,7 +38,7 @@ TRANSPORT = ROOT / "packages" / "transport-plaintext" / "src" / "ottla_transport
 LAYER = ROOT / "packages" / "core" / "src" / "ottla" / "plugins" / "transports" / "socket_layer.py"
 
 MADE_BY_OTHERS: Final[Mapping[str, Sequence[Any]]] = {
-    "transport": (TransportLayer, SupportsDetails),
+    "transport": (TransportLayer, SupportsCipher, SupportsDetails),
     "authenticator": (Authenticator, SupportsRefused),
     "encoder": (Columns,),
 }

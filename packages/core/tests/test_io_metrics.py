@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import socket
 import time
@@ -12,11 +13,13 @@ import pytest
 
 import ottla
 from ottla import MetricName, Producer
-from ottla.metrics import Counters
-from ottla.metrics.catalogue import APP
+from ottla.metrics import Counters, MetricValues
+from ottla.metrics.catalogue import APP, CONNECTIONS, PRODUCER
 from ottla.network.selector import Selector
+from ottla.plugins.transports import SocketLayer
 from ottla_testkit.manual_clock import ManualClock
-from real_selector import Events, connect, framed, make_selector
+from ottla_transport_plaintext import PlaintextTransport
+from real_selector import Events, Shutdown, connect, framed, make_selector
 from simulated_producer import simulated
 
 
@@ -106,3 +109,34 @@ def test_the_version_is_a_tag_and_the_start_a_time() -> None:
     tags = (("client-id", "me"), ("version", ottla.__version__))
     assert values[MetricName(APP, "version", tags)] == 1
     assert before <= values[MetricName(APP, "start-time-ms", tags)] <= time.time() * 1000
+
+
+class Encrypted(SocketLayer):
+    def cipher(self) -> tuple[str, str] | None:
+        return "AES", "TLSv1.3"
+
+
+def test_encrypted_connections_are_counted_by_cipher_while_they_are_open(listener: socket.socket) -> None:
+    class Transport(PlaintextTransport):
+        def open(self, sock: socket.socket, host: str, port: int) -> SocketLayer:
+            return Encrypted(sock)
+
+    counters = Counters()
+    values = MetricValues(counters=counters, client_id="me", gauges={}, clock=time.monotonic)
+    selector = make_selector(transport=Transport(), counters=counters)
+    name = MetricName(PRODUCER, CONNECTIONS, (("client-id", "me"), ("cipher", "AES"), ("protocol", "TLSv1.3")))
+    with contextlib.closing(Shutdown(selector)):
+        assert name not in values.snapshot()
+        _events, one = connect(selector, listener, node=1)
+        events, other = connect(selector, listener, node=2)
+        assert (values.snapshot()[name], values.value(CONNECTIONS)) == (2, 2)
+        one.close()
+        events.until(lambda: events.disconnected)
+        assert values.snapshot()[name] == 1
+        other.close()
+    assert values.snapshot()[name] == 0
+
+
+def test_connections_without_encryption_have_no_cipher(counters: Counters, ready: tuple[Events, socket.socket]) -> None:
+    assert counters.ciphers == {}
+    assert ready[0].connected == [1]

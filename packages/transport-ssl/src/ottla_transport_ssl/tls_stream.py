@@ -111,6 +111,11 @@ class TlsStream:
         info = attrs.evolve(self._info, chain=shown_chain(self._tls))
         return tuple(details(self._tls, info, now=datetime.now(UTC)))
 
+    def cipher(self) -> tuple[str, str] | None:
+        """Return the cipher suite and the protocol, for metrics."""
+        suite = self._tls.cipher()
+        return None if suite is None else (suite[0], self._tls.version() or "unknown")
+
     # The handshake
 
     def _shake(self) -> bool:

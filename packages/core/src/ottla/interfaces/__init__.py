@@ -64,6 +64,7 @@ from ottla.interfaces.serializer import (
 from ottla.interfaces.transport import (
     HostTarget,
     Interest,
+    SupportsCipher,
     SupportsDetails,
     SupportsOpenOver,
     Target,
@@ -106,6 +107,7 @@ __all__ = [
     "Serializer",
     "Step",
     "SupportsAppended",
+    "SupportsCipher",
     "SupportsClose",
     "SupportsCutRows",
     "SupportsDetails",

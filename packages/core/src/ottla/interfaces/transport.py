@@ -40,7 +40,7 @@ class HostTarget:
 class TransportLayer(Protocol):
     """One connection's bytes. Called by one thread at a time, mostly the I/O thread; no method blocks.
 
-    Optional ability: `SupportsDetails`.
+    Optional abilities: `SupportsDetails`, `SupportsCipher`.
     """
 
     def handshake(self) -> bool:
@@ -78,6 +78,16 @@ class SupportsDetails(Protocol):
         """Return pairs of a label and a text, such as ("protocol", "TLSv1.3"), without secrets.
 
         Called after the handshake. A pair with the label "warning" is a warning.
+        """
+
+
+class SupportsCipher(Protocol):
+    """An optional ability of transport layers: the cipher of the connection, for the metric `connections`."""
+
+    def cipher(self) -> tuple[str, str] | None:
+        """Return the names of the cipher suite and of the protocol, such as ("TLS_AES_256_GCM_SHA384", "TLSv1.3").
+
+        None: the connection to the broker is not encrypted. Called once, after the handshake, on the I/O thread.
         """
 
 

@@ -19,6 +19,12 @@ TOPIC: Final = "producer-topic-metrics"
 COUNT: Final = "kafka-metrics-count"
 APP: Final = "app-info"
 
+CONNECTIONS: Final = "connections"
+"""A metric that exists once there are encrypted connections, with tags of its own."""
+
+OF_CIPHERS: Final = ("client-id", "cipher", "protocol")
+"""The labels of its tags."""
+
 RECORD_SIZES: Final = "plain / records"
 """A source of two counters: single records are never counted."""
 
@@ -164,6 +170,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Milliseconds for which a response asked the client to wait (quotas)",
     ),
     _gauge("connection-count", "Connections that are open."),
+    _gauge(CONNECTIONS, "Encrypted connections that are open; the tags have their cipher suite and protocol."),
     *_counted(PRODUCER, "connection-creation", "connected", "Connections made", times=True),
     *_counted(PRODUCER, "connection-close", "closed", "Connections closed, or lost", times=True),
     *_counted(PRODUCER, "successful-authentication", "logins", "Connections with a successful SASL login", times=True),
@@ -270,7 +277,6 @@ HISTOGRAMS: Final[tuple[HistogramMetric, ...]] = (
 
 MISSING: Final[Mapping[tuple[str, str], str]] = {
     (PRODUCER, "record-size-max"): "every record would have to be measured; the histogram `record-size` has the sizes",
-    (PRODUCER, "connections"): "transports are plugins, and do not report their ciphers; `ottla doctor` shows them",
     (PRODUCER, "successful-authentication-no-reauth-total"): "it has a meaning for brokers only",
     (APP, "commit-id"): "a package has a version, and no commit",
 }

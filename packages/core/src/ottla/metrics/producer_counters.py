@@ -84,6 +84,8 @@ class Counters:
         self.producer = ProducerCounters()
         self.nodes: dict[int, NodeCounters] = {}
         self.topics: dict[str, TopicCounters] = {}
+        self.ciphers: dict[tuple[str, str], int] = {}
+        """The open connections by cipher suite and protocol; those without encryption are not counted."""
         self.on_new: Callable[[NodeCounters | TopicCounters, str], object] | None = None
         """Called with the counters of a new node or topic, and its name, before they count anything."""
         self.rolls = 0

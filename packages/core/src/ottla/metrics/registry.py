@@ -20,11 +20,13 @@ from ottla.interfaces import Histogram, MetricDescription, MetricName
 from ottla.metrics.buckets import Buckets
 from ottla.metrics.catalogue import (
     APP,
+    CONNECTIONS,
     COUNT,
     HISTOGRAMS,
     LABELS,
     METRICS,
     NODE,
+    OF_CIPHERS,
     PRODUCER,
     RECORD_SIZES,
     TOPIC,
@@ -99,6 +101,7 @@ class MetricValues:
         values = self._read_again_if_a_window_ends(self._counted)
         values.update((name, float(read())) for name, read in self._gauges.items())
         values.update(self._app)
+        values.update(self._by_cipher())
         values.update(self._plugins.snapshot(self._client))
         values[self._count] = len(values) + 1.0
         return values
@@ -114,6 +117,8 @@ class MetricValues:
         metric = _BY_NAME.get((group, name))
         if metric is None:
             raise ValueError(_unknown(group, name))
+        if name == CONNECTIONS:
+            return float(sum(self._counters.ciphers.values()))
         if metric.kind is ValueKind.GAUGE:
             return float(self._gauges[MetricName(group, name, (self._client,))]())
         counters = self._counters
@@ -130,7 +135,7 @@ class MetricValues:
             MetricDescription(
                 group=metric.group,
                 name=metric.name,
-                labels=LABELS[metric.group],
+                labels=OF_CIPHERS if metric.name == CONNECTIONS else LABELS[metric.group],
                 cumulative=metric.kind.cumulative,
                 unit=metric.unit,
                 meaning=metric.meaning,
@@ -174,6 +179,11 @@ class MetricValues:
                 observe(name, value, times)
             except faults() as error:
                 self._throttled_log.error(name.name, "an observer of the histogram %s failed", name.name, error=error)
+
+    def _by_cipher(self) -> Iterator[tuple[MetricName, float]]:
+        for (cipher, protocol), number in list(self._counters.ciphers.items()):
+            tags = (self._client, ("cipher", cipher), ("protocol", protocol))
+            yield MetricName(PRODUCER, CONNECTIONS, tags), float(number)
 
     def _scopes(self, group: str) -> Iterator[tuple[str, Any]]:
         """The counters of each node or topic, with the value of the group's own label; or those of the producer."""

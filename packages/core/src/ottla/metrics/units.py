@@ -45,6 +45,7 @@ AMOUNTS: Final[Mapping[str, str]] = {
 GAUGES: Final[Mapping[str, str]] = {
     "requests-in-flight": "requests",
     "connection-count": "connections",
+    "connections": "connections",
     "buffer-total-bytes": "bytes",
     "buffer-available-bytes": "bytes",
     "waiting-threads": "threads",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.interfaces import Buffer, Interest, TransportLayer
+from ottla.interfaces import Buffer, Interest, SupportsCipher, TransportLayer, supports
 from ottla.network.selector.response_frames import Receive
 from ottla.network.selector.transport_plugin_faults import check_finished, check_interest, wrong_count
 
@@ -57,6 +57,10 @@ class Channel:
         """Continue the layer's handshake; True: it is finished, and requests may be sent."""
         self.ready = check_finished("handshake", self._layer.handshake())
         return self.ready
+
+    def cipher(self) -> tuple[str, str] | None:
+        """Return cipher suite and protocol after the handshake; None: not encrypted, or the layer does not say."""
+        return self._layer.cipher() if supports(self._layer, SupportsCipher) else None
 
     def send(self, chunks: Sequence[Buffer]) -> None:
         """Queue one framed request."""

@@ -68,6 +68,7 @@ class _Connection:
     channel: Channel | None = None
     events: int = 0
     interest: Interest | None = None  # of the channel, when these events were set
+    cipher: tuple[str, str] | None = None  # and protocol, which are counted
     stalled: bool = False  # the layer announced bytes, then returned none: wait for the socket
     use: EventUse = attrs.Factory(EventUse)
 
@@ -85,7 +86,8 @@ class Selector:
         environment: Environment = SYSTEM,
         counters: Counters | None = None,
     ) -> None:
-        counted = (counters or Counters()).producer
+        counters = counters or Counters()
+        counted, self._ciphers = counters.producer, counters.ciphers
         self._waits, self._io, self._operations = counted.io_waits, counted.io, counted.operations
         self._clock = environment.clock
         self._transport = transport
@@ -288,6 +290,7 @@ class Selector:
         if channel is None:
             channel = self._open(connection)
         if not channel.ready and channel.handshake():
+            self._count_cipher(connection, channel.cipher())
             self._connected.append(connection.node)
         if channel.ready:
             self._read(connection, channel, mask)
@@ -384,6 +387,7 @@ class Selector:
         self._pauses.end(connection)
         del self._connections[connection.node]
         self._to_close.pop(connection.node, None)
+        self._count_cipher(connection, None)
         if connection.channel is not None:
             try:
                 connection.channel.close()
@@ -398,6 +402,14 @@ class Selector:
                     error=cause,
                 )
         connection.sock.close()
+
+    def _count_cipher(self, connection: _Connection, cipher: tuple[str, str] | None) -> None:
+        """Count an encrypted connection that is ready; None: it ends, or is not encrypted."""
+        if connection.cipher is not None:
+            self._ciphers[connection.cipher] -= 1
+        if cipher is not None:
+            self._ciphers[cipher] = self._ciphers.get(cipher, 0) + 1
+        connection.cipher = cipher
 
     # One round
 

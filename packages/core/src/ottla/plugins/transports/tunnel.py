@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from ottla.errors import ConnectionFailedError, printable
-from ottla.interfaces import Buffer, Interest, Transport, TransportLayer
+from ottla.interfaces import Buffer, Interest, SupportsCipher, Transport, TransportLayer, supports
 from ottla.plugins.transports.layer_details import THROUGH, details, lower_details
 from ottla.plugins.transports.opening import open_layer
 
@@ -101,6 +101,11 @@ class TunnelLayer:
         if self._opened is self._lower:
             return [*lower_details(self._lower), (THROUGH, self._peer)]
         return [(THROUGH, self._peer), *inside]
+
+    def cipher(self) -> tuple[str, str] | None:
+        """Return the inner layer's cipher: the lower one ends at the proxy."""
+        inside = self._inside
+        return None if inside is self._lower or not supports(inside, SupportsCipher) else inside.cipher()
 
     def close(self) -> None:
         """Close the inner layer, if it is open already, else the lower one."""
