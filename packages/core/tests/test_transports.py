@@ -275,6 +275,23 @@ def test_the_details_of_a_chain_name_its_proxies_from_near_to_far(pair: Pair) ->
     assert isinstance(layer, TunnelLayer)
 
     assert layer.details() == [("through", "the gateway to second:1"), ("through", "the gateway to kafka:9092")]
+    assert layer.cipher() is None
+
+
+@pytest.mark.parametrize("cipher", [("AES", "TLSv1.3"), None])
+def test_the_cipher_of_a_tunnel_is_the_one_to_the_broker(pair: Pair, cipher: tuple[str, str] | None) -> None:
+    class Inner(SocketLayer):
+        def cipher(self) -> tuple[str, str] | None:
+            return cipher
+
+    ours, theirs = pair
+    layer = chain().open(ours, "kafka", 9092)
+    theirs.sendall(OK + b"second:1" + OK + b"kafka:9092")
+    assert layer.handshake()
+    assert isinstance(layer, TunnelLayer)
+    layer._opened = Inner(ours)
+
+    assert layer.cipher() == cipher
 
 
 def test_a_link_without_targets_passes_the_next_ones_on() -> None:

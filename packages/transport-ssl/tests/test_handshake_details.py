@@ -38,6 +38,16 @@ def test_protocol_cipher_certificate_and_names_are_reported(connect: Connect, ve
     assert told(details, "warning") == []
 
 
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_metrics_get_the_names_of_cipher_suite_and_protocol(connect: Connect, version: str) -> None:
+    layer, peer = connect({"ssl.enabled.protocols": version})
+    shake(layer, peer)
+
+    suite, protocol = layer.cipher() or ("", "")
+    assert protocol == version
+    assert told(layer.details(), "cipher")[0].startswith(f"{suite}, ")
+
+
 def test_a_host_name_that_is_not_checked_is_a_warning(connect: Connect) -> None:
     layer, peer = connect({"ssl.endpoint.identification.algorithm": ""}, host="other.example.com")
     shake(layer, peer)
