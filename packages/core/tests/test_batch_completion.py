@@ -16,6 +16,7 @@ from ottla.accumulator.incomplete_batches import IncompleteBatches
 from ottla.accumulator.io_loop_interface import WokenLoop
 from ottla.accumulator.sequences import Sequences
 from ottla.errors import DeliveryError
+from ottla.stories.waits import Journal
 from ottla_testkit.manual_clock import ManualClock
 
 HELD = 100
@@ -38,6 +39,7 @@ class World:
             sequences=Sequences(off=True),
             counters=None,
             io_loop=WokenLoop(lambda: None),
+            journal=Journal(linger=0.0, clock=lambda: 0.0),
             clock=clock,
         )
 

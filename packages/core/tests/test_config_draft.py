@@ -273,7 +273,14 @@ def test_non_secret_values_are_shown() -> None:
 
 def test_every_key_of_the_java_producer_is_known_by_name() -> None:
     assert len(JAVA_KEYS) == 120
-    own = {"batch.growth.enable", "connection.via", "io.handoff.enable", "record.encoder", "undelivered.exit.code"}
+    own = {
+        "batch.growth.enable",
+        "connection.via",
+        "io.handoff.enable",
+        "record.encoder",
+        "slow.record.threshold.ms",
+        "undelivered.exit.code",
+    }
     of_librdkafka = {"receive.message.max.bytes"}
 
     assert not OPTIONS.keys() - own - of_librdkafka - JAVA_KEYS

@@ -36,6 +36,8 @@ from ottla.network.backoff import Backoff
 from ottla.network.cluster import Cluster
 from ottla.recordbatch.sealed_records import SealedRecords
 from ottla.results import DeliveryReport
+from ottla.stories.tries import CloseReason
+from ottla.stories.waits import Journal
 
 GROWING_IN_A_REQUEST: Final = 128
 """The maximum number of batches in one request that could still take records; further ones wait and collect more.
@@ -107,17 +109,22 @@ class RecordAccumulator:
         self.pool = pool
         """The memory of all batches."""
         self._permission = AppendPermission(admit)
+        self.journal = Journal(linger=linger, clock=clock)
+        """What batches wait for, for the stories of their records."""
         self._completion = BatchCompletion(
             on_complete=self._remove,
             pool=pool,
             sequences=sequences,
             counters=counters,
             io_loop=io_loop,
+            journal=self.journal,
             clock=clock,
             environment=environment,
         )
         self.unretrieved = self._completion.unretrieved
         """Failed records whose error the program can no longer retrieve; they are to be logged."""
+        self.slow = self._completion.slow
+        """Slow batches, which are to be logged."""
         parts = AppenderParts(
             batches=self._batches,
             completion=self._completion,
@@ -127,6 +134,7 @@ class RecordAccumulator:
             linger=linger,
             max_block=max_block,
             io_loop=io_loop,
+            journal=self.journal,
             clock=clock,
         )
         self.keyed_appender = KeyedAppender(
@@ -136,7 +144,9 @@ class RecordAccumulator:
         self.appender = PartitionAppender(parts, BatchMemory(sizes=sizes, pool=pool), keyed=self.keyed_appender)
         """Queues new records for partitions. For any thread."""
         self._readiness = Readiness(linger=linger, sequences=sequences, pool=pool, permission=self._permission)
-        self._drained = DrainedBatches(seal=seal, sequences=sequences, pool=pool, completion=self._completion)
+        self._drained = DrainedBatches(
+            seal=seal, sequences=sequences, pool=pool, completion=self._completion, journal=self.journal
+        )
         self._delivery_timeout = delivery_timeout
         self._retry_backoff = retry_backoff
         self._sequences = sequences
@@ -189,7 +199,12 @@ class RecordAccumulator:
                     if due < next_check_at:
                         next_check_at = due
                 elif leader not in nodes or self._in_transaction:
-                    (nodes if readiness.may_leave(head) else soon).add(leader)
+                    if readiness.may_leave(head):
+                        nodes.add(leader)
+                    else:
+                        soon.add(leader)
+                        if head.held_since is None:
+                            head.held_since = now
             self._batches.oldest = oldest
             next_check_at = min(next_check_at, oldest + self._delivery_timeout)
             self._batches.next_check_at = LONG_AGO if all_wanted else next_check_at
@@ -286,7 +301,7 @@ class RecordAccumulator:
     def abort_undrained(self, cause: OttlaError) -> None:
         """Fail every queued batch, because its transaction cannot be committed; batches in flight are not touched."""
         with self._lock:
-            self.appender.close_open_batches()
+            self.appender.close_open_batches(CloseReason.CLOSE)
             queued = self._batches.take_while(lambda _batch: True)
         for batch in queued:
             self._completion.complete(batch, Failed(error=dropped(batch, cause, self._clock())))
@@ -294,7 +309,7 @@ class RecordAccumulator:
     def close_open_batches(self) -> None:
         """Let every queued batch leave; records queued from now on go to later batches."""
         with self._guard:
-            self.appender.close_open_batches()
+            self.appender.close_open_batches(CloseReason.FLUSH)
         self._wake()
 
     def complete(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> bool:
@@ -337,9 +352,13 @@ class RecordAccumulator:
                         lingering.append((queue, leader))
                     continue
                 if not readiness.may_leave(head):
+                    if head.held_since is None:
+                        head.held_since = now
                     continue
                 grows = not (head.closed or head.full)
-                batch = self._batches.take(queue)
+                if grows and urgent:
+                    head.closed_by, head.closed_at = readiness.urgent_reason, now
+                batch = self._batches.take(queue, now)
             yield queue, batch
             taken[leader] += 1
             if grows:
@@ -352,7 +371,8 @@ class RecordAccumulator:
             with self._lock:
                 if not (queue.batches and readiness.may_leave(queue.batches[0])):
                     continue
-                batch = self._batches.take(queue)
+                batch = self._batches.take(queue, now)
+                batch.closed_by, batch.closed_at = CloseReason.REQUEST, now
             yield queue, batch
             taken[leader] += 1
 
@@ -385,7 +405,7 @@ class RecordAccumulator:
         """Let every queued batch leave, and wait for all that have no outcome now; False: time ran out."""
         deadline = None if timeout is None else self._clock() + timeout
         with self._guard:
-            self.appender.close_open_batches()
+            self.appender.close_open_batches(CloseReason.FLUSH)
             pending = list(self._batches.all)
         self._wake()
         with self._guard:
@@ -405,7 +425,7 @@ class RecordAccumulator:
         self.unretrieved.hold()
         with self._guard:
             self._permission.refusal = refusal
-            self.appender.close_open_batches()
+            self.appender.close_open_batches(CloseReason.CLOSE)
         self.pool.close(refusal)
 
     def abort(self, cause: OttlaError, *, aside: bool = False) -> None:

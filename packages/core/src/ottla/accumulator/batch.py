@@ -10,12 +10,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from ottla.accumulator.batch_result import BatchResult
+from ottla.accumulator.batch_stories import story_of
 from ottla.accumulator.delivery import OnDelivery
 from ottla.accumulator.locked_columns import LockedColumns
 from ottla.errors import OttlaError
 from ottla.interfaces import Columns, Header
 from ottla.recordbatch.batch_sequence import BatchSequence
 from ottla.recordbatch.core_abilities import are_locking
+from ottla.stories import RecordStory
+from ottla.stories.tries import CloseReason, Try, keep
+from ottla.stories.waits import Journal, Notes
 
 UNASSIGNED: Final = -1
 """The partition number of records whose partition is not chosen yet."""
@@ -54,11 +58,18 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         "_since",
         "append",
         "attempts",
+        "behind_until",
         "closed",
+        "closed_at",
+        "closed_by",
         "created_at",
+        "drained_at",
+        "earlier_tries",
         "full",
         "held_bytes",
+        "held_since",
         "in_flight",
+        "journal",
         "last_error",
         "last_node",
         "leader_epoch",
@@ -66,7 +77,12 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         "queued_bytes",
         "response_lost",
         "retry_at",
+        "sealed_at",
+        "sent_at",
         "sequence",
+        "settled_at",
+        "waited",
+        "wanted_node",
     )
 
     def __init__(self, *, topic: str, partition: int, columns: Columns, now: float) -> None:
@@ -91,6 +107,19 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         self.leader_epoch = -1  # of its partition, in the metadata of the batch's last drain
         self.last_error: OttlaError | None = None
         self.sequence: BatchSequence | None = None  # kept until a broker lacks the batches before it
+        # For the story of its records (`ottla.accumulator.batch_stories`). Attributes only, no objects.
+        self.closed_at: float | None = None
+        self.closed_by: CloseReason | None = None
+        self.behind_until = now  # when the batch before it left the queue
+        self.held_since: float | None = None  # since when its sequence numbers keep it
+        self.drained_at: float | None = None
+        self.sealed_at = now
+        self.sent_at: float | None = None  # None: the last attempt is one of `earlier_tries`
+        self.settled_at: float | None = None
+        self.waited: tuple[float, float] | None = None  # of a record in `send`, for metadata and for memory
+        self.wanted_node: int | None = None  # the broker that an expired batch waited for
+        self.earlier_tries: list[Try] | None = None
+        self.journal: Journal | Notes | None = None  # its waits, once it is settled
 
     @property
     def possibly_persisted(self) -> bool:
@@ -123,10 +152,29 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
 
     def mark_sent(self, node: int, now: float) -> None:
         """Note that the batch leaves in a request to a broker, and count the attempt."""
+        self.keep_try()
         self._advance_timers(now)
         self.attempts += 1
         self.in_flight = True
         self.last_node = node
+        self.sent_at = now if now > self.sealed_at else self.sealed_at
+
+    def last_try(self, answer: str) -> Try:
+        """The last attempt, with its *answer*."""
+        assert self.sent_at is not None, "there was an attempt"
+        node = -1 if self.last_node is None else self.last_node
+        earlier = self.earlier_tries
+        number = max(self.attempts, earlier[-1].number + 1) if earlier else self.attempts
+        return Try(number, node, self.sent_at, None if self.in_flight else self._since, answer)
+
+    def keep_try(self) -> None:
+        """Keep the last attempt, if there is one: it failed, and is followed by another one."""
+        if self.sent_at is None:
+            return
+        if self.earlier_tries is None:
+            self.earlier_tries = []
+        keep(self.earlier_tries, self.last_try(str(self.last_error)))
+        self.sent_at = None
 
     def mark_returned(self, now: float) -> None:
         """Note that the response to the batch's request has arrived, or will not arrive."""
@@ -138,11 +186,19 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         self.attempts, self.last_node, self.last_error = batch.attempts, batch.last_node, batch.last_error
         self.response_lost, self.maybe_written = batch.response_lost, batch.maybe_written
         self.leader_epoch = batch.leader_epoch
+        self.drained_at, self.sealed_at, self.sent_at = batch.drained_at, batch.sealed_at, batch.sent_at
+        self.closed_at, self.closed_by = batch.closed_at, CloseReason.SPLIT
+        self.waited, self.journal = batch.waited, batch.journal
+        self.earlier_tries = list(batch.earlier_tries or ())
         self._queued_seconds, self._in_flight_seconds, self._since = (
             batch._queued_seconds,
             batch._in_flight_seconds,
             batch._since,
         )
+
+    def story(self, *, failing_at: float | None = None) -> RecordStory:
+        """The story until now; *failing_at*: the batch is about to fail, at this time. For any thread."""
+        return story_of(self, failing_at=failing_at)
 
     def times(self, now: float) -> tuple[float, float]:
         """The seconds that the batch has spent in the queue, and in flight, so far."""

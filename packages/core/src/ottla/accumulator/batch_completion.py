@@ -10,16 +10,19 @@ from collections.abc import Callable, Iterable, Sequence
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.batch_result import no_callbacks_to_run
+from ottla.accumulator.batch_stories import settle
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.delivery_counts import DeliveryCounts
 from ottla.accumulator.delivery_errors import delivery_failed
 from ottla.accumulator.io_loop_interface import IoLoop
 from ottla.accumulator.sequences import Sequences
+from ottla.accumulator.slow_records import SlowRecords
 from ottla.accumulator.unretrieved_errors import UnretrievedErrors
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.errors import DeliveryError
 from ottla.metrics import Counters
 from ottla.results import DeliveryReport
+from ottla.stories.waits import Journal, WaitKind
 
 
 class BatchCompletion:
@@ -37,6 +40,7 @@ class BatchCompletion:
         sequences: Sequences,
         counters: Counters | None,
         io_loop: IoLoop,
+        journal: Journal,
         clock: Callable[[], float],
         environment: Environment = SYSTEM,
     ) -> None:
@@ -53,6 +57,9 @@ class BatchCompletion:
         self._io_loop = io_loop
         self._make_thread = environment.thread
         self._clock = clock
+        self._journal = journal
+        self.slow = SlowRecords()
+        """Batches that took longer than `slow.record.threshold.ms`; the slowest is to be logged."""
 
     def complete(self, batch: ProducerBatch, outcome: Acknowledged | Failed, *, aside: bool = False) -> bool:
         """Set the outcome of a batch, run its callbacks and count its records; False: it already had an outcome.
@@ -108,8 +115,11 @@ class BatchCompletion:
 
     def _complete(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> Callable[[], object] | None:
         """Set the outcome; returns the function that runs the batch's callbacks, or None: it had an outcome."""
+        now = settle(batch, self._clock, self._journal)
         run_callbacks = batch.complete(outcome)
         if run_callbacks is not None:
+            if now - batch.created_at > self.slow.threshold:
+                self.slow.note(batch, now)
             self._note(batch, outcome)
         return run_callbacks
 
@@ -121,7 +131,9 @@ class BatchCompletion:
 
     def _run_callbacks(self, batch: ProducerBatch, run_callbacks: Callable[[], object]) -> None:
         def run() -> None:
+            started_at = self._clock()
             run_callbacks()  # logs the exceptions of callbacks; if this call itself fails, `resume` continues it
+            self._journal.add(WaitKind.CALLBACKS, started_at, self._clock(), detail=str(batch))
             self._count([batch])
 
         if not self._io_loop.defer(run):

@@ -33,6 +33,7 @@ from ottla.recordbatch.callbacks import CallbackColumn
 from ottla.recordbatch.core_abilities import CallbackRunner, Callbacks, LockingColumns, is_callback_runner
 from ottla.recordbatch.sealed_records import SealedRecords
 from ottla.results import RecordMetadata
+from ottla.stories import RecordStory
 
 logger = logging.getLogger(__name__)
 
@@ -110,6 +111,10 @@ class BatchResult(Generic[B]):
     def __str__(self) -> str:
         where = f", partition {self.partition}" if self.partition >= 0 else ""
         return f"topic {self.topic!r}{where}"
+
+    def story(self) -> RecordStory:
+        """The story of the batch until now."""
+        raise NotImplementedError  # a ProducerBatch has one
 
     # Completion
 

@@ -97,6 +97,7 @@ def build_queueing(
         clock=clock,
         environment=environment,
     )
+    accumulator.slow.threshold = config.observation.slow_record_threshold
     routes = Routes(
         metadata=metadata,
         appender=accumulator.appender,

@@ -15,6 +15,7 @@ from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded, Out
 from ottla.errors import DeliveryError
 from ottla.errors.call_hints import DELIVERY_HINTS, with_call_hints
 from ottla.results import RecordMetadata
+from ottla.stories import RecordStory
 
 if TYPE_CHECKING:
     import asyncio
@@ -41,6 +42,9 @@ class DeliveryBatch(Protocol):
 
     def metadata(self, index: int, outcome: Acknowledged) -> RecordMetadata:
         """The metadata of an acknowledged record."""
+
+    def story(self) -> RecordStory:
+        """The story of the batch until now."""
 
     def mark_error_retrieved(self, index: int) -> None:
         """Note that the program has read the error of this record."""
@@ -121,6 +125,15 @@ class Delivery:
         """The error with which the record failed; None: it was acknowledged. Waits like `result`."""
         _batch, index, outcome = self._wait(timeout)
         return None if isinstance(outcome, Acknowledged) else outcome.error_of(index)
+
+    def story(self) -> RecordStory:
+        """What happened to the record until now, and what it waited for: why it was late. Never blocks.
+
+        It is the story of the record's batch, whose first record may have been queued earlier.
+        """
+        batch, _index = self._place()
+        story: RecordStory = batch.story()
+        return story
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         """Wait on the running event loop of asyncio for the record's metadata, or raise as `result` does.

@@ -26,6 +26,7 @@ def delivery_failed(batch: ProducerBatch, cause: Exception, now: float, *, why: 
         possibly_persisted=batch.possibly_persisted,
     )
     error.__cause__ = cause
+    error.story = batch.story(failing_at=now)
     return error
 
 
@@ -39,6 +40,7 @@ def dropped(batch: ProducerBatch, cause: OttlaError, now: float) -> TransactionA
         possibly_persisted=batch.possibly_persisted,
     )
     error.__cause__ = cause
+    error.story = batch.story(failing_at=now)
     return error
 
 
@@ -53,6 +55,7 @@ def expired(batch: ProducerBatch, now: float) -> DeliveryTimeoutError:
         possibly_persisted=batch.possibly_persisted,
     )
     error.__cause__ = batch.last_error
+    error.story = batch.story(failing_at=now)
     return error
 
 

@@ -12,6 +12,7 @@ from ottla.accumulator.sequences import Sequences
 from ottla.recordbatch.header_v2 import MAGIC as FIRST_WITH_SEQUENCE
 from ottla.recordbatch.old_format_errors import no_producer_ids
 from ottla.recordbatch.sealed_records import SealedRecords
+from ottla.stories.waits import SHORTEST, Journal, WaitKind
 
 logger = logging.getLogger(__name__)
 
@@ -26,14 +27,21 @@ class DrainedBatches:
         sequences: Sequences,
         pool: BufferPool,
         completion: BatchCompletion,
+        journal: Journal,
     ) -> None:
         self.seal = seal
         self._sequences = sequences
         self._pool = pool
         self._completion = completion
+        self._journal = journal
+        self._clock = journal.clock
 
     def seal_or_fail(self, batch: ProducerBatch, node: int) -> SealedRecords | None:
         """Seal a batch for this broker, and release the memory that it no longer needs; None: it has failed."""
+        started_at = self._clock()
+        first = batch.drained_at is None
+        if first:
+            batch.drained_at = started_at
         try:
             sealed = batch.sealed = self.seal(batch, node)
         except Exception as cause:  # a faulty codec or encoder must not stop other batches
@@ -42,6 +50,11 @@ class DrainedBatches:
             # dropped (`DropNotice`).
             self._completion.fail(batch, cause.with_traceback(None), why=f"it could not be encoded: {cause}")
             return None
+        ended_at = self._clock()
+        if first:
+            batch.sealed_at = ended_at
+        if ended_at - started_at > SHORTEST:
+            self._journal.add(WaitKind.OTHER_COMPRESSION, started_at, ended_at)
         surplus = batch.held_bytes - sealed.size
         if surplus > 0:
             self._pool.release(surplus)

@@ -62,9 +62,12 @@ class IncompleteBatches:
         self.all[batch] = None
         self.waiting.setdefault(queue)
 
-    def take(self, queue: PartitionQueue) -> ProducerBatch:
+    def take(self, queue: PartitionQueue, now: float) -> ProducerBatch:
         """Remove and return the first batch of a queue; the queue becomes the last one to be drained."""
         batch = queue.take()
+        if batch.drained_at is None:
+            batch.behind_until = queue.taken_at
+        queue.taken_at = now
         if queue.batches:
             self.waiting.move_to_end(queue)
         else:

@@ -16,6 +16,7 @@ from ottla.accumulator.partition_queue import FOREVER, PartitionQueue, TopicQueu
 from ottla.accumulator.record_appender import AppenderParts, RecordAppender
 from ottla.concurrency import signals
 from ottla.errors import BufferExhaustedError, IllegalStateError
+from ottla.stories.tries import CloseReason
 
 
 class UnassignedMemory(BatchMemory):
@@ -142,7 +143,7 @@ class KeyedAppender(RecordAppender):
         self._batches.all[batch] = None
         self._lingering[queue.topic] = None
 
-    def _close(self, queue: PartitionQueue) -> None:
+    def _close(self, queue: PartitionQueue, why: CloseReason) -> None:
         self.assign(queue.topic)
 
     def _assign(self, topic: TopicQueues, *, in_round: bool) -> None:
@@ -178,11 +179,13 @@ class KeyedAppender(RecordAppender):
         return batch
 
     def _begin_assigned(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        batch.journal = self._journal
         self._batches.begin(queue, batch)
         self._announce(queue, batch)
 
     def _begin_in_round(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         batch.run_while_waiting = self._run_while_waiting
+        batch.journal = self._journal
         self._batches.begin(queue, batch)
 
     def _recover(self, batch: ProducerBatch) -> None:

@@ -14,10 +14,12 @@ from ottla.accumulator.batch_memory import BatchMemory
 from ottla.accumulator.batch_outcome import Failed
 from ottla.accumulator.keyed_appender import KeyedAppender
 from ottla.accumulator.partition_queue import PartitionQueue, TopicQueues
-from ottla.accumulator.record_appender import AppenderParts, Placed, RecordAppender
+from ottla.accumulator.record_appender import AppenderParts, Placed, RecordAppender, note_wait
 from ottla.concurrency import signals
 from ottla.interfaces import Columns, TopicView
 from ottla.recordbatch.sealed_records import SealedRecords
+from ottla.stories.tries import CloseReason
+from ottla.stories.waits import SHORTEST
 
 
 class PartitionAppender(RecordAppender):
@@ -62,11 +64,13 @@ class PartitionAppender(RecordAppender):
         # A codec may make a record a little larger than the size that was checked.
         memory = columns.memory() if sealed is None else min(sealed.size, self._pool.capacity)
         with self._claim() as claim:
-            self._reserve(memory, claim, waited=waited, timeout=timeout)
+            for_memory = self._reserve(memory, claim, waited=waited, timeout=timeout)
             with self._lock:
                 self._permission.check()
                 batch = ProducerBatch(topic=topic, partition=partition, columns=columns, now=self._clock())
                 batch.close()
+                batch.closed_by, batch.closed_at = CloseReason.TABLE, batch.created_at
+                batch.journal = self._journal
                 batch.sealed, batch.full = sealed, True
                 queue = self._batches.queue(topic, partition)
                 self._keyed.assign(queue.topic)
@@ -77,6 +81,8 @@ class PartitionAppender(RecordAppender):
                 self._announce(queue, batch)
                 queue.close()
                 queue.topic.count(batch, memory)
+        if waited + for_memory > SHORTEST:
+            note_wait((batch, 0), waited, for_memory)
         return batch
 
     def refuse(self, topic: str, columns: Columns, failed: Failed) -> ProducerBatch:
@@ -86,11 +92,12 @@ class PartitionAppender(RecordAppender):
             self._completion.complete(batch, failed)
         return batch
 
-    def close_open_batches(self) -> None:
+    def close_open_batches(self, why: CloseReason) -> None:
         """Let every queued batch take no more records and leave. Under the lock."""
         self._keyed.assign_all()
+        now = self._clock()
         for queue in self._batches.waiting:
-            queue.close()
+            queue.close(why, now)
 
-    def _close(self, queue: PartitionQueue) -> None:
-        queue.close()
+    def _close(self, queue: PartitionQueue, why: CloseReason) -> None:
+        queue.close(why, self._clock())

@@ -6,6 +6,7 @@ from collections import deque
 
 from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
 from ottla.interfaces import TopicView
+from ottla.stories.tries import CloseReason
 
 FOREVER = float("inf")
 LONG_AGO = float("-inf")
@@ -14,7 +15,7 @@ LONG_AGO = float("-inf")
 class PartitionQueue:
     """The batches of one partition in order; `open` is the last one while it still takes records."""
 
-    __slots__ = ("batches", "muted_until", "open", "partition", "topic")
+    __slots__ = ("batches", "muted_until", "open", "partition", "taken_at", "topic")
 
     def __init__(self, topic: TopicQueues, partition: int) -> None:
         self.topic = topic
@@ -22,11 +23,15 @@ class PartitionQueue:
         self.batches: deque[ProducerBatch] = deque()
         self.open: ProducerBatch | None = None  # `send` reads it without a lock: `append` fails if it is closed
         self.muted_until = LONG_AGO
+        self.taken_at = LONG_AGO  # when a batch left it last
 
-    def close(self) -> None:
-        """Let the open batch, if there is one, take no more records."""
-        if self.open is not None:
-            self.open.close()
+    def close(self, why: CloseReason | None = None, at: float | None = None) -> None:
+        """Let the open batch, if there is one, take no more records; *why* and *at* are for its story."""
+        batch = self.open
+        if batch is not None:
+            if why is not None and batch.closed_by is None:
+                batch.closed_by, batch.closed_at = why, at
+            batch.close()
             self.open = None
 
     def begin(self, batch: ProducerBatch) -> None:

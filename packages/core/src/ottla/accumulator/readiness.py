@@ -10,6 +10,7 @@ from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.partition_queue import PartitionQueue
 from ottla.accumulator.sequences import Sequences
 from ottla.network.cluster import Cluster
+from ottla.stories.tries import CloseReason
 
 
 @attrs.frozen(kw_only=True)
@@ -25,6 +26,11 @@ class Readiness:
     def urgent(self) -> bool:
         """Return whether batches leave without linger: the producer closes, or a thread waits for memory."""
         return self.permission.refusal is not None or self.pool.waiting > 0
+
+    @property
+    def urgent_reason(self) -> CloseReason:
+        """Why batches leave without linger."""
+        return CloseReason.MEMORY if self.permission.refusal is None else CloseReason.CLOSE
 
     def due(self, queue: PartitionQueue, head: ProducerBatch, cluster: Cluster, *, urgent: bool) -> float:
         """The time from which the head of a queue may leave. A retried batch is closed, so it does not linger."""

@@ -21,6 +21,8 @@ from ottla.concurrency import io_threads, signals
 from ottla.config.wait_limit import WaitLimit
 from ottla.errors import BufferExhaustedError
 from ottla.interfaces import Columns
+from ottla.stories.tries import CloseReason
+from ottla.stories.waits import SHORTEST, Journal
 
 Placed: TypeAlias = tuple[ProducerBatch, int]
 """The batch that a record is in, and its index there."""
@@ -38,6 +40,7 @@ class AppenderParts:
     linger: float
     max_block: float
     io_loop: IoLoop
+    journal: Journal
     clock: Callable[[], float]
 
 
@@ -48,12 +51,13 @@ class MemoryWait:
     the record is not to be sent any more, call `cancel`, which returns that memory.
     """
 
-    __slots__ = ("_pool", "_waiter", "queue")
+    __slots__ = ("_pool", "_waiter", "began_at", "queue")
 
-    def __init__(self, pool: BufferPool, queue: PartitionQueue, size: int) -> None:
+    def __init__(self, pool: BufferPool, queue: PartitionQueue, size: int, now: float) -> None:
         self._pool = pool
         self._waiter = pool.stand_in_line(size)
         self.queue = queue
+        self.began_at = now
 
     @property
     def ready(self) -> bool:
@@ -118,9 +122,10 @@ class RecordAppender(ABC):
         self._wake = parts.io_loop.wake
         self._run_while_waiting = parts.io_loop.run_while_waiting
         self._clock = parts.clock
+        self._journal = parts.journal
 
     @abstractmethod
-    def _close(self, queue: PartitionQueue) -> None:
+    def _close(self, queue: PartitionQueue, why: CloseReason) -> None:
         """Let the open batch, if there is one, take no more records. Under the lock."""
 
     def append(
@@ -139,20 +144,27 @@ class RecordAppender(ABC):
         metadata. Raises BufferExhaustedError, or what `AppendPermission.check` raises; then nothing was queued.
         """
         charge = self._memory.charge(size)
+        for_memory = 0.0
         while True:
             with self._lock:
                 placed = self._place(topic, partition, record, charge)
             if not isinstance(placed, MemoryNeeded):
+                if waited > SHORTEST:
+                    note_wait(placed, waited - for_memory, for_memory)
                 return placed
             queue = placed.queue
             try:
                 with self._claim() as claim:
-                    waited += self._reserve(placed.size, claim, waited=waited, timeout=timeout)
+                    reserving = self._reserve(placed.size, claim, waited=waited, timeout=timeout)
+                    waited += reserving
+                    for_memory += reserving
                     found = self._append_with(claim, queue, record, charge)
             except BufferExhaustedError:
                 self._close_for_memory(queue)
                 raise
             if found is not None:
+                if waited > SHORTEST:
+                    note_wait(found, waited - for_memory, for_memory)
                 return found
 
     def try_append(
@@ -177,7 +189,7 @@ class RecordAppender(ABC):
                     placed = self._place(topic, partition, record, charge, put_off)
                 if not isinstance(placed, MemoryNeeded):
                     return placed
-                wait = MemoryWait(self._pool, placed.queue, placed.size)
+                wait = MemoryWait(self._pool, placed.queue, placed.size, self._clock())
                 if not wait.ready:
                     self._wake()
             if not wait.ready:
@@ -186,6 +198,8 @@ class RecordAppender(ABC):
                 wait.take(claim)
                 found = self._append_with(claim, wait.queue, record, charge, put_off)
             if found is not None:
+                if (seconds := self._clock() - wait.began_at) > SHORTEST:
+                    note_wait(found, 0.0, seconds)
                 return found
             wait = None
 
@@ -247,13 +261,14 @@ class RecordAppender(ABC):
         was_full = batch.full
         grant = self._memory.extend(batch, queue.topic, charge)
         if batch.full and not was_full:
+            batch.closed_by, batch.closed_at = CloseReason.FULL, self._clock()
             self._wake()
         if grant is MemoryGrant.GIVEN:
             index = batch.append(*record)
             if index is not None:
                 return batch, index
         if grant is not MemoryGrant.SHORT:
-            self._close(queue)
+            self._close(queue, CloseReason.FULL)
         return None
 
     def _append_to_new(self, queue: PartitionQueue, record: NewRecord, reserved: int, put_off: PutOff | None) -> Placed:
@@ -265,6 +280,7 @@ class RecordAppender(ABC):
             index = batch.append(*record)
             assert index is not None, "an empty batch takes any record"
             batch.run_while_waiting = self._run_while_waiting
+            batch.journal = self._journal
             self._memory.begin(batch, queue.topic, reserved)
             self._enqueue(queue, batch)
             self._announce(queue, batch, put_off)
@@ -284,7 +300,7 @@ class RecordAppender(ABC):
     def _close_for_memory(self, queue: PartitionQueue) -> None:
         """Let the open batch leave immediately, so that its memory is free again."""
         with self._lock:
-            self._close(queue)
+            self._close(queue, CloseReason.MEMORY)
         self._wake()
 
     def _reserve(self, memory: int, claim: Claim, *, waited: float, timeout: float | None) -> float:
@@ -316,3 +332,10 @@ class RecordAppender(ABC):
             with signals.Deferred():
                 held, claim.held = claim.held, 0
                 self._pool.release(held)
+
+
+def note_wait(placed: Placed, for_topic: float, for_memory: float) -> None:
+    """Note how many seconds `send` waited before it queued a record; the batch keeps its longest wait."""
+    batch, _index = placed
+    if batch.waited is None or sum(batch.waited) < for_topic + for_memory:
+        batch.waited = (for_topic, for_memory)

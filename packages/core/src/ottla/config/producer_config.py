@@ -458,6 +458,13 @@ class ObservationConfig:
         default=30_000,
         meaning="The length of one window of the metrics.",
     )
+    slow_record_threshold: float = option(
+        "slow.record.threshold.ms",
+        milliseconds_or_never(),
+        default=-1,
+        meaning="If a batch is not settled within this time after its first record was queued, a log line says what it "
+        "waited for, at most one line in 10 s; -1: no line.",
+    )
     interceptors: tuple[PluginChoice, ...] = option(
         "interceptor.classes",
         interceptors(),

@@ -17,6 +17,7 @@ from typing import Protocol
 from ottla.errors.codes import ErrorCode
 from ottla.errors.quoting import printable
 from ottla.results import DeliveryReport, RecordMetadata, TableResult
+from ottla.stories import RecordStory
 
 
 class RowOutcomes(Protocol):
@@ -215,7 +216,11 @@ class DeliveryError(OttlaError):
     `possibly_persisted` is False only if the record was never sent, or if each attempt was certainly refused before the
     append. Otherwise the broker may hold it: NOT_LEADER_OR_FOLLOWER, for example, may come from a leader that wrote the
     record.
+
+    `story` has what happened to the record and when; None: it was never queued.
     """
+
+    story: RecordStory | None = None
 
     def __init__(self, message: str, *, topic: str, partition: int, attempts: int, possibly_persisted: bool) -> None:
         self.topic = topic

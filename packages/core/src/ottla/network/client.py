@@ -22,6 +22,7 @@ from ottla.network.connection_log import ConnectionLog
 from ottla.network.connection_opener import ConnectionOpener
 from ottla.network.connection_stage import Stage
 from ottla.network.connection_timeouts import ConnectionTimeouts
+from ottla.network.connection_waits import wait_of
 from ottla.network.connections import Connections
 from ottla.network.metadata import Metadata
 from ottla.network.metadata_updater import MetadataUpdater
@@ -31,6 +32,7 @@ from ottla.network.response_reader import ResponseReader
 from ottla.network.selector_interface import Selectable
 from ottla.network.throttling import ThrottledBrokers
 from ottla.protocol import Message
+from ottla.stories import WaitKind
 
 
 class NetworkClient:
@@ -174,6 +176,13 @@ class NetworkClient:
         if connection is None or connection.obstacle is None:
             return None
         return self._closer.with_remedy(connection, connection.obstacle)
+
+    def waits_for(self, node: int, now: float) -> tuple[WaitKind, str] | None:
+        """What keeps a broker from taking a request now, with a detail; None: nothing does."""
+        connection = self._connections.get(node)
+        if connection is None:
+            return None
+        return wait_of(connection, now) or ((WaitKind.METADATA, str(node)) if self._metadata_updater.due(now) else None)
 
     def quota(self, node: int, now: float) -> OttlaError | None:
         """An error that describes a broker's throttling because of a quota; None if it does not throttle."""

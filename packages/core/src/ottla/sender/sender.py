@@ -24,6 +24,7 @@ from ottla.metrics import Counters
 from ottla.network import Completion, NetworkClient
 from ottla.network.metadata import Metadata
 from ottla.protocol import PRODUCE
+from ottla.sender.broker_waits import BrokerWaits
 from ottla.sender.buffer_memory_log import BufferMemoryLog
 from ottla.sender.coordinator_request_sender import CoordinatorRequestSender
 from ottla.sender.in_flight_batches import InFlightBatches
@@ -78,7 +79,8 @@ class Sender:
         self._transactions = transactions
         self._counters = counters or Counters()
         self._log = response_handler.log
-        self._unretrieved = accumulator.unretrieved
+        self._unretrieved, self._slow = accumulator.unretrieved, accumulator.slow
+        self._waits = BrokerWaits(accumulator.journal, client)
         self._pool = accumulator.pool
         self._memory_log = BufferMemoryLog(accumulator.pool, client_id=client_id)
         self._in_flight = InFlightBatches(delivery_timeout)
@@ -103,6 +105,8 @@ class Sender:
         if not nodes and (refusal := self._client.refused_by_all()) is not None:
             self._accumulator.fail_queued(refusal)
         self._latency_stats.note(wanted=ready.nodes, served=nodes, now=now)
+        if len(nodes) != len(ready.nodes) or ready.leaderless or self._waits.lasting:
+            self._waits.note(ready, nodes, now)
         # Requests that may leave follow each other before the poll: each further system call may have to wait for the
         # interpreter's lock while other threads compute, by default 5 ms.
         while nodes:
@@ -122,7 +126,14 @@ class Sender:
             until = min(until, unretrieved.due_at())
         if self._pool.short:
             until = min(until, self._memory_log.due_at())
+        if self._slow.active:
+            until = min(until, self._slow.due_at())
+        due = max(until, now)
         now = self._client.poll(until - now, now)
+        if now > due:
+            self._waits.overslept(due, now)
+        if self._slow.active:
+            self._slow.write(self._client_id, now)
         if self._pool.short:
             self._memory_log.note(now)
         if log.active:
@@ -171,6 +182,7 @@ class Sender:
     def end(self, error: OttlaError) -> None:
         """Raise *error* in threads that wait for coordinator requests: no round will follow."""
         self._unretrieved.write(self._client_id, 0.0, final=True)
+        self._slow.write(self._client_id, float("inf"))
         if self._coordinator_requests is not None:
             self._coordinator_requests.abort_pending(error)
 
@@ -208,7 +220,7 @@ class Sender:
         if missing is not None:
             return missing
         cluster = self._metadata.cluster
-        leader = cluster.named_leader(batch.topic, batch.partition)
+        leader = batch.wanted_node = cluster.named_leader(batch.topic, batch.partition)
         # During a rebootstrap no broker is known, but the error that ended the connection to the leader is.
         found = None if leader is None else self._client.failure(leader) or self._client.quota(leader, now)
         if leader not in cluster.brokers:

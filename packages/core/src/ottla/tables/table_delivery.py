@@ -19,6 +19,7 @@ from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.delivery import ObservingCallback
 from ottla.errors import DeliveryError, TableDeliveryError
 from ottla.results import PartitionResult, RecordMetadata, TableResult
+from ottla.stories import RecordStory
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +94,14 @@ class TableDelivery:
                 batch.mark_error_retrieved(index)
                 raise failed.error_of(index).with_traceback(None)
         return None
+
+    def story(self) -> RecordStory | None:
+        """What happened to the rows of the slowest batch until now, and what they waited for. Never blocks.
+
+        None: no row was taken from the table.
+        """
+        stories = (batch.story() for batch, _rows in self._leaves())
+        return max(stories, key=lambda story: story.seconds, default=None)
 
     def add_done_callback(self, callback: Callable[[TableDelivery], object]) -> None:
         """Call *callback* with this delivery once it is done, on the I/O thread.

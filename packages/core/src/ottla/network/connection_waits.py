@@ -1,0 +1,25 @@
+"""What keeps a connection from taking a request, for the stories of the records that wait for it."""
+
+from __future__ import annotations
+
+from ottla.errors import NameResolutionError
+from ottla.network.connection import Connection
+from ottla.network.connection_stage import Stage
+from ottla.stories import WaitKind
+
+
+def wait_of(connection: Connection, now: float) -> tuple[WaitKind, str] | None:
+    """The wait, and a detail: the broker's id, with the last error of a connection that fails. None: it may send."""
+    node = str(connection.broker.id)
+    if connection.may_send(now):
+        return None
+    if connection.stage is Stage.RESOLVING:
+        return WaitKind.NAME, node
+    if connection.stage is not Stage.READY:
+        failure = connection.obstacle
+        if isinstance(failure, NameResolutionError):
+            return WaitKind.NAME, f"{node} ({failure})"
+        return WaitKind.CONNECTION, node if failure is None else f"{node} ({failure})"
+    if now < connection.throttled_until:
+        return WaitKind.THROTTLE, node
+    return WaitKind.BUSY, node

@@ -1,0 +1,141 @@
+"""The story of a record, which is that of its batch: events with their times, and the waits that took the time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from ottla.stories.causes import Cause, Span, ranked, spans_of
+from ottla.stories.tries import CloseReason, Try
+from ottla.stories.waits import NO_NOTES, Notes
+
+
+@attrs.frozen
+class StoryEvent:
+    """Something that happened to the batch, `at` seconds after its first record was queued."""
+
+    at: float
+    text: str
+
+    def __str__(self) -> str:
+        return f"+{self.at:.3f} s  {self.text}"
+
+
+@attrs.frozen(kw_only=True)
+class RecordStory:
+    """What happened to a record until now. All records of a batch have the same story: that of the batch.
+
+    Times are seconds; those named `_at` are of the producer's clock, by default `time.monotonic`. `queued_at` is the
+    time of the batch's first record. `until` is when the batch was settled, or now while it is `pending`. `tries` has
+    at most the first and the last attempts. `waited_for_topic` and `waited_for_memory` are the longest waits in `send`
+    of one of its records, before it was queued.
+    """
+
+    topic: str
+    partition: int | None
+    records: int
+    outcome: str
+    pending: bool
+    queued_at: float
+    until: float
+    closed_at: float | None = None
+    closed_by: CloseReason | None = None
+    drained_at: float | None = None
+    """When the batch left its queue to be encoded."""
+    sealed_at: float | None = None
+    """When the batch was encoded and compressed."""
+    tries: tuple[Try, ...] = ()
+    attempts: int = 0
+    waited_for_topic: float = 0.0
+    waited_for_memory: float = 0.0
+    wanted_node: int | None = None
+    """The broker for which the batch waits, if it is known."""
+    behind_until: float = float("-inf")
+    held_since: float | None = None
+    notes: Notes = attrs.field(default=NO_NOTES, repr=False)
+
+    @property
+    def seconds(self) -> float:
+        """The seconds from the queueing to the outcome, or until now, and those that `send` waited before."""
+        return self.until - self.queued_at + self.waited_for_topic + self.waited_for_memory
+
+    @property
+    def cause(self) -> Cause | None:
+        """The wait that took most of the time; None: nothing took any time."""
+        causes = self.causes
+        return causes[0] if causes else None
+
+    @property
+    def causes(self) -> Sequence[Cause]:
+        """All waits, the longest first. Their seconds add up to `seconds`."""
+        return ranked(self, spans_of(self))
+
+    @property
+    def events(self) -> Sequence[StoryEvent]:
+        """What happened, in order."""
+        return tuple(StoryEvent(at - self.queued_at, text) for at, text in self._events())
+
+    @property
+    def spans(self) -> Sequence[Span]:
+        """The waits in the order of time, from the queueing on, without gaps."""
+        return spans_of(self)
+
+    @property
+    def ready_at(self) -> float:
+        """When the batch could have left its queue: it was closed, full, or its linger time had ended."""
+        lingered = self.queued_at + self.notes.linger
+        ready = lingered if self.closed_at is None else self.closed_at
+        return min(ready, self.until if self.drained_at is None else self.drained_at)
+
+    @property
+    def first_node(self) -> int | None:
+        """The broker of the first attempt, or the one that the batch waits for."""
+        return self.tries[0].node if self.tries else self.wanted_node
+
+    @property
+    def retrying(self) -> bool:
+        """Return whether the batch waits for another attempt, or waited for one until it failed."""
+        return bool(self.tries) and self.outcome in ("pending", "failed")
+
+    def _events(self) -> Iterator[tuple[float, str]]:
+        if self.waited_for_topic or self.waited_for_memory:
+            yield (
+                self.queued_at,
+                f"queued; send had waited {self.waited_for_topic:.3f} s for metadata and "
+                f"{self.waited_for_memory:.3f} s for memory",
+            )
+        else:
+            yield self.queued_at, "queued"
+        if self.drained_at is not None or self.closed_by is not None:
+            why = self.closed_by or CloseReason.LINGER
+            yield self.ready_at, f"takes no more records: {why.value}"
+        if self.drained_at is not None and self.sealed_at is not None:
+            yield self.sealed_at, f"encoded and compressed, in {self.sealed_at - self.drained_at:.3f} s"
+        before = 0
+        for attempt in self.tries:
+            if attempt.number > before + 1:
+                yield attempt.sent_at, f"({attempt.number - before - 1} attempts are left out)"
+            before = attempt.number
+            yield attempt.sent_at, f"sent to broker {attempt.node}, attempt {attempt.number}"
+            if attempt.answered_at is not None:
+                yield attempt.answered_at, f"broker {attempt.node}: {attempt.answer}"
+        yield self.until, self.outcome
+
+    def __str__(self) -> str:
+        where = self.topic if self.partition is None else f"{self.topic}-{self.partition}"
+        lines = [f"{self.outcome} after {self.seconds:.3f} s, {self.records} in the batch for {where}"]
+        lines += [f"  {event}" for event in self.events]
+        lines += [f"  waited {cause}" for cause in self.causes]
+        return "\n".join(lines)
+
+    def brief(self) -> str:
+        """The story in one line, for logs."""
+        where = self.topic if self.partition is None else f"{self.topic}-{self.partition}"
+        causes = ", ".join(str(cause) for cause in self.causes[:3]) or "no waits"
+        return f"{self.records} in a batch for {where}, {self.outcome} after {self.seconds:.3f} s; waited {causes}"
+
+    def _repr_html_(self) -> str:
+        from ottla.stories.picture import picture
+
+        return picture(self)

@@ -1,0 +1,411 @@
+"""The story of a record names what it waited for, in incidents of a simulated cluster, and is read easily."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+
+from ottla import Delivery, DeliveryError, DeliveryTimeoutError
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_result import BatchResult
+from ottla.errors import ErrorCode
+from ottla.recordbatch.sealed_records import SealedRecords
+from ottla.stories import RecordStory, Try, WaitKind
+from ottla.stories.tries import KEPT, CloseReason, keep
+from ottla.stories.waits import NOTED, Interval, Journal, Notes
+from ottla.tables.table_delivery import TableDelivery
+from ottla_testkit.manual_clock import ManualClock
+from ottla_testkit.simulation import SimulatedNetwork
+from simulated_producer import Calling, Simulated, simulated
+
+
+def main_cause(delivery: Delivery) -> tuple[WaitKind, str, float]:
+    cause = delivery.story().cause
+    assert cause is not None
+    return cause.kind, cause.detail, round(cause.seconds, 1)
+
+
+def sent(world: Simulated, value: bytes = b"a", **options: Any) -> Delivery:
+    return world.producer.send("t", value, **{"partition": 0, **options})
+
+
+def test_a_slow_broker_is_named() -> None:
+    with simulated(1, 2) as world:
+        world.producer.send("t", b"warm", partition=1)
+        world.settle()
+        world.network.freeze(2)
+        delivery = world.producer.send("t", b"a", partition=1)
+        world.pass_time(2.0)
+        world.network.thaw(2)
+        world.settle()
+
+        assert main_cause(delivery) == (WaitKind.BROKER, "2", 2.0)
+        assert "for broker 2 to answer" in str(delivery.story())
+
+
+def test_a_throttling_broker_is_named() -> None:
+    with simulated(1) as world:
+        world.cluster.brokers[1].throttle_ms = 3_000
+        sent(world)
+        world.settle()
+        delivery = sent(world)
+        world.settle()
+
+        assert main_cause(delivery) == (WaitKind.THROTTLE, "1", 3.0)
+
+
+def test_a_wait_for_memory_is_named() -> None:
+    with simulated(1, buffer_memory=1_000, max_block_ms=60_000) as world:
+        world.network.freeze(1)
+        sent(world, bytes(900))
+        world.round(until=world.clock())
+        deliveries: list[Delivery] = []
+        call = Calling(world, lambda: deliveries.append(sent(world, bytes(800))))
+        world.pass_time(4.0)
+        world.network.thaw(1)
+        call.rounds()
+
+        [delivery] = deliveries
+        assert main_cause(delivery) == (WaitKind.MEMORY, "", 4.0)
+        assert "for memory" in str(delivery.story().events[0])
+
+
+def test_a_linger_is_named() -> None:
+    with simulated(1, linger_ms=1_500) as world:
+        delivery = sent(world)
+        world.settle()
+
+        assert main_cause(delivery) == (WaitKind.LINGER, "", 1.5)
+        assert "takes no more records: its linger time had ended" in str(delivery.story())
+
+
+def test_a_leader_that_moves_is_named() -> None:
+    with simulated(1, 2) as world:
+        sent(world)
+        world.settle()
+        world.cluster.topics["t"].leaders[0] = -1
+        delivery = sent(world)
+        world.pass_time(2.0)
+        world.cluster.topics["t"].leaders[0] = 2
+        world.settle()
+
+        story = delivery.story()
+        assert main_cause(delivery)[0] in (WaitKind.NO_LEADER, WaitKind.RETRY)
+        assert [each.node for each in story.tries] == [1, 2]
+        assert story.tries[0].answer.startswith("NOT_LEADER_OR_FOLLOWER")
+        assert any("NOT_LEADER_OR_FOLLOWER" in event.text for event in story.events)
+
+
+def test_a_slow_name_server_is_named() -> None:
+    with simulated(1) as world:
+        world.network.cut(1)
+        world.network.names.slow.add(world.metadata.cluster.brokers[1].host)
+        world.pass_time(1.0)
+        delivery = sent(world)
+        world.pass_time(3.0)
+        world.network.names.slow.clear()
+        world.network.wakeup()
+        world.settle()
+
+        kind, detail, seconds = main_cause(delivery)
+        assert (kind, detail[0], seconds) == (WaitKind.NAME, "1", pytest.approx(3.0, abs=0.3))
+
+
+def test_a_callback_that_blocks_is_named() -> None:
+    with simulated(1) as world:
+        later: list[Delivery] = []
+
+        def block(_delivery: Delivery) -> None:
+            later.append(sent(world))  # as another thread might
+            world.clock.advance(2.5)
+
+        sent(world, on_delivery=block)
+        world.settle()
+
+        kind, detail, seconds = main_cause(later[0])
+        assert (kind, seconds) == (WaitKind.CALLBACKS, 2.5)
+        assert "'t'" in detail
+
+
+def test_a_program_that_holds_the_interpreter_is_named() -> None:
+    with simulated(1) as world:
+        delivery = sent(world)
+        world.clock.advance(1.2)  # and no round runs
+        world.settle()
+
+        assert main_cause(delivery) == (WaitKind.PROCESS, "", 1.2)
+
+
+def test_a_slow_compressor_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with simulated(1, 1) as world:
+        seal = world.accumulator._drained.seal
+
+        def slow(batch: ProducerBatch, node: int) -> SealedRecords:
+            world.clock.advance(0.7 if batch.count > 1 else 0.0)
+            return seal(batch, node)
+
+        monkeypatch.setattr(world.accumulator._drained, "seal", slow)
+        many = [sent(world) for _ in range(2)]
+        one = world.producer.send("t", b"a", partition=1)
+        world.settle()
+
+        assert main_cause(many[0]) == (WaitKind.COMPRESSION, "", 0.7)
+        assert main_cause(one) == (WaitKind.OTHER_COMPRESSION, "", 0.7)
+
+
+@pytest.mark.parametrize("in_flight", [1, 5])
+def test_a_partition_with_too_many_batches_is_named(in_flight: int) -> None:
+    config = {"max.in.flight.requests.per.connection": in_flight, "batch.size": 100, "batch.growth.enable": False}
+    with simulated(1, config=config) as world:
+        sent(world)
+        world.settle()
+        world.network.freeze(1)
+        deliveries = [sent(world, bytes(90)) for _ in range(in_flight + 2)]
+        world.pass_time(2.0)
+        world.network.thaw(1)
+        world.settle()
+
+        assert main_cause(deliveries[0])[0] is WaitKind.BROKER
+        assert main_cause(deliveries[-1]) == (WaitKind.EARLIER, "", 2.0)
+        assert in_flight == 1 or main_cause(deliveries[-2]) == (WaitKind.ORDER, "", 2.0)
+
+
+def test_the_seconds_of_the_causes_add_up_to_those_of_the_story() -> None:
+    with simulated(1, 2, linger_ms=10) as world:
+        world.cluster.brokers[1].codes.extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 4)
+        delivery = sent(world)
+        world.settle()
+        story = delivery.story()
+
+        assert sum(cause.seconds for cause in story.causes) == pytest.approx(story.seconds)
+        assert [span.start for span in story.spans][1:] == [span.end for span in story.spans][:-1]
+        assert (story.spans[0].start, story.spans[-1].end) == (story.queued_at, pytest.approx(story.until))
+
+
+def test_each_attempt_is_in_the_story_with_its_answer_and_wait() -> None:
+    with simulated(1) as world:
+        world.cluster.brokers[1].codes.extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 2)
+        delivery = sent(world)
+        world.settle()
+        story = delivery.story()
+
+        assert [(each.number, each.node) for each in story.tries] == [(1, 1), (2, 1), (3, 1)]
+        assert [each.answer.split(" ")[0] for each in story.tries] == [*["NOT_ENOUGH_REPLICAS"] * 2, "acknowledged"]
+        assert story.cause is not None
+        assert (story.cause.kind, story.cause.detail) == (WaitKind.RETRY, "broker 1: NOT_ENOUGH_REPLICAS (19)")
+        times = [time for each in story.tries for time in (each.sent_at, each.answered_at)]
+        assert times == sorted(times, key=lambda time: time or 0.0)
+
+
+def test_of_many_attempts_the_first_and_the_last_are_kept() -> None:
+    tries: list[Try] = []
+    for number in range(1, 101):
+        keep(tries, Try(number, 1, float(number), number + 0.5, "no"))
+
+    assert [each.number for each in tries] == [*range(1, KEPT + 1), *range(101 - KEPT, 101)]
+
+
+def test_the_attempts_that_are_left_out_are_counted() -> None:
+    story = attrs.evolve(_story(), tries=(Try(1, 1, 1.0, 2.0, "no"), Try(9, 1, 8.0, 9.0, "no")))
+
+    assert "(7 attempts are left out)" in str(story)
+
+
+def test_a_delivery_error_has_the_story() -> None:
+    with simulated(1, delivery_timeout_ms=3_000, request_timeout_ms=1_000) as world:
+        world.network.cut(1)
+        world.network.names.unresolvable.add(world.metadata.cluster.brokers[1].host)
+        world.pass_time(1.0)
+        delivery = sent(world)
+        world.settle()
+        error = delivery.error
+
+        assert isinstance(error, DeliveryTimeoutError)
+        assert error.story is not None
+        assert (error.story.outcome, round(error.story.seconds, 1)) == ("failed", 3.0)
+        assert error.story.cause is not None
+        assert error.story.cause.kind is WaitKind.NAME
+        assert delivery.story().outcome == "failed"
+
+
+def test_a_refused_record_has_a_story_with_the_refusal() -> None:
+    with simulated(1) as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        delivery = sent(world)
+        world.settle()
+        error = delivery.error
+
+        assert error is not None
+        assert error.story is not None
+        assert error.story.attempts == 1
+        assert delivery.story().tries[-1].answer.startswith("INVALID_RECORD")
+
+
+def test_an_error_of_a_record_that_was_not_queued_has_no_story() -> None:
+    assert DeliveryError("no", topic="t", partition=0, attempts=0, possibly_persisted=False).story is None
+
+
+def test_a_pending_record_has_a_story() -> None:
+    with simulated(1, linger_ms=10_000) as world:
+        delivery = sent(world)
+        world.clock.advance(2.0)
+        story = delivery.story()
+
+        assert (story.pending, story.outcome, story.seconds) == (True, "pending", 2.0)
+        assert main_cause(delivery) == (WaitKind.LINGER, "", 2.0)
+
+
+def test_the_parts_of_a_split_batch_have_its_attempts() -> None:
+    with simulated(1) as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
+        deliveries = [sent(world, bytes(100)) for _ in range(4)]
+        world.settle()
+        stories = [delivery.story() for delivery in deliveries]
+
+        assert {story.closed_by for story in stories} == {CloseReason.SPLIT}
+        assert all(story.tries[0].answer.startswith("MESSAGE_TOO_LARGE") for story in stories)
+        assert all(story.tries[-1].answer.startswith("acknowledged") for story in stories)
+
+
+@pytest.mark.parametrize(
+    ("ending", "reason"),
+    [
+        (lambda world: world.accumulator.close_open_batches(), CloseReason.FLUSH),
+        (lambda world: world.pass_time(60.0), CloseReason.LINGER),
+        (lambda world: [sent(world, bytes(400)) for _ in range(3)], CloseReason.FULL),
+    ],
+)
+def test_the_story_says_what_closed_the_batch(ending: Callable[[Simulated], object], reason: CloseReason) -> None:
+    with simulated(1, linger_ms=30_000, batch_size=1_000) as world:
+        delivery = sent(world)
+        ending(world)
+        world.pass_time(1.0)
+
+        assert (delivery.story().closed_by or CloseReason.LINGER) is reason
+
+
+def test_a_key_and_its_record_have_the_story_of_the_batch_that_has_it_now() -> None:
+    with simulated(1, linger_ms=100) as world:
+        delivery = world.producer.send("t", b"a", key=b"k")
+        world.settle()
+
+        assert main_cause(delivery) == (WaitKind.LINGER, "", 0.1)
+        assert delivery.story().partition == 0
+
+
+def test_a_settled_batch_keeps_neither_its_bytes_nor_the_journal_alive() -> None:
+    with simulated(1) as world:
+        delivery = sent(world, bytes(1_000))
+        world.settle()
+        batch: BatchResult[Any] = delivery._batch
+        journal = weakref.ref(world.accumulator.journal)
+
+        assert batch.sealed is None
+        assert not isinstance(batch.journal, Journal)  # type: ignore[attr-defined]  # it is a ProducerBatch
+        assert delivery.story().notes.intervals == journal().notes.intervals  # type: ignore[union-attr]  # it lives
+
+
+def test_stories_of_failed_batches_keep_no_batch_alive() -> None:
+    with simulated(1) as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        delivery = sent(world)
+        world.settle()
+        error, batch = delivery.error, weakref.ref(delivery._batch) if hasattr(delivery._batch, "__weakref__") else None
+        del delivery
+        gc.collect()
+
+        assert error is not None
+        assert not any(isinstance(each, BatchResult) for each in gc.get_referents(error.story))
+        assert batch is None or batch() is None
+
+
+def test_a_story_can_be_pickled() -> None:
+    story = _story()
+
+    assert pickle.loads(pickle.dumps(story)) == story
+
+
+def test_a_picture_has_no_script_and_escapes_what_brokers_say() -> None:
+    evil = "<script>alert(1)</script>"
+    story = attrs.evolve(
+        _story(),
+        topic=evil,
+        tries=(Try(1, 1, 1.0, 2.0, evil),),
+        notes=Notes(0.0, (Interval(WaitKind.CONNECTION, 0.2, 0.9, None, None, evil),)),
+    )
+    html = story._repr_html_()
+
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+    assert html.count("<div") == html.count("</div>")
+
+
+def test_the_widths_of_the_picture_are_those_of_the_waits() -> None:
+    story = attrs.evolve(_story(), notes=Notes(0.5, ()))
+
+    assert "width:25.00%" in story._repr_html_()
+
+
+def test_the_journal_keeps_the_newest_waits_and_no_short_ones() -> None:
+    journal = Journal(linger=0.0, clock=ManualClock())
+    journal.add(WaitKind.CALLBACKS, 0.0, 0.001)
+    assert journal.notes.intervals == ()
+    for number in range(NOTED + 5):
+        journal.add(WaitKind.CALLBACKS, float(number), number + 1.0)
+
+    assert [each.start for each in journal.notes.intervals] == [float(number) for number in range(5, NOTED + 5)]
+
+
+def test_a_wait_of_another_topic_or_broker_explains_nothing() -> None:
+    others = (
+        Interval(WaitKind.NO_LEADER, 0.0, 2.0, None, "other", ""),
+        Interval(WaitKind.THROTTLE, 0.0, 2.0, 7, None, "7"),
+    )
+    story = attrs.evolve(_story(), tries=(Try(1, 1, 2.0, None, "no answer yet"),), notes=Notes(0.0, others))
+
+    assert {cause.kind for cause in story.causes} == {WaitKind.PROCESS}
+
+
+def test_a_table_has_the_story_of_its_slowest_batch() -> None:
+    assert TableDelivery("t").story() is None
+
+
+def _story() -> RecordStory:
+    """Of a record that was pending for two seconds, and was never sent."""
+    return RecordStory(
+        topic="t", partition=0, records=1, outcome="pending", pending=True, queued_at=0.0, until=2.0, drained_at=None
+    )
+
+
+@pytest.mark.parametrize("seconds", [0.2, 5.0])
+def test_a_slow_batch_is_logged_and_others_are_not(seconds: float, caplog: pytest.LogCaptureFixture) -> None:
+    with simulated(1, slow_record_threshold_ms=1_000) as world:
+        world.network.freeze(1)
+        sent(world)
+        world.pass_time(seconds)
+        world.network.thaw(1)
+        world.settle()
+        world.pass_time(0.1)
+    lines = [record.getMessage() for record in caplog.records if "slow.record.threshold.ms" in record.getMessage()]
+
+    assert len(lines) == (seconds > 1.0)
+    assert all("for broker 1 to answer" in line for line in lines)
+
+
+def test_slow_batches_share_a_line_every_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
+    with simulated(1, slow_record_threshold_ms=100, linger_ms=300) as world:
+        for _ in range(20):
+            sent(world)
+            world.settle()
+            world.pass_time(1.0)
+        assert isinstance(world.network, SimulatedNetwork)
+    lines = [record.getMessage() for record in caplog.records if "slow.record.threshold.ms" in record.getMessage()]
+
+    assert 2 <= len(lines) <= 4
+    assert "other slow batches" in lines[1]
