@@ -22,7 +22,7 @@ MODULES: Final = (
     "ottla",
     "ottla.aio",
     "ottla.doctor",
-    "ottla.stories",
+    "ottla.results.stories",
     "ottla.errors",
     "ottla.hookspecs",
     "ottla.interfaces",

@@ -16,7 +16,7 @@ from ottla.accumulator.incomplete_batches import IncompleteBatches
 from ottla.accumulator.io_loop_interface import WokenLoop
 from ottla.accumulator.sequences import Sequences
 from ottla.errors import DeliveryError
-from ottla.stories.waits import Journal
+from ottla.results.stories.waits import Journal
 from ottla_testkit.manual_clock import ManualClock
 
 HELD = 100

@@ -16,9 +16,9 @@ from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_result import BatchResult
 from ottla.errors import ErrorCode
 from ottla.recordbatch.sealed_records import SealedRecords
-from ottla.stories import RecordStory, Try, WaitKind
-from ottla.stories.tries import KEPT, CloseReason, keep
-from ottla.stories.waits import NOTED, Interval, Journal, Notes
+from ottla.results.stories import RecordStory, Try, WaitKind
+from ottla.results.stories.tries import KEPT, CloseReason, keep
+from ottla.results.stories.waits import NOTED, Interval, Journal, Notes
 from ottla.tables.table_delivery import TableDelivery
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import SimulatedNetwork
@@ -214,7 +214,7 @@ def test_of_many_attempts_the_first_and_the_last_are_kept() -> None:
 def test_the_attempts_that_are_left_out_are_counted() -> None:
     story = attrs.evolve(_story(), tries=(Try(1, 1, 1.0, 2.0, "no"), Try(9, 1, 8.0, 9.0, "no")))
 
-    assert "(7 attempts are left out)" in str(story)
+    assert "(attempts left out: 7)" in str(story)
 
 
 def test_a_delivery_error_has_the_story() -> None:

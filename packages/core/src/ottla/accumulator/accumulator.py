@@ -36,8 +36,8 @@ from ottla.network.backoff import Backoff
 from ottla.network.cluster import Cluster
 from ottla.recordbatch.sealed_records import SealedRecords
 from ottla.results import DeliveryReport
-from ottla.stories.tries import CloseReason
-from ottla.stories.waits import Journal
+from ottla.results.stories.tries import CloseReason
+from ottla.results.stories.waits import Journal
 
 GROWING_IN_A_REQUEST: Final = 128
 """The maximum number of batches in one request that could still take records; further ones wait and collect more.

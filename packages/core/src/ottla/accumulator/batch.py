@@ -17,9 +17,9 @@ from ottla.errors import OttlaError
 from ottla.interfaces import Columns, Header
 from ottla.recordbatch.batch_sequence import BatchSequence
 from ottla.recordbatch.core_abilities import are_locking
-from ottla.stories import RecordStory
-from ottla.stories.tries import CloseReason, Try, keep
-from ottla.stories.waits import Journal, Notes
+from ottla.results.stories import RecordStory
+from ottla.results.stories.tries import CloseReason, Try, keep
+from ottla.results.stories.waits import Journal, Notes
 
 UNASSIGNED: Final = -1
 """The partition number of records whose partition is not chosen yet."""

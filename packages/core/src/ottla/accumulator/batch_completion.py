@@ -22,7 +22,7 @@ from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.errors import DeliveryError
 from ottla.metrics import Counters
 from ottla.results import DeliveryReport
-from ottla.stories.waits import Journal, WaitKind
+from ottla.results.stories.waits import Journal, WaitKind
 
 
 class BatchCompletion:

@@ -33,7 +33,7 @@ from ottla.recordbatch.callbacks import CallbackColumn
 from ottla.recordbatch.core_abilities import CallbackRunner, Callbacks, LockingColumns, is_callback_runner
 from ottla.recordbatch.sealed_records import SealedRecords
 from ottla.results import RecordMetadata
-from ottla.stories import RecordStory
+from ottla.results.stories import RecordStory
 
 logger = logging.getLogger(__name__)
 

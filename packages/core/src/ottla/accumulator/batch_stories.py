@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
-from ottla.stories import RecordStory
-from ottla.stories.tries import CloseReason, Try
-from ottla.stories.waits import NO_NOTES, Journal, Notes
+from ottla.results.stories import RecordStory
+from ottla.results.stories.tries import CloseReason, Try
+from ottla.results.stories.waits import NO_NOTES, Journal, Notes
 
 if TYPE_CHECKING:
     from ottla.accumulator.batch import ProducerBatch

@@ -15,7 +15,7 @@ from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded, Out
 from ottla.errors import DeliveryError
 from ottla.errors.call_hints import DELIVERY_HINTS, with_call_hints
 from ottla.results import RecordMetadata
-from ottla.stories import RecordStory
+from ottla.results.stories import RecordStory
 
 if TYPE_CHECKING:
     import asyncio

@@ -12,7 +12,7 @@ from ottla.accumulator.sequences import Sequences
 from ottla.recordbatch.header_v2 import MAGIC as FIRST_WITH_SEQUENCE
 from ottla.recordbatch.old_format_errors import no_producer_ids
 from ottla.recordbatch.sealed_records import SealedRecords
-from ottla.stories.waits import SHORTEST, Journal, WaitKind
+from ottla.results.stories.waits import SHORTEST, Journal, WaitKind
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from ottla.accumulator.partition_queue import FOREVER, PartitionQueue, TopicQueu
 from ottla.accumulator.record_appender import AppenderParts, RecordAppender
 from ottla.concurrency import signals
 from ottla.errors import BufferExhaustedError, IllegalStateError
-from ottla.stories.tries import CloseReason
+from ottla.results.stories.tries import CloseReason
 
 
 class UnassignedMemory(BatchMemory):

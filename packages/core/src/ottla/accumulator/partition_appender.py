@@ -18,8 +18,8 @@ from ottla.accumulator.record_appender import AppenderParts, Placed, RecordAppen
 from ottla.concurrency import signals
 from ottla.interfaces import Columns, TopicView
 from ottla.recordbatch.sealed_records import SealedRecords
-from ottla.stories.tries import CloseReason
-from ottla.stories.waits import SHORTEST
+from ottla.results.stories.tries import CloseReason
+from ottla.results.stories.waits import SHORTEST
 
 
 class PartitionAppender(RecordAppender):

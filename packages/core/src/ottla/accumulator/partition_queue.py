@@ -6,7 +6,7 @@ from collections import deque
 
 from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
 from ottla.interfaces import TopicView
-from ottla.stories.tries import CloseReason
+from ottla.results.stories.tries import CloseReason
 
 FOREVER = float("inf")
 LONG_AGO = float("-inf")

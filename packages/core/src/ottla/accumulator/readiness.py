@@ -10,7 +10,7 @@ from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.partition_queue import PartitionQueue
 from ottla.accumulator.sequences import Sequences
 from ottla.network.cluster import Cluster
-from ottla.stories.tries import CloseReason
+from ottla.results.stories.tries import CloseReason
 
 
 @attrs.frozen(kw_only=True)

@@ -21,8 +21,8 @@ from ottla.concurrency import io_threads, signals
 from ottla.config.wait_limit import WaitLimit
 from ottla.errors import BufferExhaustedError
 from ottla.interfaces import Columns
-from ottla.stories.tries import CloseReason
-from ottla.stories.waits import SHORTEST, Journal
+from ottla.results.stories.tries import CloseReason
+from ottla.results.stories.waits import SHORTEST, Journal
 
 Placed: TypeAlias = tuple[ProducerBatch, int]
 """The batch that a record is in, and its index there."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.errors import counted
-from ottla.stories import RecordStory
+from ottla.results.stories import RecordStory
 
 logger = logging.getLogger(__name__)
 

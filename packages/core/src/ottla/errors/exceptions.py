@@ -17,7 +17,7 @@ from typing import Protocol
 from ottla.errors.codes import ErrorCode
 from ottla.errors.quoting import printable
 from ottla.results import DeliveryReport, RecordMetadata, TableResult
-from ottla.stories import RecordStory
+from ottla.results.stories import RecordStory
 
 
 class RowOutcomes(Protocol):

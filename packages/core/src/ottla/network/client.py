@@ -32,7 +32,7 @@ from ottla.network.response_reader import ResponseReader
 from ottla.network.selector_interface import Selectable
 from ottla.network.throttling import ThrottledBrokers
 from ottla.protocol import Message
-from ottla.stories import WaitKind
+from ottla.results.stories import WaitKind
 
 
 class NetworkClient:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.errors import NameResolutionError
 from ottla.network.connection import Connection
 from ottla.network.connection_stage import Stage
-from ottla.stories import WaitKind
+from ottla.results.stories import WaitKind
 
 
 def wait_of(connection: Connection, now: float) -> tuple[WaitKind, str] | None:

@@ -6,8 +6,8 @@ from collections.abc import Collection, Hashable
 
 from ottla.accumulator.accumulator import Ready
 from ottla.network import NetworkClient
-from ottla.stories import WaitKind
-from ottla.stories.waits import Interval, Journal, lasting
+from ottla.results.stories import WaitKind
+from ottla.results.stories.waits import Interval, Journal, lasting
 
 
 class BrokerWaits:

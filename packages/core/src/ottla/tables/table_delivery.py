@@ -19,7 +19,7 @@ from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.delivery import ObservingCallback
 from ottla.errors import DeliveryError, TableDeliveryError
 from ottla.results import PartitionResult, RecordMetadata, TableResult
-from ottla.stories import RecordStory
+from ottla.results.stories import RecordStory
 
 logger = logging.getLogger(__name__)
 

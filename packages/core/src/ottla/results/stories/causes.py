@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ottla.stories.waits import Interval, WaitKind
+from ottla.results.stories.waits import Interval, WaitKind
 
 if TYPE_CHECKING:
-    from ottla.stories.record_story import RecordStory
+    from ottla.results.stories.record_story import RecordStory
 
 _ANYWHERE: Final = (WaitKind.CALLBACKS, WaitKind.OTHER_COMPRESSION, WaitKind.PROCESS)
 """Waits that hold everything up, also the reading of responses."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from ottla.stories.waits import WaitKind
+from ottla.results.stories.waits import WaitKind
 
 if TYPE_CHECKING:
-    from ottla.stories.record_story import RecordStory
+    from ottla.results.stories.record_story import RecordStory
 
 _COLOURS: Final = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#999933", "#bbbbbb")
 

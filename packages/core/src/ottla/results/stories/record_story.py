@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from ottla.stories.causes import Cause, Span, ranked, spans_of
-from ottla.stories.tries import CloseReason, Try
-from ottla.stories.waits import NO_NOTES, Notes
+from ottla.results.stories.causes import Cause, Span, ranked, spans_of
+from ottla.results.stories.tries import CloseReason, Try
+from ottla.results.stories.waits import NO_NOTES, Notes
 
 
 @attrs.frozen
@@ -115,7 +115,7 @@ class RecordStory:
         before = 0
         for attempt in self.tries:
             if attempt.number > before + 1:
-                yield attempt.sent_at, f"({attempt.number - before - 1} attempts are left out)"
+                yield attempt.sent_at, f"(attempts left out: {attempt.number - before - 1})"
             before = attempt.number
             yield attempt.sent_at, f"sent to broker {attempt.node}, attempt {attempt.number}"
             if attempt.answered_at is not None:
@@ -136,6 +136,6 @@ class RecordStory:
         return f"{self.records} in a batch for {where}, {self.outcome} after {self.seconds:.3f} s; waited {causes}"
 
     def _repr_html_(self) -> str:
-        from ottla.stories.picture import picture
+        from ottla.results.stories.picture import picture
 
         return picture(self)
