@@ -1,9 +1,9 @@
 """Ottla: a Kafka producer with plugins.
 
 The public names are in `__all__` of this package and of `ottla.transactions`, `ottla.tables.sealed`, `ottla.aio`,
-`ottla.config.settings`, `ottla.doctor` and `ottla.results.stories`. The contract with plugins are those of `ottla.errors`,
-`ottla.interfaces`, `ottla.hookspecs`, `ottla.plugins.transports` and `ottla.config.allow_lists`. All other modules are
-private: they may change in any version.
+`ottla.config.settings`, `ottla.doctor` and `ottla.results.stories`. The contract with plugins are those of
+`ottla.errors`, `ottla.interfaces`, `ottla.hookspecs`, `ottla.plugins.transports` and `ottla.config.allow_lists`. All
+other modules are private: they may change in any version.
 """
 
 from ottla.accumulator.delivery import Delivery
