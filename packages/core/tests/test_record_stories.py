@@ -114,7 +114,8 @@ def test_a_slow_name_server_is_named() -> None:
         world.settle()
 
         kind, detail, seconds = main_cause(delivery)
-        assert (kind, detail[0], seconds) == (WaitKind.NAME, "1", pytest.approx(3.0, abs=0.3))
+        assert (kind, detail[0]) == (WaitKind.NAME, "1")
+        assert 2.7 < seconds < 3.3
 
 
 def test_a_callback_that_blocks_is_named() -> None:
@@ -185,7 +186,7 @@ def test_the_seconds_of_the_causes_add_up_to_those_of_the_story() -> None:
 
         assert sum(cause.seconds for cause in story.causes) == pytest.approx(story.seconds)
         assert [span.start for span in story.spans][1:] == [span.end for span in story.spans][:-1]
-        assert (story.spans[0].start, story.spans[-1].end) == (story.queued_at, pytest.approx(story.until))
+        assert (story.spans[0].start, story.spans[-1].end) == (story.queued_at, story.until)
 
 
 def test_each_attempt_is_in_the_story_with_its_answer_and_wait() -> None:
@@ -355,7 +356,7 @@ def test_the_widths_of_the_picture_are_those_of_the_waits() -> None:
 def test_the_journal_keeps_the_newest_waits_and_no_short_ones() -> None:
     journal = Journal(linger=0.0, clock=ManualClock())
     journal.add(WaitKind.CALLBACKS, 0.0, 0.001)
-    assert journal.notes.intervals == ()
+    assert list(journal.notes.intervals) == []
     for number in range(NOTED + 5):
         journal.add(WaitKind.CALLBACKS, float(number), number + 1.0)
 
