@@ -152,7 +152,8 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
 
     def mark_sent(self, node: int, now: float) -> None:
         """Note that the batch leaves in a request to a broker, and count the attempt."""
-        self.keep_try()
+        if self.sent_at is not None:
+            self.keep_try()
         self._advance_timers(now)
         self.attempts += 1
         self.in_flight = True

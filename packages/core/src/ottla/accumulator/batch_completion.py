@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.batch_result import no_callbacks_to_run
-from ottla.accumulator.batch_stories import settle
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.delivery_counts import DeliveryCounts
 from ottla.accumulator.delivery_errors import delivery_failed
@@ -22,7 +21,7 @@ from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.errors import DeliveryError
 from ottla.metrics import Counters
 from ottla.results import DeliveryReport
-from ottla.results.stories.waits import Journal, WaitKind
+from ottla.results.stories.waits import SHORTEST, Journal, WaitKind
 
 
 class BatchCompletion:
@@ -115,7 +114,10 @@ class BatchCompletion:
 
     def _complete(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> Callable[[], object] | None:
         """Set the outcome; returns the function that runs the batch's callbacks, or None: it had an outcome."""
-        now = settle(batch, self._clock, self._journal)
+        now = batch.settled_at
+        if now is None:
+            now = batch.settled_at = self._clock()
+            batch.journal = self._journal.notes  # no longer the journal: it lives as long as the producer
         run_callbacks = batch.complete(outcome)
         if run_callbacks is not None:
             if now - batch.created_at > self.slow.threshold:
@@ -133,7 +135,9 @@ class BatchCompletion:
         def run() -> None:
             started_at = self._clock()
             run_callbacks()  # logs the exceptions of callbacks; if this call itself fails, `resume` continues it
-            self._journal.add(WaitKind.CALLBACKS, started_at, self._clock(), detail=str(batch))
+            ended_at = self._clock()
+            if ended_at - started_at > SHORTEST:
+                self._journal.add(WaitKind.CALLBACKS, started_at, ended_at, detail=str(batch))
             self._count([batch])
 
         if not self._io_loop.defer(run):

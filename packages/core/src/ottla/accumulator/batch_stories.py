@@ -14,14 +14,6 @@ if TYPE_CHECKING:
     from ottla.accumulator.batch import ProducerBatch
 
 
-def settle(batch: ProducerBatch, clock: Callable[[], float], journal: Journal) -> float:
-    """Note the time at which a batch gets its outcome, and the waits until then; returns the time."""
-    if batch.settled_at is None:
-        batch.settled_at = clock()
-        batch.journal = journal.notes  # no longer the journal: it lives as long as the producer
-    return batch.settled_at
-
-
 def story_of(batch: ProducerBatch, *, failing_at: float | None = None) -> RecordStory:
     """The story until now; *failing_at*: the batch is about to fail, at this time. For any thread."""
     notes, clock = _notes(batch)
