@@ -175,3 +175,14 @@ def test_a_counter_keeps_no_more_windows_than_requested() -> None:
     assert counter.since(2).times == 2
     assert counter.since(1000).times == 100
     assert len(counter._marks) == 3
+
+
+def test_nanoseconds_are_computed_from_counted_seconds() -> None:
+    counted = Counted()
+    for seconds in (2.0, 4.0):
+        counted.tallies.producer.io_waits.add(seconds)
+    counted.clock.advance(10.0)
+
+    assert counted.of_producer("io-wait-time-ns-avg") == 3e9
+    assert counted.of_producer("io-wait-time-ns-total") == 6e9
+    assert counted.of_producer("io-wait-ratio") == 6.0 / (WINDOW + 10.0)

@@ -291,3 +291,15 @@ def test_the_settings_of_a_producer_choose_the_reporter() -> None:
             found = read(answer.read().decode())
 
     assert found[of("shop", "orders")] == 1
+
+
+def test_the_sum_of_a_histogram_is_in_seconds_as_its_bounds() -> None:
+    figures, mine = CountingRegistry("shop"), CollectorRegistry()
+    PrometheusReporter(registry=mine, context=plugin_context(client_id="shop")).start(figures)
+    found = samples(mine)
+    [histogram] = figures.histograms().values()
+
+    labels = frozenset({("client_id", "shop"), ("topic", "t0")})
+    name = "kafka_producer_topic_record_queue_time_seconds"
+    assert found[f"{name}_sum", labels] == histogram.total / 1000
+    assert found[f"{name}_bucket", labels | {("le", "0.01")}] == sum(histogram.counts[:2])
