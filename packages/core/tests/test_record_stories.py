@@ -96,7 +96,8 @@ def test_a_leader_that_moves_is_named() -> None:
         world.settle()
 
         story = delivery.story()
-        assert main_cause(delivery)[0] in (WaitKind.NO_LEADER, WaitKind.RETRY)
+        kind, _detail, seconds = main_cause(delivery)
+        assert (kind, 1.5 < seconds < 2.5) == (WaitKind.NO_LEADER, True)
         assert [each.node for each in story.tries] == [1, 2]
         assert story.tries[0].answer.startswith("NOT_LEADER_OR_FOLLOWER")
         assert any("NOT_LEADER_OR_FOLLOWER" in event.text for event in story.events)
@@ -175,6 +176,41 @@ def test_a_partition_with_too_many_batches_is_named(in_flight: int) -> None:
         assert main_cause(deliveries[0])[0] is WaitKind.BROKER
         assert main_cause(deliveries[-1]) == (WaitKind.EARLIER, "", 2.0)
         assert in_flight == 1 or main_cause(deliveries[-2]) == (WaitKind.ORDER, "", 2.0)
+
+
+@pytest.mark.parametrize(("linger_ms", "kind"), [(500, WaitKind.BROKER), (4_000, WaitKind.LINGER)])
+def test_the_longest_of_several_waits_comes_first(linger_ms: int, kind: WaitKind) -> None:
+    with simulated(1, linger_ms=linger_ms) as world:
+        sent(world)
+        world.settle()
+        world.network.freeze(1)
+        delivery = sent(world)
+        world.pass_time(linger_ms / 1_000 + 2.0)
+        world.network.thaw(1)
+        world.settle()
+        story = delivery.story()
+
+        assert {WaitKind.BROKER, WaitKind.LINGER} == {cause.kind for cause in story.causes[:2]}
+        assert main_cause(delivery)[0] is kind
+
+
+def test_a_poll_that_returns_late_is_the_interpreters_or_the_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    with simulated(1, linger_ms=500) as world:
+        delivery = sent(world)
+        poll = world.network.poll
+
+        def late(timeout: float) -> None:
+            poll(timeout)
+            if timeout > 0.1:
+                world.clock.advance(1.5)
+
+        monkeypatch.setattr(world.network, "poll", late)
+        world.round()
+        monkeypatch.undo()
+        world.settle()
+
+        assert main_cause(delivery) == (WaitKind.PROCESS, "", 1.0)  # what is left after linger.ms
+        assert [each.kind for each in delivery.story().notes.intervals] == [WaitKind.PROCESS]
 
 
 def test_the_seconds_of_the_causes_add_up_to_those_of_the_story() -> None:
