@@ -193,21 +193,24 @@ class Arrivals:
 
 
 class LeaderEpochs:
-    """The leader epochs that a producer knows: they never go back, whatever an outdated broker says."""
+    """The leader epochs that a producer knows: they never go back, whatever an outdated broker says.
+
+    The exception is a leader that only a hint has named, and that is not among the brokers of a later metadata
+    response: a false hint must not leave a partition without a leader.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, bytes, int], int] = {}
+        self._known: dict[tuple[str, bytes, int], tuple[int, int]] = {}
 
     def check(self, cluster: Cluster) -> None:
         """Check the producer's metadata against what it has known before."""
         for name, topic in cluster.topics.items():
-            for partition, epoch in enumerate(topic.epochs):
+            for partition, (epoch, leader) in enumerate(zip(topic.epochs, topic.leaders, strict=True)):
                 place = (name, bytes(topic.id), partition)
-                if 0 <= epoch < self._known.get(place, 0):
-                    raise Violation(
-                        f"{name}-{partition}: the leader of epoch {epoch} replaced that of {self._known[place]}"
-                    )
-                self._known[place] = epoch
+                known, known_leader = self._known.get(place, (0, leader))
+                if 0 <= epoch < known and known_leader in cluster.brokers:
+                    raise Violation(f"{name}-{partition}: the leader of epoch {epoch} replaced that of {known}")
+                self._known[place] = (epoch, leader)
 
 
 ABORTED, COMMITTED, UNKNOWN = "aborted", "committed", "unknown"

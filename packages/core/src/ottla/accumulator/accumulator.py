@@ -23,6 +23,7 @@ from ottla.accumulator.incomplete_batches import IncompleteBatches
 from ottla.accumulator.io_loop_interface import IoLoop
 from ottla.accumulator.key_partitioning import KeyPartitioner
 from ottla.accumulator.keyed_appender import KeyedAppender, UnassignedMemory
+from ottla.accumulator.lone_batch import LoneBatch
 from ottla.accumulator.partition_appender import PartitionAppender
 from ottla.accumulator.partition_queue import FOREVER, LONG_AGO, PartitionQueue
 from ottla.accumulator.readiness import Readiness, only_lingers
@@ -144,6 +145,9 @@ class RecordAccumulator:
         self.appender = PartitionAppender(parts, BatchMemory(sizes=sizes, pool=pool), keyed=self.keyed_appender)
         """Queues new records for partitions. For any thread."""
         self._readiness = Readiness(linger=linger, sequences=sequences, pool=pool, permission=self._permission)
+        self._lone_batch = LoneBatch(
+            batches=self._batches, readiness=self._readiness, sequences=sequences, delivery_timeout=delivery_timeout
+        )
         self._drained = DrainedBatches(
             seal=seal, sequences=sequences, pool=pool, completion=self._completion, journal=self.journal
         )
@@ -242,6 +246,25 @@ class RecordAccumulator:
             batch.leader_epoch = cluster.leader_epoch(batch.topic, batch.partition)
             batches.append(batch)
         return drained
+
+    def drain_lone(
+        self, cluster: Cluster, *, takes: Callable[[int], bool], now: float
+    ) -> tuple[int, Sequence[ProducerBatch]] | None:
+        """Take and seal the only incomplete batch; returns its broker, and the batch unless it failed.
+
+        A shortcut: exactly what `expire`, `ready` and `drain` would do for that batch, without iterating three times.
+        None: nothing was done, use these; for instance because the batch may not leave yet, or because its broker
+        *takes* no request. `ready` is the reference (`test_lone_batches`).
+        """
+        found = self._lone_batch.take(cluster, takes=takes, now=now)
+        if found is None:
+            return None
+        node, batch = found
+        sealed = self._drained.seal_or_fail(batch, node)
+        if sealed is None or not self._drained.assign_sequence_or_fail(batch, sealed):
+            return node, ()
+        batch.leader_epoch = cluster.leader_epoch(batch.topic, batch.partition)
+        return node, (batch,)
 
     def requeue(self, batch: ProducerBatch, error: OttlaError, now: float) -> None:
         """Queue a batch again, as the first of its partition; it waits for a backoff, or for a new leader.

@@ -117,6 +117,17 @@ class NetworkClient:
         takes = self._opener.takes(connection, now)
         return takes and not self._metadata_updater.due(now)
 
+    def takes(self, node: int, now: float) -> bool:
+        """Return whether a broker takes a request now, as `ready` does, but without any effect: False may be wrong."""
+        connection = self._connections.get(node)
+        return (
+            connection is not None
+            and connection.broker is self._metadata.cluster.brokers.get(node)
+            and connection.may_send(now)
+            and now < connection.renew_at
+            and not self._metadata_updater.due(now)
+        )
+
     def ready_at(self, node: int, now: float) -> float:
         """The time at which a broker may become ready without any event; infinity: only an event makes it ready."""
         connection = self._connections.get(node)

@@ -6,6 +6,7 @@ end. Response headers have version 0, or 1 with tagged fields; ApiVersions respo
 
 from __future__ import annotations
 
+import functools
 import struct
 from typing import Any, Final
 
@@ -14,17 +15,23 @@ from ottla.interfaces import Buffer
 from ottla.protocol.message import Message
 from ottla.protocol.primitives import skip_tagged_fields
 
-_REQUEST: Final = struct.Struct(">hhih")
+_REQUEST: Final = struct.Struct(">hhi")
+_SIZE: Final = struct.Struct(">h")
 _CORRELATION_ID: Final = struct.Struct(">i")
 
 
 def request_header(message: Message[Any, Any], version: int, correlation_id: int, client_id: str | None) -> bytes:
     """The header of a request, without the length before it."""
+    rest = _client_id_and_tags(client_id, message.flexible(version))
+    return _REQUEST.pack(message.key, version, correlation_id) + rest
+
+
+@functools.lru_cache(maxsize=64)
+def _client_id_and_tags(client_id: str | None, flexible: bool) -> bytes:
     # Header 2 keeps the client id's 2-byte length, so that an old broker can read any ApiVersions request.
     client = b"" if client_id is None else client_id.encode()
     size = -1 if client_id is None else len(client)
-    tagged = b"\0" if message.flexible(version) else b""
-    return _REQUEST.pack(message.key, version, correlation_id, size) + client + tagged
+    return _SIZE.pack(size) + client + (b"\0" if flexible else b"")
 
 
 def read_response_header(message: Message[Any, Any], version: int, buffer: Buffer) -> tuple[int, int]:

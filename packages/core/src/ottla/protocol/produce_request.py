@@ -5,6 +5,7 @@ The bytes are those of `PRODUCE.request(version).encode`; this implementation ex
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Sequence
 from typing import Final, TypeAlias
@@ -37,22 +38,16 @@ def produce_request(
     topics: Sequence[TopicRecords],
 ) -> list[Buffer]:
     """The body; topics have their ids from version 13 on, before that their names. Raises UnsupportedVersionError."""
-    if not PRODUCE.min_version <= version <= PRODUCE.max_version:
-        raise UnsupportedVersionError(f"Produce request v{version} is not declared")
-    if transactional_id is not None and version < _FIRST_WITH_TRANSACTIONS:
-        raise UnsupportedVersionError(
-            f"Produce request v{version} cannot carry a transactional id; version 3 is the first"
-        )
+    between = _before_topics(version, transactional_id, acks, timeout_ms)
     flexible = PRODUCE.flexible(version)
-    text, length = (_compact_text, uvarint) if flexible else (_text, _pack_int32)
+    length = uvarint if flexible else _pack_int32
     more = 1 if flexible else 0  # a compact length is the length plus one
     end_of_struct = b"\0" if flexible else b""
 
-    between = text(transactional_id) if version >= _FIRST_WITH_TRANSACTIONS else b""
-    between += _ACKS_AND_TIMEOUT.pack(acks, timeout_ms) + length(len(topics) + more)
+    between += length(len(topics) + more)
     chunks: list[Buffer] = []
     for name, topic_id, partitions in topics:
-        between += topic_id if version >= _FIRST_WITH_TOPIC_IDS else text(name)
+        between += topic_id if version >= _FIRST_WITH_TOPIC_IDS else _text(name, flexible)
         between += length(len(partitions) + more)
         for partition, records in partitions:
             chunks.append(between + _pack_int32(partition) + length(sum(map(len, records)) + more))
@@ -63,15 +58,22 @@ def produce_request(
     return chunks
 
 
-def _text(value: str | None) -> bytes:
-    if value is None:
-        return _pack_int16(-1)
-    encoded = value.encode()
-    return _pack_int16(len(encoded)) + encoded
+@functools.lru_cache(maxsize=64)
+def _before_topics(version: int, transactional_id: str | None, acks: int, timeout_ms: int) -> bytes:
+    """The fields before the topics, which are the same in nearly all requests of a producer."""
+    if not PRODUCE.min_version <= version <= PRODUCE.max_version:
+        raise UnsupportedVersionError(f"Produce request v{version} is not declared")
+    if transactional_id is not None and version < _FIRST_WITH_TRANSACTIONS:
+        raise UnsupportedVersionError(
+            f"Produce request v{version} cannot carry a transactional id; version 3 is the first"
+        )
+    text = _text(transactional_id, PRODUCE.flexible(version)) if version >= _FIRST_WITH_TRANSACTIONS else b""
+    return text + _ACKS_AND_TIMEOUT.pack(acks, timeout_ms)
 
 
-def _compact_text(value: str | None) -> bytes:
+@functools.lru_cache(maxsize=4_096)
+def _text(value: str | None, flexible: bool) -> bytes:
     if value is None:
-        return b"\0"
+        return b"\0" if flexible else _pack_int16(-1)
     encoded = value.encode()
-    return uvarint(len(encoded) + 1) + encoded
+    return (uvarint(len(encoded) + 1) if flexible else _pack_int16(len(encoded))) + encoded

@@ -89,36 +89,10 @@ class Sender:
 
     def run_once(self, now: float, *, until: float = float("inf")) -> None:
         """Run one round; it waits while nothing is due, at most until the time *until*."""
-        if self.expire(now):
-            until = now  # a thread may wait for just this, so this round must not wait
-        self._sequences.resolve()
-        ready = self._find_ready(now)
-        requests = self._coordinator_requests
-        if requests is not None and (ready.soon or not requests.settled):
-            ending = not requests.idle
-            until = min(until, requests.run(now))
-            if ending and requests.idle:
-                until = now  # the transaction ended without a request, and `close` may wait for just that
-            for node in ready.soon:
-                self._client.ready(node, now)  # connects meanwhile
-        nodes = [node for node in ready.nodes if self._client.ready(node, now)]
-        if not nodes and (refusal := self._client.refused_by_all()) is not None:
-            self._accumulator.fail_queued(refusal)
-        self._latency_stats.note(wanted=ready.nodes, served=nodes, now=now)
-        if len(nodes) != len(ready.nodes) or ready.leaderless or self._waits.lasting:
-            self._waits.note(ready, nodes, now)
-        # Requests that may leave follow each other before the poll: each further system call may have to wait for the
-        # interpreter's lock while other threads compute, by default 5 ms.
-        while nodes:
-            sent = self._drain(nodes, now)
-            if not self._accumulator.has_unchecked:
-                break
-            ready = self._find_ready(now)
-            nodes = [node for node in ready.nodes if self._client.ready(node, now)]
-            if nodes and not sent:  # what was ready could not be encoded, and what is behind it leaves immediately
-                until = now
-                break
-        until = min(until, self._next_round_at(ready, now))
+        next_at = self._send_lone_batch(now)
+        if next_at is None or self._accumulator.has_unchecked:
+            next_at = self._send_ready(now)
+        until = min(until, next_at)
         log, unretrieved = self._log, self._unretrieved
         if log.active:
             until = min(until, log.due_at())
@@ -185,6 +159,64 @@ class Sender:
         self._slow.write(self._client_id, float("inf"))
         if self._coordinator_requests is not None:
             self._coordinator_requests.abort_pending(error)
+
+    def _send_lone_batch(self, now: float) -> float | None:
+        """Send the only batch there is, and return the time when it expires; None: there is more to do.
+
+        A shortcut, without which a record that is awaited takes a tenth longer: all that `_send_ready` does for a lone
+        batch.
+        """
+        if now >= self._in_flight.next_expiry or self._transactions is not None or self._waits.lasting:
+            return None
+        requests = self._coordinator_requests
+        if requests is not None and not requests.settled:
+            return None
+        self._sequences.resolve()
+        client = self._client
+        drained = self._accumulator.drain_lone(
+            self._metadata.cluster, takes=lambda node: client.takes(node, now), now=now
+        )
+        if drained is None:
+            return None
+        node, batches = drained
+        self._latency_stats.note(wanted=(node,), served=(node,), now=now)
+        if batches:
+            self._produce(node, batches, now)
+        return self._in_flight.next_expiry
+
+    def _send_ready(self, now: float) -> float:
+        """Expire, drain and send batches; returns the time of the next round."""
+        until = float("inf")
+        if self.expire(now):
+            until = now  # a thread may wait for just this, so this round must not wait
+        self._sequences.resolve()
+        ready = self._find_ready(now)
+        requests = self._coordinator_requests
+        if requests is not None and (ready.soon or not requests.settled):
+            ending = not requests.idle
+            until = min(until, requests.run(now))
+            if ending and requests.idle:
+                until = now  # the transaction ended without a request, and `close` may wait for just that
+            for node in ready.soon:
+                self._client.ready(node, now)  # connects meanwhile
+        nodes = [node for node in ready.nodes if self._client.ready(node, now)]
+        if not nodes and (refusal := self._client.refused_by_all()) is not None:
+            self._accumulator.fail_queued(refusal)
+        self._latency_stats.note(wanted=ready.nodes, served=nodes, now=now)
+        if len(nodes) != len(ready.nodes) or ready.leaderless or self._waits.lasting:
+            self._waits.note(ready, nodes, now)
+        # Requests that may leave follow each other before the poll: each further system call may have to wait for the
+        # interpreter's lock while other threads compute, by default 5 ms.
+        while nodes:
+            sent = self._drain(nodes, now)
+            if not self._accumulator.has_unchecked:
+                break
+            ready = self._find_ready(now)
+            nodes = [node for node in ready.nodes if self._client.ready(node, now)]
+            if nodes and not sent:  # what was ready could not be encoded, and what is behind it leaves immediately
+                until = now
+                break
+        return min(until, self._next_round_at(ready, now))
 
     def _find_ready(self, now: float) -> Ready:
         """Find the brokers with batches that may leave; requests metadata for topics without a known leader."""
