@@ -48,4 +48,4 @@ class LoneBatch:
                 return None
             batches.oldest = batch.created_at
             batches.next_check_at = batch.created_at + self.delivery_timeout
-            return leader, batches.take(queue)
+            return leader, batches.take(queue, now)
