@@ -90,6 +90,9 @@ class Channel:
         """Drop the first *taken* unsent bytes."""
         rest = taken
         if type(taken) is int and taken > 0:
+            if taken == sum(map(len, self._unsent)):  # as usual
+                self._unsent.clear()
+                return
             for position, chunk in enumerate(self._unsent):
                 if rest < len(chunk):
                     self._unsent[:position] = []

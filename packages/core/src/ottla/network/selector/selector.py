@@ -193,9 +193,10 @@ class Selector:
         It also ends the connections that were closed since the last call. It does not wait if a connection has work.
         """
         self._clear()
-        to_close, self._to_close = self._to_close, {}
-        for node, reason in to_close.items():
-            self._end(node, reason)
+        if self._to_close:
+            to_close, self._to_close = self._to_close, {}
+            for node, reason in to_close.items():
+                self._end(node, reason)
         impatient = [c for c in list(self._connections.values()) if c.broken or self._has_work(c)]
         if self._begun or impatient or self._disconnected:
             timeout = 0.0
@@ -203,9 +204,12 @@ class Selector:
         events = self._watch.select(self._pauses.shortened(min(max(timeout, 0.0), _LONGEST_WAIT)))
         woken_at = self._clock()
         self._waits.add(woken_at - before)
-        begun, self._begun = self._begun, []
-        masks = dict.fromkeys(impatient, 0) | dict.fromkeys(begun, selectors.EVENT_WRITE)
-        masks |= dict.fromkeys(self._pauses.over(), selectors.EVENT_READ)
+        masks = dict.fromkeys(impatient, 0)
+        if self._begun:
+            begun, self._begun = self._begun, []
+            masks.update(dict.fromkeys(begun, selectors.EVENT_WRITE))
+        for connection in self._pauses.over():
+            masks[connection] = selectors.EVENT_READ
         for key, mask in events:
             if key.data is None:
                 self._drain_wakeups()
