@@ -132,7 +132,7 @@ def every_producer_ends_with_its_test() -> Iterator[None]:
     yield
     if io_threads() - before:
         if (cache := sys.modules.get("ottla_spark.worker.producer_cache")) is not None:
-            cache._shelf().empty()  # a test that runs tasks in its own process has a worker's cache
+            cache._cache_of_process().empty()  # a test that runs tasks in its own process has a worker's cache
         gc.collect()  # a producer that nothing refers to any more ends by itself
         ends = time.monotonic() + SECONDS_TO_END
         while (still := io_threads() - before) and time.monotonic() < ends:

@@ -69,7 +69,7 @@ def test_lost_responses_leave_every_batch_once(level: int) -> None:
                 assert drivers < BATCHES, "it does not come to an end"
         print(f"{proxy.cuts} cuts, {drivers} drivers")
         proxy.cut_by([])
-        producer_cache._shelf().empty()
+        producer_cache._cache_of_process().empty()
         found = committed(kafka)
 
     assert found == Counter(query.values(BATCHES))

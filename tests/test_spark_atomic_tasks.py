@@ -77,7 +77,7 @@ def test_tasks_of_different_partitions_write_into_one_transaction(world: World) 
 
 def test_a_repeated_stage_detects_that_its_records_were_duplicates(world: World) -> None:
     world.write(0, [0, 2])
-    producer_cache._shelf().empty()  # the second run is in another worker
+    producer_cache._cache_of_process().empty()  # the second run is in another worker
     with pytest.raises(
         TaskRefusedError, match=r"ended at offset 1 before this task wrote, but .* acknowledged at offset 0"
     ):
@@ -89,7 +89,7 @@ def test_a_repeated_stage_detects_that_its_records_were_duplicates(world: World)
 
 def test_a_repeated_stage_with_other_rows_is_refused_by_the_broker(world: World) -> None:
     world.write(0, [0, 0, 0])
-    producer_cache._shelf().empty()
+    producer_cache._cache_of_process().empty()
     with pytest.raises((TaskRefusedError, WriteError)):
         world.write(0, [0, 0])
     world.end(commit=False)

@@ -215,7 +215,7 @@ def transactions(seed: int, *, story: Story, version: int, count: int = 8) -> st
             assert committed == numbers, f"{topic}-{partition}: {committed}, and committed was {numbers}"
         assert cluster.transactions.committed_offsets.get(("g", "in", 0), 0) == course.offset
         for topic in TOPICS:
-            open_ones = cluster.topics[topic].undecided.values()
+            open_ones = cluster.topics[topic].open_transactions.values()
             assert all(not places for table in open_ones for places in table.values()), "a transaction is left open"
         return network.trace.digest
 

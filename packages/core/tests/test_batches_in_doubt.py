@@ -346,7 +346,7 @@ def test_without_new_epochs_a_maybe_written_batch_is_fatal_after_abort() -> None
 
         assert following.exception(0) is not None
         assert world.cluster.topics["t"].committed(0) == [b"before"]
-        assert not world.cluster.topics["t"].undecided[0]
+        assert not world.cluster.topics["t"].open_transactions[0]
 
 
 def test_without_new_epochs_certain_refusals_are_survived() -> None:

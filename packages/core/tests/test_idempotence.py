@@ -158,7 +158,7 @@ def test_a_producer_id_is_requested_once_before_the_first_record() -> None:
 def test_a_refused_producer_id_fails_the_queue_and_is_requested_again() -> None:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1)
-    codes = cluster.brokers[1].errand_codes
+    codes = cluster.brokers[1].errors_by_request
     codes["InitProducerId"] = deque([ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 2)
     with simulated(cluster=cluster) as world:
         first = world.producer.send("t", b"1")
@@ -177,7 +177,7 @@ def test_a_temporarily_unavailable_producer_id_is_requested_again() -> None:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1)
     codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR]
-    cluster.brokers[1].errand_codes["InitProducerId"] = deque(codes)
+    cluster.brokers[1].errors_by_request["InitProducerId"] = deque(codes)
     with simulated(cluster=cluster) as world:
         delivery = world.producer.send("t", b"1")
         world.settle()
@@ -189,7 +189,7 @@ def test_a_temporarily_unavailable_producer_id_is_requested_again() -> None:
 def test_a_record_that_expires_without_a_producer_id_says_why() -> None:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1)
-    cluster.brokers[1].errand_codes["InitProducerId"] = deque([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 1_000)
+    cluster.brokers[1].errors_by_request["InitProducerId"] = deque([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 1_000)
     with simulated(cluster=cluster, delivery_timeout_ms=2_000, request_timeout_ms=1_000) as world:
         delivery = world.producer.send("t", b"v")
         world.settle()

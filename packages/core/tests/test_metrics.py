@@ -303,7 +303,7 @@ def test_time_in_transactions_is_reported() -> None:
         world.producer.init_transactions()
         with world.producer.transaction():
             world.producer.send("t", b"value")
-            world.cluster.brokers[1].errand_codes["EndTxn"] = deque([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
+            world.cluster.brokers[1].errors_by_request["EndTxn"] = deque([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
 
         assert 0 < of_producer(world, "txn-commit-time-ns-total") < 1e9
         assert of_producer(world, "txn-abort-time-ns-total") == 0

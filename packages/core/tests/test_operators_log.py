@@ -393,7 +393,7 @@ def test_a_missing_coordinator_has_a_first_and_a_last_line(caplog: pytest.LogCap
     world = Simulated(1, config={"transactional.id": "tx", "client.id": "me"})
     caplog.clear()
     refusals = deque([ErrorCode.COORDINATOR_NOT_AVAILABLE] * 30)
-    world.cluster.brokers[1].errand_codes["FindCoordinator"] = refusals
+    world.cluster.brokers[1].errors_by_request["FindCoordinator"] = refusals
 
     world.producer.init_transactions()
     world.round(until=world.clock())

@@ -78,7 +78,7 @@ def committed(world: Simulated, partition: int = 0) -> list[bytes | None]:
 
 def refuse(world: Simulated, request: str, *codes: ErrorCode) -> None:
     for broker in world.cluster.brokers.values():
-        broker.errand_codes[request] = deque(codes)
+        broker.errors_by_request[request] = deque(codes)
 
 
 def requests(world: Simulated) -> list[str]:

@@ -153,13 +153,13 @@ def test_a_record_that_fits_meanwhile_is_queued_without_its_memory() -> None:
     short = Short()
     wait = short.wait()
     short.free()
-    roomy = short.queues.accumulator.appender.append("t", 0, (None, b"v", (), 0, None), 1)[0]
-    roomy.allow(2_000)
+    growing = short.queues.accumulator.appender.append("t", 0, (None, b"v", (), 0, None), 1)[0]
+    growing.allow(2_000)
     placed = short.try_append(wait)
 
-    assert placed == (roomy, 1)
-    roomy.held_bytes = min(roomy.held_bytes, 2_000)
-    short.queues.accumulator.complete(roomy, Acknowledged(base_offset=0))
+    assert placed == (growing, 1)
+    growing.held_bytes = min(growing.held_bytes, 2_000)
+    short.queues.accumulator.complete(growing, Acknowledged(base_offset=0))
     assert short.all_free
 
 

@@ -69,10 +69,10 @@ def without_producers() -> Iterator[None]:
     """Begin without producers that are kept for other tasks, and close those that are left at the end."""
     kept: dict[int, ProducerCache] = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(producer_cache, "_shelves", kept)
+        patch.setattr(producer_cache, "_caches", kept)
         yield
-    for shelf in kept.values():
-        shelf.empty()
+    for cache in kept.values():
+        cache.empty()
 
 
 def dotted(options: dict[str, str]) -> dict[str, str]:

@@ -115,28 +115,28 @@ def test_a_producer_that_is_idle_for_too_long_is_closed_automatically() -> None:
     producer = used(idle=0.01)
 
     until(lambda: closed(producer))
-    until(lambda: producer_cache._shelf()._thread is None)  # whatever other shelves this process has
+    until(lambda: producer_cache._cache_of_process()._thread is None)  # whatever other caches this process has
 
 
 def test_the_idle_time_of_a_producer_restarts_with_each_task() -> None:
     clock = ManualClock()
-    shelf = ProducerCache(clock=clock)
-    producer = shelf.take(settings())
-    shelf.put_back(producer, settings(), idle=IDLE)
+    cache = ProducerCache(clock=clock)
+    producer = cache.take(settings())
+    cache.put_back(producer, settings(), idle=IDLE)
 
     clock.advance(IDLE - 1)
-    shelf.close_idle()
-    assert shelf.take(settings()) is producer
+    cache.close_idle()
+    assert cache.take(settings()) is producer
 
     clock.advance(IDLE + 1)  # borrowed, it may take as long as it takes
-    shelf.close_idle()
+    cache.close_idle()
     assert not closed(producer)
 
-    shelf.put_back(producer, settings(), idle=IDLE)
+    cache.put_back(producer, settings(), idle=IDLE)
     clock.advance(IDLE)
-    shelf.close_idle()
+    cache.close_idle()
     assert closed(producer)
-    shelf.empty()
+    cache.empty()
 
 
 # Files that Spark ships

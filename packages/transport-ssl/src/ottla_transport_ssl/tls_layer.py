@@ -23,7 +23,7 @@ class TlsLayer(TlsStream):
     def close(self) -> None:
         """Send as much of close_notify as the socket takes without waiting, and close the connection."""
         with contextlib.suppress(OSError):  # the peer may have closed already; an SSLError is one, too
-            self._say_goodbye()
+            self._send_close_notify()
             self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
 
@@ -84,7 +84,7 @@ class TlsOverLayer(TlsStream):
     def close(self) -> None:
         """Send close_notify as far as the lower layer takes it, and close that layer."""
         with contextlib.suppress(OSError, NetworkError):  # the peer may have closed already
-            self._say_goodbye()
+            self._send_close_notify()
         self._lower.close()
 
     def _pull(self) -> bytes | None:

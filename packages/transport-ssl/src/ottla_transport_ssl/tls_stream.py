@@ -177,7 +177,7 @@ class TlsStream:
             self._heard += received[: _FIRST_BYTES - len(self._heard)]
         return len(received)
 
-    def _say_goodbye(self) -> None:
+    def _send_close_notify(self) -> None:
         """Send close_notify as far as possible without waiting."""
         if self._ready:
             with contextlib.suppress(ssl.SSLError):  # usually: the peer's close_notify is missing, and is not awaited
@@ -194,10 +194,10 @@ class TlsStream:
         try:
             return self._push()
         except (OSError, NetworkError):
-            self._hear_last_words()
+            self._read_what_is_left()
             raise
 
-    def _hear_last_words(self) -> None:
+    def _read_what_is_left(self) -> None:
         """Raise the peer's alert, if it sent one: in TLS 1.3 it verifies our certificate after the handshake."""
         unwanted = memoryview(bytearray(RECEIVE))
         with contextlib.suppress(OSError):

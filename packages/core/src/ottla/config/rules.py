@@ -62,15 +62,15 @@ def reconcile(core: CoreSettings) -> None:
 def _keep_exact(core: CoreSettings) -> None:
     """Turn idempotence off if another key conflicts with it, unless it is required; then the user must choose."""
     values = core.values
-    wish = values["enable.idempotence"]
+    idempotence = values["enable.idempotence"]
     transactional = values["transactional.id"] is not None
-    if transactional and wish is Idempotence.OFF:
+    if transactional and idempotence is Idempotence.OFF:
         core.problems.append("transactional.id needs enable.idempotence=true; leave one of them out")
         return
-    if wish is Idempotence.OFF:
+    if idempotence is Idempotence.OFF:
         return
     conflicts = [f"{key}={core.raw[key]} ({why})" for key, why, rules_it_out in EXACT if rules_it_out(values[key])]
-    if transactional or wish is Idempotence.REQUIRED:
+    if transactional or idempotence is Idempotence.REQUIRED:
         asked = "transactional.id" if transactional else "enable.idempotence=true"
         if values[IN_FLIGHT] > MOST_IN_FLIGHT:
             conflicts.append(f"{IN_FLIGHT}={values[IN_FLIGHT]} (idempotence allows at most {MOST_IN_FLIGHT})")

@@ -35,9 +35,9 @@ def examine(
     *settings* are those of a producer. *topic* is checked, never created; *send* puts one record into it. *on_finding*
     is called with each finding immediately. Problems are findings, and are not raised.
     """
-    course = _Course(settings, topic=topic, send=send, bounds=Bounds.of(timeout, time.monotonic))
+    steps = _Steps(settings, topic=topic, send=send, bounds=Bounds.of(timeout, time.monotonic))
     findings: list[Finding] = []
-    for finding in course.findings():
+    for finding in steps.findings():
         findings.append(finding)
         if on_finding is not None:
             on_finding(finding)
@@ -52,7 +52,7 @@ class _Seen:
     unreachable: frozenset[int]
 
 
-class _Course:
+class _Steps:
     """One run through the steps."""
 
     def __init__(self, settings: Mapping[str, Any], *, topic: str | None, send: bool, bounds: Bounds) -> None:

@@ -93,23 +93,27 @@ def _shake_hands(opened: Connected, transport: Transport, bounds: Bounds) -> Han
         (session or opened.sock).close()
         seconds = bounds.clock() - started
         return NoHandshake(endpoint=endpoint, problem=_unshaken(error, seconds=seconds), seconds=seconds)
-    shaken = bounds.clock()
+    handshake_done = bounds.clock()
     try:
         api_versions = _ask_versions(session)
     except Exception as error:
         session.close()
-        seconds = bounds.clock() - shaken
+        seconds = bounds.clock() - handshake_done
         problem = unanswered(error, seconds=seconds, remedy=_USUALLY)
         return NotKafka(
-            endpoint=endpoint, problem=problem, details=details, handshake_seconds=shaken - started, seconds=seconds
+            endpoint=endpoint,
+            problem=problem,
+            details=details,
+            handshake_seconds=handshake_done - started,
+            seconds=seconds,
         )
     return KafkaBroker(
         endpoint=endpoint,
         session=session,
         versions=api_versions.versions,
         details=details,
-        handshake_seconds=shaken - started,
-        seconds=bounds.clock() - shaken,
+        handshake_seconds=handshake_done - started,
+        seconds=bounds.clock() - handshake_done,
     )
 
 

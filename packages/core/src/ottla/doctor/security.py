@@ -17,11 +17,11 @@ from ottla.plugins.transports.layer_details import THROUGH, WARNING, Details
 
 def tls(protocol: SecurityProtocol, results: Sequence[HandshakeResult]) -> Iterator[Finding]:
     """Protocol, cipher and certificates of each connection, as far as the transport reports them."""
-    shaken = [result for result in results if not isinstance(result, NoHandshake)]
-    with_details = [(result, shown) for result in shaken if (shown := _shown(result.details))]
+    handshakes = [result for result in results if not isinstance(result, NoHandshake)]
+    with_details = [(result, shown) for result in handshakes if (shown := _shown(result.details))]
     if protocol.transport == "plaintext" and not with_details:
         yield Finding.skipped(Step.TLS, f"not used with security.protocol={protocol}")
-    elif not shaken:
+    elif not handshakes:
         yield Finding.skipped(Step.TLS, "no handshake was completed")
     elif not with_details:
         yield Finding.skipped(Step.TLS, "the transport reports no details of its handshake")

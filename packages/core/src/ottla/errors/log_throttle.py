@@ -26,12 +26,12 @@ class ThrottledLog:
         """Log a line with the error and its traceback, unless a line for *key* was logged recently."""
         now = self._clock()
         with self._lock:
-            until, unsaid = self._silent.get(key, (now, 0))
+            until, suppressed = self._silent.get(key, (now, 0))
             if now < until:
-                self._silent[key] = (until, unsaid + 1)
+                self._silent[key] = (until, suppressed + 1)
                 return
             self._silent[key] = (now + SILENCE_SECONDS, 0)
-        more = f"; {counted(unsaid, 'more failure')} since the last line" if unsaid else ""
+        more = f"; {counted(suppressed, 'more failure')} since the last line" if suppressed else ""
         try:
             self._logger.error(f"{line}: %s%s", *arguments, type(error).__name__, more, exc_info=error)
         except BaseException:  # too deep a recursion, which a plugin may cause: the next failure has the line

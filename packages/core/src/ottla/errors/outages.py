@@ -85,7 +85,7 @@ class _Group(Generic[S, R]):
     reason: R
     error: str = ""
     subjects: dict[S, None] = attrs.field(factory=dict)
-    news: bool = False  # a subject that no line has counted
+    has_new_subject: bool = False  # a subject that no line has counted
     failures: int = 0
     failed_at: float = float("-inf")
     gap: float = SHORTEST_GAP
@@ -97,7 +97,7 @@ class _Group(Generic[S, R]):
         if not self.subjects or not self.failures or now < self.next_at:
             return False
         return (
-            self.news
+            self.has_new_subject
             or self.logged_at is None
             or self.logged_at + LONGEST_GAP <= (min(self.failed_at, now) if by_failure else now)
         )
@@ -181,7 +181,7 @@ class Outages(Generic[S, R]):
             if not group.subjects:
                 group.next_at = max(group.next_at, outage.started_at + self._timeout)
             group.subjects[subject] = None
-            group.news = True
+            group.has_new_subject = True
         outage.failed_at = group.failed_at = now
         outage.failures += 1
         group.failures += 1
@@ -197,7 +197,7 @@ class Outages(Generic[S, R]):
 
     def due_at(self) -> float:
         """The time at which a line is due without further events; repeated lines need an event."""
-        due = min((g.next_at for g in self._groups.values() if g.news and g.subjects), default=float("inf"))
+        due = min((g.next_at for g in self._groups.values() if g.has_new_subject and g.subjects), default=float("inf"))
         for ended in (self._recovered, self._given_up):
             if ended.count:
                 due = min(due, ended.next_at)
@@ -226,7 +226,7 @@ class Outages(Generic[S, R]):
         if outage.logged:
             ended.add(subject, outage, now if ended is self._recovered else outage.failed_at)
         if not group.subjects:
-            group.news = False
+            group.has_new_subject = False
             group.next_at = min(group.next_at, now + GAP_AFTER_RECOVERY)
 
     def _update_of(self, group: _Group[S, R], now: float) -> OutageUpdate[S, R]:
@@ -243,7 +243,7 @@ class Outages(Generic[S, R]):
         )
         for outage in outages:
             outage.logged = True
-        group.news = False
+        group.has_new_subject = False
         group.failures = 0
         group.logged_at, group.next_at = now, now + group.gap
         group.gap = min(2 * group.gap, LONGEST_GAP)

@@ -63,7 +63,7 @@ _BY_NAME: Final[Mapping[tuple[str, str], Metric]] = {
 
 
 @attrs.frozen(kw_only=True)
-class _Horizon:
+class _RecentWindows:
     """The windows that values cover: how many before the open one, -1 if none are recent enough, and their seconds."""
 
     windows: int
@@ -127,7 +127,9 @@ class MetricValues:
             sources = partial(getattr, counters.topics.get(topic) or TopicCounters())
         elif node is not None:
             sources = partial(getattr, counters.nodes.get(node) or NodeCounters())
-        return self._read_again_if_a_window_ends(lambda: _value(metric, sources, _horizon(counters, self._clock())))
+        return self._read_again_if_a_window_ends(
+            lambda: _value(metric, sources, _recent_windows(counters, self._clock()))
+        )
 
     def describe(self) -> Sequence[MetricDescription]:
         """Descriptions of the metrics that a snapshot may have."""
@@ -206,18 +208,18 @@ class MetricValues:
     def _counted(self) -> MetricsSnapshot:
         values = MetricsSnapshot()
         counters = self._counters
-        horizon = _horizon(counters, self._clock())
-        values.update(self._read(PRODUCER, "", counters.source, horizon))
+        recent = _recent_windows(counters, self._clock())
+        values.update(self._read(PRODUCER, "", counters.source, recent))
         for group in (NODE, TOPIC):
             for what, scope in self._scopes(group):
-                values.update(self._read(group, what, partial(getattr, scope), horizon))
+                values.update(self._read(group, what, partial(getattr, scope), recent))
         return values
 
     def _read(
-        self, group: str, what: str, sources: Callable[[str], Any], horizon: _Horizon
+        self, group: str, what: str, sources: Callable[[str], Any], recent: _RecentWindows
     ) -> Iterator[tuple[MetricName, float]]:
         for metric, name in self._named(group, what):
-            yield name, _value(metric, sources, horizon)
+            yield name, _value(metric, sources, recent)
 
     def _named(self, group: str, what: str) -> Sequence[tuple[Metric, MetricName]]:
         """The group's metrics with their names for one node or topic; made at first use."""
@@ -253,22 +255,22 @@ def _histogram(metric: HistogramMetric, scope: Any) -> Histogram:
     )
 
 
-def _horizon(counters: Counters, now: float) -> _Horizon:
+def _recent_windows(counters: Counters, now: float) -> _RecentWindows:
     """The current windows, as in Java: those whose start is within all samples; a short elapsed time is rounded up."""
     reach = counters.samples * counters.window
     live = [started_at for started_at in counters.window_starts if now - started_at < reach]
     passed = now - live[0] if live else 0.0
     lacking = max(counters.samples - 1 - int(passed / counters.window), 0)
-    return _Horizon(windows=len(live) - 1, seconds=passed + lacking * counters.window)
+    return _RecentWindows(windows=len(live) - 1, seconds=passed + lacking * counters.window)
 
 
-def _value(metric: Metric, sources: Callable[[str], Any], horizon: _Horizon) -> float:
+def _value(metric: Metric, sources: Callable[[str], Any], recent: _RecentWindows) -> float:
     if metric.source == RECORD_SIZES:
-        return _mean(sources("plain").since(horizon.windows).total, sources("records").since(horizon.windows).total)
+        return _mean(sources("plain").since(recent.windows).total, sources("records").since(recent.windows).total)
     source = sources(metric.source)
     if metric.kind.cumulative:
         return _so_far(metric.kind, source)
-    return _of_late(metric.kind, source.since(horizon.windows), horizon.seconds)
+    return _of_late(metric.kind, source.since(recent.windows), recent.seconds)
 
 
 def _so_far(kind: ValueKind, source: Any) -> float:

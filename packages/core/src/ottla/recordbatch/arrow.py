@@ -136,8 +136,8 @@ def _joined(
 
 def _deltas(timestamps: Any, starts: list[int], stops: list[int]) -> Any:
     """The varints of the timestamp deltas in each batch."""
-    firsts = timestamps.take(pa.array(starts, pa.int64()))
-    return varints(pc.subtract(timestamps, _decoded(firsts, stops)))
+    first_timestamps = timestamps.take(pa.array(starts, pa.int64()))
+    return varints(pc.subtract(timestamps, _decoded(first_timestamps, stops)))
 
 
 def _part(column: Any | None, sizes: Any) -> list[Any]:

@@ -67,7 +67,7 @@ class IoThread:
         self._sender.begin_close()
         deadline = self._clock() + timeout
         self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
-        self._rounds.hurry()
+        self._rounds.end_sleep()
         self._io_handoff.wake()
 
     def abandon(self, timeout: float) -> None:

@@ -27,7 +27,7 @@ PAUSE: Final = Backoff(initial=0.01, maximum=1.0)
 class Rounds:
     """Runs rounds. `run` never raises an Exception; all methods are for one thread at a time.
 
-    *sleep* waits for so many seconds, or until `hurry`.
+    *sleep* waits for so many seconds, or until `end_sleep`.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Rounds:
             )
         )
 
-    def hurry(self) -> None:
+    def end_sleep(self) -> None:
         """End a pause. For any thread, takes no lock, and may interrupt the pause itself."""
         self._hurry.set()
 

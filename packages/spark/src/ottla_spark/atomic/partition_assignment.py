@@ -37,13 +37,13 @@ class PartitionAssignment:
     def places(self, slots: Sequence[int]) -> Iterator[tuple[str, int]]:
         """Yield the topic and partition of each slot. Raises IndexError for an invalid slot."""
         first_slots = self.first_slots()
-        names, firsts = list(first_slots), list(first_slots.values())
+        names, starts = list(first_slots), list(first_slots.values())
         end = sum(count for _name, count in self.topics)
         for slot in slots:
             if not 0 <= slot < end:
                 raise IndexError(f"slot {slot} is not between 0 and {end - 1}")
-            at = bisect_right(firsts, slot) - 1
-            yield names[at], slot - firsts[at]
+            at = bisect_right(starts, slot) - 1
+            yield names[at], slot - starts[at]
 
     def owned_by(self, owner: int) -> Mapping[str, Sequence[int]]:
         """Return the partitions of one owner."""

@@ -145,8 +145,8 @@ class _Sealer:
 
 def _sealed_rows(batches: Sequence[SealedBatch], assignment: PartitionAssignment) -> pa.RecordBatch:
     sections = [batch.section for batch in batches]
-    firsts = assignment.first_slots()
-    slots = [firsts[batch.topic] + batch.partition for batch in batches]
+    first_slots = assignment.first_slots()
+    slots = [first_slots[batch.topic] + batch.partition for batch in batches]
     columns: Mapping[str, Sequence[object]] = {
         "owner": [slot % assignment.owners for slot in slots],
         "slot": slots,

@@ -43,7 +43,7 @@ def adopt(options: Mapping[str, str], *, job_id: str | None = None) -> Entry:
     """
     options = hide_settings(options)
     settings = _settings(options, job_id)
-    with connected(attrs.evolve(settings, believe_all=True)) as cluster:
+    with connected(attrs.evolve(settings, count_all_writers=True)) as cluster:
         return take_over(cluster, settings.name)
 
 

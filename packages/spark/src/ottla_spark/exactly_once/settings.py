@@ -37,8 +37,8 @@ class Settings:
     """Settings that planner, tasks and commit share. `producer` lacks the settings of a single transaction.
 
     `shared`: other prefixes may write to the ledger topic, too. `earlier` is the topic in which entries of an earlier
-    version may be, "" for none. `believe_all`: count entries of all writers. `timeout_ms` None: the longest that the
-    brokers allow. With `two_phase` there is no time-out at all (KIP-939).
+    version may be, "" for none. `count_all_writers`: entries count whoever wrote them. `timeout_ms` None: the longest
+    that the brokers allow. With `two_phase` there is no time-out at all (KIP-939).
     """
 
     name: str
@@ -48,7 +48,7 @@ class Settings:
     two_phase: bool = False
     shared: bool = False
     earlier: str = ""
-    believe_all: bool = False
+    count_all_writers: bool = False
 
     @property
     def connection(self) -> PluginValues:

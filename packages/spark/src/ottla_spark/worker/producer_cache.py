@@ -41,7 +41,7 @@ class Borrowed:
     def producer(self) -> Producer:
         """Return the producer, and create it at first use; errors of its creation are raised."""
         if self._producer is None:
-            self._producer = _shelf().take(self._settings)
+            self._producer = _cache_of_process().take(self._settings)
         return self._producer
 
     def __enter__(self) -> Self:
@@ -53,7 +53,7 @@ class Borrowed:
         if self._producer is None:
             return
         if error is None:
-            _shelf().put_back(self._producer, self._settings, idle=self._idle)
+            _cache_of_process().put_back(self._producer, self._settings, idle=self._idle)
         else:
             _close_now(self._producer)
 
@@ -125,11 +125,11 @@ class ProducerCache:
             _close_all(idle)
 
 
-_shelves: dict[int, ProducerCache] = {}
+_caches: dict[int, ProducerCache] = {}
 
 
-def _shelf() -> ProducerCache:
-    return _shelves.setdefault(os.getpid(), ProducerCache())
+def _cache_of_process() -> ProducerCache:
+    return _caches.setdefault(os.getpid(), ProducerCache())
 
 
 def _key(settings: Mapping[str, Any]) -> Key:

@@ -33,7 +33,7 @@ from ottla_testkit.conformance.transport_data import DataRequirements
 from ottla_testkit.conformance.transport_handshake import HandshakeRequirements
 from ottla_testkit.conformance.transport_refusals import RefusalRequirements
 
-_SIP: Final = 512
+_SMALL_PIECE: Final = 512
 
 
 class TransportConformance(HandshakeRequirements, RefusalRequirements, DataRequirements):
@@ -61,7 +61,7 @@ class TransportConformance(HandshakeRequirements, RefusalRequirements, DataRequi
             self.over_layers or not has_ability(transport, SupportsOpenOver),
             "over_layers is False, and the transport has `open_over`, which would not be tested",
         )
-        wire = Wire(self.socket_pair, roomy=True)
+        wire = Wire(self.socket_pair, large_buffers=True)
         with contextlib.closing(wire):
             layer = transport.open(wire.layer_end, self.host, self.port)
             check_contract(layer, TransportLayer, made_by="open()")
@@ -124,7 +124,7 @@ class TransportConformance(HandshakeRequirements, RefusalRequirements, DataRequi
         talk.open()
         written = talk.fill()
         talk.send(b"!")
-        talk.piece = _SIP  # so that the last bytes have left the layer, but not the system
+        talk.piece = _SMALL_PIECE  # so that the last bytes have left the layer, but not the system
         talk.until(lambda: talk.settled, "flush() never says that everything has left")
         talk.piece = PIECE
         talk.layer.close()

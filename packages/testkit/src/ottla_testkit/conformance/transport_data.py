@@ -134,6 +134,6 @@ class DataRequirements(TransportConnections):
     # Reading and writing
 
     def test_large_amounts_pass_in_both_directions_at_once(self, begin: Begin, chance: random.Random) -> None:
-        talk = begin(roomy=True)
+        talk = begin(large_buffers=True)
         talk.open()
         talk.exchange(chance.randbytes(_MANY), chance.randbytes(_MANY))

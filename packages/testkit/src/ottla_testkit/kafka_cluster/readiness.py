@@ -88,7 +88,7 @@ def _serves_own(node: Node, topic: str, known: admin_requests.Metadata) -> bool:
     return own == sorted(admin_requests.end_offsets(node.address, topic, own, timeout=_PROBE_WITHIN))
 
 
-def _wait(process: Process, trouble: str, look: Callable[[], Found]) -> Found:
+def _wait(process: Process, problem: str, look: Callable[[], Found]) -> Found:
     deadline = time.monotonic() + READY_WITHIN
     while time.monotonic() < deadline and process.running:
         try:
@@ -98,4 +98,4 @@ def _wait(process: Process, trouble: str, look: Callable[[], Found]) -> Found:
             pass  # not listening yet, or ending
         time.sleep(_LOOK_AGAIN)
     kind = PortInUseError if process.port_taken else ClusterError
-    raise kind(f"{process.name} {trouble} (exit code {process.exit_code}); it printed:\n{tail(process.log)}")
+    raise kind(f"{process.name} {problem} (exit code {process.exit_code}); it printed:\n{tail(process.log)}")

@@ -29,7 +29,7 @@ def format_nodes(java: Sequence[str], properties: Sequence[Path], *, options: Se
         with interrupts_deferred():
             tools.extend(_spawn([*command, str(path)]) for path in properties)
         for tool in tools:
-            _finish(tool, trouble="the brokers' settings were refused")
+            _finish(tool, problem="the brokers' settings were refused")
     finally:
         for tool in tools:
             with tool:  # closes its pipe, and waits
@@ -43,7 +43,7 @@ def dump_segments(java: Sequence[str], segments: Sequence[Path], *, version: str
     options = ["--deep-iteration", "--print-data-log", "--files", files]
     with _spawn([*java, f"{package}.DumpLogSegments", *options]) as tool:
         try:
-            return _finish(tool, trouble=f"DumpLogSegments failed for {files}")
+            return _finish(tool, problem=f"DumpLogSegments failed for {files}")
         finally:
             tool.kill()
 
@@ -55,11 +55,11 @@ def _spawn(command: Sequence[str]) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def _finish(tool: subprocess.Popen[str], *, trouble: str) -> str:
+def _finish(tool: subprocess.Popen[str], *, problem: str) -> str:
     try:
         printed, _ = tool.communicate(timeout=TOOL_WITHIN)
     except subprocess.TimeoutExpired as error:
-        raise ClusterError(f"{trouble}: it ran for more than {TOOL_WITHIN:.0f} s") from error
+        raise ClusterError(f"{problem}: it ran for more than {TOOL_WITHIN:.0f} s") from error
     if tool.returncode:
-        raise ClusterError(f"{trouble}:\n{tail(printed)}")
+        raise ClusterError(f"{problem}:\n{tail(printed)}")
     return printed

@@ -128,12 +128,12 @@ class MockCluster:
 
     def _new_client(self) -> int:
         """Create the client that librdkafka requires for a mock cluster; it connects nowhere."""
-        trouble = ctypes.create_string_buffer(512)
+        error_text = ctypes.create_string_buffer(512)
         configuration = self._library.rd_kafka_conf_new()
-        self._library.rd_kafka_conf_set(configuration, b"log_level", b"2", trouble, len(trouble))
-        client: int | None = self._library.rd_kafka_new(librdkafka.PRODUCER, configuration, trouble, len(trouble))
+        self._library.rd_kafka_conf_set(configuration, b"log_level", b"2", error_text, len(error_text))
+        client: int | None = self._library.rd_kafka_new(librdkafka.PRODUCER, configuration, error_text, len(error_text))
         if not client:
-            raise MockError(f"librdkafka could not create a client: {trouble.value.decode()}")
+            raise MockError(f"librdkafka could not create a client: {error_text.value.decode()}")
         return client
 
     def _request(self, handle: int) -> MockRequest:

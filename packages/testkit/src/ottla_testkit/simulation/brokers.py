@@ -48,7 +48,7 @@ MESSAGES: Mapping[int, Message[Any, Any]] = {m.key: m for m in ALL}
 class SimulatedBroker:
     """One broker. `codes` are its actions for the next Produce requests, in turn; afterwards it accepts them.
 
-    `errand_codes` has error codes for other requests, by name: the broker returns them and does nothing else.
+    `errors_by_request` has error codes for other requests, by name: the broker returns them and does nothing else.
     """
 
     cluster: SimulatedCluster
@@ -57,7 +57,7 @@ class SimulatedBroker:
     up: bool = True
     silent: bool = False
     codes: deque[Scripted] = attrs.field(factory=deque)
-    errand_codes: dict[str, deque[ErrorCode]] = attrs.field(factory=dict)
+    errors_by_request: dict[str, deque[ErrorCode]] = attrs.field(factory=dict)
     requests: list[tuple[str, int]] = attrs.field(factory=list)
     throttle_ms: int = 0
     """The time of Produce responses in which a client should send nothing."""
@@ -126,7 +126,7 @@ class SimulatedBroker:
             metadata = self.outdated_metadata or self.cluster.answer_metadata(names, broker=self.id)
             return prefix + tags + METADATA.response(version).encode(metadata)
         if message in COORDINATING:
-            codes = self.errand_codes.get(message.name)
+            codes = self.errors_by_request.get(message.name)
             code = codes.popleft() if codes else ErrorCode.NONE
             request = message.request(version).decode(body)
             if not self.cluster.denied_ids.isdisjoint(transactional_ids(request)):

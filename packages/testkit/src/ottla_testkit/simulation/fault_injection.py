@@ -109,7 +109,7 @@ class FaultyNetwork(SimulatedNetwork):
         for broker in self.cluster.brokers.values():
             broker.up = True
             broker.codes.clear()
-            broker.errand_codes.clear()
+            broker.errors_by_request.clear()
             self.thaw(broker.id)
 
     def poll(self, timeout: float) -> None:
@@ -133,7 +133,7 @@ class FaultyNetwork(SimulatedNetwork):
         self._refuse(broker, weather)
         response = super().take(link, frame)
         broker.codes.clear()
-        broker.errand_codes.clear()
+        broker.errors_by_request.clear()
         when_known(response, lambda content: self._answer(link, content, draw - weather.lost_request, weather))
         return None
 
@@ -166,7 +166,7 @@ class FaultyNetwork(SimulatedNetwork):
         if self.chance.happens(weather.refused):
             broker.codes.append(self.chance.choice(weather.refusals))
             for request in COORDINATOR_REQUESTS:
-                broker.errand_codes.setdefault(request, deque()).append(self.chance.choice(COORDINATOR_REFUSALS))
+                broker.errors_by_request.setdefault(request, deque()).append(self.chance.choice(COORDINATOR_REFUSALS))
 
     def _lose(self, link: Link) -> None:
         link.cut(ConnectionFailedError(f"broker {link.broker.id} closed the connection"))

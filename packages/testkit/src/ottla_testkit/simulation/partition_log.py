@@ -37,7 +37,7 @@ class PartitionLog:
     entries: list[Entry] = attrs.field(factory=list)
     records: list[Record] = attrs.field(factory=list)
     producers: PartitionProducers = attrs.field(factory=PartitionProducers)
-    undecided: dict[int, list[int]] = attrs.field(factory=dict)
+    open_transactions: dict[int, list[int]] = attrs.field(factory=dict)
     """The offsets of open transactions by producer id."""
     aborted: set[int] = attrs.field(factory=set)
     _forgotten: int = 0  # entries whose producers are forgotten
@@ -66,7 +66,7 @@ class PartitionLog:
         removed = self.entries[length:]
         if removed:
             kept = self.entries[:length]
-            for part in (self.entries, self.records, self.undecided, self.aborted, self.producers.entries):
+            for part in (self.entries, self.records, self.open_transactions, self.aborted, self.producers.entries):
                 part.clear()
             forgotten, self._forgotten = min(self._forgotten, length), 0
             self.replicate(kept[:forgotten])
@@ -99,7 +99,7 @@ class PartitionLog:
 
     def _apply(self, entry: Entry) -> None:
         if isinstance(entry, Marker):
-            places = self.undecided.pop(entry.producer_id, [])
+            places = self.open_transactions.pop(entry.producer_id, [])
             if not entry.committed:
                 self.aborted.update(places)
             self.producers.mark(entry.producer_id, entry.epoch)
@@ -108,4 +108,4 @@ class PartitionLog:
         self.records.extend(batch.records)
         self.producers.append(batch, base_offset)
         if batch.transactional:
-            self.undecided.setdefault(batch.producer_id, []).extend(range(base_offset, len(self.records)))
+            self.open_transactions.setdefault(batch.producer_id, []).extend(range(base_offset, len(self.records)))

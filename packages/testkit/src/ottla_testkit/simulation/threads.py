@@ -42,7 +42,7 @@ class SimulatedThread:
     interruptible: bool = False
     """Whether it waits where a signal handler may raise."""
     interrupted: bool = False
-    _baton: threading.Lock = attrs.field(factory=threading.Lock)
+    _turn: threading.Lock = attrs.field(factory=threading.Lock)
     _real: threading.Thread | None = None
 
     @property
@@ -50,7 +50,7 @@ class SimulatedThread:
         return None if self._real is None else self._real.ident
 
     def start(self) -> None:
-        self._baton.acquire()
+        self._turn.acquire()
         self._real = threading.Thread(target=self._run, name=self.name, daemon=True)
         self._real.start()
         self.threads.living.append(self)
@@ -64,11 +64,11 @@ class SimulatedThread:
 
     def resume(self) -> None:
         """Let the thread run; another one has to `pause` then."""
-        self._baton.release()
+        self._turn.release()
 
     def pause(self) -> None:
         """Block until another thread resumes this one."""
-        self._baton.acquire()
+        self._turn.acquire()
 
     def able(self, now: float) -> bool:
         """Return whether the thread does not wait, or its wait is over."""

@@ -43,9 +43,9 @@ class SimulatedTopic:
         return {partition: log.producers for partition, log in self.logs.items()}
 
     @property
-    def undecided(self) -> Mapping[int, Mapping[int, list[int]]]:
+    def open_transactions(self) -> Mapping[int, Mapping[int, list[int]]]:
         """The offsets of open transactions, by partition and producer id."""
-        return {partition: log.undecided for partition, log in self.logs.items()}
+        return {partition: log.open_transactions for partition, log in self.logs.items()}
 
     @property
     def aborted(self) -> Mapping[int, set[int]]:
@@ -79,7 +79,7 @@ class SimulatedTopic:
     def committed(self, partition: int) -> list[bytes | None]:
         """Return the values that a read_committed consumer gets, including those behind open transactions."""
         log = self.log_of(partition)
-        hidden = set(log.aborted).union(*log.undecided.values())
+        hidden = set(log.aborted).union(*log.open_transactions.values())
         return [record.value for place, record in enumerate(log.records) if place not in hidden]
 
     def append(self, partition: int, batch: RecordBatch) -> tuple[ErrorCode, int]:

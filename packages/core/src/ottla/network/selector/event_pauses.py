@@ -16,7 +16,7 @@ from ottla.errors.plugin_origin import PluginOrigin
 
 logger = logging.getLogger(__name__)
 
-FRUITLESS: Final = 1_000
+MOST_UNUSED: Final = 1_000
 """Events in a row without a byte, after which a connection is paused.
 
 A TLS record that arrives or leaves in small pieces causes some hundred.
@@ -34,17 +34,17 @@ class EventUse:
     """The events of a connection since bytes were last moved."""
 
     moved: int = 0
-    fruitless: int = 0
+    unused: int = 0
     paused: bool = False  # at any time
 
     def count(self, moved: int) -> bool:
         """Note an event after which *moved* bytes were moved in all; True: too many events have moved none."""
         if moved != self.moved:
             self.moved = moved
-            self.fruitless = FRUITLESS - AGAIN if self.paused else 0
+            self.unused = MOST_UNUSED - AGAIN if self.paused else 0
             return False
-        self.fruitless += 1
-        return self.fruitless >= FRUITLESS
+        self.unused += 1
+        return self.unused >= MOST_UNUSED
 
 
 C = TypeVar("C")

@@ -197,14 +197,14 @@ class Selector:
             to_close, self._to_close = self._to_close, {}
             for node, reason in to_close.items():
                 self._end(node, reason)
-        impatient = [c for c in list(self._connections.values()) if c.broken or self._has_work(c)]
-        if self._begun or impatient or self._disconnected:
+        with_work = [c for c in list(self._connections.values()) if c.broken or self._has_work(c)]
+        if self._begun or with_work or self._disconnected:
             timeout = 0.0
         before = self._clock()
         events = self._watch.select(self._pauses.shortened(min(max(timeout, 0.0), _LONGEST_WAIT)))
         woken_at = self._clock()
         self._waits.add(woken_at - before)
-        masks = dict.fromkeys(impatient, 0)
+        masks = dict.fromkeys(with_work, 0)
         if self._begun:
             begun, self._begun = self._begun, []
             masks.update(dict.fromkeys(begun, selectors.EVENT_WRITE))

@@ -72,7 +72,7 @@ class LedgerLookup:
             self.before_lease(client)
         self._just_leased, end = False, -1
         if place is not None:
-            believed = self.lease_ids if self.settings.shared and not self.settings.believe_all else None
+            believed = self.lease_ids if self.settings.shared and not self.settings.count_all_writers else None
             scan = self._reader.read(client, place, lease_ids=believed, timeout=timeout)
             end = self._reader.end
             if scan.answered or scan.foreign_entry is not None or not self.settings.earlier:
@@ -102,7 +102,7 @@ class LedgerLookup:
             return nothing
         count = len(existing(client, topic).topics[0].partitions)
         place = LedgerPartition(topic=topic, partition=partition_of(self.settings.name, count))
-        ids = None if self.settings.believe_all else self.lease_ids
+        ids = None if self.settings.count_all_writers else self.lease_ids
         scan = self._earlier.read(client, place, lease_ids=ids)
         self.taken_over_from = place if scan.last is not None else None
         return self._ledger(scan, place, end=end, restate=scan.last is not None)

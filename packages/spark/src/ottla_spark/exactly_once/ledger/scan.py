@@ -74,7 +74,7 @@ class LedgerScan:
     skipped: Skipped = attrs.field(factory=Skipped, init=False)
     _key: bytes = attrs.field(init=False)
     _open: dict[int, _Candidate] = attrs.field(factory=dict, init=False)
-    _open_strangers: dict[int, int] = attrs.field(factory=dict, init=False)
+    _open_foreign: dict[int, int] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._key = self.name.encode()
@@ -94,7 +94,7 @@ class LedgerScan:
         elif self._of_lease(batch.producer_id):
             self._take_written(batch)
         elif self._is_ours(batch):
-            self._open_strangers[batch.producer_id] = batch.first_offset
+            self._open_foreign[batch.producer_id] = batch.first_offset
 
     def _take_written(self, batch: LedgerBatch) -> None:
         """Add a batch of a producer id that may write entries of this name."""
@@ -131,7 +131,7 @@ class LedgerScan:
         """End a transaction; markers of transactions without an entry of this name have no effect."""
         producer_id = marker.producer_id
         candidate = self._open.pop(producer_id, None)
-        offset = self._open_strangers.pop(producer_id, None)
+        offset = self._open_foreign.pop(producer_id, None)
         if (candidate is None and offset is None) or marker.marker() is not ControlMarker.COMMIT:
             return
         if offset is not None:

@@ -66,7 +66,7 @@ def together(timeout: float, works: list[Callable[[], object]], *, call: str) ->
 
     threads = [threading.Thread(target=run, args=(work,), name="conformance-crew", daemon=True) for work in works]
     deadline = time.monotonic() + timeout
-    with _restless():
+    with _frequent_thread_switches():
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -83,7 +83,7 @@ def together(timeout: float, works: list[Callable[[], object]], *, call: str) ->
 
 
 @contextmanager
-def _restless() -> Iterator[None]:
+def _frequent_thread_switches() -> Iterator[None]:
     before = sys.getswitchinterval()
     sys.setswitchinterval(_RESTLESS)
     try:

@@ -181,8 +181,8 @@ class LayerSession:
     def _advance(self) -> None:
         """Call the layer as the selector does: when its socket is ready, or when the layer may read."""
         events = self.events if self._begun else Interest.WRITE
-        impatient = self.ready and not self._stalled and self.layer.may_read()
-        if not events and not impatient:
+        has_bytes = self.ready and not self._stalled and self.layer.may_read()
+        if not events and not has_bytes:
             return
         self._begun = True
         if not self.ready:

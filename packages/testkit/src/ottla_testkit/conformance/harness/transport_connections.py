@@ -70,8 +70,10 @@ class TransportConnections(BoundedSuite):
             check_contract(layer, TransportLayer, made_by="open_over()" if over_layer else "open()")
             return layer
 
-        def begin(*, roomy: bool = False, always_may_read: bool = False, by: MakePeer | None = None) -> LayerSession:
-            wire = Wire(self.socket_pair, roomy=roomy)
+        def begin(
+            *, large_buffers: bool = False, always_may_read: bool = False, by: MakePeer | None = None
+        ) -> LayerSession:
+            wire = Wire(self.socket_pair, large_buffers=large_buffers)
             try:
                 layer = open_layer(wire.layer_end, always_may_read)
             except BaseException:

@@ -18,12 +18,12 @@ _RESET_AT_CLOSE: Final = struct.pack("ii", 1, 0)
 class Wire:
     """Four sockets: `layer_end` and `peer` are for the two sides, the other two are the wire's own."""
 
-    def __init__(self, make_pair: Callable[[], Pair], *, roomy: bool) -> None:
+    def __init__(self, make_pair: Callable[[], Pair], *, large_buffers: bool) -> None:
         self.layer_end, self._near = make_pair()
         self.peer_end, self._far = make_pair()
         for sock in self._sockets:
             sock.setblocking(False)
-            if not roomy:
+            if not large_buffers:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL)
         self.to_layer = _Direction(self._far, self._near)

@@ -41,10 +41,10 @@ class CoordinatorRefusals(Fault):
     def begin(self, world: Simulation) -> None:
         broker = world.cluster.brokers[self.broker]
         for code in self.codes:
-            broker.errand_codes.setdefault(self.request, deque()).append(code)
+            broker.errors_by_request.setdefault(self.request, deque()).append(code)
 
     def end(self, world: Simulation) -> None:
-        world.cluster.brokers[self.broker].errand_codes.clear()
+        world.cluster.brokers[self.broker].errors_by_request.clear()
 
 
 def _planned(world: Simulation) -> PlannedNetwork:
