@@ -640,7 +640,7 @@ def test_after_complete_splitting_only_records_too_large_alone_fail() -> None:
 
     errors = [delivery.exception() for delivery in deliveries]
     assert [number for number, error in enumerate(errors) if error] == [3]
-    assert "raise the topic's max.message.bytes or send smaller records" in str(errors[3])
+    assert "(max.message.bytes); raise the topic's max.message.bytes or send smaller records" in str(errors[3])
     assert isinstance(errors[3].__cause__, BrokerError) if errors[3] else False
 
 

@@ -90,8 +90,9 @@ def check(names: tuple[str, ...], settings: dict[str, Any], verbose: bool) -> No
         raise click.exceptions.Exit(_PROMISE_BROKEN)
 
 
-@plugins.command()
-@click.argument("kind", type=click.Choice(list(KINDS)))
+# The list of kinds would be broken in the middle of a word if it stood in the usage.
+@plugins.command(epilog=f"KIND is one of {', '.join(KINDS)}.")
+@click.argument("kind", metavar="KIND", type=click.Choice(list(KINDS)))
 @click.argument("name")
 @click.option(
     "--directory",

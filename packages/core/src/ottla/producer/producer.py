@@ -442,8 +442,11 @@ class Producer:
         return report
 
     def __repr__(self) -> str:
-        config = getattr(self, "config", None)  # None: the constructor has failed, and a debugger shows the object
-        return f"<{type(self).__name__} {config['client.id']}: {changes(config)}>" if config else object.__repr__(self)
+        unclosed = getattr(self, "_unclosed", None)  # None: the constructor has failed, and a debugger shows the object
+        if unclosed is None:
+            return object.__repr__(self)
+        config, closed = self.config, "" if unclosed.alive else ", closed"
+        return f"<{type(self).__name__} {config['client.id']}{closed}: {changes(config)}>"
 
     __reduce__ = refuse_copy
 

@@ -152,7 +152,7 @@ class ProduceResponseHandler:
     def _split(self, batch: ProducerBatch, error: BrokerError, now: float) -> Failed | None:
         """Send the records again in smaller batches; a batch of one record fails."""
         if batch.count == 1:
-            why = f"{error}; raise the topic's max.message.bytes or send smaller records"
+            why = f"{str(error).rstrip('.')}; raise the topic's max.message.bytes or send smaller records"
             return _failed(batch, error, now, why=why)
         batch.last_error = error
         try:
