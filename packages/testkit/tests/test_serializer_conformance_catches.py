@@ -77,6 +77,11 @@ WRONG = [
         "at_any_line",
         r"not safe for threads: when they change between two of its lines, .* became .*; keep what belongs to a call",
     ),
+    (
+        "KeepsTheColumnInItself",
+        "columns_may_change_at_any_line",
+        r"not safe for threads: .* lines, (a column of struct.* became .*, and alone|serialize_column\(\) of . rows)",
+    ),
     ("TornByThreads", "many_threads", "by many threads at once, .* became|raised TypeError"),
 ]
 
@@ -96,9 +101,17 @@ def test_a_serializer_with_lookups_that_keeps_all_promises_passes(pytester: pyte
     SUITE.assert_passes(pytester, "RightWithLookups()")
 
 
-def test_one_sample_alone_is_not_scheduled(pytester: pytest.Pytester) -> None:
+def test_one_sample_is_scheduled_beside_a_tombstone(pytester: pytest.Pytester) -> None:
     more = """samples = (({}, b"{}"),)"""
-    result = SUITE.run(pytester, "KeepsTheCallInItself()", "-k", "at_any_line", "-rs", more=more)
+    result = SUITE.run(pytester, "KeepsTheCallInItself()", "-k", "threads_may_change_at_any_line", more=more)
+
+    result.assert_outcomes(failed=1)
+
+
+def test_no_sample_is_not_scheduled(pytester: pytest.Pytester) -> None:
+    result = SUITE.run(
+        pytester, "KeepsTheCallInItself()", "-k", "threads_may_change_at_any_line", "-rs", more="samples = ()"
+    )
 
     result.assert_outcomes(skipped=1)
-    assert "`samples` has fewer than two values to serialize at once" in result.stdout.str()
+    assert "`samples` is empty: None alone is the same in every order" in result.stdout.str()

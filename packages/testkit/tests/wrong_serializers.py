@@ -165,6 +165,15 @@ class ForgetsTheOffset(Right):
         return pa.array([self.serialize(topic, cell, ()) for cell in cells], pa.binary())
 
 
+class KeepsTheColumnInItself(Right):
+    """Puts the column aside where other threads put theirs."""
+
+    def serialize_column(self, topic: str, column: Any) -> Any:
+        self.column = column
+        made = super().serialize_column(topic, column)
+        return made if self.column is column else super().serialize_column(topic, self.column)
+
+
 class MakesAList(Right):
     def serialize_column(self, topic: str, column: Any) -> Any:
         return super().serialize_column(topic, column).to_pylist()

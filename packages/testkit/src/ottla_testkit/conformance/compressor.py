@@ -26,9 +26,9 @@ from ottla.errors import PluginNotFoundError, ProtocolError
 from ottla.interfaces import Buffer, Compressor
 from ottla.plugins.registry import Registry
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
-from ottla_testkit.conformance.harness.checked_layer import check, fail, sentence_of
+from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
-from ottla_testkit.conformance.harness.schedules import Schedule
+from ottla_testkit.conformance.harness.schedules import check_orders
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
 
 CODECS: Final = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
@@ -55,7 +55,6 @@ _AROUND: Final = 24 << 20
 _BLOCK: Final = 1 << 20
 _CUTS: Final = 40
 _THREADS: Final = 6
-_SCHEDULES: Final = 3
 _SCHEDULED: Final = 4
 _TIMES: Final = 30
 _NO_LIMIT: Final = 1 << 30
@@ -266,15 +265,8 @@ class CompressorConformance(BoundedSuite):
     def test_threads_may_change_at_any_line(self, compressor: Compressor, chance: random.Random) -> None:
         texts = [_text(chance, 2000 + 100 * number) for number in range(_SCHEDULED)]
 
-        for seed in range(_SCHEDULES):
-            works = [partial(self._there_and_back, compressor, [text[:500], text[500:]]) for text in texts]
-            error = Schedule(seed).run(works)
-            if error is not None:
-                fail(
-                    f"it is not safe for threads: when they change between two of its lines, {sentence_of(error)} "
-                    f"(order {seed}, the same each time); give each call a stream and variables of its own",
-                    error,
-                )
+        works = [partial(self._there_and_back, compressor, [text[:500], text[500:]]) for text in texts]
+        check_orders(works, "give each call a stream and variables of its own")
 
     # The end
 

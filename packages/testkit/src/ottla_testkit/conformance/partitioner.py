@@ -33,7 +33,7 @@ from ottla.interfaces import (
 from ottla_testkit.conformance.harness.bounded_suite import check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail, needed, sentence_of
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
-from ottla_testkit.conformance.harness.schedules import Schedule
+from ottla_testkit.conformance.harness.schedules import Schedule, check_orders
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
 from ottla_testkit.conformance.partitioner_calls import (
     COUNTS,
@@ -250,14 +250,7 @@ class PartitionerConformance(PartitionerKeys, PartitionerLeaders):
                     f"a key went to partition {chosen}, and before to {first[topic, key]}",
                 )
 
-        for seed in range(_SCHEDULES):
-            error = Schedule(seed).run([partial(ask, topic) for topic in range(len(views))])
-            if error is not None:
-                fail(
-                    f"it is not safe for threads: when they change between two of its lines, {sentence_of(error)} "
-                    f"(order {seed}, the same each time); state that calls share needs a lock",
-                    error,
-                )
+        check_orders([partial(ask, topic) for topic in range(len(views))], "state that calls share needs a lock")
 
     def test_threads_may_ask_for_a_topic_of_an_unknown_size(self, partitioner: Partitioner) -> None:
         keys = (None, b"a", b"another key")

@@ -31,9 +31,9 @@ from ottla.interfaces import (
     SupportsSetsHeaders,
 )
 from ottla_testkit.conformance.harness.bounded_suite import check_contract
-from ottla_testkit.conformance.harness.checked_layer import check, fail, needed, sentence_of
+from ottla_testkit.conformance.harness.checked_layer import check, fail, needed
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
-from ottla_testkit.conformance.harness.schedules import Schedule
+from ottla_testkit.conformance.harness.schedules import check_orders
 from ottla_testkit.conformance.harness.serializer_calls import SerializerCalls, shown
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
 
@@ -45,9 +45,9 @@ HEADERS: Final[Sequence[tuple[Header, ...]]] = (
 
 _THREADS: Final = 8
 _TIMES: Final = 200
-_SCHEDULES: Final = 3
 _SCHEDULED: Final = 4
 _CALLS: Final = 3
+_IN_VARIABLES: Final = "keep what belongs to a call in variables, not in attributes"
 
 
 class SerializerConformance(SerializerCalls):
@@ -202,9 +202,9 @@ class SerializerConformance(SerializerCalls):
         together(self.timeout * 3, works, call="serialize()")
 
     def test_threads_may_change_at_any_line(self, serializer: Serializer) -> None:
-        samples = list(self.samples)
-        if len(samples) < 2:  # one value cannot take the place of another one
-            pytest.skip("`samples` has fewer than two values to serialize at once")
+        if not self.samples:
+            pytest.skip("`samples` is empty: None alone is the same in every order")
+        samples = [*self.samples, (None, None)]
         for data, _expected in samples:
             self._serialize(serializer, data)  # lookups come first: their waits are no part of an order
 
@@ -214,14 +214,7 @@ class SerializerConformance(SerializerCalls):
                 made = self._serialize(serializer, data)
                 check(made == expected, f"{shown(data)} became {made!r}, and should be {expected!r}")
 
-        for seed in range(_SCHEDULES):
-            error = Schedule(seed).run([partial(work, first) for first in range(_SCHEDULED)])
-            if error is not None:
-                fail(
-                    f"it is not safe for threads: when they change between two of its lines, {sentence_of(error)} "
-                    f"(order {seed}, the same each time); keep what belongs to a call in variables, not in attributes",
-                    error,
-                )
+        check_orders([partial(work, first) for first in range(_SCHEDULED)], _IN_VARIABLES)
 
     def test_close_ends_background_work(self, started_threads: StartedThreads, serializer: Serializer) -> None:
         with self._closed_after(serializer, started_threads):
@@ -272,6 +265,18 @@ class SerializerConformance(SerializerCalls):
 
         works: list[Callable[[], object]] = [lambda first=first: work(first) for first in range(_THREADS)]  # type: ignore[misc]
         together(self.timeout * 3, works, call="serialize_column()")
+
+    def test_threads_of_columns_may_change_at_any_line(self, serializer: Serializer) -> None:
+        given = self._columns(serializer, self.columns)
+        columns = [(part, self._serialize_column(serializer, part)) for each in given for part in (each, each[:1])]
+
+        def work(first: int) -> None:
+            for turn in range(_CALLS):
+                column, expected = columns[(first + turn) % len(columns)]
+                made = self._serialize_column(serializer, column)
+                check(made == expected, f"a column of {column.type} became {shown(made)}, and alone {shown(expected)}")
+
+        check_orders([partial(work, first) for first in range(_SCHEDULED)], _IN_VARIABLES)
 
     def alike(self, made: bytes, expected: bytes) -> bool:
         """Return whether a column's row equals the same value alone; override it for formats with several encodings."""

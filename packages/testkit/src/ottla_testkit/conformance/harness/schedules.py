@@ -14,10 +14,25 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
+from ottla_testkit.conformance.harness.checked_layer import fail, sentence_of
+
 _FOLDER: Final = str(Path(__file__).parent.parent)
 _MOMENT: Final = 0.005
 _ODDS: Final = 0.3
 """Probability that another thread continues after a line."""
+_SCHEDULES: Final = 3
+
+
+def check_orders(works: Sequence[Callable[[], object]], remedy: str) -> None:
+    """Fail if one of these, which run at once, fails in one of some orders."""
+    for seed in range(_SCHEDULES):
+        error = Schedule(seed).run(works)
+        if error is not None:
+            fail(
+                f"it is not safe for threads: when they change between two of its lines, {sentence_of(error)} "
+                f"(order {seed}, the same each time); {remedy}",
+                error,
+            )
 
 
 class Schedule:
