@@ -38,6 +38,7 @@ ATTRIBUTES: Final = {"name", "blocking", "identity", "remedy", "sticky", "ignore
 UNOBSERVED: Final = {
     "open_over",  # by transports that are named in a list
     "details",  # by `ottla doctor`
+    "cipher",  # of encrypted connections only
 }
 """Methods that no scenario here calls."""
 
