@@ -10,7 +10,7 @@ from long_forms import LONG
 
 import histories
 import history_plans
-from machine import Queues, cluster_of
+from machine import Machine, Queues, cluster_of
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged
@@ -19,6 +19,7 @@ from ottla.accumulator.partition_queue import LONG_AGO
 from ottla.accumulator.sequences import Sequences
 from ottla.network.client import NetworkClient
 from ottla.network.cluster import Cluster
+from ottla_testkit.simulation import SimulatedCluster
 
 SEEDS = range(1, 201 if LONG else 9)
 
@@ -116,3 +117,27 @@ def test_a_lone_batch_without_a_producer_id_or_a_leader_is_not_sent() -> None:
     assert lone(queues, cluster_of(1)) == []
     sequences.off = True
     assert len(lone(queues, cluster_of(1))) == 1
+
+
+def test_an_awaited_record_is_lone_after_each_metadata_response() -> None:
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    machine = Machine(cluster)
+    taken: list[bool] = []
+    take = LoneBatch.take
+
+    def noted(lone: LoneBatch, *arguments: Any, **keywords: Any) -> Any:
+        found = take(lone, *arguments, **keywords)
+        taken.append(found is not None)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LoneBatch, "take", noted)
+        for _ in range(4):
+            machine.metadata.request_update()
+            for _ in range(3):
+                machine.send(b"value")
+                machine.settle()
+                machine.clock.advance(1.0)
+
+    assert sum(taken) >= 8

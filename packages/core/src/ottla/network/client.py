@@ -111,9 +111,12 @@ class NetworkClient:
         if broker is None:
             return False
         connection = self._connections.of(broker)
-        if connection.broker is not broker and connection.broker != broker:  # a leader hint has named its new address
-            self._closer.close_gone(now)
-            connection = self._connections.of(broker)
+        if connection.broker is not broker:
+            if connection.broker == broker:
+                connection.broker = broker  # of newer metadata, so that from now on identities are equal
+            else:  # a leader hint has named its new address
+                self._closer.close_gone(now)
+                connection = self._connections.of(broker)
         takes = self._opener.takes(connection, now)
         return takes and not self._metadata_updater.due(now)
 
