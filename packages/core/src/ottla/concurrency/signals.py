@@ -167,12 +167,12 @@ class Deferred:
     @property
     def noted(self) -> bool:
         """Return whether a handler will run at the end of the block; False on all threads except the main thread."""
-        return bool(_noted) and on_main_thread()
+        return bool(_noted) and threading.get_ident() == _main
 
     def __enter__(self) -> Self:
         global _on_signal
         begin()
-        if on_main_thread():
+        if threading.get_ident() == _main:
             self._before, _on_signal = _on_signal, self._on_signal
         return self
 
@@ -180,7 +180,7 @@ class Deferred:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         global _on_signal
-        if on_main_thread():
+        if threading.get_ident() == _main:
             _on_signal = self._before
         end()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Generic, TypeVar
 
 import attrs
@@ -52,6 +53,7 @@ class Message(Generic[RequestT, ResponseT]):
         return codec
 
 
+@functools.lru_cache(maxsize=1_024)  # asked for each request, with the same few arguments
 def choose_version(
     message: Message[Any, Any],
     broker_min: int,

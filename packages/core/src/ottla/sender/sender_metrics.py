@@ -18,15 +18,15 @@ def count_request(counters: Counters, batches: Iterable[ProducerBatch], now: flo
     for batch in batches:
         section = batch.sealed
         assert section is not None, "only sealed batches are sent"
-        count = section.count
+        count, size = section.count, section.wire_size
         of_topic = counters.topic(batch.topic)
         of_topic.records.add(count)
-        of_topic.batches.add(section.wire_size)
+        of_topic.batches.add(size)
         of_topic.ratios.add(section.ratio)
         waited = (now - batch.created_at) * _MS
         of_all.waits.add(waited)
         of_topic.queue_times.add(waited, count)
-        of_topic.batch_sizes.add(section.wire_size)
+        of_topic.batch_sizes.add(size)
         of_topic.record_sizes.add(section.plain_size / count, count)
         records += count
         plain += section.plain_size
