@@ -92,7 +92,7 @@ def test_no_secret_is_shown() -> None:
         assert config["sasl.password"] == "[hidden]"
 
 
-def test_a_producers_repr_has_what_is_not_default_and_whether_it_is_closed() -> None:
+def test_a_producers_repr_has_what_is_not_default_and_if_it_is_closed() -> None:
     producer = Producer(SERVERS, client_id="shop", linger_ms=20)
 
     assert repr(producer) == "<Producer shop: bootstrap.servers=localhost:9, linger.ms=20>"

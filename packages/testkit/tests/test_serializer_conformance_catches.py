@@ -101,7 +101,7 @@ def test_a_serializer_with_lookups_that_keeps_all_promises_passes(pytester: pyte
     SUITE.assert_passes(pytester, "RightWithLookups()")
 
 
-def test_one_sample_is_scheduled_beside_a_tombstone(pytester: pytest.Pytester) -> None:
+def test_one_sample_is_scheduled_together_with_a_tombstone(pytester: pytest.Pytester) -> None:
     more = """samples = (({}, b"{}"),)"""
     result = SUITE.run(pytester, "KeepsTheCallInItself()", "-k", "threads_may_change_at_any_line", more=more)
 

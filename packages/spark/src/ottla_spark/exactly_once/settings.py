@@ -37,7 +37,7 @@ class Settings:
     """Settings that planner, tasks and commit share. `producer` lacks the settings of a single transaction.
 
     `shared`: other prefixes may write to the ledger topic, too. `earlier` is the topic in which entries of an earlier
-    version may be, "" for none. `count_all_writers`: entries count whoever wrote them. `timeout_ms` None: the longest
+    version may be, "" for none. `count_all_writers`: entries of all writers count. `timeout_ms` None: the longest
     that the brokers allow. With `two_phase` there is no time-out at all (KIP-939).
     """
 
