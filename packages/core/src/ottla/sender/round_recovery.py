@@ -43,8 +43,8 @@ class Rounds:
         self._name = name
         self._clock = environment.clock
         self._backoff = pause
-        self._hurry = AutoResetEvent(environment)
-        self._sleep = sleep or self._hurry.wait
+        self._sleep_ended = AutoResetEvent(environment)
+        self._sleep = sleep or self._sleep_ended.wait
         self._throttled_log = ThrottledLog(logger, clock=self._clock)
         self._failures = 0  # in a row
         self._next_at = float("-inf")
@@ -97,7 +97,7 @@ class Rounds:
 
     def end_sleep(self) -> None:
         """End a pause. For any thread, takes no lock, and may interrupt the pause itself."""
-        self._hurry.set()
+        self._sleep_ended.set()
 
     def _recover(self, now: float) -> None:
         assert self._broken is not None
