@@ -5,6 +5,7 @@
 | an object of the kind | uses it; the program closes it |
 | a class, a `functools.partial` of one, or a function that makes the object | makes one for itself, and closes it |
 | a function, for a partitioner or serializer | calls it in place of `partition` or `serialize` |
+| a serializer of confluent-kafka | calls it with its `SerializationContext` |
 | a module, or an object or class with the hook | calls the hook, as that of an entry point |
 """
 
@@ -21,6 +22,7 @@ from ottla.config.plugin_choice import GivenPlugin
 from ottla.errors import InvalidPluginError
 from ottla.errors.plugin_origin import faults
 from ottla.interfaces import ConfigKey
+from ottla.plugins.registry.confluent import ConfluentSerializer, is_confluent_serializer
 from ottla.plugins.registry.functions import FunctionPartitioner, FunctionSerializer
 from ottla.plugins.registry.given_info import GivenInfo
 from ottla.plugins.registry.kinds import KINDS, Kind, KindName, missing_attributes
@@ -70,7 +72,11 @@ class ProgramPlugin(Plugin):
         return ()
 
     def _call(self, hook: str, **arguments: object) -> Any:
-        return super()._call(hook, **arguments) if self._form in ("class", "function") else self._given
+        if self._form in ("class", "function"):
+            return super()._call(hook, **arguments)
+        if self._form == "call" and is_confluent_serializer(self._given):
+            return ConfluentSerializer(self._given, is_key=arguments["is_key"] is True)
+        return self._given
 
     def _make(self, **arguments: object) -> Any:
         return self._given(**{name: arguments[name] for name in self._arguments})
@@ -86,6 +92,8 @@ class ProgramPlugin(Plugin):
 
     def _adapted(self, function: Callable[..., Any]) -> Any:
         """The function as an object of its kind."""
+        if self.info.kind.name == "serializer" and is_confluent_serializer(function):
+            return function  # `_call` makes an object for keys or for values of it
         wrapper = _FUNCTIONS[self.info.kind.name]
         problem = (
             "it only makes a generator or a coroutine; write it without yield and async"
