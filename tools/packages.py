@@ -27,6 +27,7 @@ PACKAGES: Final = (
     "authenticator-sasl",
     "opentelemetry",
     "reporter-prometheus",
+    "serializer-schema-registry",
     "accel",
     "testkit",
     "spark",

@@ -24,6 +24,7 @@ PURE: Final = (
     "authenticator-sasl",
     "opentelemetry",
     "reporter-prometheus",
+    "serializer-schema-registry",
     "testkit",
     "spark",
 )

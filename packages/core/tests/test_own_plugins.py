@@ -42,6 +42,7 @@ SOURCES: Final[Mapping[str, Sequence[Path]]] = {
     "ottla-authenticator-sasl": [ROOT / "packages" / "authenticator-sasl" / "src"],
     "ottla-opentelemetry": [ROOT / "packages" / "opentelemetry" / "src"],
     "ottla-reporter-prometheus": [ROOT / "packages" / "reporter-prometheus" / "src"],
+    "ottla-serializer-schema-registry": [ROOT / "packages" / "serializer-schema-registry" / "src"],
     "native": [ROOT / "packages" / "accel" / "src"],
     "python": [CORE / "recordbatch" / "objects.py"],
     **dict.fromkeys(PARTITIONERS, sorted((PLUGINS / "partitioners").glob("[!r_]*.py"))),

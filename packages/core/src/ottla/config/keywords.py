@@ -135,6 +135,19 @@ class ProducerKeywords(TypedDict, total=False):
     prometheus_listen: Any
     prometheus_max_topics: Any
     prometheus_registry: Any
+    auto_register_schemas: Any
+    basic_auth_user_info: Any
+    bearer_auth_token: Any
+    key_schema: Any
+    normalize_schemas: Any
+    schema_registry_ssl_ca_location: Any
+    schema_registry_ssl_certificate_location: Any
+    schema_registry_ssl_key_location: Any
+    schema_registry_ssl_key_password: Any
+    schema_registry_url: Any
+    subject_name_strategy: Any
+    use_latest_version: Any
+    value_schema: Any
     ssl_cipher_suites: Any
     ssl_crl_location: Any
     ssl_enabled_protocols: Any

@@ -1,0 +1,135 @@
+"""One HTTP exchange on a connection of its own, within one deadline. It decides neither on repetitions nor on statuses.
+
+A socket's time-out starts again with each byte, so a peer that sends slowly could block forever. Here every operation
+gets the time that remains. An answer has a maximum size, and redirects are not followed: they could take a password
+elsewhere.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+import attrs
+import h11
+
+from ottla_schema_registry.errors import RegistryAnswerError
+
+MAX_ANSWER: Final = 4 * 1024 * 1024
+"""Maximum bytes of an answer's body. Schemas have some kilobytes."""
+
+MAX_HEADERS: Final = 64 * 1024
+_CHUNK: Final = 64 * 1024
+
+
+@attrs.frozen(kw_only=True)
+class Request:
+    """A request, without the address. It has the same effect once and repeated, as all of ours."""
+
+    method: str
+    path: str
+    body: bytes = attrs.field(default=b"", repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class Answer:
+    """The status and the body of an answer."""
+
+    status: int
+    body: bytes = attrs.field(repr=False)
+    retry_after: float = 0.0
+    """The seconds that the registry asks to wait for; 0 if it does not."""
+
+
+class Deadline:
+    """A time at which everything ends."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._until = clock() + seconds
+
+    def remaining(self) -> float:
+        """Return the seconds that remain. Raises TimeoutError if there are none."""
+        seconds = self._until - self._clock()
+        if seconds <= 0:
+            raise TimeoutError("the time for the request is over")
+        return seconds
+
+
+def exchange(
+    address: str,
+    request: Request,
+    *,
+    headers: Sequence[tuple[str, str]],
+    context: ssl.SSLContext | None,
+    deadline: Deadline,
+) -> Answer:
+    """Send a request and return the answer.
+
+    Raises OSError, h11.RemoteProtocolError, and RegistryAnswerError for an answer that is too large.
+    """
+    parts = urlsplit(address)
+    host, secure = parts.hostname or "", parts.scheme == "https"
+    sock = _connected(host, parts.port or (443 if secure else 80), deadline)
+    try:
+        if secure:
+            sock.settimeout(deadline.remaining())  # for the whole handshake
+            sock = (context or ssl.create_default_context()).wrap_socket(sock, server_hostname=host)
+        connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEADERS)
+        all_headers = [("Host", parts.netloc), ("Connection", "close"), *headers]
+        if request.body:
+            all_headers.append(("Content-Length", str(len(request.body))))
+        sent = connection.send(
+            h11.Request(method=request.method, target=parts.path + request.path, headers=all_headers)
+        )
+        sent = (sent or b"") + (connection.send(h11.Data(data=request.body)) or b"" if request.body else b"")
+        sock.settimeout(deadline.remaining())
+        sock.sendall(sent + (connection.send(h11.EndOfMessage()) or b""))
+        return _answer(connection, sock, deadline)
+    finally:
+        sock.close()
+
+
+def _connected(host: str, port: int, deadline: Deadline) -> socket.socket:
+    """Connect to the first address that accepts. Each gets an equal share of the time that remains."""
+    error: OSError = OSError("the host name has no address")
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for number, (family, kind, protocol, _name, sockaddr) in enumerate(found):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.settimeout(deadline.remaining() / (len(found) - number))
+            sock.connect(sockaddr)
+        except OSError as refused:
+            sock.close()
+            error = refused
+        else:
+            return sock
+    raise error
+
+
+def _answer(connection: h11.Connection, sock: socket.socket, deadline: Deadline) -> Answer:
+    status, retry_after, body = 0, 0.0, bytearray()
+    while True:
+        event = connection.next_event()
+        if event is h11.NEED_DATA:
+            sock.settimeout(deadline.remaining())
+            connection.receive_data(sock.recv(_CHUNK))
+        elif isinstance(event, h11.Response):
+            status, retry_after = event.status_code, _retry_after(event)
+        elif isinstance(event, h11.Data):
+            body += event.data
+            if len(body) > MAX_ANSWER:
+                raise RegistryAnswerError(f"the answer of the schema registry is larger than {MAX_ANSWER} bytes")
+        elif isinstance(event, h11.EndOfMessage):
+            return Answer(status=status, body=bytes(body), retry_after=retry_after)
+
+
+def _retry_after(response: h11.Response) -> float:
+    for name, value in response.headers:
+        if name == b"retry-after" and value.isdigit() and len(value) < 7:
+            return float(value)
+    return 0.0

@@ -1,0 +1,100 @@
+"""Requests to the registry: repeated, at several addresses, within one time limit. It does not read the answers."""
+
+from __future__ import annotations
+
+import random
+import ssl
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import h11
+
+from ottla_schema_registry.errors import RegistryUnavailableError
+from ottla_schema_registry.exchange import Answer, Deadline, Request, exchange
+
+MOST_ATTEMPTS: Final = 10
+FIRST_BACKOFF: Final = 0.1
+LONGEST_BACKOFF: Final = 2.0
+
+RETRIED: Final = frozenset((408, 429, 500, 502, 503, 504))
+"""Statuses after which the same request can succeed. A registry answers 500 while its leader changes."""
+
+
+class Exchanges:
+    """Sends requests to the addresses of a registry. For any thread.
+
+    *authorization* is the value of that header, which appears in no error, log or repr.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        *,
+        authorization: str | None = None,
+        context: ssl.SSLContext | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._addresses = tuple(addresses)
+        self._headers = [("Accept", "application/vnd.schemaregistry.v1+json, application/json")]
+        if authorization is not None:
+            self._headers.append(("Authorization", authorization))
+        self._context = context
+        self._clock = clock
+        self._sleep = sleep
+        self._first = 0
+
+    def send(self, request: Request, *, timeout: float) -> Answer:
+        """Return the first answer that is final. It takes *timeout* seconds at most, except to look up host names.
+
+        Raises RegistryUnavailableError, and RegistryAnswerError for an answer that is too large.
+        """
+        until = self._clock() + timeout
+        last, first = "there was no time for a request", self._first
+        for attempt in range(MOST_ATTEMPTS):
+            remaining = until - self._clock()
+            if remaining <= 0:
+                break
+            at = (first + attempt) % len(self._addresses)
+            pause = self._backoff(attempt)
+            try:
+                answer = self._exchange(self._addresses[at], request, self._share(remaining, attempt))
+            except (OSError, h11.RemoteProtocolError) as error:
+                last = f"{self._addresses[at]}: {_reason(error)}"
+            else:
+                if answer.status not in RETRIED:
+                    self._first = at
+                    return answer
+                last = f"{self._addresses[at]} answered with status {answer.status}"
+                pause = max(pause, answer.retry_after)
+            if pause >= until - self._clock():
+                break
+            self._sleep(pause)
+        raise RegistryUnavailableError(
+            f"the schema registry did not answer {request.method} {request.path} within {timeout:.3g} s and "
+            f"{MOST_ATTEMPTS} attempts; last: {last}"
+        )
+
+    def _share(self, remaining: float, attempt: int) -> float:
+        """The seconds of an attempt: a silent address leaves time for those not tried yet."""
+        return remaining / max(len(self._addresses) - attempt, 1)
+
+    def _backoff(self, attempt: int) -> float:
+        """The seconds before the next attempt: none until each address was tried."""
+        rounds = attempt + 1 - len(self._addresses)
+        if rounds < 0:
+            return 0.0
+        return float(min(FIRST_BACKOFF * 2**rounds, LONGEST_BACKOFF)) * random.uniform(0.8, 1.2)
+
+    def _exchange(self, address: str, request: Request, seconds: float) -> Answer:
+        headers = list(self._headers)
+        if request.body:
+            headers.append(("Content-Type", "application/vnd.schemaregistry.v1+json"))
+        deadline = Deadline(seconds, self._clock)
+        return exchange(address, request, headers=headers, context=self._context, deadline=deadline)
+
+
+def _reason(error: BaseException) -> str:
+    text = str(error)[:200]
+    return f"{type(error).__name__}: {text!r}" if text else type(error).__name__

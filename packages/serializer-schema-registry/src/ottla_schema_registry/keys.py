@@ -1,0 +1,148 @@
+"""The settings, with the names that Confluent's clients use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from ottla.interfaces import ConfigKey
+
+URL: Final = "schema.registry.url"
+USER_INFO: Final = "basic.auth.user.info"
+TOKEN: Final = "bearer.auth.token"
+CA: Final = "schema.registry.ssl.ca.location"
+CERTIFICATE: Final = "schema.registry.ssl.certificate.location"
+PRIVATE_KEY: Final = "schema.registry.ssl.key.location"
+PRIVATE_KEY_PASSWORD: Final = "schema.registry.ssl.key.password"
+REGISTER: Final = "auto.register.schemas"
+LATEST: Final = "use.latest.version"
+NORMALIZE: Final = "normalize.schemas"
+STRATEGY: Final = "subject.name.strategy"
+KEY_SCHEMA: Final = "key.schema"
+VALUE_SCHEMA: Final = "value.schema"
+
+TOPIC: Final = "topic"
+RECORD: Final = "record"
+TOPIC_RECORD: Final = "topic-record"
+
+_STRATEGIES: Final[Mapping[str, str]] = {
+    TOPIC: TOPIC,
+    RECORD: RECORD,
+    TOPIC_RECORD: TOPIC_RECORD,
+    "topicnamestrategy": TOPIC,
+    "recordnamestrategy": RECORD,
+    "topicrecordnamestrategy": TOPIC_RECORD,
+}
+
+
+def config_keys() -> Sequence[ConfigKey]:
+    """Return the declarations."""
+    return [
+        ConfigKey(
+            name=URL,
+            type=addresses,
+            default=(),
+            meaning="the addresses of the schema registry, separated by commas; the next is used if one is silent",
+        ),
+        ConfigKey(name=USER_INFO, type=user_info, default=None, meaning="user:password for the registry", secret=True),
+        ConfigKey(name=TOKEN, type=token, default=None, meaning="a bearer token for the registry", secret=True),
+        ConfigKey(
+            name=CA, type=str, default=None, meaning="PEM file of the authorities that the registry's certificate needs"
+        ),
+        ConfigKey(name=CERTIFICATE, type=str, default=None, meaning="PEM file of the client's certificate"),
+        ConfigKey(name=PRIVATE_KEY, type=str, default=None, meaning="PEM file of the client's private key"),
+        ConfigKey(name=PRIVATE_KEY_PASSWORD, type=str, default=None, meaning="the private key's password", secret=True),
+        ConfigKey(
+            name=REGISTER,
+            type=boolean,
+            default=None,
+            meaning=f"whether a schema is registered when it is first used; left out: unless {LATEST} is true. "
+            "If false, it must be registered",
+        ),
+        ConfigKey(
+            name=LATEST,
+            type=boolean,
+            default=False,
+            meaning="whether to serialize with the newest version of the subject, as it is at the first record",
+        ),
+        ConfigKey(name=NORMALIZE, type=boolean, default=False, meaning="whether the registry normalizes schemas"),
+        ConfigKey(
+            name=STRATEGY,
+            type=strategy,
+            default=TOPIC,
+            meaning=f"the subject of a schema: `{TOPIC}` is the topic with -key or -value, `{RECORD}` the full name of "
+            f"the record, `{TOPIC_RECORD}` both, joined by -; or the class of Java's serializer",
+        ),
+        ConfigKey(name=KEY_SCHEMA, type=schema, default=None, meaning="the schema of keys, as JSON; or its file"),
+        ConfigKey(name=VALUE_SCHEMA, type=schema, default=None, meaning="the schema of values, as JSON; or its file"),
+    ]
+
+
+def addresses(written: Any) -> tuple[str, ...]:
+    """Return the addresses without a slash at the end. `address_problem` is for later, for it repeats no password."""
+    parts = written.split(",") if isinstance(written, str) else [str(each) for each in written]
+    return tuple(each.strip().rstrip("/") for each in parts if each.strip())
+
+
+def address_problem(address: str) -> str | None:
+    """Return what is wrong with an address, without repeating it: it may have a password."""
+    try:
+        parts = urlsplit(address)
+        _ = parts.port
+    except ValueError:
+        return "an address is not valid"
+    if parts.username is not None or parts.password is not None or "@" in address:
+        return f"an address has no user and password; write {USER_INFO} instead"
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        return "each address is http://host:port or https://host:port, with or without a path"
+    if not address.isascii() or any(character <= " " for character in address):
+        return "an address has ASCII characters only, and no spaces"
+    return None
+
+
+def user_info(written: Any) -> str:
+    """Return user:password. Raises ValueError."""
+    text = str(written)
+    if ":" not in text:
+        raise ValueError("write user:password")
+    return text
+
+
+def token(written: Any) -> str:
+    """Return a token, which must fit into a header. Raises ValueError."""
+    text = str(written).strip()
+    if not text or not text.isascii() or any(character <= " " for character in text):
+        raise ValueError("a token has ASCII characters only, and no spaces")
+    return text
+
+
+def boolean(written: Any) -> bool:
+    """Return true or false. Raises ValueError."""
+    text = str(written).strip().lower()
+    if text not in ("true", "false"):
+        raise ValueError("write true or false")
+    return text == "true"
+
+
+def strategy(written: Any) -> str:
+    """Return a strategy, also for the name of Java's class. Raises ValueError."""
+    found = _STRATEGIES.get(str(written).strip().rpartition(".")[2].lower())
+    if found is None:
+        raise ValueError(f"write {TOPIC}, {RECORD} or {TOPIC_RECORD}")
+    return found
+
+
+def schema(written: Any) -> str:
+    """Return the text of a schema: given as text or as Python's data, or read from a file. Raises ValueError."""
+    if isinstance(written, dict | list):
+        return json.dumps(written)
+    text = str(written).strip()
+    if text.startswith(("{", "[", '"')):
+        return text
+    try:
+        return Path(text).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise ValueError(f"it is no JSON, and no file of that name can be read: {type(error).__name__}") from error

@@ -1,0 +1,166 @@
+"""Avro as a producer's serializer: schemas, subjects, settings, and data without an Avro form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hostile_registry import Hostile, hostile_registry, says
+
+from ottla import ConfigError, Producer
+from ottla.errors import NotPreparedError, SerializationError
+from ottla_schema_registry import IncompatibleSchemaError, InvalidSchemaError, RegistryUnavailableError
+from ottla_schema_registry.avro import AvroSerializer, parsed_schema
+from ottla_schema_registry.exchanges import Exchanges
+from ottla_schema_registry.registry import SchemaRegistry
+
+SCHEMA = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "int"}]}
+TEXT = json.dumps(SCHEMA)
+
+
+@pytest.fixture
+def hostile() -> Iterator[Hostile]:
+    with hostile_registry() as running:
+        yield running
+
+
+def serialized(serializer: AvroSerializer, topic: str, data: Any) -> bytes | None:
+    """The bytes, after the lookup that a producer would make."""
+    try:
+        return serializer.serialize(topic, data, ())
+    except NotPreparedError:
+        serializer.prepare(topic, data, (), timeout=30)
+        return serializer.serialize(topic, data, ())
+
+
+def serializer(hostile: Hostile, **arguments: Any) -> AvroSerializer:
+    return AvroSerializer(SchemaRegistry(Exchanges([hostile.address])), is_key=False, **{"text": TEXT, **arguments})
+
+
+def lines(hostile: Hostile) -> list[str]:
+    return [line for line, _headers, _body in hostile.requests]
+
+
+def settings(hostile: Hostile, **others: Any) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": "127.0.0.1:9",
+        "value.serializer": "avro",
+        "value.schema": TEXT,
+        "schema.registry.url": hostile.address,
+        **others,
+    }
+
+
+def problem(hostile: Hostile, **others: Any) -> str:
+    with pytest.raises(ConfigError) as caught, Producer(settings(hostile, **others)):
+        pass
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "subject"),
+    [("topic", "orders-value"), ("record", "shop.Order"), ("topic-record", "orders-shop.Order")],
+)
+def test_a_strategy_names_the_subject(hostile: Hostile, strategy: str, subject: str) -> None:
+    made = serializer(hostile, strategy=strategy)
+    assert serialized(made, "orders", {"id": -1}) == b"\0\0\0\0\7\1"
+    assert lines(hostile) == [f"POST /subjects/{subject}/versions"]
+
+
+def test_a_subject_is_looked_up_once(hostile: Hostile) -> None:
+    made = serializer(hostile, strategy="record")
+    for topic in ("a", "b", "a"):
+        serialized(made, topic, {"id": 1})
+    assert len(hostile.requests) == 1
+
+
+def test_without_registration_the_schema_must_exist(hostile: Hostile) -> None:
+    hostile.last = says({"subject": "orders-value", "id": 9})
+    made = serializer(hostile, register=False)
+    assert serialized(made, "orders", {"id": 0}) == b"\0\0\0\0\x09\0"
+    assert lines(hostile) == ["POST /subjects/orders-value"]
+
+
+def test_the_newest_version_may_differ_from_the_given(hostile: Hostile) -> None:
+    newer = {**SCHEMA, "fields": [*SCHEMA["fields"], {"name": "n", "type": "int", "default": 1}]}
+    hostile.last = says({"subject": "orders-value", "id": 9, "schema": json.dumps(newer)})
+    made = serializer(hostile, latest=True)
+    assert serialized(made, "orders", {"id": 0}) == b"\0\0\0\0\x09\0\2"
+
+
+def test_a_schema_that_cannot_be_had_fails_its_record_alone(hostile: Hostile) -> None:
+    made = serializer(hostile)
+    hostile.answers = [says({"error_code": 409, "message": "no"}, status=409)]
+    with pytest.raises(IncompatibleSchemaError, match="'no'"):
+        serialized(made, "orders", {"id": 0})
+    assert serialized(made, "orders", {"id": 0}) == b"\0\0\0\0\7\0"
+
+
+def test_send_raises_the_refusal_of_the_registry(hostile: Hostile) -> None:
+    hostile.last = says({"error_code": 409, "message": "id is missing"}, status=409)
+    with (
+        Producer(settings(hostile)) as producer,
+        pytest.raises(SerializationError, match=r"lookup failed: .*'id is missing'") as caught,
+    ):
+        producer.send("orders", {"id": 1})
+    assert isinstance(caught.value.__cause__, IncompatibleSchemaError)
+
+
+def test_send_waits_for_the_registry_at_most_its_timeout(hostile: Hostile) -> None:
+    hostile.last = says({}, status=503)
+    with Producer(settings(hostile)) as producer, pytest.raises(SerializationError) as caught:
+        producer.send("orders", {"id": 1}, timeout=0.3)
+    assert isinstance(caught.value.__cause__, RegistryUnavailableError)
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}", '"nothing"', "[" * 100_000, '{"type": "record"}', "7", "[1]"])
+def test_a_schema_that_is_not_avro_has_one_error(text: str) -> None:
+    with pytest.raises(InvalidSchemaError):
+        parsed_schema(text)
+
+
+@pytest.mark.parametrize("data", [{"id": 2**31}, {"id": "7"}, {"id": None}, {}, 7])
+def test_data_that_does_not_fit_is_refused_before_it_is_sent(hostile: Hostile, data: Any) -> None:
+    made = serializer(hostile)
+    with pytest.raises(ValueError, match="does not fit its Avro schema"):
+        serialized(made, "orders", data)
+
+
+def test_settings_that_lack_something_are_refused(hostile: Hostile) -> None:
+    assert "needs the address of a schema registry" in problem(hostile, **{"schema.registry.url": None})
+    assert "write the schema or its file" in problem(hostile, **{"value.schema": None})
+    assert "cannot both be true" in problem(hostile, **{"auto.register.schemas": True, "use.latest.version": True})
+    assert "needs a value.schema that has a name" in problem(
+        hostile, **{"value.schema": '"long"', "subject.name.strategy": "record"}
+    )
+    assert "it is no Avro schema" in problem(hostile, **{"value.schema": "{}"})
+
+
+def test_a_password_in_the_address_is_refused_unseen(hostile: Hostile) -> None:
+    text = problem(hostile, **{"schema.registry.url": "http://me:hunter2@registry:8081"})
+    assert "basic.auth.user.info" in text
+    assert "hunter2" not in text
+
+
+def test_a_schema_may_be_a_file_or_python_data(hostile: Hostile, tmp_path: Path) -> None:
+    file = tmp_path / "order.avsc"
+    file.write_text(TEXT, encoding="utf-8")
+    hostile.last = says({}, status=409)
+    for given in (str(file), SCHEMA, TEXT):
+        with Producer(settings(hostile, **{"value.schema": given})) as producer, pytest.raises(SerializationError):
+            producer.send("orders", {"id": 1})
+    assert {json.loads(body)["schema"] for _line, _headers, body in hostile.requests} == {TEXT}
+
+
+def test_credentials_are_sent_as_the_settings_say(hostile: Hostile) -> None:
+    hostile.last = says({}, status=401)
+    for credentials in ({"basic.auth.user.info": "me:pass"}, {"bearer.auth.token": "t0ken"}):
+        with Producer(settings(hostile, **credentials)) as producer, pytest.raises(SerializationError):
+            producer.send("orders", {"id": 1})
+    assert [headers["Authorization"] for _line, headers, _body in hostile.requests] == [
+        "Basic bWU6cGFzcw==",
+        "Bearer t0ken",
+    ]

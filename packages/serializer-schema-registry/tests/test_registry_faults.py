@@ -1,0 +1,157 @@
+"""A registry that refuses, fails, is slow or lies: every fault is a typed error in time, and reveals no secret."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hostile_registry import Hostile, hostile_registry, says, trickles
+
+from ottla_schema_registry import (
+    IncompatibleSchemaError,
+    InvalidSchemaError,
+    RegistryAccessError,
+    RegistryAnswerError,
+    RegistryUnavailableError,
+    SchemaNotFoundError,
+    SchemaRegistryError,
+)
+from ottla_schema_registry.exchange import MAX_ANSWER
+from ottla_schema_registry.exchanges import Exchanges
+from ottla_schema_registry.registry import SchemaRegistry
+
+SCHEMA = '"long"'
+NO_WORDS = {"message": 1}
+
+
+@pytest.fixture
+def hostile() -> Iterator[Hostile]:
+    with hostile_registry() as running:
+        yield running
+
+
+@pytest.fixture
+def registry(hostile: Hostile) -> SchemaRegistry:
+    return SchemaRegistry(Exchanges([hostile.address], authorization="Bearer hunter2"))
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (401, RegistryAccessError),
+        (403, RegistryAccessError),
+        (404, SchemaNotFoundError),
+        (409, IncompatibleSchemaError),
+        (422, InvalidSchemaError),
+        (302, RegistryAnswerError),
+        (418, RegistryAnswerError),
+    ],
+)
+def test_a_refusal_is_typed_and_quotes_the_words(
+    hostile: Hostile, registry: SchemaRegistry, status: int, error: type[SchemaRegistryError]
+) -> None:
+    hostile.last = says({"error_code": 40901, "message": "field\n\x1b[31m'id' is missing"}, status=status)
+    with pytest.raises(error, match=r"error code 40901: \"field\\n\\x1b\[31m'id' is missing\"") as caught:
+        registry.register("orders-value", SCHEMA, timeout=30)
+    assert type(caught.value) is error
+    assert len(hostile.requests) == 1, "a refusal is final"
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_a_passing_fault_is_tried_again(hostile: Hostile, registry: SchemaRegistry, status: int) -> None:
+    hostile.answers = [says(NO_WORDS, status=status), says(b'{"id"', length=100)]
+    assert registry.register("orders-value", SCHEMA, timeout=30).id == 7
+    assert len(hostile.requests) == 3
+
+
+def test_the_time_that_the_registry_asks_for_is_waited(hostile: Hostile) -> None:
+    pauses: list[float] = []
+    registry = SchemaRegistry(Exchanges([hostile.address], sleep=pauses.append))
+    hostile.answers = [says({}, status=429, headers={"Retry-After": "17"})]
+    assert registry.register("orders-value", SCHEMA, timeout=30).id == 7
+    assert pauses == [17.0]
+
+
+def test_a_wait_longer_than_the_time_left_ends_at_once(hostile: Hostile) -> None:
+    pauses: list[float] = []
+    registry = SchemaRegistry(Exchanges([hostile.address], sleep=pauses.append))
+    hostile.last = says({}, status=429, headers={"Retry-After": "999999"})
+    with pytest.raises(RegistryUnavailableError, match="status 429"):
+        registry.register("orders-value", SCHEMA, timeout=30)
+    assert pauses == []
+
+
+def test_a_registry_that_stays_broken_ends_the_attempts(hostile: Hostile) -> None:
+    registry = SchemaRegistry(Exchanges([hostile.address], sleep=lambda _seconds: None))
+    hostile.last = says({}, status=500)
+    with pytest.raises(RegistryUnavailableError, match=r"10 attempts; last: .* status 500"):
+        registry.register("orders-value", SCHEMA, timeout=60)
+    assert len(hostile.requests) == 10
+
+
+def test_headers_that_trickle_end_at_the_deadline(hostile: Hostile, registry: SchemaRegistry) -> None:
+    hostile.last = trickles
+    with pytest.raises(RegistryUnavailableError, match="Timeout"):
+        registry.register("orders-value", SCHEMA, timeout=0.5)
+
+
+def test_the_next_address_answers_for_a_dead_one(hostile: Hostile) -> None:
+    registry = SchemaRegistry(Exchanges(["http://127.0.0.1:1", hostile.address]))
+    assert registry.register("orders-value", SCHEMA, timeout=30).id == 7
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>",
+        b"[]",
+        b"null",
+        b"[" * 100_000,
+        b'{"id": ' + b"9" * 5000 + b"}",
+        b'{"id": 1}trailing',
+        *({"id": wrong} for wrong in ("7", -1, 2**31, True, None, 1.0, [7])),
+        {},
+        b"\xff\xfe",
+    ],
+)
+def test_an_answer_without_a_valid_id_is_refused(hostile: Hostile, registry: SchemaRegistry, body: Any) -> None:
+    hostile.last = says(body)
+    with pytest.raises(RegistryAnswerError):
+        registry.register("orders-value", SCHEMA, timeout=30)
+
+
+def test_a_huge_answer_is_not_read_to_its_end(hostile: Hostile, registry: SchemaRegistry) -> None:
+    hostile.last = says(b'{"id": 7}' + b" " * MAX_ANSWER)
+    with pytest.raises(RegistryAnswerError, match="larger than"):
+        registry.register("orders-value", SCHEMA, timeout=30)
+
+
+def test_an_answer_for_another_subject_is_refused(hostile: Hostile, registry: SchemaRegistry) -> None:
+    hostile.last = says({"subject": "users-value", "id": 7, "schema": SCHEMA})
+    with pytest.raises(RegistryAnswerError, match="another subject: 'users-value'"):
+        registry.look_up("orders-value", SCHEMA, timeout=30)
+    with pytest.raises(RegistryAnswerError, match="another subject"):
+        registry.latest("orders-value", timeout=30)
+
+
+def test_a_schema_that_is_not_avro_is_refused(hostile: Hostile, registry: SchemaRegistry) -> None:
+    hostile.last = says({"subject": "a", "id": 7, "schema": "syntax = 3;", "schemaType": "PROTOBUF"})
+    with pytest.raises(InvalidSchemaError, match="PROTOBUF"):
+        registry.latest("a", timeout=30)
+
+
+def test_errors_and_reprs_reveal_no_secret(hostile: Hostile, registry: SchemaRegistry) -> None:
+    hostile.answers = [says({}, status=401)]
+    with pytest.raises(RegistryAccessError) as caught:
+        registry.register("orders-value", SCHEMA, timeout=30)
+    [(_line, headers, _body)] = hostile.requests
+    assert headers["Authorization"] == "Bearer hunter2"
+    assert "hunter2" not in f"{caught.value!r} {registry!r} {vars(registry)!r}"
+
+
+def test_a_subject_is_quoted_in_the_path(hostile: Hostile, registry: SchemaRegistry) -> None:
+    registry.register("a/../b?c#d-välue", SCHEMA, timeout=30)
+    [(line, _headers, _body)] = hostile.requests
+    assert line == "POST /subjects/a%2F..%2Fb%3Fc%23d-v%C3%A4lue/versions"
