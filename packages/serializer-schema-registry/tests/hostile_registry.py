@@ -1,4 +1,4 @@
-"""An HTTP server that answers as it is told: what no real registry can be made to do."""
+"""An HTTP server with the answers that a test gives it, such as broken ones, which a real registry does not send."""
 
 from __future__ import annotations
 
