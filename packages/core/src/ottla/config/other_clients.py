@@ -175,7 +175,7 @@ OTHER_CLIENTS: Final[Mapping[str, OtherKey]] = {
     "loop": OtherKey(None, "leave it out; ottla.aio.AsyncProducer uses the running loop"),
     "plugin.library.paths": OtherKey(None, "leave it out; plugins are Python packages, see docs/plugins.md"),
     "interceptors": OtherKey("interceptor.classes"),
-    "schema.registry.url": OtherKey(None, "there is no schema registry; serialize with the registry's own library"),
+    "schema.registry.url": OtherKey(None, "it is a key of ottla-serializer-schema-registry: set value.serializer=avro"),
     **_all(
         (
             "builtin.features",
