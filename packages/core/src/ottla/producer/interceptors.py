@@ -23,8 +23,8 @@ from ottla.errors.log_throttle import ThrottledLog
 from ottla.errors.plugin_origin import faults
 from ottla.interfaces import Header, Headers, Interceptor, ProducerRecord, SupportsOnSendTable, supports
 from ottla.plugins.former_interceptors import AdaptedInterceptor, FormerInterceptor, three_parts
+from ottla.plugins.record_headers import checked_headers
 from ottla.producer.callbacks import check_callback
-from ottla.producer.headers import checked_headers
 from ottla.producer.record_checks import timestamp_of
 from ottla.producer.send_signature import Send
 from ottla.recordbatch.objects import TIMESTAMP_MAX

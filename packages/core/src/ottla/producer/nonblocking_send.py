@@ -19,9 +19,9 @@ from ottla.config import BatchingConfig
 from ottla.config.wait_limit import WaitLimit
 from ottla.interfaces import Header, Headers
 from ottla.network.nonblocking_metadata_wait import MetadataWait
+from ottla.plugins.record_headers import checked_headers
 from ottla.plugins.serializer_lookups import Lookup, LookupLimit
 from ottla.producer.callbacks import check_callback
-from ottla.producer.headers import checked_headers
 from ottla.producer.interceptors import InterceptedRecord, Interceptors
 from ottla.producer.record_checks import check_record, timestamp_of
 from ottla.producer.serialization import RecordSerializer, Serialized

@@ -32,12 +32,12 @@ from ottla.errors.notes import noted_on
 from ottla.errors.secret import hide_settings
 from ottla.interfaces import Header, Headers, MetricName
 from ottla.network.cluster import PartitionInfo
+from ottla.plugins.record_headers import checked_headers
 from ottla.producer import build as assembly
 from ottla.producer import lifecycle
 from ottla.producer.callbacks import UNCHECKED, check_callback
 from ottla.producer.components import Engine
 from ottla.producer.creation_place import creation_place
-from ottla.producer.headers import checked_headers
 from ottla.producer.not_copyable import refuse_copy
 from ottla.producer.record_checks import check_record, check_size, check_topic_name, timestamp_of
 from ottla.producer.transactions import Transactions
@@ -214,7 +214,7 @@ class Producer:
         *,
         value: str | Sequence[str] | None = "value",
         key: str | EllipsisType | None = ...,
-        headers: str | None = None,
+        headers: str | Headers | None = None,
         partition: str | None = None,
         timestamp: str | None = None,
         value_format: str | None = None,
@@ -226,8 +226,8 @@ class Producer:
         an iterable of record batches. The others name its columns, None for none; a column "key" is the key if *key* is
         not given. Values and keys are bytes or text and go as they are, past the serializers. With *value_format*,
         "json" or another serializer plugin that takes whole columns, the value is made of one column of any type that
-        the plugin takes. A list names several columns, which become its fields; "*" is all other columns. Needs
-        pyarrow.
+        the plugin takes. A list names several columns, which become its fields; "*" is all other columns. *headers*
+        names a column, or gives the headers of all rows, as `send` takes them. Needs pyarrow.
 
         Raises IllegalStateError if the producer has an interceptor without `SupportsOnSendTable`, which would see none
         of the rows. Blocks as `send` does: for each batch of rows at most `max.block.ms`, or for all of them together

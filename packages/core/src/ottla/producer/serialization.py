@@ -10,10 +10,10 @@ from ottla.config.wait_limit import WaitLimit
 from ottla.errors import InvalidRecordError, NotPreparedError, SerializationError
 from ottla.errors.plugin_origin import faults
 from ottla.interfaces import Header, Serializer, SupportsPrepare, SupportsSetsHeaders, supports
+from ottla.plugins.record_headers import checked_headers
 from ottla.plugins.serializer_failures import serialization_failure
 from ottla.plugins.serializer_lookups import Lookup, LookupWait
 from ottla.plugins.serializers.bytes import plain_bytes
-from ottla.producer.headers import checked_headers
 
 Serialized: TypeAlias = tuple[bytes | None, bytes | None, Sequence[Header]]
 """A record's key, value and headers."""

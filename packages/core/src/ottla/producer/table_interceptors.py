@@ -8,7 +8,7 @@ import attrs
 
 from ottla.errors.plugin_origin import faults
 from ottla.interfaces import ProducerRows, SupportsOnSendTable, SupportsOnTableAcknowledgement, supports
-from ottla.producer.headers import checked_headers
+from ottla.plugins.record_headers import checked_headers
 from ottla.producer.interceptors import Interceptors
 from ottla.results import TableResult
 from ottla.tables.headers import encoded

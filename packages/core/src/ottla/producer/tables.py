@@ -15,6 +15,7 @@ from ottla.recordbatch.finished_columns import sealed_columns
 from ottla.recordbatch.header_v2 import HEADER_SIZE
 from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.tables.columns import choose, with_other_columns
+from ottla.tables.constant_headers import WithHeaders, take_constant_headers
 from ottla.tables.formatting import Formatted
 from ottla.tables.interception import INTERCEPTED, Intercepted
 from ottla.tables.sending import FindRoute, TableSender, TableSizes
@@ -66,6 +67,7 @@ def _send_table(
     intercept: Callable[[ProducerRows], ProducerRows] | None = None,
 ) -> TableDelivery:
     queueing, plugins, topic = engine.queueing, engine.plugins, delivery.topic
+    columns, headers = take_constant_headers(columns)
     # First, because a stream can be opened only once.
     route = waits.of(lambda: find_route(topic, timeout=waits.timeout))
     given = stream = open_stream(table)
@@ -84,10 +86,14 @@ def _send_table(
             topic=topic,
             choice=choice,
             formatted=formatted,
+            headers=headers,
             intercept=intercept,
             max_bytes=sizes.chunk,
         )
         choice = INTERCEPTED
+    elif headers:
+        stream = with_headers = WithHeaders(stream=stream, headers=headers, max_bytes=sizes.chunk)
+        choice = with_headers.choice(choice)
     sender = TableSender(
         queue=queueing.accumulator.appender,
         routes=queueing.routes,

@@ -5,7 +5,7 @@ Which interceptors there are, and how an error of one is handled, is not decided
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import attrs
@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.errors import counted
-from ottla.interfaces import ProducerRows
+from ottla.interfaces import Header, ProducerRows
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.tables.columns import BYTES, HEADERS, INTEGERS, TIMES, ColumnChoice, ColumnTypes
+from ottla.tables.constant_headers import header_column
 from ottla.tables.conversion import checked, to_bytes, to_int64, to_milliseconds
 from ottla.tables.formatting import Formatted
 from ottla.tables.headers import encoded, header_lists, header_sections, nameless, repeated_section
@@ -33,13 +34,15 @@ _HEADERS: Final = _NAMES.index("headers")
 class Intercepted:
     """The rows of a stream as `intercept` returns them, in pieces of about `max_bytes` bytes.
 
-    `choice` names the columns of the stream, or those of `formatted`, whose serializer runs after the interceptors.
+    `choice` names the columns of the stream, or those of `formatted`, whose serializer runs after the interceptors. All
+    rows have the `headers`, if there are any.
     """
 
     stream: Any
     topic: str
     choice: ColumnChoice
     formatted: Formatted | None
+    headers: Sequence[Header] = ()
     intercept: Callable[[ProducerRows], ProducerRows]
     max_bytes: int
 
@@ -65,7 +68,7 @@ class Intercepted:
             return private_copy(batch.column(place))
 
         choice = self.choice
-        headers = checked(column(choice.headers))
+        headers = header_column(self.headers, batch.num_rows) if self.headers else checked(column(choice.headers))
         partitions = checked(column(choice.partition))
         times = checked(column(choice.timestamp))
         return ProducerRows(

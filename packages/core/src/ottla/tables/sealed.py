@@ -21,12 +21,13 @@ from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.topic_routes import Route
 from ottla.errors import DeliveryError, IllegalStateError, TopicUnavailableError
 from ottla.errors.secret import hide_settings
-from ottla.interfaces import Columns, TopicView
+from ottla.interfaces import Columns, Headers, TopicView
 from ottla.plugins.plugin_objects import PluginObjects
 from ottla.plugins.registry import Registry
 from ottla.plugins.selection import choose_plugins
 from ottla.recordbatch.sealed_records import SealedBatch, SealedRecords
 from ottla.tables.columns import choose as choose_columns
+from ottla.tables.constant_headers import WithHeaders, take_constant_headers
 from ottla.tables.sending import BATCH_BYTES, TableSender, TableSending, TableSizes
 from ottla.tables.sources import open_stream
 
@@ -84,7 +85,7 @@ class TableSealer:
         *,
         value: str | None = "value",
         key: str | EllipsisType | None = ...,
-        headers: str | None = None,
+        headers: str | Headers | None = None,
         partition: str | None = None,
         timestamp: str | None = None,
     ) -> SealedTable:
@@ -94,10 +95,14 @@ class TableSealer:
         in the *partitions* of the sealer.
         """
         route = self._routes.find(topic)
-        stream = open_stream(table)
-        choice = choose_columns(
-            stream.schema, value=value, key=key, headers=headers, partition=partition, timestamp=timestamp
+        columns, constant = take_constant_headers(
+            {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
         )
+        stream = open_stream(table)
+        choice = choose_columns(stream.schema, **columns)
+        if constant:
+            stream = with_headers = WithHeaders(stream=stream, headers=constant, max_bytes=self._sender.sizes.chunk)
+            choice = with_headers.choice(choice)
         sending = TableSending(self._sender, topic, route)
         try:
             sending.send(stream, choice)

@@ -17,7 +17,7 @@ from ottla.interfaces import (
     SupportsOnSendTable,
     SupportsOnTableAcknowledgement,
 )
-from ottla.producer.headers import checked_headers
+from ottla.plugins.record_headers import checked_headers
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite
 from ottla_testkit.conformance.harness.checked_layer import check, fail, has_ability, needed
 from ottla_testkit.conformance.harness.concurrent_calls import together, within

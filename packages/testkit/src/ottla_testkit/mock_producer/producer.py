@@ -169,7 +169,7 @@ class MockProducer(Producer):
         *,
         value: str | Sequence[str] | None = "value",
         key: str | EllipsisType | None = ...,
-        headers: str | None = None,
+        headers: str | Headers | None = None,
         partition: str | None = None,
         timestamp: str | None = None,
         value_format: str | None = None,

@@ -11,7 +11,6 @@ import pyarrow as pa
 from ottla.tables.columns import OTHERS, is_bytes
 
 HEADERS: Final = pa.map_(pa.string(), pa.binary())
-_CONSTANT: Final = "ottla.headers"
 
 
 class InputError(Exception):
@@ -60,14 +59,8 @@ def sendable(table: Any, parts: Parts) -> SendableTable:
     if value == OTHERS or not is_bytes(table.schema.field(value).type):
         arguments["value_format"] = "json"
     if parts.constants:
-        table = table.append_column(_CONSTANT, constant_headers(parts.constants, table.num_rows))
-        arguments["headers"] = _CONSTANT
+        arguments["headers"] = parts.constants
     return SendableTable(table=table, arguments={**arguments, "key": key, "value": value})
-
-
-def constant_headers(headers: Sequence[tuple[str, bytes]], rows: int) -> Any:
-    """The same headers for each of *rows* records."""
-    return pa.array([list(headers)], HEADERS).take(pa.repeat(0, rows))
 
 
 def as_text(column: Any, name: str) -> Any:

@@ -1,0 +1,62 @@
+"""Headers that all rows of a table have, given to `send_table` in place of a column's name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+
+from ottla.errors import InvalidRecordError
+from ottla.interfaces import Header
+from ottla.plugins.record_headers import checked_headers
+from ottla.tables.columns import ColumnChoice
+from ottla.tables.headers import PAIR, encoded, repeated_section
+
+
+def take_constant_headers(columns: Mapping[str, Any]) -> tuple[Mapping[str, Any], Sequence[Header]]:
+    """Split *columns* into those that name columns, and the headers of all rows. Raises InvalidRecordError."""
+    given = columns["headers"]
+    if given is None or isinstance(given, str):
+        return columns, ()
+    if not isinstance(given, Iterable):
+        raise InvalidRecordError(
+            f"headers={given!r}: name a column, or give the headers of all rows, as a mapping or as pairs of name and "
+            "value"
+        )
+    headers = checked_headers(given)
+    try:
+        encoded(headers)
+    except UnicodeEncodeError as cause:
+        raise InvalidRecordError(f"headers={given!r}: a name is no valid text: {cause}") from cause
+    return {**columns, "headers": None}, headers
+
+
+def header_column(headers: Sequence[Header], rows: int) -> Any:
+    """The same headers for each of *rows* records, in the type of a column of headers."""
+    pairs = [dict(zip(("key", "value"), header, strict=True)) for header in headers]
+    return pa.array([pairs], pa.list_(PAIR)).take(pa.repeat(0, rows))
+
+
+@attrs.frozen(kw_only=True)
+class WithHeaders:
+    """A stream with one more column, the last one: the encoded `headers`, in pieces of at most `max_bytes` of them."""
+
+    stream: Any
+    headers: Sequence[Header]
+    max_bytes: int
+
+    def choice(self, choice: ColumnChoice) -> ColumnChoice:
+        """The columns of the stream that *choice* has, with the added one."""
+        return attrs.evolve(choice, headers=len(self.stream.schema))
+
+    def __iter__(self) -> Iterator[Any]:
+        """The record batches."""
+        schema = self.stream.schema.append(pa.field("headers", pa.binary()))
+        step = max(1, self.max_bytes // (len(encoded(self.headers)) + 1))
+        for batch in self.stream:
+            for start in range(0, batch.num_rows, step):
+                part = batch.slice(start, step)
+                section = repeated_section(self.headers, part.num_rows)
+                yield pa.RecordBatch.from_arrays([*part.columns, section], schema=schema)
