@@ -241,5 +241,5 @@ def test_a_wrong_key_of_a_format_is_reported_when_it_is_used(strangers: Registry
 
 
 def test_an_unknown_format_is_reported_as_missing(strangers: Registry) -> None:
-    with pytest.raises(PluginNotFoundError, match="no serializer is named 'avro'"):
-        formats(strangers).of("avro")
+    with pytest.raises(PluginNotFoundError, match="no serializer is named 'thrift'"):
+        formats(strangers).of("thrift")
