@@ -20,10 +20,10 @@ from real_registry import real_registry
 from ottla import Producer
 from ottla.aio import AsyncProducer
 from ottla.errors import SerializationError
-from ottla_schema_registry import SchemaNotFoundError
-from ottla_schema_registry import avro as ours
-from ottla_schema_registry.exchanges import Exchanges
-from ottla_schema_registry.registry import SchemaRegistry
+from ottla_serializer_schema_registry import SchemaNotFoundError
+from ottla_serializer_schema_registry import avro as ours
+from ottla_serializer_schema_registry.exchanges import Exchanges
+from ottla_serializer_schema_registry.registry import SchemaRegistry
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back

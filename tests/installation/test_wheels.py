@@ -20,7 +20,7 @@ TOP = {
     "authenticator-sasl": {"ottla_authenticator_sasl"},
     "opentelemetry": {"ottla_opentelemetry"},
     "reporter-prometheus": {"ottla_reporter_prometheus"},
-    "serializer-schema-registry": {"ottla_schema_registry"},
+    "serializer-schema-registry": {"ottla_serializer_schema_registry"},
     "testkit": {"ottla_testkit"},
     "spark": {"ottla_spark", "pyspark_ottla"},
     "accel": {"ottla_accel"},

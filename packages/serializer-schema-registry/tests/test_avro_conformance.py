@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ottla_schema_registry import plugin
-from ottla_schema_registry.conformance import AvroConformance
+from ottla_serializer_schema_registry import plugin
+from ottla_serializer_schema_registry.conformance import AvroConformance
 
 
 class TestAvro(AvroConformance):

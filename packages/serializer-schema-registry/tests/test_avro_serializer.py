@@ -12,10 +12,10 @@ from hostile_registry import Hostile, hostile_registry, says
 
 from ottla import ConfigError, Producer
 from ottla.errors import NotPreparedError, SerializationError
-from ottla_schema_registry import IncompatibleSchemaError, InvalidSchemaError, RegistryUnavailableError
-from ottla_schema_registry.avro import AvroSerializer, parsed_schema
-from ottla_schema_registry.exchanges import Exchanges
-from ottla_schema_registry.registry import SchemaRegistry
+from ottla_serializer_schema_registry import IncompatibleSchemaError, InvalidSchemaError, RegistryUnavailableError
+from ottla_serializer_schema_registry.avro import AvroSerializer, parsed_schema
+from ottla_serializer_schema_registry.exchanges import Exchanges
+from ottla_serializer_schema_registry.registry import SchemaRegistry
 
 SCHEMA = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "int"}]}
 TEXT = json.dumps(SCHEMA)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hostile_registry import Hostile, hostile_registry, says, trickles
 
-from ottla_schema_registry import (
+from ottla_serializer_schema_registry import (
     IncompatibleSchemaError,
     InvalidSchemaError,
     RegistryAccessError,
@@ -17,9 +17,9 @@ from ottla_schema_registry import (
     SchemaNotFoundError,
     SchemaRegistryError,
 )
-from ottla_schema_registry.exchange import MAX_ANSWER
-from ottla_schema_registry.exchanges import Exchanges
-from ottla_schema_registry.registry import SchemaRegistry
+from ottla_serializer_schema_registry.exchange import MAX_ANSWER
+from ottla_serializer_schema_registry.exchanges import Exchanges
+from ottla_serializer_schema_registry.registry import SchemaRegistry
 
 SCHEMA = '"long"'
 NO_WORDS = {"message": 1}

@@ -1,6 +1,6 @@
 """Avro with a schema registry for Ottla's producers."""
 
-from ottla_schema_registry.errors import (
+from ottla_serializer_schema_registry.errors import (
     IncompatibleSchemaError,
     InvalidSchemaError,
     RegistryAccessError,

@@ -15,9 +15,9 @@ from fastavro.validation import ValidationError, validate
 
 from ottla.errors import NotPreparedError
 from ottla.interfaces import Header
-from ottla_schema_registry import keys
-from ottla_schema_registry.errors import InvalidSchemaError, RegistryUnavailableError
-from ottla_schema_registry.registry import SchemaRegistry
+from ottla_serializer_schema_registry import keys
+from ottla_serializer_schema_registry.errors import InvalidSchemaError, RegistryUnavailableError
+from ottla_serializer_schema_registry.registry import SchemaRegistry
 
 MAGIC: Final = 0
 _PREFIX: Final = struct.Struct(">bI")

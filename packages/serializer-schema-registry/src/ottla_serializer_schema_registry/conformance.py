@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import pytest
 
 from ottla.interfaces import Serializer
-from ottla_schema_registry.avro import AvroSerializer
-from ottla_schema_registry.exchange import Answer, Request
-from ottla_schema_registry.registry import SchemaRegistry
+from ottla_serializer_schema_registry.avro import AvroSerializer
+from ottla_serializer_schema_registry.exchange import Answer, Request
+from ottla_serializer_schema_registry.registry import SchemaRegistry
 from ottla_testkit.conformance import SerializerConformance
 
 SCHEMA = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}'

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import attrs
 import h11
 
-from ottla_schema_registry.errors import RegistryAnswerError
+from ottla_serializer_schema_registry.errors import RegistryAnswerError
 
 MAX_ANSWER: Final = 4 * 1024 * 1024
 """Maximum bytes of an answer's body. Schemas have some kilobytes."""

@@ -10,13 +10,13 @@ from typing import Final
 from ottla.errors import ConfigError
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import ConfigKey, PluginConfig, Serializer
-from ottla_schema_registry import keys
-from ottla_schema_registry.avro import AvroSerializer
-from ottla_schema_registry.errors import InvalidSchemaError
-from ottla_schema_registry.exchanges import Exchanges
-from ottla_schema_registry.registry import SchemaRegistry
+from ottla_serializer_schema_registry import keys
+from ottla_serializer_schema_registry.avro import AvroSerializer
+from ottla_serializer_schema_registry.errors import InvalidSchemaError
+from ottla_serializer_schema_registry.exchanges import Exchanges
+from ottla_serializer_schema_registry.registry import SchemaRegistry
 
-ottla_conformance: Final = "ottla_schema_registry.conformance:AvroConformance"
+ottla_conformance: Final = "ottla_serializer_schema_registry.conformance:AvroConformance"
 
 
 @hookimpl

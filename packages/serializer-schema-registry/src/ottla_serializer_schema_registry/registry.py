@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import attrs
 
-from ottla_schema_registry.errors import (
+from ottla_serializer_schema_registry.errors import (
     IncompatibleSchemaError,
     InvalidSchemaError,
     RegistryAccessError,
@@ -17,8 +17,8 @@ from ottla_schema_registry.errors import (
     SchemaNotFoundError,
     SchemaRegistryError,
 )
-from ottla_schema_registry.exchange import Answer, Request
-from ottla_schema_registry.exchanges import Exchanges
+from ottla_serializer_schema_registry.exchange import Answer, Request
+from ottla_serializer_schema_registry.exchanges import Exchanges
 
 MOST_WORDS: Final = 1000
 """Characters of the registry's words that an error quotes."""
