@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from ottla import InvalidRecordError, TableDeliveryError
 from ottla.interfaces import ProducerRecord, ProducerRows
+from ottla.tables.columns import ColumnChoice
 from ottla.tables.constant_headers import WithHeaders
+from ottla.tables.interception import Intercepted
 from ottla.tables.sealed import TableSealer
 from simulated_producer import Simulated, simulated
 
@@ -145,3 +147,17 @@ def test_a_stream_is_cut_where_its_headers_are_large() -> None:
     )  # not a hundred kilobytes at once
 
     assert [batch.num_rows for batch in with_headers] == [9] * 11 + [1]
+
+
+def test_interceptors_get_few_rows_at_once_where_the_headers_are_large() -> None:
+    intercepted = Intercepted(
+        stream=numbered(100).to_reader(),
+        topic="t",
+        choice=ColumnChoice(value=0, key=None, headers=None, partition=None, timestamp=None),
+        formatted=None,
+        headers=[("name", bytes(1_000))],
+        intercept=lambda rows: rows,
+        max_bytes=10_000,
+    )
+
+    assert [batch.num_rows for batch in intercepted] == [9] * 11 + [1]

@@ -29,6 +29,8 @@ class _Ready:
 
     prefix: bytes
     schema: Any = attrs.field(repr=False)
+    is_bytes: bool
+    """Whether the schema is that of bytes alone, which have no length in Confluent's wire format."""
 
 
 class AvroSerializer:
@@ -104,14 +106,14 @@ class AvroSerializer:
         else:
             found = self._registry.look_up(subject, self._text, timeout=timeout)
         schema = self._parsed if found.text == self._text else parsed_schema(found.text)
-        return _Ready(prefix=_PREFIX.pack(MAGIC, found.id), schema=schema)
+        return _Ready(prefix=_PREFIX.pack(MAGIC, found.id), schema=schema, is_bytes=schema == {"type": "bytes"})
 
 
 def _encoded(data: Any, ready: _Ready) -> bytes:
+    if ready.is_bytes and isinstance(data, bytes):
+        return ready.prefix + data
     out = io.BytesIO()
     out.write(ready.prefix)
-    if ready.schema == {"type": "bytes"} and isinstance(data, bytes):
-        return ready.prefix + data  # Confluent's wire format has no length there
     try:
         # fastavro writes an int of any size where the schema has 32 bits, and no reader can read that.
         validate(data, ready.schema)

@@ -82,7 +82,7 @@ def config_keys() -> Sequence[ConfigKey]:
 
 
 def addresses(written: Any) -> tuple[str, ...]:
-    """Return the addresses without a slash at the end. `address_problem` is for later, for it repeats no password."""
+    """Return the addresses without a slash at the end; `address_problem` checks them."""
     parts = written.split(",") if isinstance(written, str) else [str(each) for each in written]
     return tuple(each.strip().rstrip("/") for each in parts if each.strip())
 

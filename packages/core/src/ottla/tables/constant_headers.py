@@ -33,6 +33,11 @@ def take_constant_headers(columns: Mapping[str, Any]) -> tuple[Mapping[str, Any]
     return {**columns, "headers": None}, headers
 
 
+def rows_at_once(headers: Sequence[Header], max_bytes: int) -> int:
+    """The number of rows whose copies of these headers take about *max_bytes* bytes, at least one row."""
+    return max(1, max_bytes // (len(encoded(headers)) + 1))
+
+
 def header_column(headers: Sequence[Header], rows: int) -> Any:
     """The same headers for each of *rows* records, in the type of a column of headers."""
     pairs = [dict(zip(("key", "value"), header, strict=True)) for header in headers]
@@ -54,7 +59,7 @@ class WithHeaders:
     def __iter__(self) -> Iterator[Any]:
         """The record batches."""
         schema = self.stream.schema.append(pa.field("headers", pa.binary()))
-        step = max(1, self.max_bytes // (len(encoded(self.headers)) + 1))
+        step = rows_at_once(self.headers, self.max_bytes)
         for batch in self.stream:
             for start in range(0, batch.num_rows, step):
                 part = batch.slice(start, step)

@@ -16,10 +16,10 @@ from ottla.errors import counted
 from ottla.interfaces import Header, ProducerRows
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.tables.columns import BYTES, HEADERS, INTEGERS, TIMES, ColumnChoice, ColumnTypes
-from ottla.tables.constant_headers import header_column
+from ottla.tables.constant_headers import header_column, rows_at_once
 from ottla.tables.conversion import checked, to_bytes, to_int64, to_milliseconds
 from ottla.tables.formatting import Formatted
-from ottla.tables.headers import encoded, header_lists, header_sections, nameless, repeated_section
+from ottla.tables.headers import header_lists, header_sections, nameless, repeated_section
 from ottla.tables.private_copy import checked_copy, private_copy
 from ottla.tables.slicing import cut
 
@@ -48,12 +48,14 @@ class Intercepted:
 
     def __iter__(self) -> Iterator[Any]:
         """The record batches. Raises SerializationError."""
+        step = rows_at_once(self.headers, self.max_bytes)
         for batch in self.stream:
             start = 0
             for measured, _size in cut(self._measured(batch), self.max_bytes):
                 part = batch.slice(start, measured.num_rows)
                 start += measured.num_rows
-                yield from self._batches(self.intercept(self._rows(part)))
+                for first in range(0, part.num_rows, step):
+                    yield from self._batches(self.intercept(self._rows(part.slice(first, step))))
 
     def _measured(self, batch: Any) -> Any:
         """The columns whose size decides where a batch is cut."""
@@ -87,7 +89,7 @@ class Intercepted:
         if self.formatted is not None and values is not None:
             values = self.formatted.serialized(values)
         columns = (values, rows.keys, rows.headers, rows.partitions, rows.timestamps_ms)
-        step = max(1, self.max_bytes // (len(encoded(rows.added_headers)) + 1))
+        step = rows_at_once(rows.added_headers, self.max_bytes)
         for start in range(0, rows.count, step):
             count = min(step, rows.count - start)
             part: list[Any] = [None if column is None else column.slice(start, count) for column in columns]
