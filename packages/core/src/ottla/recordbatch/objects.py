@@ -40,6 +40,9 @@ _FAR_COST: Final = 7
 
 _NO_HEADERS: Final = b"\0"
 
+_NOT_QUICK: Final = 2**63
+"""A size above every limit: of a record that needs a column of keys which the batch lacks, or has no key for it."""
+
 _FRAME: Final = 10
 """Length (2 bytes), attributes (1), timestamp delta (3), sizes of a null key (1) and of a value (2), no headers (1)."""
 
@@ -78,6 +81,7 @@ class ObjectColumns:
         "_moments",
         "_nulls",
         "_putting",
+        "_quick_limit",
         "_release",
         "_since",
         "_starts",
@@ -89,6 +93,7 @@ class ObjectColumns:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
+        self._quick_limit = limit  # the same, but negative once a record has headers: `put` has no quick form for them
         self._closed = False
         self._used = 0
         self._far_bytes = 0
@@ -136,35 +141,29 @@ class ObjectColumns:
             try:
                 values = self._values
                 index = len(values)
-                # The plain way: the batch has columns for all that the record has. A call would take 25 ns more.
-                if (
-                    not headers
-                    and self._headers is None
-                    and (key is None or self._keys is not None)
-                    and (on_delivery is None or self._callbacks is not None)
-                ):
-                    used = self._used + OBJECT_COST
-                    if value is not None:
-                        used += len(value)
-                    else:
-                        self._nulls = True
+                # The quick form is for records without nulls and headers, in a batch that has columns for them. A call
+                # would take 25 ns more. The columns are read before any append, as in `_put_general`: a handler that
+                # closes the batch meanwhile leaves no limit and no time that a record could be within.
+                keys, callbacks = self._keys, self._callbacks
+                if value is not None and not headers and (on_delivery is None or callbacks is not None):
+                    used = self._used + OBJECT_COST + len(value)
                     if key is not None:
-                        used += len(key)
-                    if used <= self._limit and (timestamp_ms is not None or self._since <= time_ns() < self._until):
+                        used = used + len(key) if keys is not None else _NOT_QUICK
+                    elif keys is not None:
+                        used = _NOT_QUICK
+                    if used <= self._quick_limit and (
+                        self._since <= time_ns() < self._until
+                        if timestamp_ms is None
+                        else self._low <= timestamp_ms <= self._high
+                    ):
                         if timestamp_ms is not None and timestamp_ms != self._moment:
-                            if self._low <= timestamp_ms <= self._high:
-                                self._moment, self._until = timestamp_ms, 0
-                                self._moments.append(timestamp_ms)
-                                self._starts.append(index)
-                            elif not self._turn(timestamp_ms, index):
-                                return None
+                            self._moment, self._until = timestamp_ms, 0
+                            self._moments.append(timestamp_ms)
+                            self._starts.append(index)
                             if self._closed:
                                 return None
-                        keys, callbacks = self._keys, self._callbacks  # before any append, as in `_put_general`
                         self._used = used
                         if keys is not None:
-                            if key is None:
-                                self._nulls = True
                             keys.append(key)
                         if callbacks is not None:
                             callbacks.append(on_delivery)
@@ -293,6 +292,8 @@ class ObjectColumns:
         if not self._closed:  # a new list may run the garbage collector, and a finalizer may then break this off
             self._nulls = self._nulls or (keys is not self._keys and index > 0)
             self._keys, self._headers, self._callbacks = keys, sections, callbacks
+            if sections is not None:
+                self._quick_limit = -1
         return keys, sections, callbacks
 
     def break_off(self) -> None:
@@ -350,6 +351,8 @@ class ObjectColumns:
         self._nulls |= other._nulls or (count > 0 and (keys is None) != (self._keys is None))
         self._keys = _joined(self._keys, count, keys, len(values), filler=None)
         self._headers = _joined(self._headers, count, headers, len(values), filler=_NO_HEADERS)
+        if self._headers is not None:
+            self._quick_limit = -1
         self._callbacks = _joined(self._callbacks, count, chosen(other._callbacks), len(values), filler=None)
         other._forget_callbacks(indexes)
         return len(values)
@@ -369,12 +372,14 @@ class ObjectColumns:
             self.break_off()
         if not self._closed:
             self._limit = memory
+            if self._headers is None:
+                self._quick_limit = memory
 
     def close(self) -> None:
         """Refuse further records."""
         if self._putting:  # in a handler: the lock is held, so it can only be a put of this thread
             self.break_off()
-        self._closed, self._limit = True, -1
+        self._closed, self._limit, self._quick_limit = True, -1, -1
         self._moment, self._until = None, 0
         self._low, self._high = 1, 0  # no timestamp is near any more, so each one goes through `_turn`
 
