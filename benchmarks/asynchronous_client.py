@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 
 import attrs
+from asynchronous_bare import BareClient
 from stopwatch import Stopwatch
 
 LINGER_MS: Final = 5
@@ -148,6 +149,7 @@ CLIENTS: Final[Mapping[str, Callable[[str, int], Client]]] = {
     "ottla-python": lambda servers, linger_ms: OttlaClient(servers, linger_ms, "python"),
     "aiokafka": AiokafkaClient,
     "confluent-aio": ConfluentClient,
+    "bare": lambda servers, _linger_ms: BareClient(servers),
 }
 
 

@@ -7,6 +7,7 @@ import gc
 import random
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import wait
 from typing import Any
 
 import pyarrow as pa
@@ -296,6 +297,34 @@ def test_loops_on_several_threads_share_a_producer(kafka: KafkaCluster, make_top
     run(made[0].close())
 
     assert len(values(kafka, topic, partitions=3)) == 1_500
+
+
+def test_a_record_of_a_loop_that_was_closed_in_the_same_turn_is_sent(
+    kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    producer: AsyncProducer | None = None
+    second: Delivery | None = None
+
+    async def main(loop: asyncio.AbstractEventLoop) -> None:
+        nonlocal producer, second
+        producer = AsyncProducer(bootstrap_servers=kafka.bootstrap_servers)
+        await producer.send_and_wait(topic, b"first")
+        second = await producer.send(topic, b"second")
+        loop.stop()
+
+    loop = KINDS[kind]()
+    task = loop.create_task(main(loop))
+    loop.run_forever()
+    loop.close()
+    assert task.done()
+    assert producer is not None
+    assert second is not None
+    try:
+        assert wait([second.future()], WITHIN).done  # without `result`, which would wake the producer
+        assert second.result(0).offset == 1
+    finally:
+        run(producer.close())
 
 
 def test_the_loop_runs_while_a_topic_and_a_broker_are_missing() -> None:

@@ -362,6 +362,24 @@ def test_a_function_is_called_once_when_the_ready_tasks_have_run() -> None:
     assert run(main()) == ["a", "b", "c", "noted", "d", "noted"]
 
 
+def test_a_loop_that_is_closed_in_a_turn_makes_the_calls_of_its_end() -> None:
+    done: list[str] = []
+
+    async def stopping(loop: asyncio.AbstractEventLoop) -> None:
+        at_end_of_turn(lambda: done.append("called"))
+        loop.stop()
+
+    loop = KINDS[kind]()
+    task = loop.create_task(stopping(loop))
+    loop.run_forever()
+    assert task.done()
+    assert not done
+    loop.close()
+    gc.collect()
+
+    assert done == ["called"]
+
+
 def test_a_function_is_called_immediately_without_a_loop() -> None:
     done: list[str] = []
 

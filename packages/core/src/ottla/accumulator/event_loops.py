@@ -80,6 +80,28 @@ class BatchWaiter:
         self._inbox.put(self)
 
 
+class EndOfTurn:
+    """Functions that are called when all tasks that are ready now have run. Only the loop keeps this object.
+
+    If the loop is closed before, as after `loop.stop()` in the same turn, the functions are called by the finalizer: a
+    record would wait for its wake-up otherwise. So they must be fit for finalizers.
+    """
+
+    __slots__ = ("__weakref__", "functions")
+
+    def __init__(self) -> None:
+        self.functions: list[Callable[[], object]] = []
+
+    def __call__(self) -> None:
+        """Call the functions, each once."""
+        functions, self.functions = self.functions, []
+        for function in functions:
+            function()
+
+    def __del__(self) -> None:
+        self()
+
+
 class LoopInbox:
     """The completed batches of one loop, in order. All methods but `put` are for the loop's thread."""
 
@@ -90,7 +112,7 @@ class LoopInbox:
         self._arrived: deque[BatchWaiter] = deque()
         self._records: Iterator[tuple[Delivery, Waiting]] = iter(())
         self._turn_is_due = False
-        self._calls: list[Callable[[], object]] = []
+        self._end_of_turn: weakref.ref[EndOfTurn] | None = None
 
     @property
     def empty(self) -> bool:
@@ -143,16 +165,13 @@ class LoopInbox:
 
     def call_at_end_of_turn(self, function: Callable[[], object]) -> None:
         """Call a function once when all tasks that are ready now have run, however often it is given before."""
-        if function in self._calls:
-            return
-        if not self._calls:
-            asyncio.get_running_loop().call_soon(self._make_calls)
-        self._calls.append(function)
-
-    def _make_calls(self) -> None:
-        calls, self._calls = self._calls, []
-        for function in calls:
-            function()
+        end = self._end_of_turn and self._end_of_turn()
+        if end is None or not end.functions:  # it was called, or the loop that was to call it is closed
+            end = EndOfTurn()
+            self._end_of_turn = weakref.ref(end)
+            asyncio.get_running_loop().call_soon(end)
+        if function not in end.functions:
+            end.functions.append(function)
 
     def _turn(self) -> None:
         """Complete records for a while, the rest in another turn."""
