@@ -201,6 +201,6 @@ def test_the_key_of_the_plugin_is_a_flag() -> None:
     [key] = ottla_config_keys()
 
     assert (key.name, key.type("True"), key.type("false")) == (MESSAGE_KEY, True, False)
-    with pytest.raises(ValueError, match="write true or false"):
+    with pytest.raises(ValueError, match="it must be true or false"):
         key.type("yes")
     assert isinstance(ottla_interceptor(config={MESSAGE_KEY: True}, context=plugin_context()), TracingInterceptor)

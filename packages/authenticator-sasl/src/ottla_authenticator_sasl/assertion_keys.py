@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ottla.interfaces import ConfigKey
+from ottla.interfaces import ConfigKey, boolean
 from ottla_authenticator_sasl.login import a_secret, a_string
-from ottla_authenticator_sasl.value_types import boolean, number
+from ottla_authenticator_sasl.value_types import number
 
 _PREFIX: Final = "sasl.oauthbearer.assertion."
 

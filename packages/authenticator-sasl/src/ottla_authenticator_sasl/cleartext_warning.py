@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+from typing import Final
 
-from ottla.interfaces import ConfigKey, PluginConfig
+from ottla.interfaces import ConfigKey, PluginConfig, boolean
 
 _log = logging.getLogger(__name__)
 
@@ -16,17 +16,10 @@ _warned: set[str] = set()
 """Mechanisms that this process has warned about: one line each, even with many producers."""
 
 
-def _boolean(raw: Any) -> bool:
-    word = str(raw).strip().lower()
-    if word not in ("true", "false"):
-        raise ValueError("it must be true or false")
-    return word == "true"
-
-
 CLEARTEXT_KEYS: Final = (
     ConfigKey(
         name=ALLOWED,
-        type=_boolean,
+        type=boolean,
         default=False,
         meaning="true: no warning when SASL_PLAINTEXT sends a password or token without encryption",
     ),

@@ -16,7 +16,7 @@ from typing import Final
 import attrs
 
 from ottla.errors import AuthenticationError, ConfigError, quoted
-from ottla.interfaces import Authenticator, ConfigKey, PluginConfig, Secret, Step
+from ottla.interfaces import Authenticator, ConfigKey, PluginConfig, Secret, Step, boolean
 from ottla_authenticator_sasl.credentials import Credentials, UserPassword
 from ottla_authenticator_sasl.login import LOGIN_KEYS, login
 
@@ -221,7 +221,7 @@ def scram_keys() -> Sequence[ConfigKey]:
     """The keys of both SCRAM mechanisms."""
     token_auth = ConfigKey(
         name=TOKEN_AUTH,
-        type=_boolean,
+        type=boolean,
         default=None,
         meaning="true if name and password are those of a delegation token",
     )
@@ -234,10 +234,3 @@ def scram_mechanism(config: PluginConfig, *, name: str, digest: str) -> ScramMec
     if config[TOKEN_AUTH] is not None and not credentials.blocking and "tokenauth" in credentials.current().options:
         raise ConfigError([f"{TOKEN_AUTH} and tokenauth in sasl.jaas.config are both given; leave one out"])
     return ScramMechanism(name, digest=digest, credentials=credentials, token_auth=bool(config[TOKEN_AUTH]))
-
-
-def _boolean(raw: object) -> bool:
-    word = str(raw).strip().lower()
-    if word not in ("true", "false"):
-        raise ValueError("it must be true or false")
-    return word == "true"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ottla.interfaces import ConfigKey
+from ottla.interfaces import ConfigKey, boolean
 from ottla_authenticator_sasl.assertion_keys import ASSERTION_KEYS
 from ottla_authenticator_sasl.https_trust import HTTPS_KEYS
 from ottla_authenticator_sasl.login import JAAS_KEY, JAVA_CLASS_KEYS, a_secret, a_string, refuse_java_class
 from ottla_authenticator_sasl.token_sources import PROVIDER
-from ottla_authenticator_sasl.value_types import boolean, milliseconds, number
+from ottla_authenticator_sasl.value_types import milliseconds, number
 
 NAME: Final = "OAUTHBEARER"
 

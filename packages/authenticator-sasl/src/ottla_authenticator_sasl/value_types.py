@@ -19,12 +19,4 @@ def number(*, minimum: float, maximum: float, unit: float = 1.0) -> Callable[[An
     return parse
 
 
-def boolean(raw: Any) -> bool:
-    """Parse true or false, as Java writes them."""
-    word = str(raw).strip().lower()
-    if word not in ("true", "false"):
-        raise ValueError("it must be true or false")
-    return word == "true"
-
-
 milliseconds: Final = number(minimum=1, maximum=2**31 - 1, unit=0.001)

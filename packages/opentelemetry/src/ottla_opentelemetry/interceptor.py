@@ -15,9 +15,17 @@ from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 import ottla
 from ottla import RecordMetadata
 from ottla.hookspecs import hookimpl
-from ottla.interfaces import ConfigKey, Header, Interceptor, PluginConfig, PluginContext, ProducerRecord, ProducerRows
+from ottla.interfaces import (
+    ConfigKey,
+    Header,
+    Interceptor,
+    PluginConfig,
+    PluginContext,
+    ProducerRecord,
+    ProducerRows,
+    boolean,
+)
 from ottla_opentelemetry import conventions as semconv
-from ottla_opentelemetry.flag import flag
 
 ottla_spec: Final = 2
 
@@ -161,7 +169,7 @@ def ottla_config_keys() -> Sequence[ConfigKey]:
     return [
         ConfigKey(
             name=MESSAGE_KEY,
-            type=flag,
+            type=boolean,
             default=False,
             meaning="whether spans have the keys of records that are text; keys may be personal data",
         )

@@ -9,8 +9,15 @@ from typing import Final
 from opentelemetry import metrics
 
 from ottla.hookspecs import hookimpl
-from ottla.interfaces import ConfigKey, MetricName, MetricsRegistry, MetricsReporter, PluginConfig, PluginContext
-from ottla_opentelemetry.flag import flag
+from ottla.interfaces import (
+    ConfigKey,
+    MetricName,
+    MetricsRegistry,
+    MetricsReporter,
+    PluginConfig,
+    PluginContext,
+    boolean,
+)
 from ottla_opentelemetry.instruments import Instruments, instruments_of
 
 ottla_conformance: Final = "ottla_opentelemetry.conformance:OpenTelemetryReporterConformance"
@@ -60,7 +67,7 @@ def ottla_config_keys() -> Sequence[ConfigKey]:
     return [
         ConfigKey(
             name=HISTOGRAMS,
-            type=flag,
+            type=boolean,
             default=True,
             meaning="whether times and sizes are exported as histograms, which takes the SDK some 10 µs for each value",
         )

@@ -18,7 +18,7 @@ from ottla.interfaces.authenticator import (
 )
 from ottla.interfaces.compressor import Compressor
 from ottla.interfaces.config_provider import ConfigProvider
-from ottla.interfaces.configuration import ConfigKey, PluginConfig
+from ottla.interfaces.configuration import ConfigKey, PluginConfig, boolean
 from ottla.interfaces.context import MetricCounter, PluginContext, PluginMetrics
 from ottla.interfaces.encoder import (
     Columns,
@@ -135,5 +135,6 @@ __all__ = [
     "TopicView",
     "Transport",
     "TransportLayer",
+    "boolean",
     "supports",
 ]

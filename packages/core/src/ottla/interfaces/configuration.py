@@ -27,5 +27,13 @@ class ConfigKey:
     rotates: bool = False
 
 
+def boolean(written: Any) -> bool:
+    """The type of keys that are true or false: Python's values, or these words in any case. Raises ValueError."""
+    word = str(written).strip().lower()
+    if word not in ("true", "false"):
+        raise ValueError("it must be true or false")
+    return word == "true"
+
+
 PluginConfig: TypeAlias = Mapping[str, Any]
 """The `config` argument of a hook: the keys that its plugin declared, checked, defaults filled in."""
