@@ -143,6 +143,25 @@ def test_values_are_built_of_columns_as_in_other_writes(
     assert Counter(found[1]) == Counter(b'{"number":%d}' % number for number in range(program.ROWS))
 
 
+def test_refused_rows_become_dead_letters_of_their_batch(
+    spark: SparkSession, kafka: KafkaCluster, topic: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    refused = make_topic()
+    program.put(tmp_path, 0)
+    frame = program.numbers(spark, tmp_path).selectExpr("key", "value", "if(value % 100 = 7, -1, null) as partition")
+    options = {
+        "kafka.bootstrap.servers": kafka.bootstrap_servers,
+        "topic": topic,
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": refused,
+    }
+    program.run(frame, atomically(options, transactional_id=topic), tmp_path)
+    wrong = Counter(number for number in range(program.ROWS) if number % 100 == 7)
+
+    assert committed(kafka, topic) == all_of(1) - wrong
+    assert Counter(map(int, read(kafka.bootstrap_servers, refused)[0])) == wrong
+
+
 @pytest.mark.parametrize("fault", ["raises", "killed"])
 def test_a_task_that_dies_after_writing_has_its_batch_written_again(
     spark: SparkSession,
@@ -256,9 +275,11 @@ def test_outside_of_a_streaming_query_it_is_refused(spark: SparkSession, kafka: 
 
 
 def test_all_problems_of_the_options_are_reported_at_once() -> None:
+    options = {"guarantee": "exactly-once", "report": "true", "errors.tolerance": "all"}
     with pytest.raises(InvalidWriteError) as caught:
-        atomically({"guarantee": "exactly-once", "report": "true"}, transactional_id="", attempts=0)
+        atomically(options, transactional_id="", attempts=0)
     said = "\n".join(caught.value.problems)
 
-    for word in ("bootstrap.servers", "transactional_id", "topics=", "guarantee", "report", "attempts=0"):
+    words = ("bootstrap.servers", "transactional_id", "topics=", "guarantee", "report", "attempts=0", "would skip rows")
+    for word in words:
         assert word in said

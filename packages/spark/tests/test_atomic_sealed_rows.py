@@ -156,6 +156,26 @@ def test_sealed_rows_are_returned_while_more_rows_are_read(monkeypatch: pytest.M
     assert len(list(leaving)) == 2
 
 
+def test_refused_rows_are_sealed_as_dead_letters() -> None:
+    rows = pa.RecordBatch.from_pydict(
+        {"key": [b"1", b"2", b"3"], "value": ["a", "b", "c"], "partition": pa.array([0, -1, 9], pa.int32())}
+    )
+    options = {"topic": "a", "errors.tolerance": "all", "errors.deadletterqueue.topic.name": "b"}
+    packs = packing(rows.schema.names, options, owners=1)
+    packs = attrs.evolve(packs, assignment=PartitionAssignment.of(TOPICS, tasks=1))
+    found = list(records(seal_rows(packs, [rows]), packs.assignment))
+
+    assert [record.key for _owner, topic, _number, record in found if topic == "a"] == [b"1"]
+    letters = {
+        record.key: dict(record.headers)["__ottla.errors.exception.message"]
+        for _owner, topic, _number, record in found
+        if topic == "b"
+    }
+    assert letters.keys() == {b"2", b"3"}
+    assert b"is negative" in (letters[b"2"] or b"")
+    assert b"it is for partition 9 of topic 'a'" in (letters[b"3"] or b"")
+
+
 def test_a_codec_error_fails_the_task_and_loses_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sealed, "choose_plugins", choosing({"compressor": BrokenCodec()}))
     packs = packing(["value"], {"topic": "a", "kafka.client.id": "with a broken codec"}, owners=1)

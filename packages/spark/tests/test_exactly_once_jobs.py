@@ -89,6 +89,20 @@ def test_a_failed_job_leaves_nothing_and_can_be_repeated(spark: SparkSession, op
     assert visible(options) == Counter(b"%d" % number for number in range(100))
 
 
+def test_refused_rows_become_dead_letters_of_the_same_job(
+    spark: SparkSession, options: dict[str, str], kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    refused = make_topic()
+    rows = numbers(spark, 100).selectExpr("value", "if(value % 10 = 3, -1, null) as partition")
+    tolerant = {**options, "errors.tolerance": "all", "errors.deadletterqueue.topic.name": refused}
+    first = write_once(rows, tolerant, job_id="monday")
+    again = write_once(rows, tolerant, job_id="monday")
+
+    assert (first.written, first.records, again.written) == (True, 100, False)
+    assert visible(options) == Counter(b"%d" % number for number in range(100) if number % 10 != 3)
+    assert visible({**options, "topic": refused}) == Counter(b"%d" % number for number in range(3, 100, 10))
+
+
 def test_a_forgotten_job_is_written_again(spark: SparkSession, options: dict[str, str]) -> None:
     write_once(numbers(spark, 10), options, job_id="monday")
     forgotten = forget(options, job_id="monday")

@@ -12,7 +12,7 @@ from pyspark.sql.types import StringType, StructType
 from ottla import OttlaError, PluginError
 from ottla_spark import InvalidWriteError, OttlaDataSource
 from ottla_spark.options import producer_settings
-from ottla_spark.options.options import Guarantee, ValueFormat, WriteOptions, read_options
+from ottla_spark.options.options import ErrorTolerance, Guarantee, ValueFormat, WriteOptions, read_options
 from ottla_spark.sink.writer import OttlaStreamWriter, OttlaWriter
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -66,6 +66,53 @@ def test_a_sink_option_with_the_prefix_of_the_producer_is_refused(key: str) -> N
     _, problems = read(**{f"kafka.{key}": "true"})
 
     assert problems == [f"option kafka.{key} is not the producer's but the sink's own; write it as {key!r}"]
+
+
+@pytest.mark.parametrize(
+    ("options", "tolerance"),
+    [
+        ({}, None),
+        ({"errors_tolerance": "none"}, None),
+        ({"errors_tolerance": "ALL"}, ErrorTolerance()),
+        (
+            {"errors_tolerance": "all", "errors_deadletterqueue_topic_name": "orders-refused"},
+            ErrorTolerance(dead_letter_topic="orders-refused"),
+        ),
+    ],
+    ids=["default", "none", "all", "dead letters"],
+)
+def test_the_tolerance_of_errors_is_that_of_kafka_connect(
+    options: dict[str, str], tolerance: ErrorTolerance | None
+) -> None:
+    found, problems = read(**options)
+
+    assert problems == []
+    assert found.tolerance == tolerance
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"errors_tolerance": "some"}, "option errors.tolerance='some' is neither none nor all"),
+        (
+            {"errors_deadletterqueue_topic_name": "d"},
+            "option errors.deadletterqueue.topic.name has no effect while a row that cannot be sent fails its task; "
+            "set errors.tolerance=all too, or leave it out",
+        ),
+        (
+            {"errors_tolerance": "all", "errors_deadletterqueue_topic_name": "t"},
+            "option errors.deadletterqueue.topic.name='t' is the topic of the rows; name another one",
+        ),
+        (
+            {"errors_tolerance": "all", "errors_deadletterqueue_topic_name": "a b"},
+            "option errors.deadletterqueue.topic.name='a b' is not a topic name: a name has 1 to 249 characters of "
+            "a-z, A-Z, 0-9, '.', '_' and '-', and is not '.' or '..'",
+        ),
+    ],
+    ids=["tolerance", "dead letters alone", "same topic", "no name"],
+)
+def test_a_tolerance_of_errors_that_makes_no_sense_is_refused(options: dict[str, str], problem: str) -> None:
+    assert read(**options)[1] == [problem]
 
 
 @pytest.mark.parametrize("key", ["includeheaders", "path"])

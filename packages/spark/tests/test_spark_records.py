@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla_spark.errors import WriteError
-from ottla_spark.sink.records import RowPlace, by_topic, records_of, size
+from ottla_spark.sink.records import RowPlace, by_topic, records_of, size, valid_rows
+from ottla_spark.sink.refused_rows import RefusedRows
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 PLACE = RowPlace(task="Spark partition 3", rows_before=10)
@@ -21,18 +22,22 @@ PLACE = RowPlace(task="Spark partition 3", rows_before=10)
 
 def records(**columns: pa.Array) -> pa.RecordBatch:
     """The records that are sent for a record batch of these columns."""
-    return records_of(pa.record_batch(columns), {name: at for at, name in enumerate(columns)}, place=PLACE)
+    found = records_of(pa.record_batch(columns), {name: at for at, name in enumerate(columns)})
+    valid, indexes = valid_rows(found, place=PLACE, topic=None, refused=RefusedRows(None, task="task"))
+    assert valid is found
+    assert indexes is None
+    return valid
 
 
 def test_columns_are_found_at_any_position_under_our_names() -> None:
     batch = pa.record_batch({"note": ["n"], "k": ["key"], "VALUE": [b"v"]})
 
-    assert records_of(batch, {"key": 1, "value": 2}, place=PLACE).to_pylist() == [{"key": "key", "value": b"v"}]
+    assert records_of(batch, {"key": 1, "value": 2}).to_pylist() == [{"key": "key", "value": b"v"}]
 
 
 def test_columns_are_not_copied() -> None:
     batch = pa.record_batch({"value": ["a", "b"]})
-    [sent] = records_of(batch, {"value": 0}, place=PLACE).columns
+    [sent] = records_of(batch, {"value": 0}).columns
 
     assert sent.buffers()[2].address == batch.column(0).buffers()[2].address
 

@@ -59,6 +59,14 @@ def test_a_report_prints_as_a_table() -> None:
     ]
 
 
+def test_refused_rows_are_in_the_line_and_in_the_table() -> None:
+    found = WriteReport.of("the write", [*TASKS, TaskWritten(refused=2), TaskWritten(refused=1)])
+
+    assert found.refused == 3
+    assert found.line().endswith("acknowledged in 5 tasks, 3 rows refused")
+    assert "  refused rows                     3" in str(found).splitlines()
+
+
 def test_a_table_of_very_many_partitions_is_truncated() -> None:
     partitions = {("t", partition): 1 for partition in range(report.MOST_LINES + 5)}
     lines = str(WriteReport.of("the write", [TaskWritten(partitions=partitions)])).splitlines()

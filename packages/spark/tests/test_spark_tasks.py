@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import re
-import threading
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from itertools import chain
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 import attrs
@@ -16,15 +12,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from spark_task_kit import PARTITIONS, TOPICS, cluster, log, numbered, options, sent, until
 
 from ottla import DeliveryError, ErrorCode, TableResult, TopicUnavailableError
 from ottla.interfaces import ProducerRows
 from ottla_spark.errors import WriteError
-from ottla_spark.options.options import WriteOptions, read_options
 from ottla_spark.sink import row_buffer
 from ottla_spark.sink.records import RowPlace, TopicRows
-from ottla_spark.sink.task import TaskWritten, send_rows
-from simulated_producer import Simulated, simulated
+from ottla_spark.sink.refused_rows import RefusedRows
+from ottla_spark.sink.task import send_rows
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 LARGE_HEADERS = pa.list_(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())]))
@@ -36,71 +32,7 @@ TYPES = {
     "headers": [HEADERS, LARGE_HEADERS],
     "timestamp": [pa.timestamp("us", "UTC")],
 }
-TOPICS = ("t", "u", "v")
-PARTITIONS = 3
-HANG_GUARD = 20.0
-
 Row: TypeAlias = Mapping[str, Any]
-
-
-def options(topic: str | None = None) -> WriteOptions:
-    problems: list[str] = []
-    given_ = {"kafka.bootstrap.servers": "seed:9092"} | ({"topic": topic} if topic else {})
-    read = read_options(given_, problems=problems)
-    assert problems == []
-    return read
-
-
-@contextmanager
-def cluster(**config: Any) -> Iterator[Simulated]:
-    """Three topics of three partitions each, known to the producer."""
-    with simulated(1, 1, 1, **config) as world:
-        for topic in TOPICS[1:]:
-            world.cluster.create(topic, 1, 1, 1)
-            world.know(topic)
-        yield world
-
-
-def sent(world: Simulated, batches: Iterable[pa.RecordBatch], *, topic: str | None = None) -> TaskWritten:
-    """The result of a task with these batches, or its error."""
-    ended: list[Any] = []
-    batches = iter(batches)
-    first = next(batches)
-    task: dict[str, Any] = {
-        "options": options(topic),
-        "columns": {name: at for at, name in enumerate(first.schema.names)},
-        "task": "Spark partition 7",
-    }
-
-    def run() -> None:
-        try:
-            ended.append(send_rows(chain([first], batches), lambda: world.producer, **task))
-        except BaseException as error:
-            ended.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    for _ in range(1_000_000):
-        if not thread.is_alive():
-            break
-        world.round(until=world.clock())
-        thread.join(
-            0.0005
-        )  # or the rounds keep the interpreter's lock from the task, and look like a client that spins
-    thread.join(HANG_GUARD)
-    [outcome] = ended
-    if isinstance(outcome, BaseException):
-        raise outcome
-    assert isinstance(outcome, TaskWritten)
-    return outcome
-
-
-def log(world: Simulated, topic: str, partition: int) -> list[Any]:
-    return list(world.cluster.topics[topic].log.get(partition, []))
-
-
-def numbered(start: int, end: int, **columns: Any) -> pa.RecordBatch:
-    return pa.record_batch({"value": [b"%d" % number for number in range(start, end)], **columns})
 
 
 def _row(**fixed: Any) -> st.SearchStrategy[Row]:
@@ -221,7 +153,7 @@ def test_sent_rows_no_longer_count_towards_the_buffer(monkeypatch: pytest.Monkey
         sent.append(table.table.num_rows)
         return {}
 
-    gathered, after = row_buffer.RowBuffer(take), []
+    gathered, after = row_buffer.RowBuffer(take, RefusedRows(None, task="task")), []
     for _ in range(6):
         gathered.put(TopicRows(topic="t", rows=numbered(0, 20), indexes=None), place)  # of 20 + 10 and 4 * 21 bytes
         after.append(sum(sent))
@@ -292,14 +224,6 @@ def test_a_failure_ends_the_task_before_all_rows_are_read(monkeypatch: pytest.Mo
             sent(world, batches(), topic="t")
 
     assert len(read) < 10
-
-
-def until(happened: Callable[[], object]) -> None:
-    """Wait for what the test's thread brings about with its rounds."""
-    deadline = time.monotonic() + HANG_GUARD
-    while not happened():
-        assert time.monotonic() < deadline, "it has not happened"
-        threading.Event().wait(0.001)
 
 
 class Tracing:

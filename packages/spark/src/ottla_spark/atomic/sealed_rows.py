@@ -24,7 +24,8 @@ from ottla_spark.errors import WriteError
 from ottla_spark.options.options import WriteOptions
 from ottla_spark.options.shipped_files import with_shipped_files
 from ottla_spark.sink.columns import ColumnPositions
-from ottla_spark.sink.records import RowPlace, by_topic, records_of
+from ottla_spark.sink.records import RowPlace, by_topic, records_of, valid_rows
+from ottla_spark.sink.refused_rows import RefusedRows
 from ottla_spark.sink.row_buffer import RowBuffer, TopicTable
 from ottla_spark.sink.task import task_name
 from ottla_spark.worker.tcp_quickack import with_tcp_quickack
@@ -75,7 +76,8 @@ class RowSealing:
     def seal(self, batches: Iterator[pa.RecordBatch], *, task: str) -> Iterator[pa.RecordBatch]:
         """Yield the sealed rows of all rows; those of a partition keep the order of its rows."""
         sealer = _Sealer(_sealer(Secret(self.settings), self.assignment.topics, self.max_bytes))
-        row_buffer = RowBuffer(sealer.seal)
+        refused = RefusedRows(self.options.tolerance, task=task)
+        row_buffer = RowBuffer(sealer.seal, refused)
         known = dict(self.assignment.topics)
         rows = 0
         for batch in batches:
@@ -83,13 +85,10 @@ class RowSealing:
                 continue
             place = RowPlace(task=task, rows_before=rows)
             records = records_of(
-                batch,
-                self.columns,
-                place=place,
-                value_format=self.options.value_format,
-                encoder=self.options.encoder,
+                batch, self.columns, value_format=self.options.value_format, encoder=self.options.encoder
             )
-            for found in by_topic(records, topic=self.options.topic):
+            valid, indexes = valid_rows(records, place=place, topic=self.options.topic, refused=refused)
+            for found in by_topic(valid, topic=self.options.topic, indexes=indexes):
                 if found.topic not in known:
                     raise _unknown(found.topic, known)
                 row_buffer.put(found, place)
@@ -99,6 +98,7 @@ class RowSealing:
         yield from sealer.take(self.assignment)
         if sealer.records != rows:
             raise WriteError(f"{task}: {rows} rows were read, but the sealed batches have {sealer.records} records")
+        refused.log(rows)
 
 
 def sealed_batches(batch: pa.RecordBatch, assignment: PartitionAssignment) -> Iterator[SealedBatch]:

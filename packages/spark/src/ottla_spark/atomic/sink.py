@@ -26,7 +26,7 @@ from ottla_spark.atomic.task import RESULT, TRANSACTIONAL_ID, TaskWrite
 from ottla_spark.atomic.transaction_owner import TransactionOwner
 from ottla_spark.data_source_api import PYSPARK
 from ottla_spark.errors import InvalidWriteError
-from ottla_spark.options.options import Guarantee, WriteOptions, read_hidden
+from ottla_spark.options.options import DEAD_LETTER_TOPIC, ERRORS_TOLERANCE, Guarantee, WriteOptions, read_hidden
 from ottla_spark.sink.columns import COLUMNS, ColumnPositions, find_columns
 
 logger = logging.getLogger(__name__)
@@ -78,14 +78,22 @@ def atomically(
         problems.append("option guarantee is for format('ottla'); here a batch is always all or nothing, leave it out")
     if read.report:
         problems.append("option report is for format('ottla'); leave it out, on_batch= gets each batch's result")
+    tolerance = read.tolerance
+    if tolerance is not None and tolerance.dead_letter_topic is None:
+        problems.append(
+            f"option {ERRORS_TOLERANCE}=all alone would skip rows unseen, because no report counts them here; set "
+            f"{DEAD_LETTER_TOPIC} too"
+        )
     if attempts < 1:
         problems.append(f"attempts={attempts} is less than 1")
     if problems:
         raise InvalidWriteError(problems)
+    written = (read.topic,) if read.topic is not None else tuple(topics)
+    letters = () if tolerance is None or tolerance.dead_letter_topic is None else (tolerance.dead_letter_topic,)
     return AtomicSink(
         options=read,
         transactional_id=transactional_id,
-        topics=(read.topic,) if read.topic is not None else tuple(topics),
+        topics=tuple(dict.fromkeys((*written, *letters))),
         attempts=attempts,
         begins_with=begins_with,
         on_batch=on_batch,

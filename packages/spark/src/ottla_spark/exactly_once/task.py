@@ -86,7 +86,9 @@ def write_task(
     with contextlib.ExitStack() as stack:
         own = _OwnTransaction(orders, settings=settings, idle=options.idle, stack=stack)
         try:
-            written = send_rows(batches, own.producer, options=options, columns=columns, task=task_name())
+            written = send_rows(
+                batches, own.producer, options=options, columns=columns, task=task_name(), transactional=True
+            )
             prepared = own.prepare()
         except BaseException:
             own.abort()

@@ -25,6 +25,8 @@ PREFIX: Final = "kafka."
 TOPIC: Final = "topic"
 GUARANTEE: Final = "guarantee"
 VALUE_FORMAT: Final = "value.format"
+ERRORS_TOLERANCE: Final = "errors.tolerance"
+DEAD_LETTER_TOPIC: Final = "errors.deadletterqueue.topic.name"
 IDLE_MS: Final = "producer.idle.ms"
 REPORT: Final = "report"
 
@@ -48,7 +50,20 @@ SPARKS: Final = (
 )
 """Options that Spark itself reads, or that its own sink ignores, such as includeHeaders."""
 
-OWN: Final = {name.lower(): name for name in (TOPIC, GUARANTEE, VALUE_FORMAT, IDLE_MS, REPORT, *EXACTLY_ONCE, *SPARKS)}
+OWN: Final = {
+    name.lower(): name
+    for name in (
+        TOPIC,
+        GUARANTEE,
+        VALUE_FORMAT,
+        ERRORS_TOLERANCE,
+        DEAD_LETTER_TOPIC,
+        IDLE_MS,
+        REPORT,
+        *EXACTLY_ONCE,
+        *SPARKS,
+    )
+}
 """The keys of options as users write them, by the keys in lower case that Spark passes."""
 
 DEFAULT_IDLE_MS: Final = 300_000
@@ -72,17 +87,28 @@ class Guarantee(Enum):
 
 
 @attrs.frozen(kw_only=True)
+class ErrorTolerance:
+    """`errors.tolerance=all`: rows that cannot be sent do not fail their task.
+
+    `dead_letter_topic` gets a record for each of them; None: they are skipped.
+    """
+
+    dead_letter_topic: str | None = None
+
+
+@attrs.frozen(kw_only=True)
 class WriteOptions:
     """The parsed options, for the tasks. `topic` None: each row names its own. A repr shows no secrets.
 
     `idle`: for how many seconds a producer waits for its next task. `exactly_once` has the options of that guarantee
-    that were set.
+    that were set. `tolerance` None: a row that cannot be sent fails its task.
     """
 
     topic: str | None
     producer: PluginValues
     guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
     value_format: ValueFormat | None = None
+    tolerance: ErrorTolerance | None = None
     idle: float = DEFAULT_IDLE_MS / 1000
     report: bool = False
     exactly_once: Mapping[str, str] = attrs.field(factory=dict)
@@ -116,6 +142,7 @@ def read_options(options: Mapping[str, str], *, problems: list[str]) -> WriteOpt
         producer=as_written(settings),
         guarantee=guarantee,
         value_format=_value_format(own, problems),
+        tolerance=_tolerance(own, problems),
         idle=_idle(own, problems),
         report=_report(own, problems),
         exactly_once=_exactly_once(own, guarantee, problems),
@@ -153,12 +180,33 @@ def _topic(own: Mapping[str, str], problems: list[str]) -> str | None:
     topic = own.get(TOPIC)
     if topic == "":
         problems.append("option topic is empty; name a topic, or leave it out and add a column 'topic'")
-    elif topic is not None and not TOPIC_NAME.fullmatch(topic):
+    elif topic is not None:
+        _check_name(TOPIC, topic, problems)
+    return topic
+
+
+def _check_name(key: str, topic: str, problems: list[str]) -> None:
+    if not TOPIC_NAME.fullmatch(topic):
         problems.append(
-            f"option topic={topic!r} is not a topic name: a name has 1 to 249 characters of a-z, A-Z, 0-9, "
+            f"option {key}={topic!r} is not a topic name: a name has 1 to 249 characters of a-z, A-Z, 0-9, "
             "'.', '_' and '-', and is not '.' or '..'"
         )
-    return topic
+
+
+def _tolerance(own: Mapping[str, str], problems: list[str]) -> ErrorTolerance | None:
+    written, topic = own.get(ERRORS_TOLERANCE, "none"), own.get(DEAD_LETTER_TOPIC)
+    if written.lower() not in ("none", "all"):
+        problems.append(f"option {ERRORS_TOLERANCE}={written!r} is neither none nor all")
+    if topic is not None:
+        _check_name(DEAD_LETTER_TOPIC, topic, problems)
+        if written.lower() == "none":
+            problems.append(
+                f"option {DEAD_LETTER_TOPIC} has no effect while a row that cannot be sent fails its task; set "
+                f"{ERRORS_TOLERANCE}=all too, or leave it out"
+            )
+        if topic == own.get(TOPIC):
+            problems.append(f"option {DEAD_LETTER_TOPIC}={topic!r} is the topic of the rows; name another one")
+    return ErrorTolerance(dead_letter_topic=topic) if written.lower() == "all" else None
 
 
 def _guarantee(own: Mapping[str, str], problems: list[str]) -> Guarantee:

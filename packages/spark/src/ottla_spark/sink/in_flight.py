@@ -11,11 +11,14 @@ from typing import TypeAlias
 
 import attrs
 
-from ottla import DeliveryError, TableDelivery, TableDeliveryError
+from ottla import DeliveryError, TableDelivery, TableResult
 from ottla_spark.errors import WriteError
 
 Names: TypeAlias = Callable[[int], str]
 """The name of a row of a delivery, for messages."""
+
+Refuse: TypeAlias = Callable[[int, DeliveryError], bool]
+"""Takes a row that failed, and its error; returns False if it fails the task."""
 
 
 class InFlightTables:
@@ -31,9 +34,9 @@ class InFlightTables:
         self.first_offsets: dict[tuple[str, int], int] = {}
         """The lowest offset of each partition, -1 where a broker returned none."""
 
-    def put(self, delivery: TableDelivery, names: Names) -> None:
-        """Add a delivery of rows."""
-        self._sent.append(_Sent(delivery=delivery, names=names))
+    def put(self, delivery: TableDelivery, names: Names, *, refuse: Refuse | None = None) -> None:
+        """Add a delivery of rows. *refuse* gets each row that failed; None: any of them fails the task."""
+        self._sent.append(_Sent(delivery=delivery, names=names, refuse=refuse))
 
     def check_completed(self) -> None:
         """Take the results of completed deliveries; never blocks."""
@@ -51,11 +54,17 @@ class InFlightTables:
         self._raise(failed)
 
     def _settle(self, sent: _Sent, failed: _Failures) -> None:
-        try:
-            result = sent.delivery.result()
-        except TableDeliveryError:
+        error = sent.delivery.exception()
+        if error is None:
+            self._count(sent, sent.delivery.result())
+        elif sent.refuse is not None and all(
+            sent.refuse(row, failure) for row, failure in sent.delivery.failed_rows().items()
+        ):
+            self._count(sent, error.result)
+        else:
             failed.add(sent)
-            return
+
+    def _count(self, sent: _Sent, result: TableResult) -> None:
         self.records += result.acknowledged
         for partition, found in result.partitions.items():
             place = (sent.delivery.topic, partition)
@@ -71,6 +80,7 @@ class InFlightTables:
 class _Sent:
     delivery: TableDelivery
     names: Names
+    refuse: Refuse | None
 
 
 class _Failures:

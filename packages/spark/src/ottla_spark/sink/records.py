@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.plugins.serializers import json_columns
-from ottla_spark.errors import WriteError
 from ottla_spark.options.options import ValueFormat
 from ottla_spark.sink.columns import ColumnPositions, other_columns
 from ottla_spark.sink.native_json import json_rows
 from ottla_spark.sink.nested_offsets import with_all_offsets
+from ottla_spark.sink.refused_rows import RefusedRow, RefusedRows
 
 TOPIC: Final = "topic"
 
@@ -48,11 +48,10 @@ def records_of(
     batch: pa.RecordBatch,
     columns: ColumnPositions,
     *,
-    place: RowPlace,
     value_format: ValueFormat | None = None,
     encoder: str | None = None,
 ) -> pa.RecordBatch:
-    """Return the batch with our columns alone, under our names. Raises WriteError, which names an invalid row.
+    """Return the batch with our columns alone, under our names.
 
     If columns make up the values, the record *encoder* may encode them faster; None: any that is installed.
     """
@@ -60,34 +59,57 @@ def records_of(
     found = {name: batch.column(position) for name, position in columns.items()}
     if value_format is not None:
         found["value"] = _json(batch, found.get("value"), rows=json_rows(encoder))
-    for name, column in found.items():
-        if name in _WRONG:
-            wrong, problem = _WRONG[name](column), _PROBLEMS[name]
-            if wrong is not None and (row := pc.index(wrong, True).as_py()) >= 0:
-                raise WriteError(f"{place.of(row)} was refused: column {name!r} {problem}")
     return pa.RecordBatch.from_arrays(list(found.values()), names=list(found))
 
 
-def by_topic(records: pa.RecordBatch, *, topic: str | None) -> Iterator[TopicRows]:
-    """Yield the rows of each topic: *topic* for all rows, or the topic column."""
+def valid_rows(
+    records: pa.RecordBatch, *, place: RowPlace, topic: str | None, refused: RefusedRows
+) -> tuple[pa.RecordBatch, Any | None]:
+    """Return the rows that records can hold, and their indexes, None if these are all; add the others to *refused*.
+
+    *topic* is the topic of all rows, None: they have a column. Raises WriteError if a refused row fails the task.
+    """
+    problems: dict[int, str] = {}
+    for name in [name for name in _WRONG if name in records.schema.names]:
+        wrong = _WRONG[name](records.column(name))
+        for row in pc.indices_nonzero(wrong).to_pylist() if wrong is not None else ():
+            problems.setdefault(row, f"column {name!r} {_PROBLEMS[name]}")
+    if not problems:
+        return records, None
+    names = records.column(TOPIC) if topic is None else None
+    for row in sorted(problems):
+        named = topic if names is None else names[row].as_py()
+        refused.add(RefusedRow.of(records, row, name=place.of(row), topic=named, reason=problems[row]))
+    indexes = pa.array([row for row in range(records.num_rows) if row not in problems], pa.int64())
+    return records.take(indexes), indexes
+
+
+def by_topic(records: pa.RecordBatch, *, topic: str | None, indexes: Any | None = None) -> Iterator[TopicRows]:
+    """Yield the rows of each topic: *topic* for all rows, or the topic column.
+
+    *indexes* has those of the rows in their record batch; None: they are all of its rows.
+    """
+    if not records.num_rows:
+        return
     if topic is not None:
-        yield TopicRows(topic=topic, rows=records, indexes=None)
+        yield TopicRows(topic=topic, rows=records, indexes=indexes)
         return
     place = records.schema.get_field_index(TOPIC)
     names = records.column(place).dictionary_encode()
     rest = records.remove_column(place)
     if len(names.dictionary) == 1:
-        yield TopicRows(topic=names.dictionary[0].as_py(), rows=rest, indexes=None)
+        yield TopicRows(topic=names.dictionary[0].as_py(), rows=rest, indexes=indexes)
         return
     order = pc.array_sort_indices(names.indices)  # stable: the rows of a topic stay in their order
     runs = pc.run_end_encode(names.indices.take(order))
     sorted_rows = rest.take(order)
+    places = order if indexes is None else indexes.take(order)
     start = 0
     for code, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
         yield TopicRows(
             topic=names.dictionary[code].as_py(),
             rows=sorted_rows.slice(start, end - start),
-            indexes=order.slice(start, end - start),
+            indexes=places.slice(start, end - start),
         )
         start = end
 

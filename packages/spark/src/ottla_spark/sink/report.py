@@ -18,6 +18,7 @@ from typing import Final
 import attrs
 
 from ottla import OttlaError
+from ottla.errors import counted
 from ottla_spark.options.shipped_files import application_folder
 from ottla_spark.sink.task import TaskWritten
 from ottla_spark.worker.garbage_collection import settle_in
@@ -42,7 +43,8 @@ def publish_report(what: str, messages: Sequence[object], *, wanted: bool) -> No
 class WriteReport:
     """Records that all tasks of a write, or of one micro-batch, sent and brokers acknowledged.
 
-    `partitions` has the records by topic and partition. The seconds are sums over all tasks: waiting for Spark's rows,
+    `partitions` has the records by topic and partition, dead letters included; `refused` counts the rows that could not
+    be sent. The seconds are sums over all tasks: waiting for Spark's rows,
     making batches of them, waiting for the last acknowledgements.
     """
 
@@ -54,6 +56,7 @@ class WriteReport:
     reading: float
     sending: float
     waiting: float
+    refused: int = 0
 
     @classmethod
     def of(cls, what: str, messages: Sequence[object]) -> WriteReport:
@@ -68,6 +71,7 @@ class WriteReport:
             records=sum(message.records for message in written),
             bytes=sum(message.bytes for message in written),
             partitions=dict(sorted(partitions.items())),
+            refused=sum(message.refused for message in written),
             reading=sum(message.reading for message in written),
             sending=sum(message.sending for message in written),
             waiting=sum(message.waiting for message in written),
@@ -75,7 +79,8 @@ class WriteReport:
 
     def line(self) -> str:
         """Return one line for a log."""
-        return f"{self.what}: {self.records} records, {self.bytes} bytes, acknowledged in {self.tasks} tasks"
+        refused = f", {counted(self.refused, 'row')} refused" if self.refused else ""
+        return f"{self.what}: {self.records} records, {self.bytes} bytes, acknowledged in {self.tasks} tasks{refused}"
 
     def __str__(self) -> str:
         rows = [(f"{topic} [{partition}]", f"{count:,}") for (topic, partition), count in self.partitions.items()]
@@ -83,6 +88,7 @@ class WriteReport:
             rows = [*rows[:MOST_LINES], (f"and {len(rows) - MOST_LINES} more", "")]
         rows += [
             ("records", f"{self.records:,}"),
+            *([("refused rows", f"{self.refused:,}")] if self.refused else []),
             ("bytes of keys and values", f"{self.bytes:,}"),
             ("tasks", f"{self.tasks:,}"),
             ("seconds waiting for rows", f"{self.reading:.3f}"),

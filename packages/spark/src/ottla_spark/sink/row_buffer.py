@@ -11,9 +11,10 @@ from typing import Any, Final
 import attrs
 import pyarrow as pa
 
-from ottla import DeliveryError, InvalidRecordError, OttlaError, RecordTooLargeError
+from ottla import DeliveryError, OttlaError
 from ottla_spark.errors import WriteError
 from ottla_spark.sink.records import RowPlace, TopicRows
+from ottla_spark.sink.refused_rows import RefusedRow, RefusedRows, dead_letters
 
 TABLE_BYTES: Final = 8 * 1024 * 1024
 """Bytes of rows for one topic that are sent at once."""
@@ -44,17 +45,24 @@ class TopicTable:
     topic: str
     table: pa.Table
     parts: Mapping[str, Any]
-    names: RowNames
+    names: Callable[[int], str]
+
+    def row(self, index: int, *, reason: str, cause: BaseException) -> RefusedRow:
+        """Return a row that was refused."""
+        [row] = self.table.slice(index, 1).to_batches()
+        return RefusedRow.of(row, 0, name=self.names(index), topic=self.topic, reason=reason, cause=cause)
 
 
 class RowBuffer:
-    """Collect the rows of one task into tables. *send* returns the rows that it refused, with their errors.
+    """Collect the rows of one task into tables. *send* returns the rows that are not valid records, with their errors.
 
-    Raises WriteError for the first row that is not a valid record, and instead of errors that *send* raises.
+    Rows that are not valid records are added to *refused*, and their dead letters are sent. Raises WriteError if such a
+    row fails the task, and instead of errors that *send* raises.
     """
 
-    def __init__(self, send: Callable[[TopicTable], Mapping[int, DeliveryError]]) -> None:
+    def __init__(self, send: Callable[[TopicTable], Mapping[int, DeliveryError]], refused: RefusedRows) -> None:
         self._send = send
+        self._refused = refused
         self._gathered: dict[str, _TopicRowBuffer] = {}
         self._bytes = 0
 
@@ -71,9 +79,20 @@ class RowBuffer:
             self.send_all()
 
     def send_all(self) -> None:
-        """Send all collected rows."""
+        """Send all collected rows, and dead letters."""
         for topic in list(self._gathered):
             self._send_gathered(topic)
+        self.send_dead_letters()
+
+    def send_dead_letters(self) -> bool:
+        """Send the dead letters of rows that were refused meanwhile; returns False if there are none."""
+        rows, topic = self._refused.take_letters(), self._refused.dead_letter_topic
+        if topic is None or not rows:
+            return False
+        while rows:
+            failed = self._sent(_letter_table(topic, rows))
+            rows = [rows[index].after(error, topic) for index, error in failed.items()]
+        return True
 
     def _send_gathered(self, topic: str) -> None:
         gathered = self._gathered.pop(topic)
@@ -86,19 +105,28 @@ class RowBuffer:
             parts={name: name if name in columns else None for name in ("key", "headers", "partition", "timestamp")},
             names=RowNames(pieces),
         )
+        for row, failed in self._sent(table).items():
+            self._refused.add(table.row(row, reason=str(failed.__cause__), cause=failed.__cause__))
+        self.send_dead_letters()
+
+    def _sent(self, table: TopicTable) -> Mapping[int, DeliveryError]:
         try:
-            refused = self._send(table)
+            return self._send(table)
         except WriteError:
             raise
         except OttlaError as error:
             raise WriteError(
-                f"{table.names(0)} and the later rows for topic {topic!r} cannot be sent: {error}"
+                f"{table.names(0)} and the later rows for topic {table.topic!r} cannot be sent: {error}"
             ) from error
-        for row, failed in refused.items():
-            cause = failed.__cause__
-            if isinstance(cause, InvalidRecordError):
-                sizes = _sizes(pieces, row) if isinstance(cause, RecordTooLargeError) else ""
-                raise WriteError(f"{table.names(row)} was refused: {cause}{sizes}") from failed
+
+
+def _letter_table(topic: str, rows: Sequence[RefusedRow]) -> TopicTable:
+    return TopicTable(
+        topic=topic,
+        table=dead_letters(rows),
+        parts={"key": "key", "headers": "headers", "partition": None, "timestamp": None},
+        names=lambda index: f"the dead letter of {rows[index].name}",
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -111,17 +139,3 @@ class _BufferedRows:
 class _TopicRowBuffer:
     pieces: list[_BufferedRows] = attrs.field(factory=list)
     bytes: int = 0
-
-
-def _sizes(pieces: Sequence[_BufferedRows], row: int) -> str:
-    """Return the sizes of a row's columns, for a message."""
-    for piece in pieces:
-        rows = piece.rows.rows
-        if row < rows.num_rows:
-            cells: list[tuple[str, Any]] = [
-                (name, rows.column(name)[row]) for name in ("key", "value") if name in rows.schema.names
-            ]
-            sizes = [f"column {name!r}: {cell.as_buffer().size} bytes" for name, cell in cells if cell.is_valid]
-            return f" ({', '.join(sizes)})" if sizes else ""
-        row -= rows.num_rows
-    raise AssertionError("a table has the rows of its pieces")

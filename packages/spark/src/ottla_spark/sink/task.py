@@ -15,13 +15,14 @@ import attrs
 import pyarrow as pa
 from pyspark import TaskContext
 
-from ottla import DeliveryError, Producer
+from ottla import DeliveryError, InvalidRecordError, Producer
 from ottla_spark.data_source_api import WriterCommitMessage
 from ottla_spark.errors import WriteError
 from ottla_spark.options.options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions
 from ottla_spark.sink.in_flight import InFlightTables
-from ottla_spark.sink.records import RowPlace, by_topic, records_of, size
+from ottla_spark.sink.records import RowPlace, by_topic, records_of, size, valid_rows
+from ottla_spark.sink.refused_rows import RefusedRows, is_too_large
 from ottla_spark.sink.row_buffer import RowBuffer, TopicTable
 from ottla_spark.worker import producer_cache
 from ottla_spark.worker.garbage_collection import settle_in
@@ -32,13 +33,15 @@ from ottla_spark.worker.tcp_quickack import with_tcp_quickack
 class TaskWritten(WriterCommitMessage):
     """Records that one task sent and brokers acknowledged; `bytes` counts keys and values.
 
-    `partitions` has the records by topic and partition. Seconds: waiting for Spark's rows, making batches of them
-    (waiting for free bytes in `buffer.memory` included), and waiting for the last acknowledgements.
+    `partitions` has the records by topic and partition. `refused` counts rows that could not be sent; if they became
+    dead letters, these are among the records. Seconds: waiting for Spark's rows, making batches of them (waiting for
+    free bytes in `buffer.memory` included), and waiting for the last acknowledgements.
     """
 
     records: int = 0
     bytes: int = 0
     partitions: Mapping[tuple[str, int], int] = attrs.field(factory=dict)
+    refused: int = 0
     reading: float = 0.0
     sending: float = 0.0
     waiting: float = 0.0
@@ -68,10 +71,15 @@ def send_rows(
     options: WriteOptions,
     columns: ColumnPositions,
     task: str,
+    transactional: bool = False,
 ) -> TaskWritten:
-    """Send all rows and wait for them; *producer* is called at the first row. Raises WriteError."""
+    """Send all rows and wait for them; *producer* is called at the first row. Raises WriteError.
+
+    If it is *transactional*, a row that brokers refuse fails the task in any case: the transaction is to be aborted.
+    """
     settle_in()
     in_flight = InFlightTables(task=task)
+    refused = RefusedRows(options.tolerance, task=task)
     row_buffer: RowBuffer | None = None
     rows = bytes_ = 0
     reading = sending = waiting = 0.0
@@ -80,15 +88,16 @@ def send_rows(
         read = perf_counter()
         reading += read - started
         if batch.num_rows:
-            row_buffer = row_buffer or RowBuffer(partial(_send, producer(), in_flight))
-            place = RowPlace(task=task, rows_before=rows)
-            records = records_of(
-                batch, columns, place=place, value_format=options.value_format, encoder=options.encoder
+            row_buffer = row_buffer or RowBuffer(
+                partial(_send, producer(), in_flight, refused=refused, transactional=transactional), refused
             )
-            for found in by_topic(records, topic=options.topic):
+            place = RowPlace(task=task, rows_before=rows)
+            records = records_of(batch, columns, value_format=options.value_format, encoder=options.encoder)
+            valid, indexes = valid_rows(records, place=place, topic=options.topic, refused=refused)
+            for found in by_topic(valid, topic=options.topic, indexes=indexes):
                 row_buffer.put(found, place)
             in_flight.check_completed()
-            rows, bytes_ = rows + batch.num_rows, bytes_ + size(records)
+            rows, bytes_ = rows + batch.num_rows, bytes_ + size(valid)
         started = perf_counter()
         sending += started - read
     if row_buffer is None:
@@ -96,23 +105,43 @@ def send_rows(
     row_buffer.send_all()
     sent = perf_counter()
     in_flight.wait()
+    while row_buffer.send_dead_letters():  # of rows that only brokers refused
+        in_flight.wait()
     waiting = perf_counter() - sent
-    if in_flight.records != rows:
-        raise WriteError(f"{task}: {rows} rows were sent, but {in_flight.records} were acknowledged")
+    records_sent = rows - refused.skipped
+    if in_flight.records != records_sent:
+        raise WriteError(f"{task}: {records_sent} rows were sent, but {in_flight.records} were acknowledged")
+    refused.log(rows)
     return TaskWritten(
-        records=rows,
+        records=records_sent,
         bytes=bytes_,
         partitions=dict(in_flight.partitions),
+        refused=refused.count,
         reading=reading,
         sending=sending + sent - started,
         waiting=waiting,
     )
 
 
-def _send(producer: Producer, in_flight: InFlightTables, table: TopicTable) -> Mapping[int, DeliveryError]:
+def _send(
+    producer: Producer, in_flight: InFlightTables, table: TopicTable, *, refused: RefusedRows, transactional: bool
+) -> Mapping[int, DeliveryError]:
     delivery = producer.send_table(table.topic, table.table, value="value", **table.parts)
-    in_flight.put(delivery, table.names)
-    return delivery.failed_rows()
+    invalid = {
+        row: error for row, error in delivery.failed_rows().items() if isinstance(error.__cause__, InvalidRecordError)
+    }
+
+    def refuse(row: int, error: DeliveryError) -> bool:
+        """Refuse a row that is too large for a broker or its topic. This keeps the table until its rows are settled."""
+        if row in invalid:  # the caller gets it, and refuses it
+            return True
+        if transactional or table.topic == refused.dead_letter_topic or not is_too_large(error):
+            return False
+        refused.add(table.row(row, reason=str(error), cause=error))
+        return True
+
+    in_flight.put(delivery, table.names, refuse=refuse if refused.tolerated else None)
+    return invalid
 
 
 def task_name() -> str:
