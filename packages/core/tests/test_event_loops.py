@@ -203,6 +203,35 @@ def test_a_task_waits_on_in_the_batch_that_has_its_record_now() -> None:
     run(main())
 
 
+def test_forwarded_records_get_the_metadata_of_their_new_places() -> None:
+    async def main() -> list[int]:
+        batches = Batches()
+        deliveries = [batches.send() for _ in range(3)]
+        whole = deliveries[0]._place()[0]
+        batches.close()
+        [part] = {batches.send()._place()[0] for _ in range(5)}
+        whole.forward_to(Forwarded(pieces=[ForwardedRecords(batch=part, start=2, indexes=[0, 1, 2])]))
+        tasks = [asyncio.create_task(awaited(delivery)) for delivery in deliveries]
+        await begun(*tasks)
+        part.complete_and_call_back(Acknowledged(base_offset=100))
+        return [metadata.offset for metadata in await asyncio.gather(*tasks)]
+
+    assert run(main()) == [102, 103, 104]
+
+
+def test_one_task_of_a_large_batch_gets_the_metadata_of_its_record() -> None:
+    async def main() -> RecordMetadata:
+        batches = Batches()
+        deliveries = [batches.send(b"v" * number) for number in range(20)]
+        task = asyncio.create_task(awaited(deliveries[13]))
+        await begun(task)
+        batches.complete(deliveries[0])
+        return await task
+
+    metadata: RecordMetadata = run(main())
+    assert (metadata.offset, metadata.serialized_value_size) == (23, 13)
+
+
 def test_callbacks_run_on_the_loop_in_the_order_of_their_records() -> None:
     async def main() -> None:
         batches, seen, threads = Batches(), [], set()

@@ -144,12 +144,12 @@ class Delivery:
         while True:
             outcome = batch.outcome
             if isinstance(outcome, Acknowledged):
-                metadata: RecordMetadata = batch.metadata(index, outcome)
-                return metadata
+                found: RecordMetadata = batch.metadata(index, outcome)
+                return found
             if outcome is None:
                 future = _future_of(self, batch)
-                if future is not None:
-                    yield from future
+                if future is not None and (metadata := (yield from future)) is not None:
+                    return metadata
             elif isinstance(outcome, Forwarded):
                 batch, index = outcome.place(index)
             else:
@@ -269,7 +269,7 @@ OnDelivery: TypeAlias = Callable[[Delivery], object]
 """A callback of `send`. It gets a completed delivery."""
 
 
-def _import_future_of(delivery: Delivery, batch: Any) -> asyncio.Future[None] | None:
+def _import_future_of(delivery: Delivery, batch: Any) -> asyncio.Future[RecordMetadata | None] | None:
     """`future_of`, imported with asyncio by the first `await`, since other programs do not need it."""
     global _future_of
     from ottla.accumulator.event_loops import future_of
@@ -278,7 +278,7 @@ def _import_future_of(delivery: Delivery, batch: Any) -> asyncio.Future[None] | 
     return future_of(delivery, batch)
 
 
-_future_of: Callable[[Delivery, Any], asyncio.Future[None] | None] = _import_future_of
+_future_of: Callable[[Delivery, Any], asyncio.Future[RecordMetadata | None] | None] = _import_future_of
 
 
 def _complete_future(future: Future[RecordMetadata], delivery: Delivery) -> None:
