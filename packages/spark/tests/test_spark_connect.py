@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spark, pytest.mar
 HERE = Path(__file__).parent
 WITHIN = 1200.0  # seconds
 PARTITIONS = 2
-NAMES = ("batch", "thread", "stream", "exactly-once", "once", "each", "called", "by-call", "registered")
+NAMES = ("batch", "thread", "stream", "exactly-once", "once", "each", "called", "by-call", "registered", "pipeline")
 EACH_ROW_ONCE = Counter(str(number).encode() for number in range(ROWS))
 
 
@@ -82,11 +82,56 @@ def ended(kafka: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Ende
                 capture_output=True,
                 text=True,
             )
+            pipeline = run_pipeline(folder / "pipeline", remote, kafka)
     except KafkaUnavailableError as error:
         go_without(error)
     assert program.returncode == 0, program.stderr[-4000:]
+    assert pipeline.returncode == 0, pipeline.stderr[-4000:]
     (folder / "client.log").write_text(program.stderr)
     return Ended(told=json.loads(program.stdout.splitlines()[-1]), kafka=kafka, folder=folder)
+
+
+SPEC = """\
+name: orders
+storage: file://{folder}/storage
+libraries:
+  - glob:
+      include: flows.py
+"""
+
+FLOWS = """\
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession
+
+dp.create_sink("orders", "ottla", {options})
+
+
+@dp.append_flow(target="orders")
+def to_kafka():
+    return SparkSession.active().readStream.text("{folder}/input")
+"""
+
+
+def run_pipeline(folder: Path, remote: str, kafka: KafkaCluster) -> subprocess.CompletedProcess[str]:
+    """Run a declarative pipeline whose sink is a topic, as `spark-pipelines run` does."""
+    (folder / "input").mkdir(parents=True)
+    (folder / "storage").mkdir()
+    (folder / "input" / "rows.txt").write_text("".join(f"{number}\n" for number in range(ROWS)))
+    options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": topic_of("pipeline")}
+    (folder / "spark-pipeline.yml").write_text(SPEC.format(folder=folder))
+    (folder / "flows.py").write_text(FLOWS.format(folder=folder, options=options))
+    return subprocess.run(
+        [sys.executable, "-m", "pyspark.pipelines.cli", "run", "--spec", folder / "spark-pipeline.yml"],
+        env={**os.environ, "SPARK_REMOTE": remote},
+        timeout=WITHIN,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_a_declarative_pipeline_has_a_topic_as_its_sink(ended: Ended) -> None:
+    assert ended.arrived("pipeline") == EACH_ROW_ONCE
 
 
 @pytest.mark.parametrize(
