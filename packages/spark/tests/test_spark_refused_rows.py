@@ -18,8 +18,8 @@ from ottla_spark.sink import row_buffer
 from simulated_producer import Simulated
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-SKIPPED = {"errors_tolerance": "all"}
-TO_V = {"errors_tolerance": "all", "errors_deadletterqueue_topic_name": "v"}
+SKIPPED: Mapping[str, Any] = {"errors_tolerance": "all"}
+TO_V: Mapping[str, Any] = {**SKIPPED, "errors_deadletterqueue_topic_name": "v"}
 
 
 def values(world: Simulated, topic: str) -> list[bytes | None]:

@@ -188,7 +188,7 @@ class LoopInbox:
 
     def call_at_end_of_turn(self, function: Callable[[], object]) -> None:
         """Call a function once when all tasks that are ready now have run, however often it is given before."""
-        end = self._end_of_turn and self._end_of_turn()
+        end = None if self._end_of_turn is None else self._end_of_turn()
         if end is None or not end.functions:  # it was called, or the loop that was to call it is closed
             end = EndOfTurn()
             self._end_of_turn = weakref.ref(end)

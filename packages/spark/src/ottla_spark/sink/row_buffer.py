@@ -47,7 +47,7 @@ class TopicTable:
     parts: Mapping[str, Any]
     names: Callable[[int], str]
 
-    def row(self, index: int, *, reason: str, cause: BaseException) -> RefusedRow:
+    def row(self, index: int, *, reason: str, cause: BaseException | None) -> RefusedRow:
         """Return a row that was refused."""
         [row] = self.table.slice(index, 1).to_batches()
         return RefusedRow.of(row, 0, name=self.names(index), topic=self.topic, reason=reason, cause=cause)
