@@ -4,7 +4,7 @@ One load sends records without waiting for them; others have 1, 100 and 10,000 t
 next. Each client has a process for each event loop, asyncio's and uvloop. All are idempotent. A ratio is between two
 clients on the same loop in the same round, the median over the rounds; above 1, the client is better than aiokafka.
 
-`bare` is the minimum of any client for tasks that await records: prepared requests, and responses that nobody reads.
+`bare` is the minimum of any client for tasks that await records: prepared requests, and responses that are not decoded.
 """
 
 from __future__ import annotations
