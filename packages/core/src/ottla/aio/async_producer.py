@@ -54,6 +54,8 @@ class AsyncProducer:
         self._producer = producer
         self.config = producer.config
         """The settings in force, as `Producer.config` has them."""
+        self.application_metrics = producer.application_metrics
+        """Metrics that the program adds, as `Producer.application_metrics`."""
         # The first is kept, because the second has only a weak reference to it.
         self._slow, self._send = build_nonblocking_send(
             producer._engine, producer._check_sendable, put_off=at_end_of_turn
@@ -235,6 +237,12 @@ class AsyncProducer:
     ) -> Mapping[MetricName, float] | float:
         """Every metric's value now, or that of one of them; see `Producer.metrics`."""
         return self._producer.metrics() if name is None else self._producer.metrics(name, topic=topic, node=node)
+
+    async def client_instance_id(self, timeout: float | None = None) -> str | None:
+        """The id under which brokers collect the metrics of this producer; see `Producer.client_instance_id`."""
+        return await on_a_thread(
+            name="client_instance_id", call=lambda: self._producer.client_instance_id(timeout)
+        )
 
     # Ending
 

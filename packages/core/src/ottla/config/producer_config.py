@@ -458,6 +458,12 @@ class ObservationConfig:
         default=30_000,
         meaning="The length of one window of the metrics.",
     )
+    metrics_push: bool = option(
+        "enable.metrics.push",
+        boolean(),
+        default=True,
+        meaning="Whether brokers that collect metrics of clients (KIP-714) get those that they ask for.",
+    )
     slow_record_threshold: float = option(
         "slow.record.threshold.ms",
         milliseconds_or_never(),

@@ -1,4 +1,4 @@
-"""Metrics that plugins add: gauges and counters in the group "plugins", with the tags of KIP-877."""
+"""Metrics that plugins and applications add: gauges and counters in the groups "plugins" and "application"."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 PLUGINS: Final = "plugins"
 LABELS: Final = ("client-id", "config", "class", "plugin")
 """The labels of every plugin's metrics; labels of its own follow. KIP-877 has no `plugin`, the entry point's name."""
+
+APPLICATION: Final = "application"
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -57,14 +59,17 @@ class _Metric:
 
 
 class PluginMetricGroup:
-    """The `PluginMetrics` of one plugin. For any thread."""
+    """The `PluginMetrics` of one plugin, or of the application. For any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, group: str = PLUGINS, *, labels: tuple[str, ...] = LABELS) -> None:
+        self.group = group
+        self.labels = labels
+        """The labels of all its metrics."""
         self._lock = threading.RLock()
         self._metrics: dict[tuple[str, tuple[tuple[str, str], ...]], _Metric] = {}
         self._closed = False
         self.tags: tuple[tuple[str, str], ...] = ()
-        """The tags of `LABELS` after the first one; set by `PluginMetricGroups.publish`."""
+        """The tags of `labels` after the first one; set by `PluginMetricGroups.publish`."""
 
     def add_gauge(
         self, name: str, read: Callable[[], float], *, unit: str, meaning: str, tags: Mapping[str, str] | None = None
@@ -109,25 +114,27 @@ class PluginMetricGroup:
         own = _pairs(tags)
         if not isinstance(name, str) or _NAME.fullmatch(name) is None:
             raise ValueError(f"the name of a metric is {name!r}; write one such as cache-hits-total")
-        if reserved := [label for label, _of in own if label in LABELS]:
-            raise ValueError(f"the metric {name!r} has a tag {reserved[0]!r}, which every plugin's metrics have")
+        if reserved := [label for label, _of in own if label in self.labels]:
+            whose = "every plugin's" if self.group == PLUGINS else "all"
+            raise ValueError(f"the metric {name!r} has a tag {reserved[0]!r}, which {whose} metrics have")
         metric = _Metric(name=name, tags=own, read=read, cumulative=cumulative, unit=unit, meaning=meaning)
         with self._lock:
             if self._closed:
                 raise IllegalStateError(f"the metric {name!r} cannot be added: the producer is closed")
             if (name, own) in self._metrics:
-                raise ValueError(f"the plugin has a metric {name!r} with these tags already")
+                raise ValueError(f"the {self.group.removesuffix('s')} has a metric {name!r} with these tags already")
             if any(other.form != metric.form for other in self._metrics.values() if other.name == name):
                 raise ValueError(f"metrics named {name!r} must have the same unit, meaning and labels")
             self._metrics[name, own] = metric
 
 
 class PluginMetricGroups:
-    """The metrics of all plugins of one producer. For any thread."""
+    """The metrics of all plugins of one producer, and those of its application. For any thread."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._lock = threading.RLock()
-        self._groups: list[PluginMetricGroup] = []
+        self.application = PluginMetricGroup(APPLICATION, labels=("client-id",))
+        self._groups = [self.application]
         self._closed = False
         self._throttled_log = ThrottledLog(logger, clock=clock)
 
@@ -149,26 +156,26 @@ class PluginMetricGroups:
     def snapshot(self, client: tuple[str, str]) -> Iterator[tuple[MetricName, float]]:
         """The current values; *client* is the tag with the client id. A gauge that raises is logged and NaN."""
         for group, metric in self._all():
-            yield MetricName(PLUGINS, metric.name, (client, *group.tags, *metric.tags)), self._read(metric, group)
+            yield MetricName(group.group, metric.name, (client, *group.tags, *metric.tags)), self._read(metric, group)
 
     def describe(self) -> Sequence[MetricDescription]:
-        """Descriptions of the metrics that plugins have added so far."""
+        """Descriptions of the metrics that were added so far."""
         return list(
             dict.fromkeys(
                 MetricDescription(
-                    group=PLUGINS,
+                    group=group.group,
                     name=metric.name,
-                    labels=(*LABELS, *(label for label, _of in metric.tags)),
+                    labels=(*group.labels, *(label for label, _of in metric.tags)),
                     cumulative=metric.cumulative,
                     unit=metric.unit,
                     meaning=metric.meaning,
                 )
-                for _group, metric in self._all()
+                for group, metric in self._all()
             )
         )
 
     def close(self) -> None:
-        """Remove the metrics of all plugins, and take no more."""
+        """Remove all these metrics, and take no more."""
         with self._lock:
             self._closed = True
             for group in self._groups:
@@ -183,9 +190,10 @@ class PluginMetricGroups:
         try:
             return float(metric.read())
         except faults() as error:
-            plugin = dict(group.tags).get("plugin", "")
+            plugin = dict(group.tags).get("plugin")
+            owner = "application" if plugin is None else f"plugin {plugin}"
             self._throttled_log.error(
-                (plugin, metric.name), "the metric %s of the plugin %s cannot be read", metric.name, plugin, error=error
+                (owner, metric.name), "the metric %s of the %s cannot be read", metric.name, owner, error=error
             )
             return float("nan")
 

@@ -6,7 +6,7 @@ bytes. Time is an argument, except the time at which a wait ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random, SystemRandom
 from typing import Any
 
@@ -154,6 +154,16 @@ class NetworkClient:
             return None
         takes = self._opener.takes(connection, now)
         return connection.broker.id if takes and not self._metadata_updater.due(now) else None
+
+    def offering(self, message: Message[Any, Any], now: float) -> Sequence[int] | None:
+        """The brokers that take this request now and support it, the least busy first, without any effect.
+
+        Empty if those that take requests do not support it; None if no broker takes requests.
+        """
+        takes = [connection for connection in self._connections if self.takes(connection.broker.id, now)]
+        supporting = [connection for connection in takes if message.key in connection.versions]
+        supporting.sort(key=lambda connection: len(connection.in_flight))
+        return [connection.broker.id for connection in supporting] if takes else None
 
     def next_try(self, now: float) -> float:
         """The earliest time at which a backoff or throttling ends, or infinity. For callers that found no broker."""

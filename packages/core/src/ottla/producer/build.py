@@ -19,13 +19,13 @@ from ottla.network.build import build_authentication, build_backoff, build_clien
 from ottla.plugins.plugin_objects import PluginObjects
 from ottla.plugins.registry import Registry
 from ottla.plugins.selection import Plugins, choose_plugins
-from ottla.producer.components import Engine
+from ottla.producer.components import Engine, build_metric_values
 from ottla.producer.nonblocking_send import NonblockingSend, PendingSend, SendParts
 from ottla.producer.send_signature import Send, weak_send
 from ottla.producer.serialization import PartSerializer, RecordSerializer
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.core_abilities import QuickSender
-from ottla.sender.build import build_io_thread, build_sender
+from ottla.sender.build import build_io_thread, build_sender, build_telemetry
 from ottla.sender.io_handoff import IoHandoff, NoHandoff
 from ottla.sender.node_latency import NodeLatencyStats
 from ottla.sender.produce_messages import supported_formats
@@ -181,7 +181,11 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
     latency_stats.on_change = queueing.routes.forget
     accumulator = queueing.accumulator
     client = build_client(config, selector, metadata, authentication, client_id, environment, counters=counters)
-    sender = build_sender(config, plugins, queueing, transactions, metadata, client, latency_stats, client_id)
+    metric_values = build_metric_values(plugins, queueing, metadata, in_flight=client.in_flight, clock=clock)
+    telemetry = build_telemetry(config, plugins, client, metric_values, io_handoff.wake, environment)
+    sender = build_sender(
+        config, plugins, queueing, transactions, metadata, client, latency_stats, client_id, telemetry=telemetry
+    )
     io_thread = build_io_thread(sender, accumulator, client, metadata, io_handoff, client_id, environment)
     return Engine.build(
         config,
@@ -190,8 +194,8 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
         metadata=metadata,
         io_thread=io_thread,
         manager=transactions.manager,
-        client_id=client_id,
-        in_flight=client.in_flight,
+        metric_values=metric_values,
+        telemetry=telemetry,
         wake=io_handoff.wake,
         clock=clock,
     )

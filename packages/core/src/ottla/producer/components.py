@@ -18,9 +18,37 @@ from ottla.producer.interceptors import Interceptors
 from ottla.producer.reporters import Reporting
 from ottla.producer.transactions import Transactions
 from ottla.sender.io_thread import IoThread
+from ottla.sender.telemetry.telemetry_sender import TelemetrySender
 
 if TYPE_CHECKING:
     from ottla.transactions.manager import TransactionManager
+
+
+def build_metric_values(
+    plugins: Plugins,
+    queueing: Queueing,
+    metadata: Metadata,
+    *,
+    in_flight: Callable[[], int],
+    clock: Callable[[], float],
+) -> MetricValues:
+    """Build the metrics of a producer with these parts; *in_flight* counts its requests."""
+    pool, spent = queueing.pool, queueing.counters.producer
+    return MetricValues(
+        counters=queueing.counters,
+        client_id=plugins.client_id,
+        gauges={
+            "requests-in-flight": in_flight,
+            "connection-count": lambda: spent.connected.count - spent.closed.count,
+            "buffer-total-bytes": lambda: pool.capacity,
+            "buffer-available-bytes": lambda: pool.free,
+            "waiting-threads": lambda: pool.waiting,
+            "metadata-age": lambda: metadata.age(clock()),
+        },
+        clock=clock,
+        started_at_ms=float(time_ns() // 1_000_000),
+        plugins=plugins.objects.metrics,
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -34,6 +62,7 @@ class Engine:
     io_thread: IoThread
     transactions: Transactions | None
     metric_values: MetricValues
+    telemetry: TelemetrySender | None
     reporting: Reporting
     interceptors: Interceptors | None
     clock: Callable[[], float]
@@ -55,28 +84,12 @@ class Engine:
         metadata: Metadata,
         io_thread: IoThread,
         manager: TransactionManager | None,
-        client_id: str,
-        in_flight: Callable[[], int],
+        metric_values: MetricValues,
+        telemetry: TelemetrySender | None = None,
         wake: Callable[[], object],
         clock: Callable[[], float],
     ) -> Self:
-        """An engine of these parts; *in_flight* counts requests, *wake* begins a round, for transactions."""
-        pool, spent = queueing.pool, queueing.counters.producer
-        metric_values = MetricValues(
-            counters=queueing.counters,
-            client_id=client_id,
-            gauges={
-                "requests-in-flight": in_flight,
-                "connection-count": lambda: spent.connected.count - spent.closed.count,
-                "buffer-total-bytes": lambda: pool.capacity,
-                "buffer-available-bytes": lambda: pool.free,
-                "waiting-threads": lambda: pool.waiting,
-                "metadata-age": lambda: metadata.age(clock()),
-            },
-            clock=clock,
-            started_at_ms=float(time_ns() // 1_000_000),
-            plugins=plugins.objects.metrics,
-        )
+        """An engine of these parts; *wake* begins a round, for transactions."""
         transactions = None
         if manager is not None:
             transactions = Transactions(
@@ -93,6 +106,7 @@ class Engine:
             io_thread=io_thread,
             transactions=transactions,
             metric_values=metric_values,
+            telemetry=telemetry,
             reporting=Reporting(plugins.reporters, metric_values, closer=plugins.objects.closer),
             interceptors=Interceptors(plugins.interceptors, clock=clock) if plugins.interceptors else None,
             clock=clock,

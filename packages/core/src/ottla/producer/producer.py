@@ -30,7 +30,7 @@ from ottla.errors import (
 from ottla.errors.call_hints import PRODUCER_HINTS, with_call_hints
 from ottla.errors.notes import noted_on
 from ottla.errors.secret import hide_settings
-from ottla.interfaces import Header, Headers, MetricName
+from ottla.interfaces import Header, Headers, MetricName, PluginMetrics
 from ottla.network.cluster import PartitionInfo
 from ottla.plugins.record_headers import checked_headers
 from ottla.producer import build as assembly
@@ -90,6 +90,9 @@ class Producer:
         self.config: SettingsInForce = engine.settings_in_force()
         """The settings in force, defaults and adjusted ones included; `config.source(key)` says where each came from.
         Secrets are hidden."""
+        self.application_metrics: PluginMetrics = engine.plugins.objects.metrics.application
+        """Metrics that the program adds (KIP-1076), for `metrics`, reporters and brokers; their group is "application",
+        and their tags are the client id and those that they are added with. `close` removes them."""
         self._transactions = engine.transactions
         self._spent, self._clock = queueing.counters.producer, engine.clock
         serializer = assembly.build_serializer(engine)
@@ -174,11 +177,11 @@ class Producer:
             route = None  # found below: here its errors would have this one as their context
         if route is None:
             record = (key, value, checked, timestamp_ms, on_delivery)
-            route, waited = self._wait_for_route(topic, partition, record, waited, timeout)
+            route, waited = _wait_for_route(self, topic, partition, record, waited, timeout)
         if partition is not None:
             if type(partition) is not int or not 0 <= partition < route.view.partitions:
                 record = (key, value, checked, timestamp_ms, on_delivery)
-                route, waited = self._wait_for_route(topic, partition, record, waited, timeout)
+                route, waited = _wait_for_route(self, topic, partition, record, waited, timeout)
             if route.unassigned.open is not None:
                 # The records of the unassigned batch came first.
                 self._accumulator.keyed_appender.assign_partitions(route.topic)
@@ -404,6 +407,21 @@ class Producer:
             return self._engine.metric_values.snapshot()
         return self._engine.metric_values.value(name, topic=topic, node=node)
 
+    def client_instance_id(self, timeout: float | None = None) -> str | None:
+        """The id under which brokers collect the metrics of this producer (KIP-714), as Kafka writes it.
+
+        Waits at most `max.block.ms`, or *timeout* seconds, until a broker has assigned one. None: there was none in
+        time, or no broker collects metrics. Inside a callback it does not wait. Raises IllegalStateError with
+        `enable.metrics.push=false`.
+        """
+        telemetry, config = self._engine.telemetry, self._engine.config
+        if not config.observation.metrics_push:
+            raise IllegalStateError("client_instance_id needs a producer with enable.metrics.push=true")
+        if telemetry is None:
+            return None
+        seconds = config.batching.max_block if timeout is None else timeout
+        return telemetry.client_instance_id(0.0 if io_threads.on_io_thread() else seconds)
+
     # Ending
 
     def flush(self, timeout: float | None = None) -> DeliveryReport:
@@ -504,22 +522,23 @@ class Producer:
         with self._spent.metadata_wait.timed(self._clock):
             return self._routes.find(topic, waited=waited, timeout=timeout)
 
-    def _wait_for_route(
-        self, topic: str, partition: int | None, record: NewRecord, waited: float, timeout: float | None
-    ) -> tuple[Route, float]:
-        """The route of a topic, with that partition, and the seconds that the call has *waited* altogether.
 
-        Raises for a record that cannot be sent, before it waits.
-        """
-        check_record(topic, partition, size_of(record), self._engine.config.batching)
-        started_at = self._clock()
-        route = self._known_routes.get(topic) or self._find_route(topic, waited=waited, timeout=timeout)
-        if partition is not None and partition >= route.view.partitions:
-            self._check_sendable()
-            waited_before = waited + self._clock() - started_at
-            with self._spent.metadata_wait.timed(self._clock):
-                route = self._routes.await_partition(topic, partition, waited=waited_before, timeout=timeout)
-        return route, waited + self._clock() - started_at
+def _wait_for_route(
+    producer: Producer, topic: str, partition: int | None, record: NewRecord, waited: float, timeout: float | None
+) -> tuple[Route, float]:
+    """The route of a topic, with that partition, and the seconds that the call has *waited* altogether.
+
+    Raises for a record that cannot be sent, before it waits.
+    """
+    check_record(topic, partition, size_of(record), producer._engine.config.batching)
+    started_at = producer._clock()
+    route = producer._known_routes.get(topic) or producer._find_route(topic, waited=waited, timeout=timeout)
+    if partition is not None and partition >= route.view.partitions:
+        producer._check_sendable()
+        waited_before = waited + producer._clock() - started_at
+        with producer._spent.metadata_wait.timed(producer._clock):
+            route = producer._routes.await_partition(topic, partition, waited=waited_before, timeout=timeout)
+    return route, waited + producer._clock() - started_at
 
 
 @contextmanager

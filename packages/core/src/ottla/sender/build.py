@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from time import time_ns
+
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.build import Queueing
 from ottla.accumulator.splitting import Splitter
 from ottla.concurrency.environment import Environment
 from ottla.config import ProducerConfig
+from ottla.interfaces import MetricsRegistry
 from ottla.network import NetworkClient
 from ottla.network.metadata import Metadata
 from ottla.plugins.selection import Plugins
@@ -17,6 +21,10 @@ from ottla.sender.node_latency import NodeLatencyStats
 from ottla.sender.produce_response_handler import ProduceResponseHandler
 from ottla.sender.round_recovery import Rounds
 from ottla.sender.sender import Sender
+from ottla.sender.telemetry.compression import TelemetryCompressors
+from ottla.sender.telemetry.metric_reading import MetricReader
+from ottla.sender.telemetry.payload import PayloadBuilder
+from ottla.sender.telemetry.telemetry_sender import TelemetrySender
 from ottla.transactions.build import TransactionParts
 
 
@@ -29,6 +37,8 @@ def build_sender(
     client: NetworkClient,
     latency_stats: NodeLatencyStats,
     client_id: str,
+    *,
+    telemetry: TelemetrySender | None = None,
 ) -> Sender:
     """Build the sender of a producer, with the coordinator requests that its transactions or idempotence need."""
     batching, delivery, accumulator = config.batching, config.delivery, queueing.accumulator
@@ -68,7 +78,33 @@ def build_sender(
         sequences=transactions.sequences,
         coordinator_requests=coordinator_requests,
         transactions=transactions.manager,
+        telemetry=telemetry,
         counters=queueing.counters,
+    )
+
+
+def build_telemetry(
+    config: ProducerConfig,
+    plugins: Plugins,
+    client: NetworkClient,
+    registry: MetricsRegistry,
+    wake: Callable[[], object],
+    environment: Environment,
+) -> TelemetrySender | None:
+    """Build the sender of a producer's metrics; None: they are not pushed to brokers."""
+    if not config.observation.metrics_push:
+        return None
+    labels = {"transactional_id": config.transactions.transactional_id, "client_rack": config.partitioning.rack}
+    payloads = PayloadBuilder(
+        reader=MetricReader(registry, clock_ns=time_ns),
+        compressors=TelemetryCompressors(plugins.compressor),
+        resource=tuple((label, of) for label, of in labels.items() if of),
+        client_id=plugins.client_id,
+        wake=wake,
+        environment=environment,
+    )
+    return TelemetrySender(
+        client=client, payloads=payloads, client_id=plugins.client_id, environment=environment
     )
 
 

@@ -101,6 +101,7 @@ class IoThread:
             self._run_rounds()
             self._flush_unacknowledged()
             self._accumulator.abort(ProducerClosedError("the producer was closed before they could be sent"))
+            self._push_last_telemetry()
             self._sender.end(ProducerClosedError("the producer is closed"))
         except BaseException as cause:
             failure = ProducerFailedError(f"the I/O thread {self._name} ended: {printable(repr(cause))}")
@@ -151,6 +152,15 @@ class IoThread:
                     "%s: could not confirm that brokers have read the records sent with acks=0", self._name
                 )
             )
+
+    def _push_last_telemetry(self) -> None:
+        """Push the last metrics, those after the last record, within the time that the close has left."""
+        deadline = self._deadline
+        assert deadline is not None, "the rounds end only once there is a deadline"
+        try:
+            self._sender.push_last_telemetry(self._clock(), deadline)
+        except Exception:
+            log_robustly(lambda: logger.exception("%s: could not push the last metrics", self._name))
 
     def _ended(self) -> bool:
         deadline = self._deadline

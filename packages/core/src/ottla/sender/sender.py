@@ -37,6 +37,7 @@ from ottla.sender.produce_messages import (
 )
 from ottla.sender.produce_response_handler import ProduceResponseHandler
 from ottla.sender.sender_metrics import count_acknowledged, count_request, count_response
+from ottla.sender.telemetry.telemetry_sender import TelemetrySender
 
 if TYPE_CHECKING:  # producers without transactions need not import their modules
     from ottla.transactions.manager import TransactionManager
@@ -62,6 +63,7 @@ class Sender:
         sequences: Sequences,
         coordinator_requests: CoordinatorRequestSender | None = None,
         transactions: TransactionManager | None = None,
+        telemetry: TelemetrySender | None = None,
         counters: Counters | None = None,
     ) -> None:
         self._accumulator = accumulator
@@ -77,6 +79,7 @@ class Sender:
         self._sequences = sequences
         self._coordinator_requests = coordinator_requests
         self._transactions = transactions
+        self._telemetry = telemetry
         self._counters = counters or Counters()
         self._log = response_handler.log
         self._unretrieved, self._slow = accumulator.unretrieved, accumulator.slow
@@ -93,6 +96,11 @@ class Sender:
         if next_at is None or self._accumulator.has_unchecked:
             next_at = self._send_ready(now)
         until = min(until, next_at)
+        telemetry = self._telemetry
+        if telemetry is not None:
+            if now >= telemetry.check_at:
+                telemetry.run(now)
+            until = min(until, telemetry.wake_at)
         log, unretrieved = self._log, self._unretrieved
         if log.active:
             until = min(until, log.due_at())
@@ -139,6 +147,8 @@ class Sender:
                 self._accumulator.complete(batch, failed)
         if self._coordinator_requests is not None:
             self._coordinator_requests.recover(error, now)
+        if self._telemetry is not None:
+            self._telemetry.recover(now)
         self._metadata.on_change()  # the round may have failed between a change and this call
         self._client.close_forgotten(error)  # last: if the system keeps failing here, all other repairs are done
 
@@ -153,8 +163,15 @@ class Sender:
         if self._coordinator_requests is not None:
             self._coordinator_requests.close()
 
+    def push_last_telemetry(self, now: float, deadline: float) -> None:
+        """Push the metrics of a closing producer once more to brokers that want them; blocks at most a second."""
+        if self._telemetry is not None:
+            self._telemetry.push_last(now, deadline)
+
     def end(self, error: OttlaError) -> None:
         """Raise *error* in threads that wait for coordinator requests: no round will follow."""
+        if self._telemetry is not None:
+            self._telemetry.end()
         self._unretrieved.write(self._client_id, 0.0, final=True)
         self._slow.write(self._client_id, float("inf"))
         if self._coordinator_requests is not None:

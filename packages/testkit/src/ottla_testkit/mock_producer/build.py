@@ -20,7 +20,7 @@ from ottla.plugins.plugin_objects import PluginObjects
 from ottla.plugins.registry import Registry
 from ottla.plugins.registry.installed import announced
 from ottla.plugins.selection import choose_plugins
-from ottla.producer.components import Engine
+from ottla.producer.components import Engine, build_metric_values
 from ottla.sender.io_thread import IoThread
 from ottla.transactions.build import TransactionParts, build_transactions
 from ottla_testkit.mock_producer.coordinator import MockCoordinator
@@ -91,8 +91,9 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> MockParts
         metadata=metadata,
         io_thread=cast(IoThread, rounds),
         manager=transactions.manager,
-        client_id=client_id,
-        in_flight=lambda: sent_batches.pending,
+        metric_values=build_metric_values(
+            plugins, queueing, metadata, in_flight=lambda: sent_batches.pending, clock=clock
+        ),
         wake=rounds.advance,
         clock=clock,
     )

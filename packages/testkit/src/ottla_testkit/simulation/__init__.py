@@ -11,6 +11,7 @@ from ottla_testkit.simulation.pending_response import PendingResponse
 from ottla_testkit.simulation.planned_network import PlannedNetwork, PlannedTreatment, Treatment
 from ottla_testkit.simulation.produce_requests import AfterAppend, BatchArrival
 from ottla_testkit.simulation.simulation import Simulation
+from ottla_testkit.simulation.telemetry import SimulatedTelemetry
 from ottla_testkit.simulation.threads import SimulatedThreads, StuckError
 from ottla_testkit.simulation.topics import SimulatedTopic
 from ottla_testkit.simulation.trace import Trace
@@ -31,6 +32,7 @@ __all__ = [
     "SimulatedCluster",
     "SimulatedLogin",
     "SimulatedNetwork",
+    "SimulatedTelemetry",
     "SimulatedThreads",
     "SimulatedTopic",
     "Simulation",

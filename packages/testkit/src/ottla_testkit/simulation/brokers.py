@@ -1,4 +1,4 @@
-"""Simulated brokers that speak Kafka's protocol: ApiVersions, Metadata, Produce, transactions.
+"""Simulated brokers that speak Kafka's protocol: ApiVersions, Metadata, Produce, transactions, telemetry.
 
 They follow the test's script: refuse, stay silent, respond with an error code. Produced batches are parsed and stored.
 Topics can be deleted and created again, get partitions, refuse large batches, and lose the state of producers.
@@ -37,11 +37,12 @@ from ottla_testkit.simulation.login import Session, SimulatedLogin
 from ottla_testkit.simulation.pending_response import PendingResponse, Response
 from ottla_testkit.simulation.produce_requests import BatchArrival, ProduceAnswer, Scripted
 from ottla_testkit.simulation.replicated_partition import NO_LEADER, replicate
+from ottla_testkit.simulation.telemetry import TELEMETRY, SimulatedTelemetry
 from ottla_testkit.simulation.topics import SimulatedTopic
 from ottla_testkit.simulation.transactions import TransactionCoordinator
 
 ALL: Sequence[Message[Any, Any]] = (PRODUCE, METADATA, API_VERSIONS, *COORDINATING)
-MESSAGES: Mapping[int, Message[Any, Any]] = {m.key: m for m in ALL}
+MESSAGES: Mapping[int, Message[Any, Any]] = {m.key: m for m in (*ALL, *TELEMETRY)}
 
 
 @attrs.define(kw_only=True, slots=False)
@@ -72,6 +73,8 @@ class SimulatedBroker:
     outdated_metadata: MetadataResponse | None = None
     """The metadata that it returns, if it has not got the newest yet."""
     login: SimulatedLogin | None = None
+    telemetry: bool = True
+    """Whether the broker offers telemetry requests, if the cluster collects metrics."""
     hang_ups: int = 0
     """Connections that the broker has closed because of an unexpected request, as one after a session's end."""
     muted_seconds: float = 0.0
@@ -79,7 +82,7 @@ class SimulatedBroker:
     _waits: PendingResponse | None = None
     versions: dict[int, tuple[int, int]] = attrs.field(
         factory=lambda: {
-            m.key: (m.min_version, 5 if m is INIT_PRODUCER_ID else m.max_version) for m in MESSAGES.values()
+            m.key: (m.min_version, 5 if m is INIT_PRODUCER_ID else m.max_version) for m in ALL
         }
     )
 
@@ -113,6 +116,10 @@ class SimulatedBroker:
             return None
         body = frame[10 + client_size + message.flexible(version) :]
         prefix: bytes = correlation_id.to_bytes(4, "big")
+        telemetry = self.cluster.telemetry
+        if message in TELEMETRY and telemetry is not None:
+            content = telemetry.answer(message, message.request(version).decode(body))
+            return prefix + bytes(message.flexible(version)) + message.response(version).encode(content)
         low, high = self.versions[message.key]
         if message is API_VERSIONS:
             if not low <= version <= high:
@@ -166,9 +173,12 @@ class SimulatedBroker:
         return response
 
     def _api_versions(self) -> ApiVersionsResponse:
+        offered = dict(self.versions)
+        if self.cluster.telemetry is not None and self.telemetry:
+            offered.update((each.key, (each.min_version, each.max_version)) for each in TELEMETRY)
         return ApiVersionsResponse(
             api_keys=[
-                ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in self.versions.items()
+                ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in offered.items()
             ],
             finalized_features_epoch=self.cluster.features_epoch,
             finalized_features=[
@@ -211,6 +221,8 @@ class SimulatedCluster:
     """The codecs of compressed batches that the brokers read, by Kafka's number."""
     deleted: list[SimulatedTopic] = attrs.field(factory=list)
     """Topics that no longer exist, with what was written to them."""
+    telemetry: SimulatedTelemetry | None = None
+    """What brokers want of clients' metrics; None: they do not collect any."""
     on_batch: Callable[[BatchArrival], object] = lambda _arrival: None
     """Called for each batch that arrives at a broker."""
     transactions: TransactionCoordinator = attrs.field(init=False)

@@ -1,0 +1,63 @@
+"""A telemetry subscription: which metrics brokers want, how often, and in which form."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from typing import Final
+
+import attrs
+
+from ottla.errors import ProtocolError
+from ottla.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
+from ottla.protocol.notation import ZERO_UUID
+
+DEFAULT_INTERVAL: Final = 300.0
+"""Seconds between requests where no broker has named an interval."""
+
+ALL_METRICS: Final = "*"
+
+
+@attrs.frozen(kw_only=True)
+class Subscription:
+    """What brokers want of this client. *compression_types* are codec ids, the preferred one first.
+
+    *max_bytes* limits a compressed payload; 0: no limit is known. *delta*: sums count from the last push on.
+    """
+
+    client_instance_id: bytes
+    subscription_id: int
+    push_interval: float
+    compression_types: tuple[int, ...]
+    max_bytes: int
+    delta: bool
+    prefixes: tuple[str, ...]
+
+    @property
+    def empty(self) -> bool:
+        """Return whether no metric is wanted."""
+        return not self.prefixes
+
+    def wants(self, name: str) -> bool:
+        """Return whether a metric of this telemetry name is wanted."""
+        return self.prefixes == (ALL_METRICS,) or name.startswith(self.prefixes)
+
+
+def read_subscription(response: GetTelemetrySubscriptionsResponse) -> Subscription:
+    """The subscription in a response without an error. Raises ProtocolError if it assigns no client instance id."""
+    if response.client_instance_id == ZERO_UUID:
+        raise ProtocolError("the broker assigned no client instance id in its telemetry subscription")
+    interval_ms = response.push_interval_ms
+    return Subscription(
+        client_instance_id=response.client_instance_id,
+        subscription_id=response.subscription_id,
+        push_interval=interval_ms / 1000 if interval_ms > 0 else DEFAULT_INTERVAL,
+        compression_types=tuple(response.accepted_compression_types),
+        max_bytes=max(response.telemetry_max_bytes, 0),
+        delta=response.delta_temporality,
+        prefixes=tuple(response.requested_metrics),
+    )
+
+
+def uuid_text(uuid: bytes) -> str:
+    """A UUID as Kafka writes it: 22 characters of base64."""
+    return urlsafe_b64encode(uuid).rstrip(b"=").decode()

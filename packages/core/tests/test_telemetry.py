@@ -1,0 +1,569 @@
+"""Telemetry with simulated brokers: what a producer pushes to brokers that collect metrics, and when."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
+
+from ottla.errors import ErrorCode, IllegalStateError
+from ottla.plugins.compressors import gzip, lz4, snappy, zstd
+from ottla.protocol.messages.push_telemetry import PushTelemetryRequest
+from ottla.sender.telemetry.telemetry_sender import LAST_PUSH_SECONDS
+from ottla_testkit.mock_producer import MockProducer
+from ottla_testkit.simulation import SimulatedCluster, SimulatedTelemetry
+from simulated_producer import Simulated, simulated
+
+INTERVAL = 60.0
+CODECS = {each.codec_id: each for each in (module.ottla_compressor() for module in (gzip, snappy, lz4, zstd))}
+RECORDS_SENT = "org.apache.kafka.producer.record.send.total"
+TOPIC_RECORDS_SENT = "org.apache.kafka.producer.topic.record.send.total"
+
+
+@contextmanager
+def collecting(
+    *leaders: int, telemetry: SimulatedTelemetry | None = None, **options: Any
+) -> Iterator[tuple[Simulated, SimulatedTelemetry]]:
+    """A producer of a cluster that collects metrics."""
+    cluster = SimulatedCluster.of(*sorted(set(leaders or (1,))))
+    cluster.create("t", *(leaders or (1,)))
+    wants = cluster.telemetry = telemetry or SimulatedTelemetry()
+    with simulated(cluster=cluster, **{"client_id": "me", **options}) as world:
+        yield world, wants
+
+
+def send(world: Simulated, records: int = 1) -> None:
+    """Send records, and wait for their results."""
+    for _ in range(records):
+        world.producer.send("t", b"value")
+    world.settle()
+
+
+def content(push: PushTelemetryRequest) -> MetricsData:
+    """The metrics of a push."""
+    plain = push.metrics
+    if push.compression_type:
+        plain = CODECS[push.compression_type].decompress(push.metrics, limit=1 << 24)
+    return MetricsData.FromString(bytes(plain))
+
+
+def metrics(push: PushTelemetryRequest) -> Mapping[str, Metric]:
+    """The metrics of a push by name."""
+    [of_resource] = content(push).resource_metrics
+    [of_scope] = of_resource.scope_metrics
+    return {metric.name: metric for metric in of_scope.metrics}
+
+
+def value(push: PushTelemetryRequest, name: str) -> float:
+    """The value of a metric that has one point."""
+    metric = metrics(push)[name]
+    [point] = (metric.sum if metric.HasField("sum") else metric.gauge).data_points
+    return float(point.as_double)
+
+
+def asked(world: Simulated) -> list[str]:
+    """The telemetry requests of all brokers, in order for each of them."""
+    named = (name for broker in world.cluster.brokers.values() for name, _version in broker.requests)
+    return [name for name in named if "Telemetry" in name]
+
+
+# The subscription
+
+
+def test_metrics_are_pushed_in_the_interval_that_brokers_name() -> None:
+    with collecting() as (world, wants):
+        send(world, 3)
+        world.pass_time(1.5 * INTERVAL)
+        assert len(wants.pushes) == 1
+        world.pass_time(10 * INTERVAL)
+
+    assert len(wants.pushes) in (11, 12)  # the last one is the close's
+    assert asked(world).count("GetTelemetrySubscriptions") == 1
+    push = wants.pushes[0]
+    assert push.client_instance_id == (1).to_bytes(16, "big")
+    assert push.subscription_id == wants.subscription_id
+    assert not push.terminating
+    assert value(push, RECORDS_SENT) == 3
+
+
+def test_the_first_push_comes_after_a_half_to_one_and_a_half_intervals() -> None:
+    times = []
+    for _ in range(12):
+        with collecting() as (world, wants):
+            began = world.clock()
+            world.run_until(lambda wants=wants: wants.pushes)
+            times.append((world.clock() - began) / INTERVAL)
+            world.network.cut(1)
+
+    assert all(0.4 < each < 1.6 for each in times)
+
+
+def test_a_producer_without_telemetry_support_sends_no_request_and_wakes_for_none() -> None:
+    waits = []
+    for push in (True, False):
+        with simulated(1, enable_metrics_push=push) as world:
+            send(world)
+            world.network.waits.clear()
+            world.pass_time(3_000.0)
+            waits.append((world.network.polls, list(world.network.waits)))
+            assert asked(world) == []
+
+    assert waits[0] == waits[1]
+
+
+def test_brokers_that_begin_to_collect_metrics_get_them_without_a_restart() -> None:
+    with simulated(1) as world:
+        send(world)
+        world.pass_time(100.0)
+        wants = world.cluster.telemetry = SimulatedTelemetry()
+        world.network.cut(1)
+        for _ in range(20):  # the program sends from time to time, on a connection that tells of telemetry
+            send(world)
+            world.pass_time(INTERVAL)
+
+    assert wants.pushes
+
+
+def test_only_brokers_that_support_telemetry_get_requests() -> None:
+    cluster = SimulatedCluster.of(1, 2)
+    cluster.create("t", 1, 2)
+    cluster.telemetry = SimulatedTelemetry()
+    cluster.brokers[1].telemetry = False
+    cluster.seed = 2
+    with simulated(cluster=cluster) as world:
+        for partition in (0, 1):
+            world.producer.send("t", b"value", partition=partition)
+        world.settle()
+        world.pass_time(10 * INTERVAL)
+
+        assert not any("Telemetry" in name for name, _version in cluster.brokers[1].requests)
+        assert cluster.telemetry.pushes
+
+
+def test_an_empty_subscription_pushes_nothing_and_is_asked_for_again() -> None:
+    with collecting(telemetry=SimulatedTelemetry(metrics=[])) as (world, wants):
+        world.pass_time(2.5 * INTERVAL)
+        assert asked(world) == ["GetTelemetrySubscriptions"] * 3
+        wants.metrics = ["org.apache.kafka.producer.record."]
+        world.pass_time(3 * INTERVAL)
+
+    assert wants.pushes
+    assert wants.subscribed[1:] == [wants.subscribed[1]] * (len(wants.subscribed) - 1)
+    assert wants.subscribed[1] != wants.subscribed[0]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "missing"),
+    [
+        (["*"], RECORDS_SENT, None),
+        ([""], RECORDS_SENT, None),
+        (["org.apache.kafka.producer.topic."], TOPIC_RECORDS_SENT, RECORDS_SENT),
+        (["org.apache.kafka.producer.record.send", "nothing"], RECORDS_SENT, TOPIC_RECORDS_SENT),
+    ],
+)
+def test_only_metrics_with_a_wanted_prefix_are_pushed(wanted: list[str], found: str, missing: str | None) -> None:
+    with collecting(telemetry=SimulatedTelemetry(metrics=wanted)) as (world, wants):
+        send(world)
+        world.run_until(lambda: wants.pushes)
+
+    pushed = metrics(wants.pushes[0])
+    assert found in pushed
+    assert missing not in pushed
+    assert wanted in (["*"], [""]) or all(name.startswith(tuple(wanted)) for name in pushed)
+
+
+# What is pushed
+
+
+def test_sums_and_gauges_have_the_attributes_and_types_of_kip_714() -> None:
+    with collecting(1, 2) as (world, wants):
+        for partition in (0, 1):
+            world.producer.send("t", b"value", partition=partition)
+        world.settle()
+        world.run_until(lambda: wants.pushes)
+
+    pushed = metrics(wants.pushes[0])
+    sent = pushed[TOPIC_RECORDS_SENT].sum
+    assert sent.is_monotonic
+    assert sent.aggregation_temporality == 2
+    [point] = sent.data_points
+    assert [(each.key, each.value.string_value) for each in point.attributes] == [("topic", "t")]
+    assert 0 < point.start_time_unix_nano <= point.time_unix_nano
+    latencies = pushed["org.apache.kafka.producer.node.request.latency.avg"].gauge
+    nodes = {each.value.string_value for one in latencies.data_points for each in one.attributes if each.key == "node_id"}
+    assert nodes == {"node-1", "node-2"}
+
+
+def test_averages_of_nothing_are_left_out() -> None:
+    with collecting() as (world, wants):
+        world.run_until(lambda: wants.pushes)
+
+    assert RECORDS_SENT in metrics(wants.pushes[0])
+    assert "org.apache.kafka.producer.batch.size.avg" not in metrics(wants.pushes[0])
+
+
+def test_cumulative_sums_count_from_the_start_and_deltas_from_the_last_push() -> None:
+    seen = {}
+    for delta in (False, True):
+        with collecting(telemetry=SimulatedTelemetry(delta=delta)) as (world, wants):
+            for number in (1, 2, 3):
+                send(world, number)
+                world.run_until(lambda wants=wants, number=number: len(wants.pushes) == number)
+        pushes = wants.pushes[:3]
+        seen[delta] = [value(push, RECORDS_SENT) for push in pushes]
+        points = [metrics(push)[RECORDS_SENT].sum.data_points[0] for push in pushes]
+        since = [point.start_time_unix_nano for point in points]
+        assert metrics(pushes[0])[RECORDS_SENT].sum.aggregation_temporality == (1 if delta else 2)
+        assert since[1:] == ([point.time_unix_nano for point in points[:-1]] if delta else since[:1] * 2)
+
+    assert seen == {False: [1, 3, 6], True: [1, 2, 3]}
+
+
+def test_a_change_to_deltas_begins_them_anew() -> None:
+    with collecting(telemetry=SimulatedTelemetry(delta=True)) as (world, wants):
+        for number, delta in ((1, True), (2, False), (3, True)):
+            wants.delta = delta
+            send(world)
+            world.run_until(lambda number=number: len(wants.pushes) == number)
+
+    assert [value(push, RECORDS_SENT) for push in wants.pushes[:3]] == [1, 2, 3]
+
+
+def test_the_resource_has_the_transactional_id_and_the_rack() -> None:
+    with collecting(transactional_id="txn", client_rack="rack-7") as (world, wants):
+        world.run_until(lambda: wants.pushes)
+    with collecting() as (world, plain):
+        world.run_until(lambda: plain.pushes)
+
+    resource = content(wants.pushes[0]).resource_metrics[0].resource
+    assert {each.key: each.value.string_value for each in resource.attributes} == {
+        "transactional_id": "txn",
+        "client_rack": "rack-7",
+    }
+    assert not content(plain.pushes[0]).resource_metrics[0].resource.attributes
+
+
+def test_metrics_of_the_application_are_pushed_until_they_are_removed() -> None:
+    with collecting(telemetry=SimulatedTelemetry(metrics=["org.apache.kafka.application."])) as (world, wants):
+        own = world.producer.application_metrics
+        own.add_gauge("open-orders", lambda: 7.0, unit="orders", meaning="Orders that are open.")
+        hits = own.add_counter("cache-hits-total", unit="hits", meaning="Hits.", tags={"cache-name": "a"})
+        hits.add(3)
+        assert world.producer.metrics()
+        world.run_until(lambda: wants.pushes)
+        own.remove("open-orders")
+        world.run_until(lambda: len(wants.pushes) == 2)
+
+    first, second = metrics(wants.pushes[0]), metrics(wants.pushes[1])
+    assert value(wants.pushes[0], "org.apache.kafka.application.open.orders") == 7
+    [point] = first["org.apache.kafka.application.cache.hits.total"].sum.data_points
+    assert (3, "cache_name", "a") == (point.as_double, point.attributes[0].key, point.attributes[0].value.string_value)
+    assert second.keys() == {"org.apache.kafka.application.cache.hits.total"}
+
+
+def test_metrics_of_the_application_are_in_a_snapshot_with_the_client_id() -> None:
+    with simulated(1, client_id="me") as world:
+        own = world.producer.application_metrics
+        own.add_counter("hits-total", unit="hits", meaning="Hits.", tags={"cache": "a"}).add(2)
+        found = {name: of for name, of in world.producer.metrics().items() if name.group == "application"}
+        with pytest.raises(ValueError, match="the application has a metric 'hits-total' with these tags already"):
+            own.add_counter("hits-total", unit="hits", meaning="Hits.", tags={"cache": "a"})
+        with pytest.raises(ValueError, match="tag 'client-id', which all metrics have"):
+            own.add_counter("more-total", unit="hits", meaning="Hits.", tags={"client-id": "a"})
+
+    [(name, of)] = found.items()
+    assert (name.tags, of) == ((("client-id", "me"), ("cache", "a")), 2.0)
+
+
+def test_a_gauge_of_the_application_that_fails_costs_only_its_own_value(caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> float:
+        raise LookupError("no")
+
+    with collecting() as (world, wants):
+        world.producer.application_metrics.add_gauge("broken", fail, unit="1", meaning="Broken.")
+        send(world)
+        world.run_until(lambda: wants.pushes)
+
+    assert value(wants.pushes[0], RECORDS_SENT) == 1
+    assert "org.apache.kafka.application.broken" not in metrics(wants.pushes[0])
+    assert "the metric broken of the application cannot be read: LookupError" in caplog.text
+
+
+# Compression
+
+
+@pytest.mark.parametrize("accepted", [[4, 3], [3, 1], [1], [2, 4], [], [0, 4], [9, 1], [17]])
+def test_a_push_is_compressed_with_the_codec_that_brokers_prefer(accepted: list[int]) -> None:
+    with collecting(telemetry=SimulatedTelemetry(compression_types=accepted)) as (world, wants):
+        send(world)
+        world.run_until(lambda: wants.pushes)
+
+    known = [codec for codec in accepted if codec in (0, *CODECS)]
+    assert wants.pushes[0].compression_type == (known[0] if known else 0)
+    assert value(wants.pushes[0], RECORDS_SENT) == 1
+
+
+def test_a_codec_whose_library_is_missing_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    monkeypatch.setitem(sys.modules, "lz4", None)
+    monkeypatch.setitem(sys.modules, "lz4.frame", None)
+    with collecting() as (world, wants):
+        world.run_until(lambda: wants.pushes)
+
+    assert wants.pushes[0].compression_type == gzip.ottla_compressor().codec_id
+
+
+def test_a_compressor_that_fails_is_not_used_again(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        codec_id = 4
+
+        def compress(self, chunks: object, *, level: object) -> bytes:
+            raise RuntimeError("no")
+
+        def decompress(self, data: object, *, limit: int) -> bytes:
+            raise AssertionError("nothing was compressed")
+
+    with collecting(plugins={"compressor": Broken()}) as (world, wants):
+        world.run_until(lambda: len(wants.pushes) == 2)
+
+    assert [push.compression_type for push in wants.pushes[:2]] == [3, 3]
+    assert caplog.text.count("telemetry does without the codec 4") == 1
+
+
+def test_metrics_that_are_too_large_are_left_out_by_topic_and_node(caplog: pytest.LogCaptureFixture) -> None:
+    with collecting(telemetry=SimulatedTelemetry(compression_types=[], delta=True)) as (world, wants):
+        send(world)
+        world.run_until(lambda: wants.pushes)
+        wants.max_bytes = len(wants.pushes[0].metrics) - 1
+        wants.interval_ms += 1  # a new subscription, of which the producer learns by its next push
+        world.run_until(lambda: len(wants.pushes) == 2)
+        wants.max_bytes = 1
+        wants.interval_ms += 1
+        world.pass_time(5 * INTERVAL)
+
+    assert len(wants.pushes) == 2
+    assert RECORDS_SENT in metrics(wants.pushes[1])
+    assert TOPIC_RECORDS_SENT not in metrics(wants.pushes[1])
+    assert "those of topics and nodes are left out" in caplog.text
+    assert "nothing is pushed" in caplog.text
+
+
+# Errors
+
+
+def fails_with(wants: SimulatedTelemetry, request: str, *codes: ErrorCode) -> None:
+    """Have brokers answer the next requests of this name with these codes."""
+    wants.codes[request] = deque(codes)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE])
+def test_a_push_for_an_old_subscription_gets_a_new_one_at_once(code: ErrorCode) -> None:
+    with collecting() as (world, wants):
+        fails_with(wants, "PushTelemetry", code)
+        world.run_until(lambda: "PushTelemetry" in asked(world))
+        refused_at = world.clock()
+        world.run_until(lambda: asked(world).count("GetTelemetrySubscriptions") == 2)
+        assert world.clock() - refused_at < 1.0
+        assert wants.subscribed[1] == (1).to_bytes(16, "big")
+        world.run_until(lambda: wants.pushes)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.TELEMETRY_TOO_LARGE, ErrorCode.THROTTLING_QUOTA_EXCEEDED])
+def test_a_push_that_is_too_large_or_too_early_is_followed_by_a_pause(code: ErrorCode) -> None:
+    with collecting() as (world, wants):
+        fails_with(wants, "PushTelemetry", code)
+        world.run_until(lambda: "PushTelemetry" in asked(world))
+        refused_at = world.clock()
+        world.run_until(lambda: asked(world).count("GetTelemetrySubscriptions") == 2)
+        assert INTERVAL <= world.clock() - refused_at < INTERVAL + 1
+        world.run_until(lambda: wants.pushes)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_RECORD, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.NOT_CONTROLLER],
+)
+@pytest.mark.parametrize("request_name", ["GetTelemetrySubscriptions", "PushTelemetry"])
+def test_an_error_that_a_retry_cannot_fix_ends_telemetry(
+    code: ErrorCode, request_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with collecting() as (world, wants):
+        fails_with(wants, request_name, code)
+        world.pass_time(20 * INTERVAL)
+        send(world)
+
+    assert asked(world)[-1] == request_name
+    assert asked(world).count(request_name) == 1
+    assert f"no more metrics are pushed: a broker refused {request_name}: {code.name}" in caplog.text
+
+
+def test_a_subscription_that_is_refused_again_and_again_is_not_asked_for_without_a_pause() -> None:
+    with collecting() as (world, wants):
+        fails_with(wants, "GetTelemetrySubscriptions", *[ErrorCode.UNKNOWN_SUBSCRIPTION_ID] * 1_000)
+        world.pass_time(1_000.0)
+
+    assert asked(world).count("GetTelemetrySubscriptions") <= 4
+
+
+def test_a_broker_that_assigns_no_id_ends_telemetry_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    with collecting(telemetry=SimulatedTelemetry(assigns_ids=False)) as (world, wants):
+        send(world, 2)
+        world.pass_time(1_000.0)
+        send(world)
+
+    assert asked(world) == ["GetTelemetrySubscriptions"]
+    assert "no more metrics are pushed to brokers" in caplog.text
+    assert len(world.log()) == 3
+
+
+def test_a_lost_connection_delays_telemetry_and_does_not_end_it() -> None:
+    with collecting() as (world, wants):
+        send(world)
+        world.run_until(lambda: wants.pushes)
+        world.network.holding = True
+        world.run_until(lambda: asked(world).count("PushTelemetry") == 2)
+        world.network.cut(1)
+        world.network.holding = False
+        world.run_until(lambda: len(wants.pushes) >= 4)
+        send(world)
+
+    assert asked(world).count("GetTelemetrySubscriptions") == 2
+
+
+def test_pushes_connect_to_another_broker_when_there_is_no_connection() -> None:
+    with collecting(1, 2, connections_max_idle_ms=5_000, metadata_max_age_ms=3_600_000) as (world, wants):
+        send(world)
+        world.pass_time(10 * INTERVAL)
+
+    assert len(wants.pushes) >= 8
+
+
+def test_a_failed_round_costs_one_push_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    with collecting() as (world, wants):
+        world.network.holding = True
+        world.run_until(lambda: asked(world))
+        world.sender.recover(RuntimeError("a fault"), world.clock())
+        world.network.holding = False
+        world.pass_time(10 * INTERVAL)
+
+    assert wants.pushes
+
+
+def test_a_fault_in_the_payload_is_logged_and_records_are_sent(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with collecting() as (world, wants):
+        values = world.producer._engine.metric_values
+
+        def fail() -> None:
+            raise RuntimeError("a fault")
+
+        monkeypatch.setattr(values, "snapshot", fail)
+        world.pass_time(3 * INTERVAL)
+        assert not wants.pushes
+        monkeypatch.undo()
+        send(world)
+        world.pass_time(2 * INTERVAL)
+
+    assert wants.pushes
+    assert "me: no metrics are pushed: RuntimeError" in caplog.text
+
+
+# The end
+
+
+def test_a_last_push_has_what_was_sent_until_the_end() -> None:
+    with collecting() as (world, wants):
+        world.run_until(lambda: wants.pushes)
+        send(world, 5)
+        world.producer.send("t", b"in the queue")
+        world.producer.close()
+
+        last = wants.pushes[-1]
+        assert last.terminating
+        assert value(last, RECORDS_SENT) == 6
+        assert asked(world)[-1] == "PushTelemetry"
+
+
+def test_a_producer_that_got_no_subscription_ends_without_a_push() -> None:
+    with collecting(telemetry=SimulatedTelemetry(metrics=[])) as (world, wants):
+        send(world)
+        world.producer.close()
+
+        assert not wants.pushes
+
+
+def test_a_close_without_time_pushes_nothing() -> None:
+    with collecting() as (world, wants):
+        send(world)
+        world.producer.close(0)
+
+        assert not wants.pushes
+
+
+def test_a_close_waits_no_longer_than_a_second_for_the_last_push() -> None:
+    with collecting() as (world, wants):
+        send(world)
+        world.network.holding = True
+        closed_at = world.clock()
+        world.producer.close()
+
+        assert LAST_PUSH_SECONDS <= world.clock() - closed_at < LAST_PUSH_SECONDS + 0.1
+        assert asked(world)[-1] == "PushTelemetry"
+
+
+def test_a_last_push_follows_one_whose_response_is_late() -> None:
+    with collecting() as (world, wants):
+        world.network.holding = True
+        world.run_until(lambda: asked(world).count("PushTelemetry") == 1)
+        world.network.holding = False
+        world.producer.close()
+
+        assert [push.terminating for push in wants.pushes] == [False, True]
+
+
+# What a program sees
+
+
+def test_the_client_instance_id_is_the_one_that_a_broker_has_assigned() -> None:
+    with collecting() as (world, _wants):
+        assert world.producer.client_instance_id() == "AAAAAAAAAAAAAAAAAAAAAQ"
+    with simulated(1) as world:
+        send(world)
+        assert world.producer.client_instance_id() is None
+    with simulated(1, know=False) as world:
+        assert world.producer.client_instance_id(timeout=0) is None
+    with collecting(enable_metrics_push=False) as (world, _wants):
+        with pytest.raises(IllegalStateError, match="enable.metrics.push=true"):
+            world.producer.client_instance_id()
+    with MockProducer() as mock:
+        assert mock.client_instance_id() is None
+
+
+def test_one_key_switches_telemetry_off() -> None:
+    with collecting(enable_metrics_push=False) as (world, wants):
+        send(world)
+        world.pass_time(1_000.0)
+        world.producer.close()
+
+    assert asked(world) == []
+
+
+def test_that_metrics_are_collected_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    with collecting() as (world, wants):
+        for _ in range(3):
+            wants.interval_ms += 1
+            world.pass_time(3 * INTERVAL)
+
+    lines = [record.getMessage() for record in caplog.records if "brokers collect metrics" in record.getMessage()]
+    assert lines == [
+        "me: brokers collect metrics of this producer every 60 s, as client instance AAAAAAAAAAAAAAAAAAAAAQ; "
+        "enable.metrics.push=false switches that off"
+    ]
