@@ -6,6 +6,7 @@ which needs a configuration; every version with a ZooKeeper gets it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -42,8 +43,12 @@ def jvm_command(
     folder: Path,
     options: Sequence[str] = (),
     sustained: bool = False,
+    class_path: Sequence[Path] = (),
 ) -> list[str]:
-    """Return a command without main class and arguments; *folder* is for files that the command needs or unpacks."""
+    """Return a command without main class and arguments; *folder* is for files that the command needs or unpacks.
+
+    *class_path* has other places of classes: jars and folders.
+    """
     command = [java, f"-Xmx{heap}", f"-Djava.io.tmpdir={folder}", *(SUSTAINED if sustained else SOON_READY)]
     if needs_zookeeper(version):
         log4j = folder / "log4j.properties"
@@ -51,4 +56,4 @@ def jvm_command(
         command += [f"-Dlog4j.configuration={log4j.as_uri()}", "-Dzookeeper.sasl.client=false"]
         # Without this setting, ZooKeeper fails because log4j's classes are missing.
         command.append("-Dzookeeper.jmx.log4j.disable=true")
-    return [*command, *options, "-cp", f"{jars}/*"]
+    return [*command, *options, "-cp", os.pathsep.join((f"{jars}/*", *map(str, class_path)))]

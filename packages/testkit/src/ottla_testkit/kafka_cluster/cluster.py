@@ -6,7 +6,7 @@ same time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -36,6 +36,8 @@ class KafkaCluster:
     `round_trip` delays every broker by that many seconds: clients that use `bootstrap_servers` reach all nodes through
     delaying proxies. Nodes reach each other, and this class and the other listeners reach them, without a delay.
 
+    `class_path` has jars or folders with other classes for the brokers, such as a metrics reporter that `config` names.
+
     Entering downloads missing jars and returns when every node serves; leaving ends every process and removes every
     file. If Python is killed, the processes end, too. Raises `KafkaUnavailableError` without Java or jars, and
     `ClusterError` for other failures.
@@ -51,6 +53,7 @@ class KafkaCluster:
         security: Security | None = None,
         sustained: bool = False,
         round_trip: float | None = None,
+        class_path: Sequence[Path] = (),
     ) -> None:
         self.nodes = list(range(1, nodes + 1))
         self.version = version
@@ -64,6 +67,7 @@ class KafkaCluster:
             sustained=sustained,
             security=security,
             distant=self._distant,
+            class_path=class_path,
         )
         self.links: Mapping[int, DelayingProxy] = {} if self._distant is None else self._distant.links
         """The proxy between clients and each node, which can slow, hold and cut it; empty without *round_trip*."""

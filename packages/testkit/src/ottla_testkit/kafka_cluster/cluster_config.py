@@ -6,6 +6,7 @@ It starts nothing. `node_settings`, `security` and `distant_listeners` have the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import attrs
 
@@ -36,6 +37,8 @@ class ClusterConfig:
     sustained: bool
     security: Security | None
     distant: DistantListeners | None
+    class_path: Sequence[Path] = ()
+    """Places of classes besides the jars of Kafka."""
 
     def __attrs_post_init__(self) -> None:
         number = release(self.version)  # raises ClusterError for a version that is too old

@@ -86,11 +86,14 @@ class Nodes:
             folder=folder,
             options=(*self._config.jvm_options, *(() if archive is None else archive.options)),
             sustained=self._config.sustained,
+            class_path=self._config.class_path,
         )
         numbers = self._config.nodes
         ports = free_ports(2 * len(numbers))
         for number, port in zip(numbers, ports[: len(numbers)], strict=True):
-            recording = archive.recording if archive is not None and archive.wanted and number == 1 else ()
+            # An archive belongs to exactly the classes that it was recorded with; Java can only add to them.
+            records = archive is not None and archive.wanted and number == 1 and not self._config.class_path
+            recording = archive.recording if archive is not None and records else ()
             command = [*self.java, *recording, "kafka.Kafka"]
             self._nodes[number] = Node(number, folder=folder, port=port, command=command)
         if needs_zookeeper(self._config.version):
@@ -104,7 +107,7 @@ class Nodes:
             self.start(number, wait=False)
         for number in numbers:
             self.wait_ready(number)
-        self._archive = archive
+        self._archive = None if self._config.class_path else archive
 
     def start(self, number: int, *, wait: bool) -> None:
         """Start a node, with its ports and data; with `wait`, return when it serves."""
