@@ -14,7 +14,6 @@ from typing import Final
 import attrs
 import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
-from test_telemetry_names import REQUIRED
 
 from ottla import Producer
 from ottla.metrics.catalogue import MISSING
@@ -25,6 +24,7 @@ from ottla_testkit.java.jvm import jvm_command
 from ottla_testkit.java.runtime import java_command
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic, go_without
+from telemetry_kit import REQUIRED
 
 pytestmark = pytest.mark.kafka
 

@@ -76,6 +76,7 @@ def asked(world: Simulated) -> list[str]:
 # The subscription
 
 
+@pytest.mark.rule("producer.telemetry.subscription")
 def test_metrics_are_pushed_in_the_interval_that_brokers_name() -> None:
     with collecting() as (world, wants):
         send(world, 3)
@@ -104,6 +105,7 @@ def test_the_first_push_comes_after_a_half_to_one_and_a_half_intervals() -> None
     assert all(0.4 < each < 1.6 for each in times)
 
 
+@pytest.mark.rule("producer.telemetry.unsupported")
 def test_a_producer_without_telemetry_support_sends_no_request_and_wakes_for_none() -> None:
     waits = []
     for push in (True, False):
@@ -158,6 +160,7 @@ def test_an_empty_subscription_pushes_nothing_and_is_asked_for_again() -> None:
     assert wants.subscribed[1] != wants.subscribed[0]
 
 
+@pytest.mark.rule("producer.telemetry.subscription")
 @pytest.mark.parametrize(
     ("wanted", "found", "missing"),
     [
@@ -362,6 +365,7 @@ def fails_with(wants: SimulatedTelemetry, request: str, *codes: ErrorCode) -> No
     wants.codes[request] = deque(codes)
 
 
+@pytest.mark.rule("producer.telemetry.errors")
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE])
 def test_a_push_for_an_old_subscription_gets_a_new_one_at_once(code: ErrorCode) -> None:
     with collecting() as (world, wants):
@@ -385,6 +389,7 @@ def test_a_push_that_is_too_large_or_too_early_is_followed_by_a_pause(code: Erro
         world.run_until(lambda: wants.pushes)
 
 
+@pytest.mark.rule("producer.telemetry.errors")
 @pytest.mark.parametrize(
     "code",
     [ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_RECORD, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.NOT_CONTROLLER],
@@ -478,6 +483,7 @@ def test_a_fault_in_the_payload_is_logged_and_records_are_sent(
 # The end
 
 
+@pytest.mark.rule("producer.telemetry.last")
 def test_a_last_push_has_what_was_sent_until_the_end() -> None:
     with collecting() as (world, wants):
         world.run_until(lambda: wants.pushes)
@@ -507,6 +513,7 @@ def test_a_close_without_time_pushes_nothing() -> None:
         assert not wants.pushes
 
 
+@pytest.mark.rule("producer.telemetry.last")
 def test_a_close_waits_no_longer_than_a_second_for_the_last_push() -> None:
     with collecting() as (world, wants):
         send(world)
@@ -531,6 +538,7 @@ def test_a_last_push_follows_one_whose_response_is_late() -> None:
 # What a program sees
 
 
+@pytest.mark.rule("producer.client-instance-id")
 def test_the_client_instance_id_is_the_one_that_a_broker_has_assigned() -> None:
     with collecting() as (world, _wants):
         assert world.producer.client_instance_id() == "AAAAAAAAAAAAAAAAAAAAAQ"

@@ -13,18 +13,7 @@ from ottla.sender.telemetry.error_actions import TelemetryErrorAction, telemetry
 from ottla.sender.telemetry.metric_names import telemetry_attributes, telemetry_name
 from ottla.sender.telemetry.states import NEXT_STATES, TelemetryState
 from ottla.sender.telemetry.subscription import Subscription, read_subscription, uuid_text
-
-REQUIRED = {
-    "org.apache.kafka.producer.connection.creation.rate",
-    "org.apache.kafka.producer.connection.creation.total",
-    "org.apache.kafka.producer.node.request.latency.avg",
-    "org.apache.kafka.producer.node.request.latency.max",
-    "org.apache.kafka.producer.produce.throttle.time.avg",
-    "org.apache.kafka.producer.produce.throttle.time.max",
-    "org.apache.kafka.producer.record.queue.time.avg",
-    "org.apache.kafka.producer.record.queue.time.max",
-}
-"""What KIP-714 requires of every producer that supports telemetry."""
+from telemetry_kit import REQUIRED
 
 ASSIGNED = bytes(range(16))
 

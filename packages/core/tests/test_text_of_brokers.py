@@ -55,8 +55,6 @@ NOT_READ: Final = {
     "CreateTopics",
     "DeleteTopics",
     "DescribeConfigs",
-    "GetTelemetrySubscriptions",
-    "PushTelemetry",
 }
 """Messages that the core does not send: `ottla_spark` or tests do."""
 

@@ -411,12 +411,13 @@ class Producer:
         """The id under which brokers collect the metrics of this producer (KIP-714), as Kafka writes it.
 
         Waits at most `max.block.ms`, or *timeout* seconds, until a broker has assigned one. None: there was none in
-        time, or no broker collects metrics. Inside a callback it does not wait. Raises IllegalStateError with
-        `enable.metrics.push=false`.
+        time, or no broker collects metrics. Inside a callback it does not wait, nor after `close`. Raises
+        IllegalStateError with `enable.metrics.push=false`.
         """
         telemetry, config = self._engine.telemetry, self._engine.config
         if not config.observation.metrics_push:
             raise IllegalStateError("client_instance_id needs a producer with enable.metrics.push=true")
+        self._lifecycle.check_process()
         if telemetry is None:
             return None
         seconds = config.batching.max_block if timeout is None else timeout
