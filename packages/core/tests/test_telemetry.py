@@ -17,7 +17,7 @@ from ottla.plugins.compressors import gzip, lz4, snappy, zstd
 from ottla.protocol.messages.push_telemetry import PushTelemetryRequest
 from ottla.sender.telemetry.telemetry_sender import LAST_PUSH_SECONDS
 from ottla_testkit.mock_producer import MockProducer
-from ottla_testkit.simulation import SimulatedCluster, SimulatedTelemetry
+from ottla_testkit.simulation import SimulatedCluster, SimulatedNetwork, SimulatedTelemetry
 from simulated_producer import Simulated, simulated
 
 INTERVAL = 60.0
@@ -95,14 +95,17 @@ def test_metrics_are_pushed_in_the_interval_that_brokers_name() -> None:
 
 def test_the_first_push_comes_after_a_half_to_one_and_a_half_intervals() -> None:
     times = []
-    for _ in range(12):
-        with collecting() as (world, wants):
+    for seed in range(12):
+        with collecting(network=lambda cluster, clock, seed=seed: SimulatedNetwork(cluster, clock, seed=seed)) as (
+            world,
+            wants,
+        ):
             began = world.clock()
             world.run_until(lambda wants=wants: wants.pushes)
             times.append((world.clock() - began) / INTERVAL)
-            world.network.cut(1)
 
     assert all(0.4 < each < 1.6 for each in times)
+    assert max(times) - min(times) > 0.4
 
 
 @pytest.mark.rule("producer.telemetry.unsupported")
@@ -296,6 +299,19 @@ def test_a_gauge_of_the_application_that_fails_costs_only_its_own_value(caplog: 
     assert value(wants.pushes[0], RECORDS_SENT) == 1
     assert "org.apache.kafka.application.broken" not in metrics(wants.pushes[0])
     assert "the metric broken of the application cannot be read: LookupError" in caplog.text
+
+
+@pytest.mark.rule("producer.telemetry.subscription")
+def test_deltas_lose_nothing_in_a_push_that_brokers_refuse() -> None:
+    with collecting(telemetry=SimulatedTelemetry(delta=True)) as (world, wants):
+        for number in (1, 2, 3):
+            send(world, number)
+            world.run_until(lambda number=number: len(wants.pushes) == number)
+            wants.interval_ms += 1  # the next push is for a subscription that brokers do not know any more
+        send(world, 4)
+
+    assert [value(push, RECORDS_SENT) for push in wants.pushes] == [1, 2, 3]
+    # The last push was refused, too, and the producer was closed by force.
 
 
 # Compression

@@ -37,10 +37,12 @@ from ottla.protocol.messages.add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from ottla.protocol.messages.describe_transactions import DESCRIBE_TRANSACTIONS
 from ottla.protocol.messages.end_txn import END_TXN
 from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR
+from ottla.protocol.messages.get_telemetry_subscriptions import GET_TELEMETRY_SUBSCRIPTIONS
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.protocol.messages.list_offsets import LIST_OFFSETS
 from ottla.protocol.messages.list_transactions import LIST_TRANSACTIONS
 from ottla.protocol.messages.offset_fetch import OFFSET_FETCH
+from ottla.protocol.messages.push_telemetry import PUSH_TELEMETRY
 from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE
 from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE
 from ottla.protocol.messages.txn_offset_commit import TXN_OFFSET_COMMIT
@@ -214,6 +216,8 @@ READ_BY: Final[Mapping[Message[Any, Any], tuple[Flow, ...]]] = {
     SASL_AUTHENTICATE: (produce, command, doctor),
     DESCRIBE_TRANSACTIONS: (administrate, command),
     LIST_TRANSACTIONS: (administrate, command),
+    GET_TELEMETRY_SUBSCRIPTIONS: (produce,),
+    PUSH_TELEMETRY: (produce,),
 }
 
 FATAL: Final[Mapping[Message[Any, Any], ErrorCode]] = {

@@ -33,12 +33,13 @@ class MetricReader:
         self._delta = False
         self._pushed: dict[MetricName, tuple[float, int]] = {}
         """The values of sums in the last push, and its time, while brokers want deltas."""
+        self._pushed_before = self._pushed
 
     def read(self, subscription: Subscription) -> Sequence[Reading]:
         """The metrics that are wanted, without those that have no value, such as an average of nothing."""
         if subscription.delta != self._delta:
             self._delta = subscription.delta
-            self._pushed.clear()
+            self._pushed = self._pushed_before = {}
         cumulative = {(each.group, each.name) for each in self._registry.describe() if each.cumulative}
         names: dict[tuple[str, str], str | None] = {}
         readings = []
@@ -66,9 +67,13 @@ class MetricReader:
     def note_pushed(self, readings: Iterable[Reading], at_ns: int) -> None:
         """Count sums from here on: these readings are in a push, which may or may not arrive."""
         if self._delta:
-            self._pushed.update(
-                (reading.metric, (reading.value, at_ns)) for reading in readings if reading.cumulative
-            )
+            self._pushed_before = self._pushed
+            sums = {reading.metric: (reading.value, at_ns) for reading in readings if reading.cumulative}
+            self._pushed = self._pushed | sums
+
+    def take_back(self) -> None:
+        """Count sums from where they were before the last push, which brokers have refused."""
+        self._pushed = self._pushed_before
 
     def now_ns(self) -> int:
         """The time in nanoseconds since 1970."""

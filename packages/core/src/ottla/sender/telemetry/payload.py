@@ -73,6 +73,10 @@ class PayloadBuilder:
             run()
         return begun
 
+    def take_back(self) -> None:
+        """Push what the last payload had once more, with the next one: brokers have refused it."""
+        self._reader.take_back()
+
     def _run(self, begun: PayloadInProgress, subscription: Subscription) -> None:
         try:
             begun.payload = self.build(subscription)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ottla.concurrency.environment import Environment
 from ottla.concurrency.locks import Latch
-from ottla.errors import BrokerError, ErrorCode, OttlaError, UnsupportedVersionError, error_code
+from ottla.errors import BrokerError, ErrorCode, OttlaError, UnsupportedVersionError, counted, error_code
 from ottla.network import Completion, NetworkClient, Request
 from ottla.protocol import Message
 from ottla.protocol.messages.get_telemetry_subscriptions import (
@@ -202,7 +202,9 @@ class TelemetrySender:
         now, first = completion.now, self._subscription is None
         subscription = self._subscription = read_subscription(completion.response)
         self._id_settled.set()
-        logger.debug("%s: telemetry subscription %s", self._client_id, subscription)
+        logger.debug(
+            "%s: brokers want the metrics of %s", self._client_id, counted(len(subscription.prefixes), "prefix")
+        )
         if subscription.empty:
             self._enter(TelemetryState.SUBSCRIPTION_NEEDED)
             self._wait_until(now + subscription.push_interval)
@@ -237,6 +239,8 @@ class TelemetrySender:
         if error is None:
             return False
         logger.debug("%s: %s failed: %s", self._client_id, message.name, error)
+        if message is PUSH_TELEMETRY and isinstance(error, BrokerError):
+            self._payloads.take_back()
         self._enter(TelemetryState.SUBSCRIPTION_NEEDED)
         if isinstance(error, UnsupportedVersionError):
             self._rest_unsupported(completion.now)
