@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from collections import deque
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
 
+from ottla.aio import AsyncProducer
 from ottla.errors import ErrorCode, IllegalStateError
 from ottla.plugins.compressors import gzip, lz4, snappy, zstd
 from ottla.protocol.messages.push_telemetry import PushTelemetryRequest
@@ -202,8 +204,8 @@ def test_sums_and_gauges_have_the_attributes_and_types_of_kip_714() -> None:
     assert [(each.key, each.value.string_value) for each in point.attributes] == [("topic", "t")]
     assert 0 < point.start_time_unix_nano <= point.time_unix_nano
     latencies = pushed["org.apache.kafka.producer.node.request.latency.avg"].gauge
-    nodes = {each.value.string_value for one in latencies.data_points for each in one.attributes if each.key == "node_id"}
-    assert nodes == {"node-1", "node-2"}
+    labels = [(each.key, each.value.string_value) for point in latencies.data_points for each in point.attributes]
+    assert sorted(labels) == [("node_id", "node-1"), ("node_id", "node-2")]
 
 
 def test_averages_of_nothing_are_left_out() -> None:
@@ -570,6 +572,18 @@ def test_the_client_instance_id_is_the_one_that_a_broker_has_assigned() -> None:
         assert mock.client_instance_id() is None
 
 
+def test_an_async_producer_has_the_same_id_and_the_same_metrics() -> None:
+    async def read(producer: AsyncProducer) -> str | None:
+        return await producer.client_instance_id(timeout=0)
+
+    with collecting() as (world, _wants):
+        producer = object.__new__(AsyncProducer)
+        producer._begin(world.producer)
+
+        assert asyncio.run(read(producer)) == world.producer.client_instance_id()
+        assert producer.application_metrics is world.producer.application_metrics
+
+
 def test_one_key_switches_telemetry_off() -> None:
     with collecting(enable_metrics_push=False) as (world, wants):
         send(world)
@@ -581,10 +595,12 @@ def test_one_key_switches_telemetry_off() -> None:
 
 def test_that_metrics_are_collected_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    with collecting() as (world, wants):
+    with collecting(telemetry=SimulatedTelemetry(metrics=[])) as (world, wants):
+        world.pass_time(INTERVAL / 2)
+        wants.metrics = ["*"]
         for _ in range(3):
-            wants.interval_ms += 1
             world.pass_time(3 * INTERVAL)
+            wants.interval_ms += 1
 
     lines = [record.getMessage() for record in caplog.records if "brokers collect metrics" in record.getMessage()]
     assert lines == [

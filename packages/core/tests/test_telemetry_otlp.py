@@ -65,7 +65,8 @@ def test_the_bytes_are_those_of_protobuf(
 
 @pytest.mark.parametrize("value", [0.0, -0.0, math.inf, -math.inf, 1e308, 5e-324])
 def test_every_number_arrives_as_it_is(value: float) -> None:
-    data = metrics_data([OtlpMetric(name="m", points=[Point(value=value, at_ns=1)])], resource=(), scope="s", version="")
+    metric = OtlpMetric(name="m", points=[Point(value=value, at_ns=1)])
+    data = metrics_data([metric], resource=(), scope="s", version="")
     [point] = MetricsData.FromString(data).resource_metrics[0].scope_metrics[0].metrics[0].gauge.data_points
 
     assert point.HasField("as_double")

@@ -1,6 +1,7 @@
 """The payload of a push: metrics, read, encoded and compressed on a thread of its own.
 
-Reading may call functions of plugins and of the application, which may hang. On the I/O thread they would delay records.
+Reading may call functions of plugins and of the application, which may hang. On the I/O thread they would delay
+records.
 """
 
 from __future__ import annotations

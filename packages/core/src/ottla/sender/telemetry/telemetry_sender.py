@@ -56,6 +56,7 @@ class TelemetrySender:
         self._payload: PayloadInProgress | None = None
         self._node: int | None = None  # KIP-714: use the same broker as long as possible
         self._due_at = _ALWAYS
+        self._announced = False
         self._id_settled = Latch(environment)  # whether there is an id, or a reason not to wait for one
         self.check_at, self.wake_at = _ALWAYS, _NEVER
 
@@ -188,7 +189,9 @@ class TelemetrySender:
         logger.debug("%s: %s to broker %d", self._client_id, message.name, node)
         self._client.send(
             node,
-            Request(message=message, body=lambda version: [message.request(version).encode(body)], on_complete=complete),
+            Request(
+                message=message, body=lambda version: [message.request(version).encode(body)], on_complete=complete
+            ),
             now,
         )
 
@@ -199,7 +202,7 @@ class TelemetrySender:
             return  # the producer closes, or has given up this request
         if self._failed(completion, message=GET_TELEMETRY_SUBSCRIPTIONS):
             return
-        now, first = completion.now, self._subscription is None
+        now = completion.now
         subscription = self._subscription = read_subscription(completion.response)
         self._id_settled.set()
         logger.debug(
@@ -209,7 +212,8 @@ class TelemetrySender:
             self._enter(TelemetryState.SUBSCRIPTION_NEEDED)
             self._wait_until(now + subscription.push_interval)
             return
-        if first:
+        if not self._announced:
+            self._announced = True
             logger.info(
                 "%s: brokers collect metrics of this producer every %g s, as client instance %s; "
                 "enable.metrics.push=false switches that off",
@@ -245,9 +249,13 @@ class TelemetrySender:
         if isinstance(error, UnsupportedVersionError):
             self._rest_unsupported(completion.now)
             return True
-        action = telemetry_error_action(error.code) if isinstance(error, BrokerError) else TelemetryErrorAction.ASK_LATER
+        action = (
+            telemetry_error_action(error.code) if isinstance(error, BrokerError) else TelemetryErrorAction.ASK_LATER
+        )
         if action is TelemetryErrorAction.STOP:
-            logger.warning("%s: no more metrics are pushed: a broker refused %s: %s", self._client_id, message.name, error)
+            logger.warning(
+                "%s: no more metrics are pushed: a broker refused %s: %s", self._client_id, message.name, error
+            )
             self.end()
         # A subscription that cannot be had now is not requested again and again.
         elif action is TelemetryErrorAction.ASK_NOW and message is PUSH_TELEMETRY:
