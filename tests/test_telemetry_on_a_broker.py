@@ -128,7 +128,7 @@ def collecting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collecting]
 
 
 @pytest.mark.rule("producer.client-instance-id")
-def test_a_broker_gets_the_metrics_that_it_wants_until_the_producer_closes(collecting: Collecting) -> None:
+def test_a_broker_gets_the_metrics_that_it_wants_until_the_close(collecting: Collecting) -> None:
     collecting.subscribe("all", "*", client_id="shop")
     with Producer(
         bootstrap_servers=collecting.kafka.bootstrap_servers, client_id="shop", client_rack="rack-1"

@@ -111,7 +111,7 @@ def test_the_first_push_comes_after_a_half_to_one_and_a_half_intervals() -> None
 
 
 @pytest.mark.rule("producer.telemetry.unsupported")
-def test_a_producer_without_telemetry_support_sends_no_request_and_wakes_for_none() -> None:
+def test_a_cluster_without_telemetry_costs_no_request_and_no_round() -> None:
     waits = []
     for push in (True, False):
         with simulated(1, enable_metrics_push=push) as world:
@@ -130,7 +130,7 @@ def test_brokers_that_begin_to_collect_metrics_get_them_without_a_restart() -> N
         world.pass_time(100.0)
         wants = world.cluster.telemetry = SimulatedTelemetry()
         world.network.cut(1)
-        for _ in range(20):  # the program sends from time to time, on a connection that tells of telemetry
+        for _ in range(20):  # the program sends from time to time, on a connection whose broker offers telemetry
             send(world)
             world.pass_time(INTERVAL)
 
@@ -216,7 +216,7 @@ def test_averages_of_nothing_are_left_out() -> None:
     assert "org.apache.kafka.producer.batch.size.avg" not in metrics(wants.pushes[0])
 
 
-def test_cumulative_sums_count_from_the_start_and_deltas_from_the_last_push() -> None:
+def test_sums_count_from_the_start_and_deltas_from_the_last_push() -> None:
     seen = {}
     for delta in (False, True):
         with collecting(telemetry=SimulatedTelemetry(delta=delta)) as (world, wants):
@@ -233,7 +233,7 @@ def test_cumulative_sums_count_from_the_start_and_deltas_from_the_last_push() ->
     assert seen == {False: [1, 3, 6], True: [1, 2, 3]}
 
 
-def test_a_change_to_deltas_begins_them_anew() -> None:
+def test_a_change_to_deltas_starts_their_counts_again() -> None:
     with collecting(telemetry=SimulatedTelemetry(delta=True)) as (world, wants):
         for number, delta in ((1, True), (2, False), (3, True)):
             wants.delta = delta
@@ -426,7 +426,7 @@ def test_an_error_that_a_retry_cannot_fix_ends_telemetry(
     assert f"no more metrics are pushed: a broker refused {request_name}: {code.name}" in caplog.text
 
 
-def test_a_subscription_that_is_refused_again_and_again_is_not_asked_for_without_a_pause() -> None:
+def test_a_subscription_that_is_refused_is_requested_after_a_pause() -> None:
     with collecting() as (world, wants):
         fails_with(wants, "GetTelemetrySubscriptions", *[ErrorCode.UNKNOWN_SUBSCRIPTION_ID] * 1_000)
         world.pass_time(1_000.0)
@@ -593,7 +593,7 @@ def test_one_key_switches_telemetry_off() -> None:
     assert asked(world) == []
 
 
-def test_that_metrics_are_collected_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_line_at_info_says_once_that_brokers_collect_metrics(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     with collecting(telemetry=SimulatedTelemetry(metrics=[])) as (world, wants):
         world.pass_time(INTERVAL / 2)
