@@ -200,7 +200,9 @@ def test_javas_producer_pushes_no_metric_that_ours_does_not(collecting: Collecti
     of_java = {name: metric for push in java for name, metric in push.metrics.items()}
     of_ours = {name: metric for push in ours for name, metric in push.metrics.items()}
     without_values = {
-        name for name, metric in of_java.items() if all(math.isnan(point.as_double) for point in metric.gauge.data_points)
+        name
+        for name, metric in of_java.items()
+        if all(math.isnan(point.as_double) for point in metric.gauge.data_points)
     }
 
     assert java

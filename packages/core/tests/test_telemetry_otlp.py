@@ -42,9 +42,7 @@ def by_protobuf(metrics: list[OtlpMetric], resource: Attributes, scope: str, ver
             made.sum.is_monotonic, made.sum.aggregation_temporality = True, metric.temporality.value
             into = made.sum.data_points
         for point in metric.points:
-            added = into.add(
-                time_unix_nano=point.at_ns, start_time_unix_nano=point.since_ns, as_double=point.value
-            )
+            added = into.add(time_unix_nano=point.at_ns, start_time_unix_nano=point.since_ns, as_double=point.value)
             for key, value in point.attributes:
                 added.attributes.add(key=key).value.string_value = value
     encoded: bytes = data.SerializeToString(deterministic=True)
@@ -80,5 +78,5 @@ def test_text_that_protobuf_refuses_is_replaced() -> None:
     of_resource = MetricsData.FromString(data).resource_metrics[0]
     [attribute] = of_resource.scope_metrics[0].metrics[0].gauge.data_points[0].attributes
 
-    assert ("to?pic", "?") == (attribute.key, attribute.value.string_value)
+    assert (attribute.key, attribute.value.string_value) == ("to?pic", "?")
     assert of_resource.resource.attributes[0].value.string_value == "?"

@@ -240,9 +240,7 @@ class AsyncProducer:
 
     async def client_instance_id(self, timeout: float | None = None) -> str | None:
         """The id under which brokers collect the metrics of this producer; see `Producer.client_instance_id`."""
-        return await on_a_thread(
-            name="client_instance_id", call=lambda: self._producer.client_instance_id(timeout)
-        )
+        return await on_a_thread(name="client_instance_id", call=lambda: self._producer.client_instance_id(timeout))
 
     # Ending
 

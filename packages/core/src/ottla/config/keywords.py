@@ -78,6 +78,7 @@ class ProducerKeywords(TypedDict, total=False):
     metric_reporters: PluginsOf[MetricsReporter] | None
     metrics_num_samples: int | str | None
     metrics_sample_window_ms: int | str | None
+    enable_metrics_push: bool | str | None
     slow_record_threshold_ms: int | str | None
     interceptor_classes: PluginsOf[Interceptor] | None
     config_providers: str | Sequence[str] | None

@@ -160,7 +160,16 @@ class NetworkClient:
 
         Empty if those that take requests do not support it; None if no broker takes requests.
         """
-        takes = [connection for connection in self._connections if self.takes(connection.broker.id, now)]
+        if self._metadata_updater.due(now):
+            return None
+        brokers = self._metadata.cluster.brokers
+        takes = [
+            connection
+            for connection in self._connections
+            if brokers.get(connection.broker.id) == connection.broker
+            and connection.may_send(now)
+            and now < connection.renew_at
+        ]
         supporting = [connection for connection in takes if message.key in connection.versions]
         supporting.sort(key=lambda connection: len(connection.in_flight))
         return [connection.broker.id for connection in supporting] if takes else None

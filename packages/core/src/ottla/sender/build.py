@@ -103,9 +103,7 @@ def build_telemetry(
         wake=wake,
         environment=environment,
     )
-    return TelemetrySender(
-        client=client, payloads=payloads, client_id=plugins.client_id, environment=environment
-    )
+    return TelemetrySender(client=client, payloads=payloads, client_id=plugins.client_id, environment=environment)
 
 
 def build_io_thread(

@@ -81,9 +81,7 @@ class SimulatedBroker:
     """How long the connection of the newest Produce response is not read."""
     _waits: PendingResponse | None = None
     versions: dict[int, tuple[int, int]] = attrs.field(
-        factory=lambda: {
-            m.key: (m.min_version, 5 if m is INIT_PRODUCER_ID else m.max_version) for m in ALL
-        }
+        factory=lambda: {m.key: (m.min_version, 5 if m is INIT_PRODUCER_ID else m.max_version) for m in ALL}
     )
 
     def respond(self, session: Session, frame: bytes, now: float) -> Response:

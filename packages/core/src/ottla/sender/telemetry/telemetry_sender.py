@@ -82,8 +82,10 @@ class TelemetrySender:
     def push_last(self, now: float, deadline: float) -> None:
         """Push once more, unless no metrics are wanted; waits for the response until the deadline."""
         subscription = self._subscription
-        if subscription is not None and not subscription.empty and self._may_enter(
-            TelemetryState.TERMINATING_PUSH_NEEDED
+        if (
+            subscription is not None
+            and not subscription.empty
+            and self._may_enter(TelemetryState.TERMINATING_PUSH_NEEDED)
         ):
             self._enter(TelemetryState.TERMINATING_PUSH_NEEDED)
             deadline = min(deadline, now + LAST_PUSH_SECONDS)
@@ -155,21 +157,20 @@ class TelemetrySender:
 
         Before the first subscription this begins no connection: there is one anyway once metadata is requested.
         """
-        node, client = self._node, self._client
-        if node is not None and client.takes(node, now) and client.supported_versions(node, message) is not None:
-            return node
-        self._node = None
+        client = self._client
         offering = client.offering(message, now)
         if offering:
-            self._node = offering[0]
-        elif offering is not None:
-            self._rest_unsupported(now)
-        else:
+            if self._node not in offering:
+                self._node = offering[0]
+            return self._node
+        if offering is None:
             self._wait_for_event()
             if self._subscription is not None:
                 client.least_loaded(now)  # begins to connect
                 self.wake_at = client.next_try(now)
-        return self._node
+        else:
+            self._rest_unsupported(now)
+        return None
 
     def _send(
         self,
