@@ -48,6 +48,11 @@ def send(world: Simulated, records: int = 1) -> None:
     world.settle()
 
 
+def until_pushed(world: Simulated, wants: SimulatedTelemetry, number: int) -> None:
+    """Let time pass until brokers have got so many pushes."""
+    world.run_until(lambda: len(wants.pushes) >= number)
+
+
 def content(push: PushTelemetryRequest) -> MetricsData:
     """The metrics of a push."""
     plain = push.metrics
@@ -104,7 +109,7 @@ def test_the_first_push_comes_after_a_half_to_one_and_a_half_intervals() -> None
             wants,
         ):
             began = world.clock()
-            world.run_until(lambda wants=wants: wants.pushes)
+            until_pushed(world, wants, 1)
             times.append((world.clock() - began) / INTERVAL)
 
     assert all(0.4 < each < 1.6 for each in times)
@@ -223,7 +228,7 @@ def test_sums_count_from_the_start_and_deltas_from_the_last_push() -> None:
         with collecting(telemetry=SimulatedTelemetry(delta=delta)) as (world, wants):
             for number in (1, 2, 3):
                 send(world, number)
-                world.run_until(lambda wants=wants, number=number: len(wants.pushes) == number)
+                until_pushed(world, wants, number)
         pushes = wants.pushes[:3]
         seen[delta] = [value(push, RECORDS_SENT) for push in pushes]
         points = [metrics(push)[RECORDS_SENT].sum.data_points[0] for push in pushes]
@@ -239,7 +244,7 @@ def test_a_change_to_deltas_starts_their_counts_again() -> None:
         for number, delta in ((1, True), (2, False), (3, True)):
             wants.delta = delta
             send(world)
-            world.run_until(lambda number=number: len(wants.pushes) == number)
+            until_pushed(world, wants, number)
 
     assert [value(push, RECORDS_SENT) for push in wants.pushes[:3]] == [1, 2, 3]
 
@@ -309,7 +314,7 @@ def test_deltas_lose_nothing_in_a_push_that_brokers_refuse() -> None:
     with collecting(telemetry=SimulatedTelemetry(delta=True)) as (world, wants):
         for number in (1, 2, 3):
             send(world, number)
-            world.run_until(lambda number=number: len(wants.pushes) == number)
+            until_pushed(world, wants, number)
             wants.interval_ms += 1  # the next push is for a subscription that brokers do not know any more
         send(world, 4)
 

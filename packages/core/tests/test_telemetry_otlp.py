@@ -7,7 +7,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, MetricsData
 
 from ottla.sender.telemetry.otlp import Attributes, OtlpMetric, Point, Temporality, metrics_data
 
@@ -39,7 +39,10 @@ def by_protobuf(metrics: list[OtlpMetric], resource: Attributes, scope: str, ver
             made.gauge.SetInParent()
             into = made.gauge.data_points
         else:
-            made.sum.is_monotonic, made.sum.aggregation_temporality = True, metric.temporality.value
+            made.sum.is_monotonic, made.sum.aggregation_temporality = (
+                True,
+                AggregationTemporality.ValueType(metric.temporality),
+            )
             into = made.sum.data_points
         for point in metric.points:
             added = into.add(time_unix_nano=point.at_ns, start_time_unix_nano=point.since_ns, as_double=point.value)
@@ -53,7 +56,7 @@ def by_protobuf(metrics: list[OtlpMetric], resource: Attributes, scope: str, ver
 def test_the_bytes_are_those_of_protobuf(
     metrics: list[OtlpMetric], resource: Attributes, scope: str, version: str
 ) -> None:
-    # Protobuf leaves a time of 0 out, which no clock shows; the reader cannot tell the difference.
+    # Protobuf leaves a time of 0 out, which no clock shows; both mean the same.
     written = metrics_data(metrics, resource=resource, scope=scope, version=version)
 
     assert MetricsData.FromString(written) == MetricsData.FromString(by_protobuf(metrics, resource, scope, version))

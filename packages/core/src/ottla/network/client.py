@@ -155,10 +155,10 @@ class NetworkClient:
         takes = self._opener.takes(connection, now)
         return connection.broker.id if takes and not self._metadata_updater.due(now) else None
 
-    def offering(self, message: Message[Any, Any], now: float) -> Sequence[int] | None:
-        """The brokers that take this request now and support it, the least busy first, without any effect.
+    def offering(self, api_key: int, now: float) -> Sequence[int] | None:
+        """The brokers that take requests now and offer those of an API, the least busy first, without any effect.
 
-        Empty if those that take requests do not support it; None if no broker takes requests.
+        Empty if those that take requests do not offer it; None if no broker takes requests.
         """
         if self._metadata_updater.due(now):
             return None
@@ -170,9 +170,9 @@ class NetworkClient:
             and connection.may_send(now)
             and now < connection.renew_at
         ]
-        supporting = [connection for connection in takes if message.key in connection.versions]
-        supporting.sort(key=lambda connection: len(connection.in_flight))
-        return [connection.broker.id for connection in supporting] if takes else None
+        offering = [connection for connection in takes if api_key in connection.versions]
+        offering.sort(key=lambda connection: len(connection.in_flight))
+        return [connection.broker.id for connection in offering] if takes else None
 
     def next_try(self, now: float) -> float:
         """The earliest time at which a backoff or throttling ends, or infinity. For callers that found no broker."""

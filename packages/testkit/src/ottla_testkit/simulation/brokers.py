@@ -42,7 +42,8 @@ from ottla_testkit.simulation.topics import SimulatedTopic
 from ottla_testkit.simulation.transactions import TransactionCoordinator
 
 ALL: Sequence[Message[Any, Any]] = (PRODUCE, METADATA, API_VERSIONS, *COORDINATING)
-MESSAGES: Mapping[int, Message[Any, Any]] = {m.key: m for m in (*ALL, *TELEMETRY)}
+MESSAGES: Mapping[int, Message[Any, Any]] = {m.key: m for m in ALL}
+_READ: Mapping[int, Message[Any, Any]] = {m.key: m for m in (*ALL, *TELEMETRY)}
 
 
 @attrs.define(kw_only=True, slots=False)
@@ -108,7 +109,7 @@ class SimulatedBroker:
     def answer(self, frame: bytes) -> bytes | None:
         """Return the response without its length field, or None if there is no response."""
         api_key, version, correlation_id, client_size = struct.unpack_from(">hhih", frame)
-        message = MESSAGES[api_key]
+        message = _READ[api_key]
         self.requests.append((message.name, version))
         if self.silent:
             return None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from ottla.errors import ProtocolError
-from ottla.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
 from ottla.protocol.notation import ZERO_UUID
+
+if TYPE_CHECKING:  # the classes of messages are made when a broker offers them
+    from ottla.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
 
 DEFAULT_INTERVAL: Final = 300.0
 """Seconds between requests where no broker has named an interval."""

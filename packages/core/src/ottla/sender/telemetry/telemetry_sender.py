@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
+
+import attrs
 
 from ottla.concurrency.environment import Environment
 from ottla.concurrency.locks import Latch
 from ottla.errors import BrokerError, ErrorCode, OttlaError, UnsupportedVersionError, counted, error_code
 from ottla.network import Completion, NetworkClient, Request
-from ottla.protocol import Message
-from ottla.protocol.messages.get_telemetry_subscriptions import (
-    GET_TELEMETRY_SUBSCRIPTIONS,
-    GetTelemetrySubscriptionsRequest,
-)
-from ottla.protocol.messages.push_telemetry import PUSH_TELEMETRY, PushTelemetryRequest
 from ottla.protocol.notation import ZERO_UUID
 from ottla.sender.telemetry.error_actions import TelemetryErrorAction, telemetry_error_action
-from ottla.sender.telemetry.payload import Payload, PayloadBuilder, PayloadInProgress
+from ottla.sender.telemetry.payload import PayloadBuilder, PayloadInProgress
 from ottla.sender.telemetry.states import NEXT_STATES, TelemetryState
 from ottla.sender.telemetry.subscription import DEFAULT_INTERVAL, Subscription, read_subscription, uuid_text
 
@@ -33,6 +29,18 @@ FIRST_PUSH: Final = (0.5, 1.5)
 
 LAST_PUSH_SECONDS: Final = 1.0
 """The longest that a producer's close waits for its last push."""
+
+
+@attrs.frozen
+class _Api:
+    """The API of a request: its name, and the key under which brokers offer it."""
+
+    name: str
+    key: int
+
+
+_SUBSCRIPTION: Final = _Api("GetTelemetrySubscriptions", 71)
+_PUSH: Final = _Api("PushTelemetry", 72)
 
 _ALWAYS: Final = float("-inf")
 _NEVER: Final = float("inf")
@@ -118,17 +126,18 @@ class TelemetrySender:
                 pass
 
     def _request_subscription(self, now: float) -> None:
-        node = self._choose_node(GET_TELEMETRY_SUBSCRIPTIONS, now)
+        node = self._choose_node(_SUBSCRIPTION, now)
         if node is None:
             return
+        from ottla.sender.telemetry.requests import subscription_request
+
         subscription = self._subscription
         known = ZERO_UUID if subscription is None else subscription.client_instance_id
-        body = GetTelemetrySubscriptionsRequest(client_instance_id=known)
         self._enter(TelemetryState.SUBSCRIPTION_IN_PROGRESS)
-        self._send(node, GET_TELEMETRY_SUBSCRIPTIONS, body, self._subscribed, now)
+        self._send(node, subscription_request(known, self._guarded(self._subscribed)), now)
 
     def _push(self, now: float, *, terminating: bool) -> None:
-        node = self._choose_node(PUSH_TELEMETRY, now)
+        node = self._choose_node(_PUSH, now)
         subscription = self._subscription
         if node is None or subscription is None:
             return
@@ -141,10 +150,11 @@ class TelemetrySender:
         if payload is None:
             self._skip_push(now, terminating=terminating)
             return
-        body = _push_request(subscription, payload, terminating=terminating)
-        in_progress = TelemetryState.TERMINATING_PUSH_IN_PROGRESS if terminating else TelemetryState.PUSH_IN_PROGRESS
-        self._enter(in_progress)
-        self._send(node, PUSH_TELEMETRY, body, self._pushed_last if terminating else self._pushed, now)
+        from ottla.sender.telemetry.requests import push_request
+
+        on_complete = self._guarded(self._pushed_last if terminating else self._pushed)
+        self._enter(TelemetryState.TERMINATING_PUSH_IN_PROGRESS if terminating else TelemetryState.PUSH_IN_PROGRESS)
+        self._send(node, push_request(subscription, payload, terminating=terminating, on_complete=on_complete), now)
 
     def _skip_push(self, now: float, *, terminating: bool) -> None:
         if terminating:
@@ -152,13 +162,13 @@ class TelemetrySender:
         else:
             self._wait_until(now + self._interval)
 
-    def _choose_node(self, message: Message[Any, Any], now: float) -> int | None:
-        """A broker that takes this request now; None: the next event, or a time that is set here, may bring one.
+    def _choose_node(self, api: _Api, now: float) -> int | None:
+        """A broker that takes such a request now; None: the next event, or a time that is set here, may bring one.
 
         Before the first subscription this begins no connection: there is one anyway once metadata is requested.
         """
         client = self._client
-        offering = client.offering(message, now)
+        offering = client.offering(api.key, now)
         if offering:
             if self._node not in offering:
                 self._node = offering[0]
@@ -172,36 +182,28 @@ class TelemetrySender:
             self._rest_unsupported(now)
         return None
 
-    def _send(
-        self,
-        node: int,
-        message: Message[Any, Any],
-        body: object,
-        on_complete: Callable[[Completion], object],
-        now: float,
-    ) -> None:
+    def _send(self, node: int, request: Request, now: float) -> None:
+        self.check_at = self.wake_at = _NEVER
+        logger.debug("%s: %s to broker %d", self._client_id, request.message.name, node)
+        self._client.send(node, request, now)
+
+    def _guarded(self, on_complete: Callable[[Completion], object]) -> Callable[[Completion], object]:
+        """The function, but an exception of it ends telemetry, and not the round."""
+
         def complete(completion: Completion) -> None:
             try:
                 on_complete(completion)
             except Exception as error:
                 self._fail(error)
 
-        self.check_at = self.wake_at = _NEVER
-        logger.debug("%s: %s to broker %d", self._client_id, message.name, node)
-        self._client.send(
-            node,
-            Request(
-                message=message, body=lambda version: [message.request(version).encode(body)], on_complete=complete
-            ),
-            now,
-        )
+        return complete
 
     # Responses
 
     def _subscribed(self, completion: Completion) -> None:
         if self._state is not TelemetryState.SUBSCRIPTION_IN_PROGRESS:
             return  # the producer closes, or has given up this request
-        if self._failed(completion, message=GET_TELEMETRY_SUBSCRIPTIONS):
+        if self._failed(completion, api=_SUBSCRIPTION):
             return
         now = completion.now
         subscription = self._subscription = read_subscription(completion.response)
@@ -228,7 +230,7 @@ class TelemetrySender:
     def _pushed(self, completion: Completion) -> None:
         if self._state is not TelemetryState.PUSH_IN_PROGRESS:
             return
-        if not self._failed(completion, message=PUSH_TELEMETRY):
+        if not self._failed(completion, api=_PUSH):
             self._enter(TelemetryState.PUSH_NEEDED)
             self._wait_until(completion.now + self._interval)
 
@@ -238,13 +240,13 @@ class TelemetrySender:
             logger.debug("%s: the last push of metrics failed: %s", self._client_id, error)
         self.end()
 
-    def _failed(self, completion: Completion, *, message: Message[Any, Any]) -> bool:
+    def _failed(self, completion: Completion, *, api: _Api) -> bool:
         """Handle the error of a request, if it has one; the subscription is requested next."""
         error = _error_of(completion)
         if error is None:
             return False
-        logger.debug("%s: %s failed: %s", self._client_id, message.name, error)
-        if message is PUSH_TELEMETRY and isinstance(error, BrokerError):
+        logger.debug("%s: %s failed: %s", self._client_id, api.name, error)
+        if api is _PUSH and isinstance(error, BrokerError):
             self._payloads.take_back()
         self._enter(TelemetryState.SUBSCRIPTION_NEEDED)
         if isinstance(error, UnsupportedVersionError):
@@ -254,12 +256,10 @@ class TelemetrySender:
             telemetry_error_action(error.code) if isinstance(error, BrokerError) else TelemetryErrorAction.ASK_LATER
         )
         if action is TelemetryErrorAction.STOP:
-            logger.warning(
-                "%s: no more metrics are pushed: a broker refused %s: %s", self._client_id, message.name, error
-            )
+            logger.warning("%s: no more metrics are pushed: a broker refused %s: %s", self._client_id, api.name, error)
             self.end()
         # A subscription that cannot be had now is not requested again and again.
-        elif action is TelemetryErrorAction.ASK_NOW and message is PUSH_TELEMETRY:
+        elif action is TelemetryErrorAction.ASK_NOW and api is _PUSH:
             self._wait_until(completion.now)
         else:
             self._wait_until(completion.now + self._interval)
@@ -297,16 +297,6 @@ class TelemetrySender:
         """Stop because of an error of Ottla or of a broker's response: records must not suffer from it."""
         logger.error("%s: no more metrics are pushed to brokers", self._client_id, exc_info=error)
         self.end()
-
-
-def _push_request(subscription: Subscription, payload: Payload, *, terminating: bool) -> PushTelemetryRequest:
-    return PushTelemetryRequest(
-        client_instance_id=subscription.client_instance_id,
-        subscription_id=subscription.subscription_id,
-        terminating=terminating,
-        compression_type=payload.compression_type,
-        metrics=payload.content,
-    )
 
 
 def _error_of(completion: Completion) -> OttlaError | None:
