@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import subprocess
 import sys
 import time
@@ -55,7 +56,8 @@ class Collecting:
         self._classes = folder / "classes"
         self._jars = kafka_jars()
         self._java = jvm_command(java_command(), version=KAFKA_VERSION, jars=self._jars, heap="128m", folder=folder)
-        compiler = [java_command(), "--module", "jdk.compiler/com.sun.tools.javac.Main", "-cp", f"{self._jars}/*"]
+        jars = os.pathsep.join(map(str, self._jars.glob("*.jar")))
+        compiler = [java_command(), "--module", "jdk.compiler/com.sun.tools.javac.Main", "-cp", jars]
         self._run([*compiler, "-d", str(self._classes), str(REPORTER)])
         self.kafka = KafkaCluster(
             config={
