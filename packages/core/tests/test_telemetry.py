@@ -159,6 +159,14 @@ def test_only_brokers_that_support_telemetry_get_requests() -> None:
         assert cluster.telemetry.pushes
 
 
+@pytest.mark.parametrize("idempotence", [True, False])
+def test_a_producer_that_sends_nothing_pushes_metrics_all_the_same(idempotence: bool) -> None:
+    with collecting(1, 2, know=False, enable_idempotence=idempotence) as (world, wants):
+        world.pass_time(5 * INTERVAL)
+
+    assert len(wants.pushes) >= 4
+
+
 def test_an_empty_subscription_pushes_nothing_and_is_asked_for_again() -> None:
     with collecting(telemetry=SimulatedTelemetry(metrics=[])) as (world, wants):
         world.pass_time(2.5 * INTERVAL)

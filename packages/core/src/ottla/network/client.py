@@ -6,7 +6,7 @@ bytes. Time is an argument, except the time at which a wait ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from random import Random, SystemRandom
 from typing import Any
 
@@ -92,6 +92,8 @@ class NetworkClient:
             setup_backoff=setup_backoff,
             canonical_bootstrap=canonical_bootstrap,
         )
+        self.offered: Set[int] = self._opener.offered
+        """The keys of the APIs that any server has offered so far."""
         self._reader = ResponseReader(context, writer=self._writer, opener=self._opener, closer=self._closer)
         self._timeouts = ConnectionTimeouts(context, closer=self._closer)
 

@@ -54,6 +54,8 @@ class ConnectionOpener:
         self._client_id = context.client_id
         self.features = Features()
         """The cluster's finalized features, from ApiVersions responses."""
+        self.offered: set[int] = set()
+        """The keys of the APIs that any server has offered so far."""
 
     def takes(self, connection: Connection, now: float) -> bool:
         """Return whether a connection takes a request now; begins to connect it if necessary. Never blocks.
@@ -184,6 +186,7 @@ class ConnectionOpener:
             return
         connection.versions = dict(api_versions.versions)
         self.features = self.features.newer(api_versions.features)
+        self.offered.update(api_versions.versions)
         if self._authentication is not None:
             connection.stage = Stage.AUTHENTICATING
         self._log_in(connection, now)

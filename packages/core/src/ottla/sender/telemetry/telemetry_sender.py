@@ -165,7 +165,7 @@ class TelemetrySender:
     def _choose_node(self, api: _Api, now: float) -> int | None:
         """A broker that takes such a request now; None: the next event, or a time that is set here, may bring one.
 
-        Before the first subscription this begins no connection: there is one anyway once metadata is requested.
+        A connection is made only if a broker has offered such requests, perhaps a bootstrap server.
         """
         client = self._client
         offering = client.offering(api.key, now)
@@ -175,7 +175,7 @@ class TelemetrySender:
             return self._node
         if offering is None:
             self._wait_for_event()
-            if self._subscription is not None:
+            if api.key in client.offered:
                 client.least_loaded(now)  # begins to connect
                 self.wake_at = client.next_try(now)
         else:
