@@ -37,9 +37,7 @@ EXCEPTIONS = {
     "network/backoff.py": "the default of a parameter that `network.build` passes",
     "network/client.py": "the default of a parameter that `network.build` passes",
     "network/selector/socket_wait.py": "waits for real sockets; a simulation passes its own selector",
-    "producer/components.py": "the time of the start, a metric, is the system's time",
     "producer/lifecycle.py": "the end of the program, which no simulation has",
-    "sender/build.py": "the times of metrics that brokers get are the system's",
     "producer/per_process.py": "it makes whole producers, each with an environment of its own",
 }
 

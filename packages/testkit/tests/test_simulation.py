@@ -10,6 +10,7 @@ from ottla_testkit.simulation import (
     PlannedNetwork,
     PlannedTreatment,
     SimulatedCluster,
+    SimulatedTelemetry,
     Simulation,
     StuckError,
     Treatment,
@@ -51,6 +52,27 @@ def test_a_program_waits_for_simulated_time_only() -> None:
 
     assert settled == [pytest.approx(50.0, abs=0.1)]
     assert written(world) == [b"value"]
+
+
+def test_a_simulation_with_telemetry_repeats_byte_by_byte() -> None:
+    def history(seed: int) -> tuple[str, int]:
+        world = world_of(1, 2, seed=seed, switching=0.5)
+        telemetry = world.cluster.telemetry = SimulatedTelemetry(interval_ms=1_000, delta=True)
+        producer = world.producer(linger_ms=0)
+
+        def program() -> None:
+            for number in range(10):
+                producer.send("t", b"%d" % number, timestamp_ms=0)
+                world.sleep(1.0)
+            producer.close()
+
+        world.run(program)
+        assert telemetry.pushes[-1].terminating
+        return world.network.trace.digest, len(telemetry.pushes)
+
+    assert history(1) == history(1)
+    assert history(1) != history(2)
+    assert 8 <= history(1)[1] <= 11
 
 
 def test_programs_take_turns_as_the_seed_says() -> None:

@@ -81,6 +81,8 @@ class Environment:
 
     clock: Callable[[], float] = time.monotonic
     """The time in seconds, which never goes backwards."""
+    time_ns: Callable[[], int] = time.time_ns
+    """The time in nanoseconds since 1970, for the times of metrics."""
     random: Random = attrs.field(factory=SystemRandom)
     """The source of all random numbers of a producer, except its partitioner's.
 

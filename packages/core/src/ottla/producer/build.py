@@ -181,7 +181,9 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
     latency_stats.on_change = queueing.routes.forget
     accumulator = queueing.accumulator
     client = build_client(config, selector, metadata, authentication, client_id, environment, counters=counters)
-    metric_values = build_metric_values(plugins, queueing, metadata, in_flight=client.in_flight, clock=clock)
+    metric_values = build_metric_values(
+        plugins, queueing, metadata, in_flight=client.in_flight, environment=environment
+    )
     telemetry = build_telemetry(config, plugins, client, metric_values, io_handoff.wake, environment)
     sender = build_sender(
         config, plugins, queueing, transactions, metadata, client, latency_stats, client_id, telemetry=telemetry

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import time_ns
 from typing import TYPE_CHECKING, Self
 
 import attrs
 
 from ottla.accumulator.build import Queueing
+from ottla.concurrency.environment import Environment
 from ottla.config import ProducerConfig
 from ottla.config.in_force import SettingsInForce, replaced
 from ottla.metrics import MetricValues
@@ -30,10 +30,10 @@ def build_metric_values(
     metadata: Metadata,
     *,
     in_flight: Callable[[], int],
-    clock: Callable[[], float],
+    environment: Environment,
 ) -> MetricValues:
     """Build the metrics of a producer with these parts; *in_flight* counts its requests."""
-    pool, spent = queueing.pool, queueing.counters.producer
+    pool, spent, clock = queueing.pool, queueing.counters.producer, environment.clock
     return MetricValues(
         counters=queueing.counters,
         client_id=plugins.client_id,
@@ -46,7 +46,7 @@ def build_metric_values(
             "metadata-age": lambda: metadata.age(clock()),
         },
         clock=clock,
-        started_at_ms=float(time_ns() // 1_000_000),
+        started_at_ms=float(environment.time_ns() // 1_000_000),
         plugins=plugins.objects.metrics,
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import time_ns
 
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.build import Queueing
@@ -96,7 +95,7 @@ def build_telemetry(
         return None
     labels = {"transactional_id": config.transactions.transactional_id, "client_rack": config.partitioning.rack}
     payloads = PayloadBuilder(
-        reader=MetricReader(registry, clock_ns=time_ns),
+        reader=MetricReader(registry, clock_ns=environment.time_ns),
         compressors=TelemetryCompressors(plugins.compressor),
         resource=tuple((label, of) for label, of in labels.items() if of),
         client_id=plugins.client_id,

@@ -92,7 +92,7 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> MockParts
         io_thread=cast(IoThread, rounds),
         manager=transactions.manager,
         metric_values=build_metric_values(
-            plugins, queueing, metadata, in_flight=lambda: sent_batches.pending, clock=clock
+            plugins, queueing, metadata, in_flight=lambda: sent_batches.pending, environment=SYSTEM
         ),
         wake=rounds.advance,
         clock=clock,

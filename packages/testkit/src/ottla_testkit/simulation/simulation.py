@@ -74,6 +74,7 @@ class Simulation:
         chance: Any = self.chance.fork()
         environment = Environment(
             clock=self.clock,
+            time_ns=lambda: round(self.clock() * 1e9),
             random=chance,
             lock=self.threads.lock,
             rlock=self.threads.rlock,
