@@ -6,7 +6,7 @@ import asyncio
 import logging
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,6 @@ from ottla.aio import AsyncProducer
 from ottla.errors import ErrorCode, IllegalStateError
 from ottla.plugins.compressors import gzip, lz4, snappy, zstd
 from ottla.protocol.messages.push_telemetry import PushTelemetryRequest
-from ottla.sender.telemetry.telemetry_sender import LAST_PUSH_SECONDS
 from ottla_testkit.mock_producer import MockProducer
 from ottla_testkit.simulation import SimulatedCluster, SimulatedNetwork, SimulatedTelemetry
 from simulated_producer import Simulated, simulated
@@ -119,15 +118,25 @@ def test_the_first_push_comes_after_a_half_to_one_and_a_half_intervals() -> None
 @pytest.mark.rule("producer.telemetry.unsupported")
 def test_a_cluster_without_telemetry_costs_no_request_and_no_round() -> None:
     waits = []
+    never = 36_000_000
     for push in (True, False):
-        with simulated(1, enable_metrics_push=push) as world:
+        with simulated(1, enable_metrics_push=push, metadata_max_age_ms=never, connections_max_idle_ms=never) as world:
             send(world)
+            world.pass_time(1.0)
             world.network.waits.clear()
             world.pass_time(3_000.0)
             waits.append((world.network.polls, list(world.network.waits)))
             assert asked(world) == []
 
     assert waits[0] == waits[1]
+
+
+def test_a_cluster_without_telemetry_costs_no_connection() -> None:
+    for push in (True, False):
+        with simulated(1, 2, know=False, enable_idempotence=False, enable_metrics_push=push) as world:
+            world.pass_time(1_000.0)
+
+            assert not any(broker.requests for broker in list(world.cluster.brokers.values())[1:])
 
 
 def test_brokers_that_begin_to_collect_metrics_get_them_without_a_restart() -> None:
@@ -328,6 +337,129 @@ def test_deltas_lose_nothing_in_a_push_that_brokers_refuse() -> None:
 
     assert [value(push, RECORDS_SENT) for push in wants.pushes] == [1, 2, 3]
     # The last push was refused, too, and the producer was closed by force.
+
+
+def test_deltas_of_topics_go_on_after_a_push_without_topics() -> None:
+    with collecting(telemetry=SimulatedTelemetry(compression_types=[], delta=True)) as (world, wants):
+        largest = wants.max_bytes
+        for number in (1, 2, 3):
+            send(world)
+            until_pushed(world, wants, number)
+            wants.max_bytes = len(wants.pushes[0].metrics) - 1 if number == 1 else largest
+            wants.interval_ms += 1  # a new subscription, of which the producer learns by its next push
+        world.pass_time(INTERVAL)
+
+    topics = [value(push, TOPIC_RECORDS_SENT) for push in wants.pushes if TOPIC_RECORDS_SENT in metrics(push)]
+    assert topics[:2] == [1, 2]
+
+
+# The thread that reads metrics
+
+
+class HeldThread:
+    """A thread that runs when the test calls `run`."""
+
+    def __init__(self, run: Callable[[], object], _name: str) -> None:
+        self.run = run
+        self.started = False
+
+    def start(self) -> None:
+        self.started = True
+
+
+def test_metrics_that_take_long_to_read_delay_neither_records_nor_close() -> None:
+    with collecting() as (world, wants):
+        made: list[HeldThread] = []
+
+        def thread(run: Callable[[], object], name: str) -> HeldThread:
+            made.append(HeldThread(run, name))
+            return made[-1]
+
+        world.producer._engine.telemetry._payloads._make_thread = thread  # type: ignore[union-attr, assignment]
+        world.run_until(lambda: made)
+        before = world.clock()
+        send(world, 3)
+        assert world.clock() - before < 1.0
+        assert len(world.log()) == 3
+        world.pass_time(5 * INTERVAL)
+        wakeups = world.network.wakeups
+        made[0].run()
+        assert world.network.wakeups == wakeups + 1
+        until_pushed(world, wants, 1)
+        world.run_until(lambda: len(made) == 2)
+        closed_at = world.clock()
+        world.producer.close()
+
+        assert len(world.log()) == 3
+        assert world.clock() - closed_at < 1.1
+        assert [each.started for each in made] == [True, True]
+
+
+def test_metrics_are_pushed_if_the_system_has_no_thread_left() -> None:
+    def none_left(_run: Callable[[], object], _name: str) -> HeldThread:
+        raise RuntimeError("can't start new thread")
+
+    with collecting() as (world, wants):
+        world.producer._engine.telemetry._payloads._make_thread = none_left  # type: ignore[union-attr, assignment]
+        send(world)
+        until_pushed(world, wants, 1)
+
+    assert value(wants.pushes[0], RECORDS_SENT) == 1
+
+
+# Brokers
+
+
+def test_pushes_go_to_the_same_broker_until_it_is_lost() -> None:
+    with collecting(1, 2, 3) as (world, wants):
+        for partition in (0, 1, 2):
+            world.producer.send("t", b"value", partition=partition)
+        world.settle()
+        until_pushed(world, wants, 4)
+        [chosen] = [broker for broker in world.cluster.brokers.values() if ("PushTelemetry", 0) in broker.requests]
+        chosen.up = False
+        world.pass_time(10 * INTERVAL)
+        pushed_to = {broker.id for broker in world.cluster.brokers.values() if ("PushTelemetry", 0) in broker.requests}
+
+    assert len(pushed_to) == 2
+    assert len(wants.pushes) >= 10
+
+
+def test_a_push_waits_no_longer_than_its_broker_is_down() -> None:
+    never = 36_000_000
+    with collecting(metadata_max_age_ms=never, connections_max_idle_ms=5_000) as (world, wants):
+        send(world)
+        until_pushed(world, wants, 1)
+        world.pass_time(INTERVAL / 2)
+        world.cluster.brokers[1].up = False
+        world.pass_time(INTERVAL)
+        world.cluster.brokers[1].up = True
+        up_at = world.clock()
+        until_pushed(world, wants, 2)
+
+        assert world.clock() - up_at < 5.0
+
+
+def test_brokers_that_take_a_request_are_offered_by_their_load() -> None:
+    with collecting(1, 2) as (world, _wants):
+        client = world.sender._client
+        for partition in (0, 1):
+            world.producer.send("t", b"value", partition=partition)
+        world.settle()
+        world.network.holding = True
+        world.producer.send("t", b"value", partition=0)
+        world.run_until(client.in_flight)
+        loaded = client.offering(72, world.clock())
+        world.network.holding = False
+        world.settle()
+        world.cluster.unlisted.add(1)
+        known = world.metadata.cluster
+        world.metadata.request_update()
+        world.run_until(lambda: world.metadata.cluster is not known)
+
+        assert loaded == [2, 1]
+        assert client.offering(72, world.clock()) == [2]
+        assert client.offering(999, world.clock()) == []
 
 
 # Compression
@@ -557,11 +689,11 @@ def test_a_close_waits_no_longer_than_a_second_for_the_last_push() -> None:
         closed_at = world.clock()
         world.producer.close()
 
-        assert LAST_PUSH_SECONDS <= world.clock() - closed_at < LAST_PUSH_SECONDS + 0.1
+        assert 1.0 <= world.clock() - closed_at < 1.1
         assert asked(world)[-1] == "PushTelemetry"
 
 
-def test_a_last_push_follows_one_whose_response_is_late() -> None:
+def test_a_last_push_follows_one_whose_response_is_late(caplog: pytest.LogCaptureFixture) -> None:
     with collecting() as (world, wants):
         world.network.holding = True
         world.run_until(lambda: asked(world).count("PushTelemetry") == 1)
@@ -569,6 +701,33 @@ def test_a_last_push_follows_one_whose_response_is_late() -> None:
         world.producer.close()
 
         assert [push.terminating for push in wants.pushes] == [False, True]
+        assert "ERROR" not in caplog.text
+
+
+@pytest.mark.rule("producer.telemetry.last")
+def test_a_close_does_not_wait_when_there_is_nothing_to_push() -> None:
+    for telemetry in (SimulatedTelemetry(metrics=[]), SimulatedTelemetry(max_bytes=1)):
+        with collecting(telemetry=telemetry) as (world, wants):
+            send(world)
+            closed_at = world.clock()
+            world.producer.close()
+
+            assert not wants.pushes
+            assert world.clock() - closed_at < 0.1
+
+
+@pytest.mark.rule("producer.telemetry.last")
+def test_a_close_does_not_wait_for_brokers_that_collect_no_more() -> None:
+    with collecting() as (world, wants):
+        send(world)
+        world.cluster.telemetry = None
+        world.network.cut(1)
+        send(world)
+        closed_at = world.clock()
+        world.producer.close()
+
+        assert not wants.pushes
+        assert world.clock() - closed_at < 0.1
 
 
 # What a program sees
@@ -586,6 +745,9 @@ def test_the_client_instance_id_is_the_one_that_a_broker_has_assigned() -> None:
     off = collecting(enable_metrics_push=False)
     with off as (world, _wants), pytest.raises(IllegalStateError, match=r"enable\.metrics\.push=true"):
         world.producer.client_instance_id()
+    with simulated(1, know=False) as world:
+        world.sender.end(IllegalStateError("the I/O thread has failed"))
+        assert world.producer.client_instance_id() is None
     with MockProducer() as mock:
         assert mock.client_instance_id() is None
 
