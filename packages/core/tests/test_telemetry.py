@@ -440,26 +440,54 @@ def test_a_push_waits_no_longer_than_its_broker_is_down() -> None:
         assert world.clock() - up_at < 5.0
 
 
-def test_brokers_that_take_a_request_are_offered_by_their_load() -> None:
+def test_a_push_goes_to_the_same_broker_although_it_is_busier() -> None:
+    with collecting(1, 2) as (world, wants):
+        for partition in (0, 1):
+            world.producer.send("t", b"value", partition=partition)
+        world.settle()
+        until_pushed(world, wants, 1)
+        world.pass_time(INTERVAL - 1)
+        [chosen] = [broker for broker in world.cluster.brokers.values() if ("PushTelemetry", 0) in broker.requests]
+        world.network.holding = True
+        world.producer.send("t", b"value", partition=chosen.id - 1)
+        world.run_until(lambda: asked(world).count("PushTelemetry") == 2)
+        world.network.holding = False
+        world.settle()
+
+        assert chosen.requests.count(("PushTelemetry", 0)) == 2
+
+
+def test_the_least_busy_broker_is_the_first_that_is_offered() -> None:
     with collecting(1, 2) as (world, _wants):
         client = world.sender._client
         for partition in (0, 1):
             world.producer.send("t", b"value", partition=partition)
         world.settle()
+        first, second = client.offering(72, world.clock()) or ()
         world.network.holding = True
-        world.producer.send("t", b"value", partition=0)
+        world.producer.send("t", b"value", partition=first - 1)
         world.run_until(client.in_flight)
-        loaded = client.offering(72, world.clock())
-        world.network.holding = False
+
+        assert client.offering(72, world.clock()) == [second, first]
+        assert client.offering(999, world.clock()) == []
+
+
+def test_a_broker_that_leaves_the_cluster_gets_no_telemetry_requests() -> None:
+    with collecting(1, 2) as (world, _wants):
+        client = world.sender._client
+        for partition in (0, 1):
+            world.producer.send("t", b"value", partition=partition)
         world.settle()
+        world.network.held.add(1)
+        world.producer.send("t", b"value", partition=0)  # its response is awaited, so the connection is kept
+        world.run_until(client.in_flight)
         world.cluster.unlisted.add(1)
         known = world.metadata.cluster
         world.metadata.request_update()
         world.run_until(lambda: world.metadata.cluster is not known)
 
-        assert loaded == [2, 1]
+        assert client.in_flight()
         assert client.offering(72, world.clock()) == [2]
-        assert client.offering(999, world.clock()) == []
 
 
 # Compression
@@ -705,7 +733,7 @@ def test_a_last_push_follows_one_whose_response_is_late(caplog: pytest.LogCaptur
 
 
 @pytest.mark.rule("producer.telemetry.last")
-def test_a_close_does_not_wait_when_there_is_nothing_to_push() -> None:
+def test_a_close_does_not_wait_when_there_is_nothing_to_push(caplog: pytest.LogCaptureFixture) -> None:
     for telemetry in (SimulatedTelemetry(metrics=[]), SimulatedTelemetry(max_bytes=1)):
         with collecting(telemetry=telemetry) as (world, wants):
             send(world)
@@ -714,10 +742,11 @@ def test_a_close_does_not_wait_when_there_is_nothing_to_push() -> None:
 
             assert not wants.pushes
             assert world.clock() - closed_at < 0.1
+            assert "ERROR" not in caplog.text
 
 
 @pytest.mark.rule("producer.telemetry.last")
-def test_a_close_does_not_wait_for_brokers_that_collect_no_more() -> None:
+def test_a_close_does_not_wait_for_brokers_that_collect_no_more(caplog: pytest.LogCaptureFixture) -> None:
     with collecting() as (world, wants):
         send(world)
         world.cluster.telemetry = None
@@ -728,6 +757,7 @@ def test_a_close_does_not_wait_for_brokers_that_collect_no_more() -> None:
 
         assert not wants.pushes
         assert world.clock() - closed_at < 0.1
+        assert "ERROR" not in caplog.text
 
 
 # What a program sees
