@@ -11,7 +11,7 @@ import time
 from collections import deque
 from functools import cache
 from itertools import count
-from typing import Final
+from typing import Final, cast
 
 from ottla.protocol import PRODUCE, produce_request, request_header
 from ottla.recordbatch.objects import ObjectColumns
@@ -62,8 +62,7 @@ class BareClient(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the connection."""
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's is no subclass
 
     def data_received(self, data: bytes) -> None:
         """Complete the records of a request for each whole response."""

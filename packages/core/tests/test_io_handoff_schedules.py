@@ -3,144 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections import Counter
+from statistics import median
 
-import attrs
 import pytest
+from io_handoff_model import ROUND_TRIP, Batch, Model
 from long_forms import LONG
-from schedules import Schedule
 
-from ottla.concurrency import io_threads
 from ottla.sender import io_handoff
-from ottla.sender.io_handoff import AWAITED_IN_A_ROW, CHECK_INTERVAL, IoHandoff
+from ottla.sender.io_handoff import AWAITED_IN_A_ROW, CHECK_INTERVAL, HandoffState
 
 pytestmark = pytest.mark.unmeasured  # it traces calls itself
 
 SEEDS = range(20_000 if LONG else 60)
-ROUND_TRIP = 0.000_5
 HOUR = 3_600.0
-
-
-@attrs.define(eq=False)
-class Batch:
-    """The part of a batch that the hand-off reads."""
-
-    started_at: float
-    outcome: object = None
-    ended_at: float = 0.0
-
-
-class Model:
-    """A producer with one record in a batch, and rounds that send all batches and complete what was answered."""
-
-    def __init__(self, seed: int) -> None:
-        self.schedule = Schedule(seed, io_handoff)
-        self.random = self.schedule.random
-        self.queues = self.schedule.environment.rlock()
-        self.queued: list[Batch] = []
-        self.in_flight: dict[Batch, float] = {}
-        self.incomplete: set[Batch] = set()
-        self.deferred: list[tuple[Batch, int]] = []
-        self.completed: list[Batch] = []
-        self.rounds_of: set[int] = set()
-        self.senders = 0
-        self.woken = self.in_round = False
-        self.errors_due: list[Exception] = []
-        self.errors: list[BaseException] = []
-        self.io_ident = 0
-        self.handoff = IoHandoff(
-            run=self.run_round,
-            idle=lambda: not self.queued and not self.in_flight,
-            pending=lambda: bool(self.incomplete),
-            wake=self.wake,
-            environment=self.schedule.environment,
-        )
-
-    def wake(self) -> None:
-        self.woken = True
-
-    def run_round(self, now: float, until: float) -> None:
-        assert not self.in_round, "two threads run rounds at once"
-        self.in_round = True
-        try:
-            self.rounds_of.add(threading.get_ident())
-            self._run_round(until)
-        finally:
-            self.in_round = False
-
-    def _run_round(self, until: float) -> None:
-        if self.errors_due:
-            raise self.errors_due.pop()
-        while self.queued:
-            self.in_flight[self.queued.pop(0)] = self.schedule.now + ROUND_TRIP
-        answer_at = min(self.in_flight.values(), default=float("inf"))
-        self.schedule.wait_for(lambda: self.woken, min(answer_at, until) - self.schedule.now)
-        self.woken = False
-        for batch, at in list(self.in_flight.items()):
-            if at <= self.schedule.now:
-                del self.in_flight[batch]
-                self._complete(batch)
-
-    def _complete(self, batch: Batch) -> None:
-        self.completed.append(batch)
-        if not self.handoff.defer(lambda: self._run_callback(batch)):
-            self._run_callback(batch)
-        self.schedule.switch()
-        self.incomplete.discard(batch)
-        self.schedule.switch()
-        batch.outcome, batch.ended_at = "acknowledged", self.schedule.now
-
-    def _run_callback(self, batch: Batch) -> None:
-        self.deferred.append((batch, threading.get_ident()))
-
-    # Threads
-
-    def io_thread(self) -> None:
-        io_threads.enter()
-        self.io_ident = threading.get_ident()
-        try:
-            while self.senders or self.incomplete:
-                self.handoff.begin_round()
-                try:
-                    self.run_round(self.schedule.now, float("inf"))
-                    if self.senders:
-                        self.handoff.yield_to_callers()
-                except RuntimeError as error:
-                    self.errors.append(error)
-        finally:
-            io_threads.leave()
-
-    def send(self) -> Batch:
-        batch = Batch(self.schedule.now)
-        with self.queues:
-            self.queued.append(batch)
-            self.incomplete.add(batch)
-            self.handoff.batch_started(alone=len(self.incomplete) == 1)
-        return batch
-
-    def wait(self, batch: Batch, timeout: float | None = None) -> None:
-        waited: Any = batch
-        self.handoff.run_while_waiting(waited, timeout)
-        self.schedule.wait_for(lambda: batch.outcome, float("inf") if timeout is None else timeout)
-
-    def sender(self, records: int, after: Callable[[Batch], object]) -> Callable[[], None]:
-        self.senders += 1
-
-        def run() -> None:
-            for _ in range(records):
-                after(self.send())
-            self.senders -= 1
-            self.handoff.wake()
-
-        return run
-
-    def check(self) -> None:
-        """Check that no record and no callback is missing or was handled twice."""
-        assert not self.incomplete
-        assert len(set(self.completed)) == len(self.completed)
-        assert [batch for batch, _ident in self.deferred] == self.completed
-        assert {ident for _batch, ident in self.deferred} == {self.io_ident}
 
 
 @pytest.fixture(autouse=True)
@@ -173,7 +49,7 @@ def test_no_call_of_threads_that_all_await_their_records_is_lost() -> None:
 
         model.check()
         assert model.schedule.now < HOUR, f"seed {seed}"
-        threads_of_rounds += len(model.rounds_of) > 1
+        threads_of_rounds += len(model.rounds_by) > 1
     assert threads_of_rounds > len(SEEDS) / 4, "the rounds are handed off in many of them"
 
 
@@ -212,7 +88,7 @@ def test_a_thread_that_cannot_run_rounds_leaves_them_to_the_io_thread(monkeypatc
 
             def wait_unable(batch: Batch, model: Model = model) -> None:
                 model.wait(batch)
-                assert threading.get_ident() not in model.rounds_of
+                assert threading.get_ident() not in model.rounds_by
 
             others = [model.sender(2, wait_unable)] if model.random.random() < 0.5 else []
             model.schedule.run(model.io_thread, model.sender(20, wait_as_chance_has_it), *others)
@@ -253,3 +129,108 @@ def test_a_record_that_no_thread_awaits_leaves_after_two_checks(monkeypatch: pyt
 
         model.check()
         assert left[0].ended_at - left[0].started_at <= 3 * CHECK_INTERVAL + 2 * ROUND_TRIP, f"seed {seed}"
+
+
+# Event loops
+
+
+def test_no_record_of_event_loops_and_threads_waits_for_a_lost_round() -> None:
+    loops_ran_rounds = 0
+    for seed in SEEDS:
+        model = Model(seed)
+        chance = model.random
+        model.callbacks = chance.random() < 0.3
+        loops = [model.loop(12, tasks=chance.choice([1, 3])) for _ in range(chance.choice([1, 1, 2]))]
+        threads = [model.sender(6, model.wait) for _ in range(chance.choice([0, 0, 1]))]
+        model.schedule.run(model.io_thread, *loops, *threads)
+
+        model.check()
+        assert model.schedule.now < HOUR, f"seed {seed}"
+        loops_ran_rounds += bool(model.rounds_by.keys() - {model.io_ident})
+    assert loops_ran_rounds > len(SEEDS) / 4, "loops run rounds in many of them"
+
+
+def test_rounds_that_do_not_fit_a_loop_go_back_to_the_io_thread() -> None:
+    for seed in SEEDS:
+        model = Model(seed)
+        model.callbacks = False
+        model.leaves_unread, model.gets_busy = model.random.choice([0.0, 0.3]), model.random.choice([0.0, 0.3])
+        model.schedule.run(model.io_thread, model.loop(12, tasks=2))
+
+        model.check()
+        assert model.schedule.now < HOUR, f"seed {seed}"
+
+
+def test_the_io_thread_runs_a_round_that_is_due_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io_handoff, "CHECK_INTERVAL", CHECK_INTERVAL)
+    linger, times = CHECK_INTERVAL / 4, []
+    for seed in SEEDS:
+        model = Model(seed)
+        model.callbacks = False
+        model.linger = linger
+        model.schedule.run(model.io_thread, model.loop(25))
+
+        model.check()
+        times += [batch.ended_at - batch.started_at for batch in model.completed]
+    assert median(times) <= linger + 2 * ROUND_TRIP
+
+
+def test_the_io_thread_stays_away_while_a_loop_runs_all_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io_handoff, "CHECK_INTERVAL", CHECK_INTERVAL)
+    monkeypatch.setattr(io_handoff, "LONGEST_REST", 10 * ROUND_TRIP)
+    rounds: Counter[bool] = Counter()
+    for seed in SEEDS:
+        model = Model(seed)
+        model.callbacks = False
+        model.schedule.run(model.io_thread, model.loop(25))
+
+        model.check()
+        for ident, count in model.rounds_by.items():
+            rounds[ident == model.io_ident] += count
+    assert rounds[True] < rounds[False]  # although a schedule also holds up loops that could go on
+
+
+def test_a_round_that_fails_on_a_loop_costs_no_record() -> None:
+    failed = 0
+    for seed in SEEDS:
+        model = Model(seed)
+        model.callbacks = False
+
+        def fail_now_and_then(model: Model = model) -> None:
+            for _ in range(6):
+                model.schedule.wait_for(lambda: False, model.random.random() * 2 * ROUND_TRIP)
+                model.errors_due.append(RuntimeError("on purpose"))
+                model.handoff.wake()
+
+        model.schedule.run(model.io_thread, model.loop(12), fail_now_and_then)
+
+        model.check()
+        assert model.schedule.now < HOUR, f"seed {seed}"
+        failed += len(model.errors)
+    assert failed > len(SEEDS)
+
+
+@pytest.mark.parametrize("when", ["before the turn ends", "after it"])
+def test_the_io_thread_comes_back_while_a_task_keeps_its_loop_busy(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io_handoff, "CHECK_INTERVAL", CHECK_INTERVAL)
+    times = []
+    for seed in SEEDS:
+        model = Model(seed)
+        model.callbacks = False
+
+        def compute_now_and_then(model: Model = model) -> float:
+            rests = model.handoff._state is not HandoffState.IO_THREAD
+            return 30 * CHECK_INTERVAL if rests and model.random.random() < 0.2 else 0.0
+
+        if when == "after it":
+            loop = model.loop(40, computes_later=compute_now_and_then)
+        else:
+            loop = model.loop(40, computes=compute_now_and_then)
+        model.schedule.run(model.io_thread, loop)
+
+        model.check()
+        times += loop.busy_times
+    assert len(times) > len(SEEDS) / 4
+    # Longer than three checks, because a schedule also holds up threads that could go on.
+    assert max(times) <= 15 * CHECK_INTERVAL
+    assert median(times) <= 3 * CHECK_INTERVAL + 2 * ROUND_TRIP

@@ -18,7 +18,7 @@ from ottla import (
     RecordTooLargeError,
     TopicUnavailableError,
 )
-from ottla.accumulator.event_loops import at_end_of_turn
+from ottla.accumulator.event_loops import RUNNING_LOOP
 from ottla.accumulator.record_appender import MemoryWait
 from ottla.errors import IllegalStateError, NotPreparedError
 from ottla.interfaces import Header, ProducerRecord
@@ -31,7 +31,7 @@ from simulated_producer import Simulated, simulated
 
 def sender(world: Simulated) -> NonblockingSend:
     slow, _quick = build_nonblocking_send(
-        world.producer._engine, world.producer._check_sendable, put_off=at_end_of_turn
+        world.producer._engine, world.producer._check_sendable, event_loop=RUNNING_LOOP
     )
     return slow
 

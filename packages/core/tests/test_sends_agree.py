@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla import Delivery, OttlaError, RecordMetadata
-from ottla.accumulator.event_loops import at_end_of_turn
+from ottla.accumulator.event_loops import RUNNING_LOOP
 from ottla.interfaces import ProducerRecord
 from ottla.producer.build import build_nonblocking_send
 from ottla.producer.nonblocking_send import PendingSend
@@ -75,7 +75,9 @@ def waiting(world: Simulated) -> Send:
 
 def nonblocking(world: Simulated) -> Send:
     """The send of an event loop, with waits that end at once, as those of `max.block.ms=0` do."""
-    slow, quick = build_nonblocking_send(world.producer._engine, world.producer._check_sendable, put_off=at_end_of_turn)
+    slow, quick = build_nonblocking_send(
+        world.producer._engine, world.producer._check_sendable, event_loop=RUNNING_LOOP
+    )
 
     def send(**arguments: Any) -> Delivery:
         made = quick(**arguments)

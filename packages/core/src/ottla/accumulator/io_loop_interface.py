@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from ottla.accumulator.batch import ProducerBatch
 
-PutOff: TypeAlias = Callable[[Callable[[], object]], object]
-"""Calls a function soon, on the calling thread. An event loop does it when it has run all tasks that are ready now."""
+
+class LoopWatch(Protocol):
+    """A descriptor that an event loop watches."""
+
+    @property
+    def ended(self) -> bool:
+        """Return whether the loop watches it no more, or is closed. For any thread."""
+
+    def end(self) -> None:
+        """Have the loop watch it no more, soon. For any thread; does not wait, and never raises."""
+
+
+class EventLoop(Protocol):
+    """The event loop that runs on the calling thread, if there is one."""
+
+    def at_end_of_turn(self, function: Callable[[], object]) -> object:
+        """Call *function* once when all tasks that are ready now have run; immediately if no loop runs here."""
+
+    def watch(self, descriptor: int, function: Callable[[], bool]) -> LoopWatch | None:
+        """Call *function* on the loop while *descriptor* is readable, until it returns False; None: no loop can."""
 
 
 class IoLoop(Protocol):
@@ -17,11 +35,11 @@ class IoLoop(Protocol):
     def wake(self) -> None:
         """Have a round begin immediately."""
 
-    def batch_started(self, *, alone: bool, put_off: PutOff | None = None) -> None:
+    def batch_started(self, *, alone: bool, event_loop: EventLoop | None = None) -> None:
         """Note a new batch; *alone*: it is the only incomplete one. The caller holds the queues' lock.
 
-        *put_off* gets the function that wakes the loop, so that records of other tasks may join the batch. A thread
-        that waits for a record meanwhile wakes the loop at once.
+        With an *event_loop* the round begins at the end of its turn, so that records of other tasks may join the batch.
+        If a thread waits for a record meanwhile, the round begins at once.
         """
 
     def defer(self, work: Callable[[], object]) -> bool:
@@ -33,24 +51,32 @@ class IoLoop(Protocol):
 
 
 class PutOffWake:
-    """A wake-up that is put off. It is dropped if another one comes first. For any thread; takes no lock."""
+    """A wake-up that is put off to the end of a turn. It is dropped if another one comes first. For any thread.
 
-    __slots__ = ("_wake", "pending")
+    *end_turn* is called then, and *wake* if the wake-up has to come before. It takes no lock.
+    """
 
-    def __init__(self, wake: Callable[[], object]) -> None:
+    __slots__ = ("_end_turn", "_wake", "pending")
+
+    def __init__(self, wake: Callable[[], object], end_turn: Callable[[], object] | None = None) -> None:
         self._wake = wake
+        self._end_turn = end_turn or wake
         self.pending = False
         """The wake-up has not come yet. To be unset by any other."""
 
-    def put_off(self, put_off: PutOff) -> None:
-        """Have *put_off* call the wake-up."""
+    def put_off(self, event_loop: EventLoop) -> None:
+        """Let the wake-up come at the end of the turn."""
         self.pending = True
-        put_off(self.come)
+        event_loop.at_end_of_turn(self._come_at_end_of_turn)
 
     def come(self) -> None:
         """Wake the loop unless it was woken meanwhile."""
         if self.pending:
             self._wake()
+
+    def _come_at_end_of_turn(self) -> None:
+        if self.pending:
+            self._end_turn()
 
 
 class WokenLoop:
@@ -65,12 +91,12 @@ class WokenLoop:
         self._put_off.pending = False
         self._wake()
 
-    def batch_started(self, *, alone: bool, put_off: PutOff | None = None) -> None:
-        """Have a round begin immediately, or when *put_off* calls for it."""
-        if put_off is None:
+    def batch_started(self, *, alone: bool, event_loop: EventLoop | None = None) -> None:
+        """Have a round begin immediately, or at the end of the event loop's turn."""
+        if event_loop is None:
             self.wake()
         else:
-            self._put_off.put_off(put_off)
+            self._put_off.put_off(event_loop)
 
     def defer(self, work: Callable[[], object]) -> bool:
         """Return False: the thread that completes a batch runs its callbacks."""

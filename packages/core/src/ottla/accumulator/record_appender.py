@@ -15,7 +15,7 @@ from ottla.accumulator.batch_completion import BatchCompletion
 from ottla.accumulator.batch_memory import BatchMemory, MemoryGrant
 from ottla.accumulator.buffer_pool import BufferPool, Claim
 from ottla.accumulator.incomplete_batches import IncompleteBatches
-from ottla.accumulator.io_loop_interface import IoLoop, PutOff
+from ottla.accumulator.io_loop_interface import EventLoop, IoLoop
 from ottla.accumulator.partition_queue import PartitionQueue
 from ottla.concurrency import io_threads, signals
 from ottla.config.wait_limit import WaitLimit
@@ -175,18 +175,18 @@ class RecordAppender(ABC):
         size: int,
         *,
         wait: MemoryWait | None = None,
-        put_off: PutOff | None = None,
+        event_loop: EventLoop | None = None,
     ) -> Placed | MemoryWait:
         """Queue a record as `append` does, but never block: returns a `MemoryWait` if there is no memory.
 
         Call the method again with that *wait* once it is ready. To give up the record, call the wait's `cancel`.
-        *put_off*: see `IoLoop.batch_started`.
+        *event_loop*: see `IoLoop.batch_started`.
         """
         charge = self._memory.charge(size)
         while True:
             if wait is None:
                 with self._lock:
-                    placed = self._place(topic, partition, record, charge, put_off)
+                    placed = self._place(topic, partition, record, charge, event_loop)
                 if not isinstance(placed, MemoryNeeded):
                     return placed
                 wait = MemoryWait(self._pool, placed.queue, placed.size, self._clock())
@@ -196,7 +196,7 @@ class RecordAppender(ABC):
                 return wait
             with self._claim() as claim:
                 wait.take(claim)
-                found = self._append_with(claim, wait.queue, record, charge, put_off)
+                found = self._append_with(claim, wait.queue, record, charge, event_loop)
             if found is not None:
                 if (seconds := self._clock() - wait.began_at) > SHORTEST:
                     note_wait(found, 0.0, seconds)
@@ -218,7 +218,7 @@ class RecordAppender(ABC):
             self._close_for_memory(wait.queue)
 
     def _place(
-        self, topic: str, partition: int, record: NewRecord, charge: int, put_off: PutOff | None = None
+        self, topic: str, partition: int, record: NewRecord, charge: int, event_loop: EventLoop | None = None
     ) -> Placed | MemoryNeeded:
         """Queue a record if there is memory. Under the lock."""
         self._permission.check()
@@ -229,11 +229,11 @@ class RecordAppender(ABC):
         needed = self._memory.first(charge, self._batches.partitions)
         # Usually memory is free, and the record needs no second search for its queue: 10 us of a lone record's latency.
         if queue.open is None and self._pool.try_reserve(needed):
-            return self._append_to_new(queue, record, needed, put_off)
+            return self._append_to_new(queue, record, needed, event_loop)
         return MemoryNeeded(queue, needed)
 
     def _append_with(
-        self, claim: Claim, queue: PartitionQueue, record: NewRecord, charge: int, put_off: PutOff | None = None
+        self, claim: Claim, queue: PartitionQueue, record: NewRecord, charge: int, event_loop: EventLoop | None = None
     ) -> Placed | None:
         """Append a record after a wait for memory; None: others have used the memory up."""
         with self._lock:
@@ -243,7 +243,7 @@ class RecordAppender(ABC):
                 return placed
             reserved, claim.held = claim.held, 0
             if queue.open is None:
-                return self._append_to_new(queue, record, reserved, put_off)
+                return self._append_to_new(queue, record, reserved, event_loop)
             queue.open.held_bytes += reserved  # the open batch could not get this memory before
             return self._append_to_open(queue, record, charge)
 
@@ -271,7 +271,9 @@ class RecordAppender(ABC):
             self._close(queue, CloseReason.FULL)
         return None
 
-    def _append_to_new(self, queue: PartitionQueue, record: NewRecord, reserved: int, put_off: PutOff | None) -> Placed:
+    def _append_to_new(
+        self, queue: PartitionQueue, record: NewRecord, reserved: int, event_loop: EventLoop | None
+    ) -> Placed:
         """Begin a batch, which takes any record as its first; frees the *reserved* memory if that fails."""
         topic, partition = queue.topic.name, queue.partition
         batch: ProducerBatch | None = None
@@ -283,19 +285,19 @@ class RecordAppender(ABC):
             batch.journal = self._journal
             self._memory.begin(batch, queue.topic, reserved)
             self._enqueue(queue, batch)
-            self._announce(queue, batch, put_off)
+            self._announce(queue, batch, event_loop)
         except BaseException:  # a record that the format cannot hold; Ctrl-C, after which the batch may be queued
             if batch is None or batch not in self._batches.all:
                 self._pool.release(reserved)
             raise
         return batch, index
 
-    def _announce(self, queue: PartitionQueue, batch: ProducerBatch, put_off: PutOff | None = None) -> None:
+    def _announce(self, queue: PartitionQueue, batch: ProducerBatch, event_loop: EventLoop | None = None) -> None:
         """Have the I/O thread check the queues in time for this new batch."""
         if batch.full or len(queue.batches) > 1:
             self._wake()
         elif batch.created_at + self._linger < self._batches.next_check_at:  # else it checks in time anyway
-            self._io_loop.batch_started(alone=len(self._batches.all) == 1, put_off=put_off)
+            self._io_loop.batch_started(alone=len(self._batches.all) == 1, event_loop=event_loop)
 
     def _close_for_memory(self, queue: PartitionQueue) -> None:
         """Let the open batch leave immediately, so that its memory is free again."""

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import attrs
 
 from ottla.accumulator.batch import UNASSIGNED, NewRecord, ProducerBatch, size_of
-from ottla.accumulator.io_loop_interface import PutOff
+from ottla.accumulator.io_loop_interface import EventLoop
 from ottla.accumulator.keyed_appender import KeyedAppender
 from ottla.accumulator.partition_appender import PartitionAppender
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
@@ -27,14 +27,14 @@ Wait: TypeAlias = MemoryWait | MetadataWait
 class TryAppender:
     """Chooses partitions as `Producer.send` does, and never blocks. For any thread.
 
-    *keyed*: see `Queueing.keyed_appender`. *put_off*: see `IoLoop.batch_started`.
+    *keyed*: see `Queueing.keyed_appender`. *event_loop*: see `IoLoop.batch_started`.
     """
 
     routes: Routes
     appender: PartitionAppender
     keyed: KeyedAppender | None
     partitioner: PartitionerAbilities
-    put_off: PutOff | None = None
+    event_loop: EventLoop | None = None
 
     def append(
         self, topic: str, partition: int | None, record: NewRecord, *, wait: Wait | None = None
@@ -53,7 +53,7 @@ class TryAppender:
             return self._append(topic, partition, record, route)
         keyed = self.keyed if memory.queue.partition == UNASSIGNED else None
         placed = (keyed or self.appender).try_append(
-            topic, memory.queue.partition, record, size_of(record), wait=memory, put_off=self.put_off
+            topic, memory.queue.partition, record, size_of(record), wait=memory, event_loop=self.event_loop
         )
         return self._note_sticky(partition, record, route, placed)
 
@@ -75,7 +75,7 @@ class TryAppender:
         if partition is not None:
             if self.keyed is not None:
                 self.keyed.assign_partitions(route.topic)  # the records of the unassigned batch came first
-            return self.appender.try_append(topic, partition, record, size, put_off=self.put_off)
+            return self.appender.try_append(topic, partition, record, size, event_loop=self.event_loop)
         if self._is_sticky(record) and route.unassigned.open is None:
             batch = route.sticky_batch
             index = None if batch is None else batch.append(*record)
@@ -83,7 +83,7 @@ class TryAppender:
                 return batch, index
             chosen = self.routes.next_sticky_partition(topic, route)
         elif self.keyed is not None:
-            return self.keyed.try_append(topic, UNASSIGNED, record, size, put_off=self.put_off)
+            return self.keyed.try_append(topic, UNASSIGNED, record, size, event_loop=self.event_loop)
         else:
             chosen = self.partitioner.choose(topic, record, route.view)
         if self.partitioner.on_new_batch is not None:
@@ -92,7 +92,7 @@ class TryAppender:
                 return opened
             ask_partitioner(self.partitioner.on_new_batch, topic, chosen, route.view)
             chosen = self.partitioner.choose(topic, record, route.view)
-        placed = self.appender.try_append(topic, chosen, record, size, put_off=self.put_off)
+        placed = self.appender.try_append(topic, chosen, record, size, event_loop=self.event_loop)
         return self._note_sticky(None, record, route, placed)
 
     def _is_sticky(self, record: NewRecord) -> bool:

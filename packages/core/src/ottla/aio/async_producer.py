@@ -10,7 +10,7 @@ from types import EllipsisType, TracebackType
 from typing import Any, Self, Unpack, overload
 
 from ottla.accumulator.delivery import Delivery
-from ottla.accumulator.event_loops import LoopCallback, at_end_of_turn, running_inbox, wake
+from ottla.accumulator.event_loops import RUNNING_LOOP, LoopCallback, running_inbox, wake
 from ottla.accumulator.try_appender import Wait
 from ottla.aio.calls import in_background, on_a_thread
 from ottla.aio.pacing import Pacing
@@ -58,7 +58,7 @@ class AsyncProducer:
         """Metrics that the program adds, as `Producer.application_metrics`."""
         # The first is kept, because the second has only a weak reference to it.
         self._slow, self._send = build_nonblocking_send(
-            producer._engine, producer._check_sendable, put_off=at_end_of_turn
+            producer._engine, producer._check_sendable, event_loop=RUNNING_LOOP
         )
         self._pacing = Pacing()
         self._checked_callback: object = UNCHECKED

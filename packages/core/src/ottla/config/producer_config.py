@@ -323,8 +323,8 @@ class DeliveryConfig:
         "io.handoff.enable",
         boolean(),
         default=True,
-        meaning="Whether a thread that waits for one record after the other does the I/O for them itself, instead of "
-        "the I/O thread.",
+        meaning="Whether a thread or an event loop that waits for one record after the other does the I/O for them "
+        "itself, instead of the I/O thread.",
     )
     undelivered_exit_code: int = option(
         "undelivered.exit.code",

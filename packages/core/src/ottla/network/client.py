@@ -36,7 +36,7 @@ from ottla.results.stories import WaitKind
 
 
 class NetworkClient:
-    """Sends requests over the connections of one producer. For the I/O thread, except `wakeup`."""
+    """Sends requests over the connections of one producer. For the I/O thread."""
 
     def __init__(
         self,
@@ -264,6 +264,15 @@ class NetworkClient:
             self._metadata_updater.log.write(now)
         return now
 
+    @property
+    def awaits_events(self) -> bool:
+        """Return whether only events, or the time, bring work: no connection is being made, or has unread bytes."""
+        return (
+            not (self._completions or self._writer.written)
+            and all(c.stage is Stage.READY or c.stage is Stage.DISCONNECTED for c in self._connections.all)
+            and self._selector.awaits_events
+        )
+
     def flush_unacknowledged(self, now: float) -> bool:
         """Send a request that expects a response to each broker with unconfirmed requests; False: there are none.
 
@@ -275,10 +284,6 @@ class NetworkClient:
             if not connection.in_flight.asked_to_confirm and self._opener.takes(connection, now):
                 self._writer.ask_to_confirm(connection, now)
         return bool(unconfirmed)
-
-    def wakeup(self) -> None:
-        """End a waiting `poll`. For any thread."""
-        self._selector.wakeup()
 
     def shutdown(self) -> None:
         """Close every connection; requests in flight complete as lost."""

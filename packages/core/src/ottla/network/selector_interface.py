@@ -22,7 +22,7 @@ class Address:
 class Selectable(Protocol):
     """Connections by node id. After each `poll`, the four properties have its events.
 
-    All methods are for the I/O thread, except `wakeup`.
+    All methods are for the I/O thread, except `wakeup` and `has_events`.
     """
 
     @property
@@ -65,6 +65,17 @@ class Selectable(Protocol):
 
     def poll(self, timeout: float) -> None:
         """Move bytes, waiting at most *timeout* seconds for something to happen."""
+
+    @property
+    def descriptor(self) -> int | None:
+        """A descriptor that is readable while `poll` has events; None: there is none."""
+
+    @property
+    def awaits_events(self) -> bool:
+        """Return whether the next `poll` has nothing to do before the next event."""
+
+    def has_events(self) -> bool:
+        """Return whether there are events for `poll`. For any thread; False without a descriptor."""
 
     def wakeup(self) -> None:
         """End a waiting `poll`, or the next one, immediately. For any thread."""

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from ottla.accumulator.build import build_counters, build_queueing
 from ottla.accumulator.delivery import Delivery
-from ottla.accumulator.io_loop_interface import PutOff
+from ottla.accumulator.io_loop_interface import EventLoop
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.try_appender import TryAppender
 from ottla.concurrency.environment import SYSTEM, Environment
@@ -25,8 +25,7 @@ from ottla.producer.send_signature import Send, weak_send
 from ottla.producer.serialization import PartSerializer, RecordSerializer
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.core_abilities import QuickSender
-from ottla.sender.build import build_io_thread, build_sender, build_telemetry
-from ottla.sender.io_handoff import IoHandoff, NoHandoff
+from ottla.sender.build import build_io_handoff, build_io_thread, build_sender, build_telemetry
 from ottla.sender.node_latency import NodeLatencyStats
 from ottla.sender.produce_messages import supported_formats
 from ottla.transactions.build import build_transactions
@@ -87,12 +86,12 @@ def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send |
 
 
 def build_nonblocking_send(
-    engine: Engine, check: Callable[[], object], *, put_off: PutOff
+    engine: Engine, check: Callable[[], object], *, event_loop: EventLoop
 ) -> tuple[NonblockingSend, Callable[..., Delivery | PendingSend]]:
     """The `NonblockingSend` of a producer with these parts, and the function to call: a `send` that never blocks.
 
     The function is the encoder's own, if it has one. Keep a reference to the `NonblockingSend` while the function is in
-    use. *check* raises if the producer takes no records. *put_off*: see `IoLoop.batch_started`.
+    use. *check* raises if the producer takes no records. *event_loop*: see `IoLoop.batch_started`.
     """
     queueing = engine.queueing
     slow = NonblockingSend(
@@ -102,7 +101,7 @@ def build_nonblocking_send(
                 appender=queueing.accumulator.appender,
                 keyed=queueing.keyed_appender,
                 partitioner=queueing.partitioner,
-                put_off=put_off,
+                event_loop=event_loop,
             ),
             serializer=build_serializer(engine),
             interceptors=engine.interceptors,
@@ -147,16 +146,8 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
     counters = build_counters(config)
     selector = build_selector(config.connection, plugins.transport, environment, counters=counters)
     authentication = build_authentication(plugins.mechanism, client_id, selector.wakeup, environment)
-    io_handoff = (
-        IoHandoff(
-            run=lambda now, until: sender.run_once(now, until=until),
-            idle=lambda: sender.idle and not client.in_flight(),
-            pending=lambda: accumulator.incomplete > 0,
-            wake=selector.wakeup,
-            environment=environment,
-        )
-        if config.delivery.io_handoff
-        else NoHandoff(selector.wakeup)
+    io_handoff = build_io_handoff(
+        config, selector, environment, sender=lambda: sender, client=lambda: client, queueing=lambda: queueing
     )
     metadata = build_metadata(config, io_handoff.wake, backoff, environment)
     transactions = build_transactions(config.transactions, backoff, client_id, environment)

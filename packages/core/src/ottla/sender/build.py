@@ -12,10 +12,12 @@ from ottla.config import ProducerConfig
 from ottla.interfaces import MetricsRegistry
 from ottla.network import NetworkClient
 from ottla.network.metadata import Metadata
+from ottla.network.selector_interface import Selectable
 from ottla.plugins.selection import Plugins
 from ottla.sender.coordinator_request_sender import CoordinatorRequestSender
 from ottla.sender.io_handoff import IoHandoff, NoHandoff
 from ottla.sender.io_thread import IoThread
+from ottla.sender.loop_rounds import LoopRounds
 from ottla.sender.node_latency import NodeLatencyStats
 from ottla.sender.produce_response_handler import ProduceResponseHandler
 from ottla.sender.round_recovery import Rounds
@@ -103,6 +105,33 @@ def build_telemetry(
         environment=environment,
     )
     return TelemetrySender(client=client, payloads=payloads, client_id=plugins.client_id, environment=environment)
+
+
+def build_io_handoff(
+    config: ProducerConfig,
+    selector: Selectable,
+    environment: Environment,
+    *,
+    sender: Callable[[], Sender],
+    client: Callable[[], NetworkClient],
+    queueing: Callable[[], Queueing],
+) -> IoHandoff | NoHandoff:
+    """Build the hand-off of rounds. The functions return parts that are built after it, and use it."""
+    if not config.delivery.io_handoff:
+        return NoHandoff(selector.wakeup)
+    return IoHandoff(
+        run=lambda now, until: sender().run_once(now, until=until),
+        idle=lambda: sender().idle and not client().in_flight(),
+        pending=lambda: queueing().accumulator.incomplete > 0,
+        wake=selector.wakeup,
+        loop_rounds=LoopRounds(
+            network=selector,
+            awaits_events=lambda: client().awaits_events,
+            queued_bytes=lambda: queueing().pool.capacity - queueing().pool.free,
+            due_at=lambda: sender().due_at,
+        ),
+        environment=environment,
+    )
 
 
 def build_io_thread(

@@ -1,10 +1,14 @@
-"""The hand-off of rounds from the I/O thread to a thread that waits for the only record in flight, and back.
+"""The hand-off of rounds from the I/O thread to a thread or an event loop that waits for records, and back.
 
 If a thread waits for a record as soon as it has sent it, the record wakes the I/O thread, which then wakes the waiting
 thread. These two thread switches take as long as all of Ottla's code. So if the last few records were sent like that,
 and nothing is in flight, the I/O thread rests. Then `send` does not wake it, and the thread that waits runs the rounds.
 Any other call for a round brings the I/O thread back, and so does its timer: a record that no thread waits for is
 delayed by two checks.
+
+The same holds for the records of tasks. While the I/O thread rests, a round runs at the end of the event loop's turn,
+and whenever a connection has an event, for which the loop watches the producer's sockets. These rounds never wait. The
+I/O thread comes back when a round that is due has not run for two checks, as when a task keeps the loop busy.
 
 `IoHandoff` does not depend on what a round does, nor a round on it. Code that is documented as for the I/O thread is
 for the thread that runs the rounds. Only callbacks are always deferred to the I/O thread.
@@ -19,10 +23,11 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.accumulator.batch import ProducerBatch
-from ottla.accumulator.io_loop_interface import PutOff, PutOffWake, WokenLoop
+from ottla.accumulator.io_loop_interface import EventLoop, LoopWatch, PutOffWake, WokenLoop
 from ottla.concurrency import io_threads, signals, stack_depth
 from ottla.concurrency.environment import Environment
 from ottla.concurrency.locks import AutoResetEvent
+from ottla.sender.loop_rounds import LoopRounds
 
 AWAITED_IN_A_ROW: Final = 3
 """The I/O thread rests after so many records in a row of which each was sent alone and waited for before the next."""
@@ -33,25 +38,29 @@ CHECK_INTERVAL: Final = 0.002
 LONGEST_REST: Final = 0.1
 """Seconds without a round by another thread after which a resting I/O thread polls the sockets again."""
 
+TURNS_TAKEN_BACK: Final = 30
+"""Turns of an event loop for which the I/O thread runs the rounds after it had to take them back."""
+
 
 class HandoffState(enum.Enum):
     """The thread that runs the rounds."""
 
     IO_THREAD = "the I/O thread"
-    OFFERED = "none: the I/O thread rests, and a thread that waits may run them"
-    CALLER = "a thread that waits; the I/O thread rests"
+    OFFERED = "none: the I/O thread rests, and a thread that waits or an event loop may run them"
+    CALLER = "a thread that waits, or an event loop; the I/O thread rests"
 
 
 class IoHandoff:
     """Decides which thread runs the rounds: one at a time, at first the I/O thread. Only the I/O thread may offer them.
 
     *run* is one round, which waits at most until a given time, and *wake* ends its wait. *idle* returns whether nothing
-    at all is queued or in flight; *pending*, for any thread, whether some record is.
+    at all is queued or in flight; *pending*, for any thread, whether some record is. *loop_rounds* None: event loops
+    run no rounds.
     """
 
     # Why two threads never run rounds together: `_state` changes only under `_lock`, from IO_THREAD to OFFERED and back
-    # by the I/O thread, from OFFERED to CALLER and back by one waiting thread. The thread that it names is the only one
-    # that uses `_deferred`, `_round_error` and `_polled_at`.
+    # by the I/O thread, from OFFERED to CALLER and back by one waiting thread or event loop. The thread that it names
+    # is the only one that uses `_deferred` and `_round_error`, and that sets `_polled_at`.
     #
     # Why no call of `wake` is lost: finalizers call it, so it takes no lock. It sets `_called`, then `_resume`. The I/O
     # thread clears `_called` before a round, which does what the call was for, and reads it after each wait. If it is
@@ -64,6 +73,7 @@ class IoHandoff:
         idle: Callable[[], bool],
         pending: Callable[[], bool],
         wake: Callable[[], object],
+        loop_rounds: LoopRounds | None = None,
         environment: Environment,
     ) -> None:
         self._run = run
@@ -76,13 +86,17 @@ class IoHandoff:
         self._lock = environment.rlock()
         self._state = HandoffState.IO_THREAD
         self._called = False
-        self._put_off = PutOffWake(self.wake)
+        self._put_off = PutOffWake(self.wake, self._end_turn)
+        self._loop_rounds = loop_rounds
+        self._event_loop: EventLoop | None = None  # of the last batch
+        self._watch: LoopWatch | None = None  # of the sockets; another loop may run rounds, too
         self._resume = AutoResetEvent(environment)
         self.polling_thread: int | None = None  # each thread only compares it with itself
         # Changed under the lock
         self._batches_started = 0
         self._unawaited = False  # no thread has waited for the last batch yet
         self._awaited_in_a_row = 0
+        self._turns_in_a_row = 0  # turns of event loops that began batches while no other was incomplete
         # Used by the thread that runs the rounds
         self._deferred: deque[Callable[[], object]] = deque()
         self._round_error: BaseException | None = None
@@ -98,19 +112,24 @@ class IoHandoff:
             self._resume.set()
         self._wake()
 
-    def batch_started(self, *, alone: bool, put_off: PutOff | None = None) -> None:
+    def batch_started(self, *, alone: bool, event_loop: EventLoop | None = None) -> None:
         """Note a new batch, *alone* if no other is incomplete; calls `wake` unless its sender will probably wait.
 
-        With *put_off*, that calls `wake`, or a thread that waits for a record before.
+        With an *event_loop*, the end of its turn calls `wake`, or a thread that waits for a record before.
         """
         with self._lock:
             self._batches_started += 1
+            if event_loop is None:
+                self._turns_in_a_row = 0
+            elif alone:
+                self._turns_in_a_row += 1
             if self._unawaited or not alone:
                 self._awaited_in_a_row = 0
             self._unawaited = True
             expected = self._state is not HandoffState.IO_THREAD and self._awaited_in_a_row >= AWAITED_IN_A_ROW
-        if put_off is not None:
-            self._put_off.put_off(put_off)
+        if event_loop is not None:
+            self._event_loop = event_loop
+            self._put_off.put_off(event_loop)
         elif not expected:
             self.wake()
 
@@ -131,6 +150,7 @@ class IoHandoff:
         if threading.get_ident() != self.polling_thread:
             return False
         self._deferred.append(work)
+        self._turns_in_a_row = -TURNS_TAKEN_BACK
         self._recall()
         return True
 
@@ -138,6 +158,7 @@ class IoHandoff:
         """Let no thread run rounds in a forked child."""
         self._lock = self._environment.rlock()  # another thread of the parent may hold the old one
         self._state = HandoffState.IO_THREAD
+        self._watch = None
 
     # For the I/O thread
 
@@ -150,7 +171,7 @@ class IoHandoff:
 
         Raises the exception that ended a round on another thread.
         """
-        if self._awaited_in_a_row < AWAITED_IN_A_ROW or not self._idle():
+        if max(self._awaited_in_a_row, self._turns_in_a_row) < AWAITED_IN_A_ROW or not self._idle():
             return
         with self._lock:
             if self._called:
@@ -170,23 +191,100 @@ class IoHandoff:
             self._awaited_in_a_row = 0
             raise error
 
+    def end_watch(self) -> None:
+        """Have the event loop watch the sockets no more, because they are about to be closed."""
+        if self._watch is not None:
+            self._watch.end()
+
     def _rest(self) -> None:
         """Wait until the I/O thread is called or needed, and take the rounds back."""
-        seen: int | None = None  # how many batches had been started at the last check, if one was pending
+        seen: tuple[int, float] | None = None  # what had happened at the last check, if a record was pending
         while True:
             self._resume.wait(CHECK_INTERVAL)
             pending = self._pending()
             with self._lock:
                 if self._state is HandoffState.CALLER:
                     continue
-                unawaited = pending and seen == self._batches_started
-                unpolled = not pending and self._clock() - self._polled_at > LONGEST_REST
-                if unawaited:
+                now = self._clock()
+                happened = self._batches_started, self._polled_at
+                unattended = pending and seen == happened and not self._loop_attends()
+                unpolled = now - self._polled_at > LONGEST_REST
+                if unattended:
                     self._awaited_in_a_row = 0
-                if self._called or unawaited or unpolled:
+                    self._turns_in_a_row = -TURNS_TAKEN_BACK
+                if self._called or unattended or unpolled:
                     self._state = HandoffState.IO_THREAD
                     return
-                seen = self._batches_started if pending else None
+                seen = happened if pending else None
+
+    def _loop_attends(self) -> bool:
+        """Return whether an event loop watches the sockets, and has handled all events."""
+        loop_rounds, watch = self._loop_rounds, self._watch
+        if loop_rounds is None or watch is None or watch.ended or self._put_off.pending:
+            return False
+        return not loop_rounds.network.has_events()
+
+    # For an event loop
+
+    def _end_turn(self) -> None:
+        """Run a round at the end of a turn, or wake the I/O thread for it."""
+        if not self._run_on_loop():
+            self.wake()
+
+    def _handle_event(self) -> bool:
+        """Run a round for an event of a connection; False: the loop is to watch no longer."""
+        if self._run_on_loop():
+            return True
+        if self._state is HandoffState.OFFERED:
+            self.wake()
+        return False
+
+    def _run_on_loop(self) -> bool:
+        """Run a round that does not wait on the running event loop, if it may; else return False."""
+        if self._state is not HandoffState.OFFERED or self._called or stack_depth.is_deep():
+            return False
+        with signals.Deferred():
+            if not self._take_for_loop():
+                return False
+            io_threads.enter()
+            try:
+                now = self._polled_at = self._clock()
+                self._run(now, now)
+            except BaseException as error:  # the I/O thread handles it
+                self._round_error = error
+            finally:
+                io_threads.leave()
+                recall = self._round_error is not None or not self._fits_loop()
+                if recall:
+                    self._turns_in_a_row = -TURNS_TAKEN_BACK
+                self._give_back(recall=recall)
+        return True
+
+    def _take_for_loop(self) -> bool:
+        """Take the rounds if they are offered, fit an event loop, and a loop watches the sockets."""
+        with self._lock:
+            if self._state is not HandoffState.OFFERED or self._called or not self._fits_loop():
+                return False
+            if not self._watched():
+                return False
+            self._put_off.pending = False
+            self.polling_thread = threading.get_ident()
+            self._state = HandoffState.CALLER
+            return True
+
+    def _fits_loop(self) -> bool:
+        """Return whether the next round is one for an event loop: a short one, that an event or a turn brings."""
+        loop_rounds = self._loop_rounds
+        return loop_rounds is not None and loop_rounds.fit() and loop_rounds.due_at() > self._clock() + LONGEST_REST
+
+    def _watched(self) -> bool:
+        """Return whether an event loop watches the sockets. If none does, the running one begins to."""
+        assert self._loop_rounds is not None, "without it no round fits"
+        if self._watch is None or self._watch.ended:
+            descriptor = self._loop_rounds.network.descriptor
+            if self._event_loop is not None and descriptor is not None:
+                self._watch = self._event_loop.watch(descriptor, self._handle_event)
+        return self._watch is not None and not self._watch.ended
 
     # For a thread that waits
 
@@ -244,6 +342,9 @@ class NoHandoff(WokenLoop):
     polling_thread: int | None = None
 
     def forget(self) -> None:
+        """Do nothing."""
+
+    def end_watch(self) -> None:
         """Do nothing."""
 
     def begin_round(self) -> None:

@@ -115,6 +115,7 @@ class IoThread:
             self._accumulator.abort(failure)
             self._sender.end(failure)
         finally:
+            self._io_handoff.end_watch()
             try:
                 self._client.shutdown()
             except Exception:

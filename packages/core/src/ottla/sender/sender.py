@@ -87,6 +87,8 @@ class Sender:
         self._pool = accumulator.pool
         self._memory_log = BufferMemoryLog(accumulator.pool, client_id=client_id)
         self._in_flight = InFlightBatches(delivery_timeout)
+        self.due_at = float("-inf")
+        """The time of the next round, if no event comes before."""
         self.late_responses = 0
         """The number of batches whose response came after they had failed."""
 
@@ -95,21 +97,22 @@ class Sender:
         next_at = self._send_lone_batch(now)
         if next_at is None or self._accumulator.has_unchecked:
             next_at = self._send_ready(now)
-        until = min(until, next_at)
         telemetry = self._telemetry
         if telemetry is not None:
             if now >= telemetry.check_at:
                 telemetry.run(now)
-            until = min(until, telemetry.wake_at)
+            next_at = min(next_at, telemetry.wake_at)
         log, unretrieved = self._log, self._unretrieved
         if log.active:
-            until = min(until, log.due_at())
+            next_at = min(next_at, log.due_at())
         if unretrieved.active:
-            until = min(until, unretrieved.due_at())
+            next_at = min(next_at, unretrieved.due_at())
         if self._pool.short:
-            until = min(until, self._memory_log.due_at())
+            next_at = min(next_at, self._memory_log.due_at())
         if self._slow.active:
-            until = min(until, self._slow.due_at())
+            next_at = min(next_at, self._slow.due_at())
+        self.due_at = next_at
+        until = min(until, next_at)
         due = max(until, now)
         now = self._client.poll(until - now, now)
         if now > due:

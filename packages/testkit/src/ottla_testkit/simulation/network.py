@@ -51,6 +51,9 @@ class SimulatedNetwork:
         self.hosts = SimulatedHosts(cluster, self.schedule, clock)
         self.holding = False  # responses of all brokers are held back
         self.held: set[int] = set()  # responses of these brokers are held back
+        self.descriptor = None  # no event loop watches it, and none runs rounds
+        self.awaits_events = False
+        self.has_events = lambda: False
         self.connects = 0
         self.waits: list[float] = []
         """The seconds that each poll waited, of polls that had no immediate work."""

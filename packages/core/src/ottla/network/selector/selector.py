@@ -72,6 +72,11 @@ class _Connection:
     stalled: bool = False  # the layer announced bytes, then returned none: wait for the socket
     use: EventUse = attrs.Factory(EventUse)
 
+    @property
+    def holds_bytes(self) -> bool:
+        """Return whether bytes were received that the channel has not read."""
+        return self.channel is not None and not self.stalled and self.channel.may_read
+
 
 class Selector:
     """The `Selectable` with real sockets. For the I/O thread, except `wakeup`."""
@@ -119,6 +124,8 @@ class Selector:
             raise ConnectionFailedError(
                 f"the producer cannot watch its sockets: {cause}{files_remedy(cause)}"
             ) from cause
+        self.descriptor = self._watch.descriptor
+        self.has_events = self._watch.has_events
         self._watch.register(self._wake_reader, selectors.EVENT_READ, None)
         self.connected: Sequence[int] = ()
         self.sent: Sequence[int] = ()
@@ -219,6 +226,13 @@ class Selector:
             if connection.node in self._connections:
                 self._advance(connection, mask)
         self._io.add(self._clock() - woken_at)
+
+    @property
+    def awaits_events(self) -> bool:
+        """Return whether the next `poll` has nothing to do before the next event."""
+        return not (self._begun or self._to_close) and not any(
+            connection.broken or self._has_work(connection) for connection in list(self._connections.values())
+        )
 
     def wakeup(self) -> None:
         """End the current or next wait immediately; repeated calls before that cost little."""
@@ -333,7 +347,7 @@ class Selector:
         return connection.channel
 
     def _read(self, connection: _Connection, channel: Channel, mask: int) -> None:
-        if not (mask & selectors.EVENT_READ or connection.broken or self._holds_bytes(connection)):
+        if not (mask & selectors.EVENT_READ or connection.broken or connection.holds_bytes):
             return
         self._operations.count += 1
         response = channel.read()
@@ -359,15 +373,12 @@ class Selector:
     def _has_work(self, connection: _Connection) -> bool:
         """Return whether a connection holds bytes; one whose layer cannot say so ends."""
         try:
-            return self._holds_bytes(connection)
+            return connection.holds_bytes
         except BaseException as cause:
             if signals.is_ctrl_c(cause):
                 raise
             self._end(connection.node, self._failure(connection, cause))
             return False
-
-    def _holds_bytes(self, connection: _Connection) -> bool:
-        return connection.channel is not None and not connection.stalled and connection.channel.may_read
 
     def _watch_for(self, connection: _Connection, events: int) -> None:
         if events == connection.events:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import select
 import selectors
+import sys
 from collections.abc import Callable
 from typing import Final
 
@@ -30,6 +31,21 @@ class Watch:
         self.unregister = self._selector.unregister
         self.close = self._selector.close
         self._descriptor = _descriptor(self._selector)
+
+    @property
+    def descriptor(self) -> int | None:
+        """A descriptor that is readable while there are events; None: this system has none."""
+        fileno: Callable[[], int] | None = getattr(self._selector, "fileno", None)
+        return None if fileno is None else fileno()
+
+    def has_events(self) -> bool:
+        """Return whether `select` would return at once. For any thread; False without a descriptor."""
+        descriptor = self.descriptor
+        if sys.platform == "win32" or descriptor is None:
+            return False
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(0))
 
     def select(self, timeout: float) -> list[tuple[selectors.SelectorKey, int]]:
         """The events, as soon as there are any, or after *timeout* seconds."""
