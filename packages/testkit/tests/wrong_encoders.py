@@ -173,11 +173,11 @@ class StaysBelowItsLimit(Right):
     def append(
         self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
     ) -> int | None:
-        self._limit -= 1
+        self.allow(self._limit - 1)
         try:
             return super().append(key, value, headers, timestamp_ms)
         finally:
-            self._limit += 1
+            self.allow(self._limit + 1)
 
 
 class EstimatesNearTimes(Right):

@@ -228,8 +228,11 @@ class IoHandoff:
 
     def _end_turn(self) -> None:
         """Run a round at the end of a turn, or wake the I/O thread for it."""
-        if not self._run_on_loop():
-            self.wake()
+        if self._run_on_loop():
+            return
+        if self._state is HandoffState.OFFERED:  # too much is queued, or this loop watches no descriptors
+            self._turns_in_a_row = -TURNS_TAKEN_BACK
+        self.wake()
 
     def _handle_event(self) -> bool:
         """Run a round for an event of a connection; False: the loop is to watch no longer."""
