@@ -533,6 +533,9 @@ class Unusable:
     def wake(self) -> None:
         """Nothing is to be called."""
 
+    def end_watch(self) -> None:
+        """Nothing is watched."""
+
 
 class FailingPolls:
     """Makes the next polls of a simulated network fail."""
