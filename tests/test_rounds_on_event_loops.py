@@ -96,12 +96,14 @@ def test_a_closed_producer_leaves_no_descriptor_behind(kafka: KafkaCluster, make
             await awaited(producer, topic, 20)
         await asyncio.sleep(0.1)
         before = len(os.listdir("/proc/self/fd"))
-        for _ in range(3):
+        for _ in range(10):
             async with made(kafka) as producer:
                 await awaited(producer, topic, 30)
                 assert handoff(producer)._watch is not None
-        await asyncio.sleep(0.1)
-        assert len(os.listdir("/proc/self/fd")) == before
+        deadline = time.monotonic() + WITHIN
+        while len(os.listdir("/proc/self/fd")) > before + 5:  # other tests' threads have descriptors, too
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.01)
 
     run(kind, main())
 

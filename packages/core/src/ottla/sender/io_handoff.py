@@ -228,11 +228,8 @@ class IoHandoff:
 
     def _end_turn(self) -> None:
         """Run a round at the end of a turn, or wake the I/O thread for it."""
-        if self._run_on_loop():
-            return
-        if self._state is HandoffState.OFFERED:  # too much is queued, or this loop watches no descriptors
-            self._turns_in_a_row = -TURNS_TAKEN_BACK
-        self.wake()
+        if not self._run_on_loop():
+            self.wake()
 
     def _handle_event(self) -> bool:
         """Run a round for an event of a connection; False: the loop is to watch no longer."""
@@ -266,9 +263,10 @@ class IoHandoff:
     def _take_for_loop(self) -> bool:
         """Take the rounds if they are offered, fit an event loop, and a loop watches the sockets."""
         with self._lock:
-            if self._state is not HandoffState.OFFERED or self._called or not self._fits_loop():
+            if self._state is not HandoffState.OFFERED or self._called:
                 return False
-            if not self._watched():
+            if not (self._fits_loop() and self._watched()):
+                self._turns_in_a_row = -TURNS_TAKEN_BACK
                 return False
             self._put_off.pending = False
             self.polling_thread = threading.get_ident()
