@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,6 +125,17 @@ def test_a_method_of_another_client_is_refused_with_what_to_call(kind: type, hin
 
         assert str(caught.value) == f"{kind.__name__!r} object has no attribute {name!r}; {hint}"
         assert not hasattr(kind, name)
+
+
+@pytest.mark.parametrize("wait", [concurrent.futures.wait, lambda some: list(concurrent.futures.as_completed(some))])
+def test_concurrent_futures_refuse_a_delivery_with_what_to_call(wait: Callable[[Any], object]) -> None:
+    with MockProducer() as producer:
+        delivery = producer.send("orders", b"v")
+
+        with pytest.raises(AttributeError, match=r"call future\(\), which returns one that wait and as_completed"):
+            wait([delivery])
+        producer.flush()
+        assert concurrent.futures.wait([delivery.future()]).not_done == set()
 
 
 def test_methods_that_hints_name_exist() -> None:

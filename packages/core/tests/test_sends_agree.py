@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -30,6 +30,7 @@ SOUND: Final[Arguments] = {
     "partition": [None, None, 0, 1],
     "timestamp_ms": [7, 1_700_000_000_000, datetime(2026, 1, 31, 12, tzinfo=UTC)],
     "on_delivery": [None, repr],
+    "timeout": [None, None, 0],
 }
 FAULTY: Final[Arguments] = {
     "topic": ["no name", "", 5, ["t"], "unknown"],
@@ -39,6 +40,7 @@ FAULTY: Final[Arguments] = {
     "partition": [-1, "0", True, 2, 7],
     "timestamp_ms": [-1, "now", True, 2**63, datetime(2026, 1, 31, 12), datetime(1969, 12, 31, tzinfo=UTC)],
     "on_delivery": [5, lambda: None, lambda _error, _message: None, partial(lambda _delivery: None, None)],
+    "timeout": ["3", timedelta(seconds=3)],
 }
 
 
@@ -154,6 +156,7 @@ def test_both_sends_refuse_and_send_the_same_records(
 @pytest.mark.parametrize(
     ("first", "second"),
     [
+        ("timeout", "on_delivery"),
         ("on_delivery", "headers"),
         ("headers", "value"),
         ("value", "key"),

@@ -385,7 +385,11 @@ def test_a_table_without_rows_completes_at_once(table: Any) -> None:
 @pytest.mark.parametrize(
     ("table", "options", "words"),
     [
-        (pa.table({"other": [b""]}), {}, "value='value'.*no such column.*'other'"),
+        (
+            pa.table({"other": [b""]}),
+            {},
+            "value='value'.*no such column.*'other'; name one, or set value='\\*' and a value_format",
+        ),
         (numbered(1), {"key": "id"}, "key='id'.*no such column"),
         (pa.table({"value": [1]}), {}, "column 'value' is int64.*binary, string.*encode it"),
         (numbered(1, key=[1.5]), {}, "column 'key' is double"),

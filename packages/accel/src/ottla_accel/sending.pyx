@@ -23,6 +23,7 @@ from ottla_accel.layout import offsets
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.delivery import Delivery
+from ottla.config.wait_limit import check_timeout
 from ottla.errors import ProducerClosedError
 from ottla.producer.callbacks import UNCHECKED, check_callback
 
@@ -115,6 +116,8 @@ cdef class QuickSend:
         cdef PyObject* found
         cdef object batch, delivery
         cdef long long chosen = -1
+        if timeout is not None:
+            check_timeout(timeout)
         if (value is None or PyBytes_CheckExact(value)) and (key is None or PyBytes_CheckExact(key)):
             found = self._open_batch(topic, key, partition, &chosen)
             if found is not NULL:

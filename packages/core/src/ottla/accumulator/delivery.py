@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded, Outcome
+from ottla.config.wait_limit import check_timeout
 from ottla.errors import DeliveryError
 from ottla.errors.call_hints import DELIVERY_HINTS, with_call_hints
 from ottla.results import RecordMetadata
@@ -190,6 +191,8 @@ class Delivery:
         return batch, index
 
     def _wait(self, timeout: float | None) -> tuple[Any, int, Acknowledged | Failed]:
+        if timeout is not None:
+            check_timeout(timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             batch, index = self._place()

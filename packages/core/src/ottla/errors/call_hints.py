@@ -9,6 +9,7 @@ C = TypeVar("C", bound=type)
 
 _NO_POLL: Final = "leave it out: callbacks run on the producer's I/O thread"
 _WAIT: Final = "call result(timeout), or exception(timeout)"
+_WAIT_FOR_SEVERAL: Final = "call future(), which returns one that wait and as_completed of concurrent.futures take"
 
 PRODUCER_HINTS: Final = {
     "bootstrap_connected": "run `ottla doctor`, or call partitions_for(topic)",
@@ -36,6 +37,7 @@ ASYNC_HINTS: Final = {
 """For `AsyncProducer`: methods of confluent-kafka and aiokafka."""
 
 DELIVERY_HINTS: Final = {
+    "_condition": _WAIT_FOR_SEVERAL,
     "add_both": "call add_done_callback(f); f gets the delivery",
     "add_callback": "call add_done_callback(f); f gets the delivery, with its metadata or its error",
     "add_errback": "call add_done_callback(f); f gets the delivery, with its metadata or its error",
@@ -45,7 +47,7 @@ DELIVERY_HINTS: Final = {
     "succeeded": "read metadata, which is None until the record is acknowledged",
     "value": "call result(timeout) for the metadata",
 }
-"""For `Delivery`: methods of kafka-python's futures."""
+"""For `Delivery`: methods of kafka-python's futures, and what `concurrent.futures` reads of its own."""
 
 
 class _Hint:

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from ottla.accumulator.delivery import Delivery, ObservingCallback, OnDelivery, outcome_of
+from ottla.config.wait_limit import check_timeout
 from ottla.errors import DeliveryError, IllegalStateError, InvalidRecordError
 from ottla.errors.log_throttle import ThrottledLog
 from ottla.errors.plugin_origin import faults
@@ -76,6 +77,8 @@ class Interceptors:
             on_delivery: OnDelivery | None = None,
             timeout: float | None = None,
         ) -> Delivery:
+            if timeout is not None:
+                check_timeout(timeout)  # first: a call with wrong arguments is no record for interceptors
             record = self.begin(topic, partition, on_delivery)
             try:
                 key, value, given, partition, timestamp_ms = record.intercept(

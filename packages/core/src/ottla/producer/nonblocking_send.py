@@ -16,7 +16,7 @@ from ottla.accumulator.delivery import Delivery, OnDelivery
 from ottla.accumulator.record_appender import MemoryWait
 from ottla.accumulator.try_appender import TryAppender, Wait
 from ottla.config import BatchingConfig
-from ottla.config.wait_limit import WaitLimit
+from ottla.config.wait_limit import WaitLimit, check_timeout
 from ottla.interfaces import Header, Headers
 from ottla.network.nonblocking_metadata_wait import MetadataWait
 from ottla.plugins.record_headers import checked_headers
@@ -62,6 +62,8 @@ class NonblockingSend:
         timeout: float | None = None,
     ) -> Delivery | PendingSend:
         """Queue a record, or return it as pending. Raises what `Producer.send` raises for the same arguments."""
+        if timeout is not None:
+            check_timeout(timeout)
         if (
             self._takes_bytes
             and type(value) is bytes

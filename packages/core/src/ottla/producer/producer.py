@@ -17,6 +17,7 @@ from ottla.accumulator.topic_routes import Route
 from ottla.concurrency import io_threads
 from ottla.config.in_force import SettingsInForce, changes
 from ottla.config.keywords import ProducerKeywords
+from ottla.config.wait_limit import check_timeout
 from ottla.errors import (
     AbortableTransactionError,
     DeliveryError,
@@ -156,6 +157,8 @@ class Producer:
         IllegalStateError reports a call that interrupted another one; that is possible only with a third-party
         `record.encoder`, and in `__del__`.
         """
+        if timeout is not None:
+            check_timeout(timeout)  # also where nothing waits: a wrong one must not be found only in an outage
         # 15 ns for a function or method that was checked before, a third of a call of `check_callback`
         if on_delivery is not None and getattr(on_delivery, "__code__", None) is not self._checked_callback:
             kind: object = type(on_delivery)
@@ -385,6 +388,8 @@ class Producer:
         what `send` raises then: InvalidRecordError for an invalid name, TopicUnavailableError, SecurityError,
         ProducerClosedError.
         """
+        if timeout is not None:
+            check_timeout(timeout)
         self._find_route(topic, to_send=False, timeout=timeout)
         return self._engine.metadata.cluster.partitions(topic)
 
@@ -414,6 +419,8 @@ class Producer:
         time, or no broker collects metrics. Inside a callback it does not wait, nor after `close`. Raises
         IllegalStateError with `enable.metrics.push=false`.
         """
+        if timeout is not None:
+            check_timeout(timeout)
         telemetry, config = self._engine.telemetry, self._engine.config
         if not config.observation.metrics_push:
             raise IllegalStateError("client_instance_id needs a producer with enable.metrics.push=true")
@@ -432,6 +439,8 @@ class Producer:
         Raises FlushTimeoutError when time runs out (nothing is dropped), UndeliveredError when a record failed since
         the last report and its error was not retrieved, and IllegalStateError inside a delivery callback.
         """
+        if timeout is not None:
+            check_timeout(timeout)
         if io_threads.on_io_thread():
             raise IllegalStateError(
                 "flush inside a delivery callback would wait for itself; call it from another thread"
@@ -454,6 +463,8 @@ class Producer:
         callback it acts as with 0, and returns without waiting. Raises UndeliveredError as `flush` does. Closing again
         is harmless, and so is closing a producer of the parent process in a forked child.
         """
+        if timeout is not None:
+            check_timeout(timeout)  # before the producer counts as closed: it is still to be closed at exit
         self._unclosed.detach()
         report, unretrieved, error = self._lifecycle.close(timeout)
         if unretrieved:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from ottla.config.wait_limit import check_timeout
 from ottla.errors import InvalidRecordError, OttlaError, RecordTooLargeError
 from ottla.interfaces import ProducerRows
 from ottla.producer.components import Engine
@@ -39,6 +40,8 @@ def send_table(
 
     *delivery*, an empty one, gets the rows and is returned: a caller that has it misses no row when it is interrupted.
     """
+    if timeout is not None:
+        check_timeout(timeout)
     delivery = TableDelivery(topic) if delivery is None else delivery
     waits = TableWaits(timeout=timeout, clock=engine.clock)
     send = partial(_send_table, engine, find_route, delivery, table, columns, value_format=value_format, waits=waits)

@@ -9,6 +9,7 @@ import attrs
 
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.concurrency import io_threads, signals
+from ottla.config.wait_limit import check_timeout
 from ottla.errors import IllegalStateError, TransactionError, TransactionTimeoutError
 from ottla.results import DeliveryReport
 from ottla.transactions.offsets import OffsetsToSend
@@ -31,7 +32,7 @@ class Transactions:
 
     def initialize(self, timeout: float | None, *, keep_prepared: bool) -> PreparedTransaction | None:
         """Get a producer id, and wait for it; returns the prepared transaction that was kept, if there is one."""
-        self._check("init_transactions")
+        self._check("init_transactions", timeout)
         self._wait(self.manager.initialize(keep_prepared=keep_prepared), timeout)
         return self.manager.prepared if keep_prepared else None
 
@@ -42,12 +43,12 @@ class Transactions:
 
     def send_offsets(self, offsets: object, group: object, timeout: float | None) -> None:
         """Add a group's offsets to the transaction; blocks until the brokers have them."""
-        self._check("send_offsets_to_transaction")
+        self._check("send_offsets_to_transaction", timeout)
         self._wait(self.manager.send_offsets(OffsetsToSend.checked(offsets, group)), timeout)
 
     def end(self, timeout: float | None, *, commit: bool) -> DeliveryReport:
         """End the transaction; blocks until it has ended, and returns the outcomes of its records."""
-        self._check("commit_transaction" if commit else "abort_transaction")
+        self._check("commit_transaction" if commit else "abort_transaction", timeout)
         with signals.Deferred():  # the call that changes the state must also note that every record is queued
             pending = self.manager.end(commit=commit)
             self._queue_all_records()
@@ -63,7 +64,7 @@ class Transactions:
 
     def prepare(self, timeout: float | None) -> PreparedTransaction:
         """Wait until every record is written, and leave the end of the transaction to another process."""
-        self._check("prepare_transaction")
+        self._check("prepare_transaction", timeout)
         with signals.Deferred():
             pending = self.manager.prepare()
             self._queue_all_records()
@@ -79,7 +80,7 @@ class Transactions:
 
     def leave(self, timeout: float | None) -> DeliveryReport:
         """Wait until every record is written, and report the outcomes; the transaction stays open."""
-        self._check("leave_transaction")
+        self._check("leave_transaction", timeout)
         with signals.Deferred():
             pending = self.manager.leave()
             self._queue_all_records()
@@ -102,7 +103,9 @@ class Transactions:
                 f"{self.manager.describe()}; call it again to wait for the same outcome"
             )
 
-    def _check(self, method: str) -> None:
+    def _check(self, method: str, timeout: float | None = None) -> None:
+        if timeout is not None:
+            check_timeout(timeout)
         if io_threads.on_io_thread():
             raise IllegalStateError(
                 f"{method} inside a delivery callback would wait for itself; call it from another thread"

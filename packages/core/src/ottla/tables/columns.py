@@ -93,8 +93,10 @@ def _place(schema: Any, part: str, name: str | None, allowed: ColumnTypes) -> in
         raise InvalidRecordError(f"{part}={name!r}: a column's name is a str, or None for no {part}")
     places = schema.get_all_field_indices(name)
     if not places:
+        help_ = f"; name one, or set value={OTHERS!r} and a value_format for all of them" if part == "value" else ""
         raise InvalidRecordError(
             f"{part}={name!r}: the table has no such column; it has {', '.join(map(repr, schema.names)) or 'none'}"
+            f"{help_}"
         )
     if len(places) > 1:
         raise InvalidRecordError(f"{part}={name!r}: the table has {len(places)} columns of this name; rename them")

@@ -15,7 +15,7 @@ from ottla.errors.plugin_origin import faults, origin_of
 from ottla.interfaces import SupportsPrepare, SupportsSerializeColumn, supports
 from ottla.plugins.serializer_failures import serialization_failure
 from ottla.plugins.serializer_lookups import Lookup, LookupWait
-from ottla.tables.columns import is_bytes
+from ottla.tables.columns import OTHERS, is_bytes
 from ottla.tables.private_copy import checked_copy
 from ottla.tables.slicing import cut
 from ottla.tables.table_waits import TableWaits
@@ -83,7 +83,8 @@ class Formatted:
                 problem = (
                     f"column {name!r} occurs more than once"
                     if found
-                    else f"the table has no column {name!r}; it has {', '.join(map(repr, schema.names))}"
+                    else f"the table has no column {name!r}; it has {', '.join(map(repr, schema.names))}; "
+                    f"name those that the value is made of, or set value={OTHERS!r} for all other columns"
                 )
                 raise InvalidRecordError(f"value={self.value!r}: {problem}")
         if not names:

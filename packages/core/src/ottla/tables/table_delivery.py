@@ -17,6 +17,7 @@ import attrs
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.delivery import ObservingCallback
+from ottla.config.wait_limit import check_timeout
 from ottla.errors import DeliveryError, TableDeliveryError
 from ottla.results import PartitionResult, RecordMetadata, TableResult
 from ottla.results.stories import RecordStory
@@ -146,6 +147,8 @@ class TableDelivery:
             )
 
     def _wait(self, timeout: float | None) -> tuple[TableResult, TableDeliveryError | None]:
+        if timeout is not None:
+            check_timeout(timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         for piece in self._pieces:
             pending = [piece.batch]

@@ -13,6 +13,7 @@ from ottla.accumulator.delivery import Delivery, OnDelivery
 from ottla.accumulator.topic_routes import Route
 from ottla.concurrency import io_threads
 from ottla.config.keywords import ProducerKeywords
+from ottla.config.wait_limit import check_timeout
 from ottla.errors import IllegalStateError
 from ottla.interfaces import Headers
 from ottla.producer import Producer
@@ -270,4 +271,7 @@ class MockProducer(Producer):
 
 def _no_wait(timeout: float | None) -> float | None:
     """The time-out of a call that must not wait, because nothing would end the wait; None is `max.block.ms`, 0 here."""
-    return None if timeout is None else 0.0
+    if timeout is None:
+        return None
+    check_timeout(timeout)
+    return 0.0
