@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
 
+from ottla import check_config
 from ottla.accumulator.sealing import Sealer
 from ottla.errors import ConfigError, InvalidPluginError, PluginNotFoundError
 from ottla.errors.plugin_origin import origin_of
@@ -323,3 +325,20 @@ def some_columns(plugins: Plugins) -> Any:
     columns = plugins.columns(1000)
     columns.append(None, b"value", (), 0)
     return columns
+
+
+@pytest.mark.parametrize(("codec", "library"), [("lz4", "lz4"), ("snappy", "cramjam"), ("zstd", "zstandard")])
+def test_a_missing_library_of_a_codec_is_listed_with_other_problems(
+    codec: str, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    missing = f'compression.type={codec} needs the library {library}; try: pip install "ottla[{codec}]"'
+    given = {"bootstrap.servers": "127.0.0.1:9", "compression.type": codec}
+
+    with pytest.raises(PluginNotFoundError) as alone:
+        check_config(given)
+    with pytest.raises(ConfigError) as listed:
+        check_config({**given, "linger.ms": "soon"})
+
+    assert str(alone.value) == missing
+    assert listed.value.problems == ("linger.ms: 'soon' is not a whole number of at least 0", missing)

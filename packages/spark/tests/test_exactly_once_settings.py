@@ -48,6 +48,14 @@ def test_options_that_contradict_the_guarantee_are_refused(options: dict[str, st
         settings(**options)
 
 
+def test_a_missing_prefix_is_the_only_problem() -> None:
+    with pytest.raises(InvalidWriteError) as caught:
+        settings(transactional_id_prefix="")
+
+    [problem] = caught.value.problems
+    assert "needs the option transactional.id.prefix" in problem
+
+
 def test_the_command_reads_the_ledger_like_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, str]] = []
 

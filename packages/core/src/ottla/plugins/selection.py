@@ -11,7 +11,7 @@ import attrs
 
 from ottla.config import ConfigDraft, ProducerConfig, SecurityProtocol
 from ottla.config.plugin_choice import PluginChoice
-from ottla.errors import ConfigError, InvalidPluginError
+from ottla.errors import ConfigError, InvalidPluginError, PluginError
 from ottla.errors.plugin_origin import PluginOrigin, note_origin, origin_of
 from ottla.errors.secret import without_frames
 from ottla.interfaces import (
@@ -35,6 +35,7 @@ from ottla.plugins.attribute_checks import (
     with_encoder,
 )
 from ottla.plugins.calls import CLOSE_SECONDS
+from ottla.plugins.compressors.codec_errors import missing_library
 from ottla.plugins.config_references import read_draft
 from ottla.plugins.plugin_objects import PluginObjects
 from ottla.plugins.registry import Plugin, Registry
@@ -73,6 +74,9 @@ CREATION_ORDER: Final[Sequence[Role]] = (
 
 _WITHOUT_INNER: Final = frozenset(protocol.transport for protocol in SecurityProtocol)
 """Transports that take no inner one: in `connection.via` they are always links of a chain."""
+
+_CORE: Final = "ottla"
+"""The distribution of this package."""
 
 _DEFAULT_MECHANISM: Final = "sasl.mechanism was left out, and that means GSSAPI (Kerberos), as in Java"
 
@@ -155,6 +159,8 @@ def _choose(draft: ConfigDraft, registry: Registry, objects: PluginObjects) -> t
     for role, requests in _requests(draft).items():
         found[role] = [plugin for request in requests for plugin in resolver.resolve(request)]
         _check_distinct(found[role], draft)
+    # Here, because a compressor is made only once all else is right: its library would be missed in a second round.
+    resolver.errors += _missing_libraries(found["compressor"])
     config = _finish(draft, registry, resolver)
     objects.client_id = objects.name_client(config.connection.client_id)
     created: dict[Role, Any] = {}
@@ -174,6 +180,12 @@ def _choose(draft: ConfigDraft, registry: Registry, objects: PluginObjects) -> t
         value_formats=_value_formats(draft, registry, created, objects),
         objects=objects,
     )
+
+
+def _missing_libraries(compressors: Sequence[ResolvedPlugin]) -> Sequence[PluginError]:
+    """The errors of the core's compressors that lack their library."""
+    codecs = [each.plugin.name for each in compressors if each.plugin.distribution == _CORE]
+    return [error for error in map(missing_library, codecs) if error is not None]
 
 
 def _check_distinct(found: Sequence[ResolvedPlugin], draft: ConfigDraft) -> None:

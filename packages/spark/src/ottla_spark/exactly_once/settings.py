@@ -95,9 +95,9 @@ def read_settings(options: WriteOptions, *, job: str | None = None) -> Settings:
         shared=shared,
         earlier=earlier if earlier != topic else "",
     )
-    problems += [
-        f"with guarantee=exactly-once, {problem}" for problem in problems_of(settings.for_task(name, timeout_ms=60_000))
-    ]
+    # Without a prefix there is an error already: an empty id would only add one about a key that was not written.
+    of_a_task = settings.for_task(name or PREFIX, timeout_ms=60_000)
+    problems += [f"with guarantee=exactly-once, {problem}" for problem in problems_of(of_a_task)]
     if problems:
         raise InvalidWriteError(problems)
     return settings

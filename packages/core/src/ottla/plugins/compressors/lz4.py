@@ -80,5 +80,5 @@ def ottla_compressor() -> Compressor:
     try:
         import lz4.frame
     except ImportError:
-        raise library_missing("lz4", "lz4") from None
+        raise library_missing("lz4") from None
     return Lz4(lz4.frame, DEFAULT_LEVEL)

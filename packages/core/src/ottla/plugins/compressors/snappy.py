@@ -79,5 +79,5 @@ def ottla_compressor() -> Compressor:
     try:
         import cramjam
     except ImportError:
-        raise library_missing("snappy", "cramjam") from None
+        raise library_missing("snappy") from None
     return Snappy(cramjam)

@@ -87,5 +87,5 @@ def ottla_compressor() -> Compressor:
     try:
         import zstandard
     except ImportError:
-        raise library_missing("zstd", "zstandard") from None
+        raise library_missing("zstd") from None
     return Zstd(zstandard, DEFAULT_LEVEL)
