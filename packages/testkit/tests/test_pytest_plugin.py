@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.kafka_cluster import ExistingKafka, KafkaCluster
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.pytest_plugin import MakeTopic
 
@@ -64,3 +64,44 @@ def test_each_topic_has_its_own_name(kafka: KafkaCluster, make_topic: MakeTopic)
 
 def test_the_clock_of_a_test_starts_at_zero(manual_clock: ManualClock) -> None:
     assert manual_clock() == 0.0
+
+
+USES_TOPICS = """
+def test_it(kafka, make_topic):
+    topic = make_topic(partitions=2)
+    assert kafka.leader(topic, 1) in kafka.nodes
+    assert kafka.end_offset(topic, 1) == 0
+    assert not hasattr(kafka, "dump_log")
+    print("made", topic, "on", kafka.bootstrap_servers)
+"""
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("way", ["option", "environment", "setting"])
+def test_the_fixture_uses_a_cluster_that_runs_already(
+    way: str, kafka: KafkaCluster, without_java: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_java.makepyfile(USES_TOPICS)
+    options = ["--ottla-kafka", kafka.bootstrap_servers] if way == "option" else []
+    if way == "setting":
+        without_java.makeini(f"[pytest]\nottla_kafka = {kafka.bootstrap_servers}")
+    else:
+        monkeypatch.setenv("OTTLA_TEST_KAFKA", kafka.bootstrap_servers if way == "environment" else "127.0.0.1:1")
+
+    result = without_java.runpytest_subprocess("-s", "-W", "error", *options)
+
+    result.assert_outcomes(passed=1)
+    [topic] = re.findall(rf"made (\S+) on {re.escape(kafka.bootstrap_servers)}", result.stdout.str())
+    assert kafka.leader(topic) == -1, "the topic is deleted at the end of the session"
+
+
+def test_an_existing_cluster_that_does_not_answer_fails_the_test(without_java: pytest.Pytester) -> None:
+    result = without_java.runpytest_subprocess("-W", "error", "--ottla-kafka", "127.0.0.1:1")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*no broker of the existing cluster can be reached: 127.0.0.1:1: *refused*"])
+
+
+def test_an_existing_cluster_says_what_only_started_brokers_can_do() -> None:
+    with pytest.raises(AttributeError, match=r"existing cluster kafka:9092 has no 'kill'.*make a KafkaCluster"):
+        ExistingKafka("kafka:9092").kill(1)

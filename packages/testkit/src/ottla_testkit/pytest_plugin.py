@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 import pytest
 
 if TYPE_CHECKING:
-    from ottla_testkit.kafka_cluster import KafkaCluster
+    from ottla_testkit.kafka_cluster import ExistingKafka, KafkaCluster
     from ottla_testkit.kafka_cluster.node_settings import Setting
     from ottla_testkit.manual_clock import ManualClock
     from ottla_testkit.mock_cluster import MockCluster
@@ -28,19 +28,35 @@ ROUND_TRIP = 0.03
 """Round trip of `distant_kafka`, in seconds."""
 
 
+EXISTING = "OTTLA_TEST_KAFKA"
+"""The environment variable with the servers of a cluster that runs already."""
+
+
 class MakeTopic(Protocol):
     """Create a topic with a name of its own; settings have Kafka's names, with `_` for `.`."""
 
     def __call__(self, partitions: int = 1, **config: Setting) -> str: ...
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    help_ = f"a running cluster for the fixture kafka, as host:port,... (the environment: {EXISTING})"
+    parser.getgroup("ottla").addoption("--ottla-kafka", metavar="SERVERS", help=help_)
+    parser.addini("ottla_kafka", help_)
+
+
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[KafkaCluster]:
-    """A one-node Kafka shared by the session; a test that stops or reconfigures brokers starts its own."""
+def kafka(pytestconfig: pytest.Config) -> Iterator[KafkaCluster | ExistingKafka]:
+    """A one-node Kafka shared by the session; a test that stops or reconfigures brokers starts its own.
+
+    With `--ottla-kafka`, it is a cluster that runs already, and that tests use only to create and read topics.
+    """
     from ottla_testkit.errors import KafkaUnavailableError
-    from ottla_testkit.kafka_cluster import KafkaCluster
+    from ottla_testkit.kafka_cluster import ExistingKafka, KafkaCluster
 
     with contextlib.ExitStack() as stack:
+        if servers := existing_servers(pytestconfig):
+            yield stack.enter_context(ExistingKafka(servers))
+            return
         try:
             cluster = stack.enter_context(KafkaCluster())
         except KafkaUnavailableError as error:
@@ -63,7 +79,7 @@ def distant_kafka() -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture
-def make_topic(kafka: KafkaCluster, request: pytest.FixtureRequest) -> MakeTopic:
+def make_topic(kafka: KafkaCluster | ExistingKafka, request: pytest.FixtureRequest) -> MakeTopic:
     """A function that creates a topic on the session's Kafka and returns its name, which includes the test's name."""
     test = re.sub(r"[^A-Za-z0-9_-]+", "-", request.node.name)[:80]
 
@@ -108,6 +124,12 @@ def manual_clock() -> ManualClock:
     from ottla_testkit.manual_clock import ManualClock
 
     return ManualClock()
+
+
+def existing_servers(config: pytest.Config) -> str:
+    """The servers of the running cluster that the fixture `kafka` uses; empty: it starts one."""
+    given = config.getoption("--ottla-kafka") or os.environ.get(EXISTING) or config.getini("ottla_kafka")
+    return str(given or "").strip()
 
 
 def go_without(error: Exception) -> NoReturn:

@@ -19,6 +19,7 @@ LIST_OFFSETS = 2
 METADATA = 3
 FIND_COORDINATOR = 10
 CREATE_TOPICS = 19
+DELETE_TOPICS = 20
 ANSWER_WITHIN = 20.0  # seconds
 
 
@@ -26,9 +27,14 @@ ANSWER_WITHIN = 20.0  # seconds
 class Metadata:
     """The brokers and the controller (-1: none) that a node knows, and the partitions of the requested topic."""
 
-    brokers: frozenset[int]
+    addresses: Mapping[int, Address]
     controller: int
     partitions: dict[int, Partition]
+
+    @property
+    def brokers(self) -> frozenset[int]:
+        """The ids of the brokers."""
+        return frozenset(self.addresses)
 
     @property
     def leaders(self) -> dict[int, int]:
@@ -57,10 +63,10 @@ def metadata(address: Address, *, topic: str | None = None, timeout: float = ANS
     """Return a node's metadata; `OSError` when it does not respond in time."""
     # -1 requests every topic. A request for one name may create it, which so old a version cannot prevent.
     answer = Fields(call(address, METADATA, 1, struct.pack(">i", 0 if topic is None else -1), timeout))
-    brokers = frozenset(_broker(answer) for _ in range(answer.number("i")))
+    addresses = dict(_broker(answer) for _ in range(answer.number("i")))
     controller = answer.number("i")
     topics = dict(_topic(answer) for _ in range(answer.number("i")))
-    return Metadata(brokers=brokers, controller=controller, partitions=topics.get(topic, {}))
+    return Metadata(addresses=addresses, controller=controller, partitions=topics.get(topic, {}))
 
 
 def create_topic(
@@ -78,6 +84,16 @@ def create_topic(
     answer.string()
     code, message = answer.number("h"), answer.string()
     return Refusal(code=code, message=message or "") if code else None
+
+
+def delete_topics(controller: Address, topics: Sequence[str]) -> Mapping[str, int]:
+    """Delete topics by DeleteTopics v1, which brokers from 0.11 on know; return the error codes of those refused."""
+    body = struct.pack(">i", len(topics)) + b"".join(map(_string, topics))
+    body += struct.pack(">i", int(ANSWER_WITHIN * 1000))
+    answer = Fields(call(controller, DELETE_TOPICS, 1, body, 2 * ANSWER_WITHIN))
+    answer.number("i")  # throttle time
+    codes = {answer.string() or "": answer.number("h") for _ in range(answer.number("i"))}
+    return {topic: code for topic, code in codes.items() if code}
 
 
 def end_offsets(
@@ -123,12 +139,11 @@ def _string(text: str) -> bytes:
     return struct.pack(">h", len(encoded)) + encoded
 
 
-def _broker(answer: Fields) -> int:
+def _broker(answer: Fields) -> tuple[int, Address]:
     number = answer.number("i")
-    answer.string()
-    answer.number("i")
-    answer.string()
-    return number
+    host, port = answer.string() or "", answer.number("i")
+    answer.string()  # rack
+    return number, (host, port)
 
 
 def _topic(answer: Fields) -> tuple[str | None, dict[int, Partition]]:
