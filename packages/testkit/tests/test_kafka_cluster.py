@@ -241,7 +241,7 @@ def test_settings_that_kafka_refuses_fail_the_start_and_leave_no_file(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
-    with pytest.raises(ClusterError, match=r"settings were refused(.|\n)*num.network.threads"):
+    with pytest.raises(ClusterError, match=r"num\.network\.threads"):
         KafkaCluster(config={"num.network.threads": -1}).__enter__()
 
     assert list(tmp_path.iterdir()) == []

@@ -20,7 +20,7 @@ from ottla_testkit.kafka_cluster.cluster_config import ClusterConfig
 from ottla_testkit.kafka_cluster.node import Node
 from ottla_testkit.kafka_cluster.node_settings import properties_text, zookeeper_settings
 from ottla_testkit.kafka_cluster.readiness import await_node, await_return, await_zookeeper
-from ottla_testkit.kafka_cluster.tools import format_nodes
+from ottla_testkit.kafka_cluster.storage import format_storage
 from ottla_testkit.kafka_cluster.zookeeper import ZooKeeper
 from ottla_testkit.processes.free_ports import free_ports
 from ottla_testkit.processes.interrupts import interrupts_deferred
@@ -170,8 +170,7 @@ class Nodes:
     def _prepare_by_kraft(self) -> None:
         for node in self._nodes.values():
             self._write_properties(node)
-        files = [node.properties for node in self._nodes.values()]
-        format_nodes(self.java, files, options=self._config.format_options)
+        format_storage(self.all, java=self.java, config=self._config)
 
     def _prepare_zookeeper_broker(self, folder: Path, *, port: int) -> None:
         self._zookeeper = zookeeper = ZooKeeper(folder=folder, port=port, java=self.java)

@@ -5,10 +5,8 @@ Each run needs about a second to start a JVM, so independent runs are parallel.
 
 from __future__ import annotations
 
-import base64
 import os
 import subprocess
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,9 +18,10 @@ from ottla_testkit.processes.interrupts import interrupts_deferred
 TOOL_WITHIN = 60.0  # seconds
 
 
-def format_nodes(java: Sequence[str], properties: Sequence[Path], *, options: Sequence[str] = ()) -> None:
-    """Format these nodes' empty data folders with one new cluster id; `ClusterError` if settings are invalid."""
-    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+def format_nodes(
+    java: Sequence[str], properties: Sequence[Path], *, cluster_id: str, options: Sequence[str] = ()
+) -> None:
+    """Format these nodes' empty data folders with this cluster id; `ClusterError` if settings are invalid."""
     command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", *options, "--config"]
     tools: list[subprocess.Popen[str]] = []
     try:
