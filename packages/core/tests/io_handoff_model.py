@@ -193,7 +193,7 @@ class RunningLoop:
     def __init__(self) -> None:
         self.by_thread: dict[int, ModelLoop] = {}
 
-    def at_end_of_turn(self, function: Callable[[], object]) -> None:
+    def at_end_of_turn(self, function: Callable[[], object], *, if_closed: Callable[[], object]) -> None:
         self.by_thread[threading.get_ident()].at_end_of_turn(function)
 
     def watch(self, _descriptor: int, function: Callable[[], bool]) -> ModelLoop:

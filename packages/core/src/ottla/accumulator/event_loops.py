@@ -104,23 +104,24 @@ class BatchWaiter:
 class EndOfTurn:
     """Functions that are called when all tasks that are ready now have run. Only the loop keeps this object.
 
-    If the loop is closed before, as after `loop.stop()` in the same turn, the functions are called by the finalizer: a
-    record would wait for its wake-up otherwise. So they must be fit for finalizers.
+    Each has another one, which the finalizer calls if the loop is closed before, as after `loop.stop()` in the same
+    turn: a record would wait for its wake-up otherwise.
     """
 
     __slots__ = ("__weakref__", "functions")
 
     def __init__(self) -> None:
-        self.functions: list[Callable[[], object]] = []
+        self.functions: dict[Callable[[], object], Callable[[], object]] = {}
 
     def __call__(self) -> None:
         """Call the functions, each once."""
-        functions, self.functions = self.functions, []
+        functions, self.functions = self.functions, {}
         for function in functions:
             function()
 
     def __del__(self) -> None:
-        self()
+        for if_closed in self.functions.values():
+            if_closed()
 
 
 class LoopInbox:
@@ -189,15 +190,14 @@ class LoopInbox:
         waiter.records.append((delivery, waiting))
         self.put(waiter)
 
-    def call_at_end_of_turn(self, function: Callable[[], object]) -> None:
+    def call_at_end_of_turn(self, function: Callable[[], object], if_closed: Callable[[], object]) -> None:
         """Call a function once when all tasks that are ready now have run, however often it is given before."""
         end = None if self._end_of_turn is None else self._end_of_turn()
         if end is None or not end.functions:  # it was called, or the loop that was to call it is closed
             end = EndOfTurn()
             self._end_of_turn = weakref.ref(end)
             asyncio.get_running_loop().call_soon(end)
-        if function not in end.functions:
-            end.functions.append(function)
+        end.functions[function] = if_closed
 
     def _turn(self) -> None:
         """Complete records for a while, the rest in another turn."""
@@ -312,18 +312,18 @@ class Watch:
 class RunningLoop:
     """The `EventLoop` of asyncio that runs on the calling thread."""
 
-    def at_end_of_turn(self, function: Callable[[], object]) -> None:
+    def at_end_of_turn(self, function: Callable[[], object], *, if_closed: Callable[[], object]) -> None:
         """Call a function once when the loop has run all tasks that are ready now; immediately without a loop.
 
         So the records that many tasks send after one wake-up of the loop leave together, and not each in its own
-        request.
+        request. If the loop is closed before that, a finalizer calls *if_closed* instead.
         """
         try:
             inbox = running_inbox()
         except RuntimeError:
             function()
         else:
-            inbox.call_at_end_of_turn(function)
+            inbox.call_at_end_of_turn(function, if_closed)
 
     def watch(self, descriptor: int, function: Callable[[], bool]) -> Watch | None:
         """Call *function* on the loop while *descriptor* is readable, until it returns False; None: no loop can."""

@@ -22,8 +22,11 @@ class LoopWatch(Protocol):
 class EventLoop(Protocol):
     """The event loop that runs on the calling thread, if there is one."""
 
-    def at_end_of_turn(self, function: Callable[[], object]) -> object:
-        """Call *function* once when all tasks that are ready now have run; immediately if no loop runs here."""
+    def at_end_of_turn(self, function: Callable[[], object], *, if_closed: Callable[[], object]) -> object:
+        """Call *function* once when all tasks that are ready now have run; immediately if no loop runs here.
+
+        If the loop is closed before that, a finalizer calls *if_closed* instead.
+        """
 
     def watch(self, descriptor: int, function: Callable[[], bool]) -> LoopWatch | None:
         """Call *function* on the loop while *descriptor* is readable, until it returns False; None: no loop can."""
@@ -67,7 +70,8 @@ class PutOffWake:
     def put_off(self, event_loop: EventLoop) -> None:
         """Let the wake-up come at the end of the turn."""
         self.pending = True
-        event_loop.at_end_of_turn(self._come_at_end_of_turn)
+        # A finalizer may interrupt any code, and must not run a round there.
+        event_loop.at_end_of_turn(self._come_at_end_of_turn, if_closed=self.come)
 
     def come(self) -> None:
         """Wake the loop unless it was woken meanwhile."""
