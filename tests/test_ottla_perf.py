@@ -71,4 +71,5 @@ def test_ctrl_c_prints_the_counts_of_what_was_sent(kafka: KafkaCluster, topic: s
     found = json.loads(out)
     assert child.returncode == INTERRUPTED
     assert found["interrupted"]
-    assert found["acknowledged"] == found["records"] == len(values(kafka, topic))
+    assert found["acknowledged"] == len(values(kafka, topic))
+    assert found["acknowledged"] - found["records"] in (0, 1)  # Ctrl-C may interrupt a send that has queued its record
