@@ -3,7 +3,9 @@
 import contextlib
 import gc
 import os
+from collections.abc import Iterator
 
+import pytest
 from long_forms import LONG
 from marker_folders import pytest_itemcollected
 
@@ -41,3 +43,17 @@ def pytest_runtest_setup() -> None:
     """Remove the collector's callbacks. Hypothesis has one, in which a KeyboardInterrupt of a signal would be lost."""
     if hasattr(gc, "callbacks"):  # PyPy's collector has no such list
         gc.callbacks.clear()
+
+
+@pytest.fixture(autouse=True)
+def secrets_of_this_test_alone() -> Iterator[None]:
+    """Forget the secrets that a test has held, also those in cycles which the garbage collector has yet to find.
+
+    Hypothesis makes passwords such as "pan", which would be starred in the texts of later tests.
+    """
+    from ottla.errors import quoting
+
+    before = set(quoting._held)
+    yield
+    for number in quoting._held.keys() - before:
+        quoting._held.pop(number, None)
