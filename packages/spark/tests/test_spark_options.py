@@ -61,6 +61,28 @@ def test_an_impossible_topic_is_refused_before_any_task_with_the_rule(name: str)
     ]
 
 
+def test_a_context_of_a_trace_is_read() -> None:
+    context = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    options, problems = read(traceparent=context)
+
+    assert (options.trace, problems) == ({"traceparent": context}, [])
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        "",
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
+        "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+        "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
+    ],
+)
+def test_a_context_that_is_none_is_refused(context: str) -> None:
+    _, [problem] = read(traceparent=context)
+
+    assert problem.startswith(f"option traceparent={context!r} is not a context as in W3C's Trace Context")
+
+
 @pytest.mark.parametrize("key", ["topic", "report", "includeHeaders"])
 def test_a_sink_option_with_the_prefix_of_the_producer_is_refused(key: str) -> None:
     _, problems = read(**{f"kafka.{key}": "true"})

@@ -16,7 +16,7 @@ from ottla.errors.secret import hide_settings
 from ottla_spark.data_source_api import HAS_DATA_SOURCES, INSTEAD, PYSPARK
 from ottla_spark.errors import InvalidWriteError
 from ottla_spark.options.options import Guarantee, WriteOptions, not_for_batches, read_hidden
-from ottla_spark.sink.job import job_input, run_job
+from ottla_spark.sink.job import job_input, run_job, traced
 from ottla_spark.sink.report import WriteReport
 from ottla_spark.sink.writer import OttlaWriter
 
@@ -41,7 +41,8 @@ def write(frame: DataFrame, options: Mapping[str, str]) -> WriteReport:
     given = read_hidden(options, problems=problems)
     problems += not_for_batches(given)
     rows = job_input(frame, given, problems=problems)
-    return WriteReport.of("the write", run_job(rows, OttlaWriter(given, rows.columns)))
+    with traced(given) as named:
+        return WriteReport.of("the write", run_job(rows, OttlaWriter(named, rows.columns)))
 
 
 def foreach_batch(options: Mapping[str, str]) -> MicroBatchSink:
@@ -81,9 +82,10 @@ class MicroBatchSink:
         Spark's error for a failed task, and with guarantee=exactly-once the errors of `ottla_spark.exactly_once`.
         """
         rows = job_input(frame, self._options)
-        if self._settings is None:
-            run_job(rows, OttlaWriter(self._options, rows.columns, what=f"micro-batch {batch_id}"))
-            return
-        from ottla_spark.exactly_once.micro_batch import write_micro_batch  # imports many modules
+        with traced(self._options, batch=batch_id) as options:
+            if self._settings is None:
+                run_job(rows, OttlaWriter(options, rows.columns, what=f"micro-batch {batch_id}"))
+                return
+            from ottla_spark.exactly_once.micro_batch import write_micro_batch  # imports many modules
 
-        write_micro_batch(rows, batch=batch_id, settings=self._settings, options=self._options)
+            write_micro_batch(rows, batch=batch_id, settings=self._settings, options=options)

@@ -28,6 +28,7 @@ from ottla_spark.data_source_api import PYSPARK
 from ottla_spark.errors import InvalidWriteError
 from ottla_spark.options.options import DEAD_LETTER_TOPIC, ERRORS_TOLERANCE, Guarantee, WriteOptions, read_hidden
 from ottla_spark.sink.columns import COLUMNS, ColumnPositions, find_columns
+from ottla_spark.sink.job import traced
 
 logger = logging.getLogger(__name__)
 
@@ -141,13 +142,14 @@ class AtomicSink:
                 f"this sink belongs to query {self._course.query}, but query {query} called it: create a sink for "
                 "each query with atomically()"
             )
-        rows = SparkRows(
-            frame=frame,
-            options=self._options,
-            transactional_id=self._owner.transactional_id,
-            counts=self._owner.partitions(self._topics),
-        )
-        written = self._course.write(batch_id, rows)
+        with traced(self._options, batch=batch_id) as options:
+            rows = SparkRows(
+                frame=frame,
+                options=options,
+                transactional_id=self._owner.transactional_id,
+                counts=self._owner.partitions(self._topics),
+            )
+            written = self._course.write(batch_id, rows)
         logger.info("a batch was written: %s", written)
         if self._on_batch is not None:
             self._on_batch(written)

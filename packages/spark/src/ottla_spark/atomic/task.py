@@ -28,6 +28,7 @@ from ottla_spark.sink.in_flight import InFlightTables
 from ottla_spark.worker import producer_cache
 from ottla_spark.worker.garbage_collection import settle_in
 from ottla_spark.worker.tcp_quickack import with_tcp_quickack
+from ottla_spark.worker.traces import task_span
 
 TRANSACTIONAL_ID: Final = "transactional.id"
 
@@ -61,7 +62,10 @@ class TaskWrite:
                 "whole batch is aborted and run again"
             )
         settings = as_written({**self.options.producer, TRANSACTIONAL_ID: self.shared.transactional_id})
-        with producer_cache.Borrowed(settings, idle=self.options.idle) as borrowed:
+        with (
+            task_span(self.options.trace, topic=self.options.topic),
+            producer_cache.Borrowed(settings, idle=self.options.idle) as borrowed,
+        ):
             return self._write(sealed_rows, borrowed, owner=owner)
 
     def _write(self, sealed_rows: Iterator[pa.RecordBatch], borrowed: producer_cache.Borrowed, *, owner: int) -> int:

@@ -18,7 +18,7 @@ from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.exactly_once.task import BatchName
 from ottla_spark.exactly_once.writer import BatchWriter
 from ottla_spark.options.options import WriteOptions, read_hidden
-from ottla_spark.sink.job import job_input, run_job
+from ottla_spark.sink.job import job_input, run_job, traced
 
 _log = logging.getLogger(__name__)
 
@@ -50,9 +50,10 @@ def write_once(frame: DataFrame, options: Mapping[str, str], *, job_id: str) -> 
         return JobOutcome(job_id=job_id, written=False, records=_records(done))
     rows = job_input(frame, given)
     of = BatchName(query=settings.name, batch=_BATCH)
-    writer = BatchWriter(settings, given, rows.columns, of=of, what=f"job {settings.name}")
-    writer.plan()
-    run_job(rows, writer)
+    with traced(given) as named:
+        writer = BatchWriter(settings, named, rows.columns, of=of, what=f"job {settings.name}")
+        writer.plan()
+        run_job(rows, writer)
     done = _done(settings)
     return JobOutcome(job_id=job_id, written=True, records=0 if done is None else _records(done))
 

@@ -29,6 +29,7 @@ from ottla_spark.options.options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions
 from ottla_spark.sink.task import TaskWritten, send_rows, task_name
 from ottla_spark.worker.producer_cache import Borrowed
+from ottla_spark.worker.traces import task_span
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ def write_task(
         for _ in batches:  # a stateful query keeps its state only if all rows are read
             pass
         return attempt, TaskWritten()
-    with contextlib.ExitStack() as stack:
+    with task_span(options.trace, topic=options.topic), contextlib.ExitStack() as stack:
         own = _OwnTransaction(orders, settings=settings, idle=options.idle, stack=stack)
         try:
             written = send_rows(

@@ -15,6 +15,7 @@ import attrs
 
 from ottla.config import PluginValues, as_written, describe
 from ottla.config.plugin_choice import GivenPlugin, is_data
+from ottla.errors import printable
 from ottla.errors.secret import revealed
 from ottla.producer.record_checks import TOPIC_NAME
 from ottla_spark.options.producer_settings import problems_of
@@ -29,6 +30,7 @@ ERRORS_TOLERANCE: Final = "errors.tolerance"
 DEAD_LETTER_TOPIC: Final = "errors.deadletterqueue.topic.name"
 IDLE_MS: Final = "producer.idle.ms"
 REPORT: Final = "report"
+TRACEPARENT: Final = "traceparent"
 
 EXACTLY_ONCE: Final = (
     "transactional.id.prefix",
@@ -60,6 +62,7 @@ OWN: Final = {
         DEAD_LETTER_TOPIC,
         IDLE_MS,
         REPORT,
+        TRACEPARENT,
         *EXACTLY_ONCE,
         *SPARKS,
     )
@@ -69,6 +72,9 @@ OWN: Final = {
 DEFAULT_IDLE_MS: Final = 300_000
 MOST_IDLE_MS: Final = 2**31 - 1
 """25 days, which every platform accepts as a thread's time-out."""
+
+VALID_TRACEPARENT: Final = re.compile("[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+"""A context as in W3C's Trace Context: version, trace, span and flags."""
 
 _TRUTH: Final = {"true": True, "false": False}
 
@@ -101,7 +107,8 @@ class WriteOptions:
     """The parsed options, for the tasks. `topic` None: each row names its own. A repr shows no secrets.
 
     `idle`: for how many seconds a producer waits for its next task. `exactly_once` has the options of that guarantee
-    that were set. `tolerance` None: a row that cannot be sent fails its task.
+    that were set. `tolerance` None: a row that cannot be sent fails its task. `trace`: the context of the write's span,
+    for `worker.traces`.
     """
 
     topic: str | None
@@ -111,6 +118,7 @@ class WriteOptions:
     tolerance: ErrorTolerance | None = None
     idle: float = DEFAULT_IDLE_MS / 1000
     report: bool = False
+    trace: Mapping[str, str] = attrs.field(factory=dict)
     exactly_once: Mapping[str, str] = attrs.field(factory=dict)
 
     @property
@@ -145,6 +153,7 @@ def read_options(options: Mapping[str, str], *, problems: list[str]) -> WriteOpt
         tolerance=_tolerance(own, problems),
         idle=_idle(own, problems),
         report=_report(own, problems),
+        trace=_trace(own, problems),
         exactly_once=_exactly_once(own, guarantee, problems),
     )
 
@@ -255,6 +264,18 @@ def _idle(own: Mapping[str, str], problems: list[str]) -> float:
 
 def _report(own: Mapping[str, str], problems: list[str]) -> bool:
     return truth(own, REPORT, problems)
+
+
+def _trace(own: Mapping[str, str], problems: list[str]) -> Mapping[str, str]:
+    written = own.get(TRACEPARENT)
+    if written is None:
+        return {}
+    if not VALID_TRACEPARENT.fullmatch(written):
+        problems.append(
+            f"option {TRACEPARENT}={printable(written)!r} is not a context as in W3C's Trace Context, "
+            "such as 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        )
+    return {TRACEPARENT: written}
 
 
 def truth(given: Mapping[str, str], key: str, problems: list[str]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, Protocol, Self
 
 import attrs
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame
 from ottla_spark.errors import InvalidWriteError
 from ottla_spark.options.options import WriteOptions
 from ottla_spark.sink.columns import VALUE, ColumnPositions, find_columns, other_columns
+from ottla_spark.worker.traces import write_span
 
 RESULT: Final = "message string"
 """Schema of a task's output, which is one row of JSON: the driver need not unpickle what executors return."""
@@ -95,6 +97,13 @@ def run_job(given: JobInput, writer: Writer) -> Sequence[Message]:
     messages = messages or [writer.write(iter(()))]  # Spark runs no task for a frame without partitions
     writer.commit(messages)
     return messages
+
+
+@contextmanager
+def traced(options: WriteOptions, *, batch: int | None = None) -> Iterator[WriteOptions]:
+    """Make the span of a write, where the program uses OpenTelemetry; return the options that name it to the tasks."""
+    with write_span(options.trace, topic=options.topic, batch=batch) as trace:
+        yield attrs.evolve(options, trace=trace)
 
 
 @attrs.frozen(kw_only=True)

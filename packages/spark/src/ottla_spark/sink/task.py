@@ -27,6 +27,7 @@ from ottla_spark.sink.row_buffer import RowBuffer, TopicTable
 from ottla_spark.worker import producer_cache
 from ottla_spark.worker.garbage_collection import settle_in
 from ottla_spark.worker.tcp_quickack import with_tcp_quickack
+from ottla_spark.worker.traces import task_span
 
 
 @attrs.frozen(kw_only=True)
@@ -60,7 +61,10 @@ class TaskWritten(WriterCommitMessage):
 
 def write_rows(batches: Iterator[pa.RecordBatch], *, options: WriteOptions, columns: ColumnPositions) -> TaskWritten:
     """Send a task's rows with this worker's producer and wait for them. Raises WriteError."""
-    with producer_cache.Borrowed(options.producer, idle=options.idle) as borrowed:
+    with (
+        task_span(options.trace, topic=options.topic),
+        producer_cache.Borrowed(options.producer, idle=options.idle) as borrowed,
+    ):
         return send_rows(batches, borrowed.producer, options=options, columns=columns, task=task_name())
 
 
