@@ -196,7 +196,7 @@ def test_each_micro_batch_has_a_trace(
         .trigger(once=True)
         .start()
     )
-    assert query.awaitTermination(WITHIN)
+    assert query.awaitTermination(int(WITHIN))
 
     [batch] = driver.get_finished_spans()
     assert batch.attributes is not None
