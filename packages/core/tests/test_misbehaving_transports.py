@@ -169,6 +169,10 @@ def test_a_may_read_that_raises_ends_its_connection(error: BaseException, calls:
         ({"handshake": raising(SystemExit(3))}, "SystemExit: 3"),
         ({"handshake": raising(GeneratorExit())}, "GeneratorExit"),
         ({"handshake": returning(object())}, "handshake returned object, which is neither True nor False"),
+        ({"cipher": raising(KeyError("boom"))}, "KeyError: 'boom'"),
+        ({"cipher": returning("TLSv1.3")}, "cipher returned str, which is not a tuple of two names or None"),
+        ({"cipher": returning(("TLS_AES_128_GCM_SHA256",))}, "cipher returned tuple, which is .*"),
+        ({"cipher": returning(("TLS_AES_128_GCM_SHA256", 1.3))}, "cipher returned tuple, which is .*"),
     ],
 )
 def test_a_wrong_layer_never_gets_ready(

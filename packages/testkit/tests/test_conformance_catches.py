@@ -50,6 +50,7 @@ WRONG = [
     ("LeavesTheSocketOpen", "peer_notices", "the peer did not see that the layer has closed"),
     ("HangsUpHard", "flushed_data", r"close\(\) threw away \d+ bytes that flush\(\) said had left"),
     ("RaisesWhatItLikes", "the_end_comes", r"read_into\(\) raised ValueError.*must be an OSError or an OttlaError"),
+    ("NamesOnlyTheProtocol", "details_for_the_doctor", r"cipher\(\) returned 'TLSv1.3'; it must be a tuple"),
     ("HandshakesAgain", "a_complete_handshake", r"handshake\(\) returned False after it had returned True"),
     ("ShakesForEver", "closes_or_crashes", "the handshake is not done, and nothing goes on"),
     ("ShakesForEver", "garbage_instead", "and hung up, and the layer does not report it"),

@@ -243,6 +243,11 @@ class HandshakesAgain(Right):
         return self.times == 1
 
 
+class NamesOnlyTheProtocol(Right):
+    def cipher(self) -> str:
+        return "TLSv1.3"
+
+
 class ShakesForEver(Right):
     """Does not notice that the peer has gone."""
 

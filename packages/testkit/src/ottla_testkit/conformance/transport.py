@@ -100,6 +100,7 @@ class TransportConformance(HandshakeRequirements, RefusalRequirements, DataRequi
         talk = begin()
         talk.open()
         talk.layer.details()
+        talk.layer.cipher()
 
     # Closing
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from ottla.interfaces import Buffer, Interest, SupportsCipher, TransportLayer, supports
 from ottla.network.selector.response_frames import Receive
-from ottla.network.selector.transport_plugin_faults import check_finished, check_interest, wrong_count
+from ottla.network.selector.transport_plugin_faults import check_cipher, check_finished, check_interest, wrong_count
 
 _READ_OR_WRITE: Final = Interest.READ | Interest.WRITE
 
@@ -59,8 +59,11 @@ class Channel:
         return self.ready
 
     def cipher(self) -> tuple[str, str] | None:
-        """Return cipher suite and protocol after the handshake; None: not encrypted, or the layer does not say."""
-        return self._layer.cipher() if supports(self._layer, SupportsCipher) else None
+        """Return cipher suite and protocol after the handshake; None: not encrypted, or the layer does not say.
+
+        Raises WrongResultError.
+        """
+        return check_cipher(self._layer.cipher()) if supports(self._layer, SupportsCipher) else None
 
     def send(self, chunks: Sequence[Buffer]) -> None:
         """Queue one framed request."""

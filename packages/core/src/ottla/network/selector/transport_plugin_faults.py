@@ -47,6 +47,13 @@ def check_finished(method: str, finished: object) -> bool:
     raise WrongResultError(f"{method} returned {_shown(finished)}, which is neither True nor False")
 
 
+def check_cipher(cipher: Any) -> tuple[str, str] | None:
+    """Return what a layer's `cipher` returned. Raises WrongResultError for anything but two names or None."""
+    if cipher is None or (type(cipher) is tuple and [type(name) for name in cipher] == [str, str]):
+        return cipher
+    raise WrongResultError(f"cipher returned {_shown(cipher)}, which is not a tuple of two names or None")
+
+
 def check_targets(targets: Any) -> None:
     """Raise WrongResultError if a transport's `targets` returned no targets."""
     if targets is None:

@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn, TypeGuard, TypeVar
 import pytest
 
 from ottla.errors import InvalidPluginError, OttlaError
-from ottla.interfaces import Buffer, Interest, SupportsDetails, TransportLayer, supports
+from ottla.interfaces import Buffer, Interest, SupportsCipher, SupportsDetails, TransportLayer, supports
 
 _Ability = TypeVar("_Ability")
 
@@ -94,6 +94,18 @@ class CheckedLayer:
             f"details() returned {response!r}; it must be pairs of a label and a text",
         )
         return list(response)
+
+    def cipher(self) -> tuple[str, str] | None:
+        layer = self._layer
+        if not has_ability(layer, SupportsCipher):
+            return None
+        with self._watched("cipher()"):
+            names: Any = layer.cipher()
+        check(
+            names is None or (type(names) is tuple and [type(name) for name in names] == [str, str]),
+            f"cipher() returned {names!r}; it must be a tuple of the names of a cipher suite and a protocol, or None",
+        )
+        return names  # type: ignore[no-any-return]
 
     def shown(self) -> str:
         """The layer's repr and str."""
