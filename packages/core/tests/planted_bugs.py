@@ -322,7 +322,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "session not renewed": PlantedBug(
         module="network.connection",
-        before="        self.renew_at = now + renewal_after\n",
+        before="        self.renew_at = max(self.login_asked_at + renewal_after, now + LEAST_SESSION)\n",
         after="",
         kinds=["secured"],
     ),

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import attrs
 import pytest
 
+import histories
 from machine import HelperOfTheTest, Machine
 from ottla.accumulator.delivery import Delivery
 from ottla.errors import (
@@ -26,6 +27,8 @@ from ottla.errors import (
 from ottla.interfaces import Mechanism, Step
 from ottla.network.authentication import Authentication
 from ottla.network.authentication.authentication import LEAST_SESSION
+from ottla.network.cluster import Broker
+from ottla.network.connection import Connection
 from ottla.network.connection_stage import Stage
 from ottla.protocol import API_VERSIONS
 from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateResponse
@@ -733,6 +736,25 @@ def test_a_session_is_renewed_on_its_connection_by_a_late_request() -> None:
     assert login_of(machine).logins == logins + 1
     assert login_of(machine).asked[-2:] == [("SaslHandshake", 1), ("SaslAuthenticate", 2)]
     assert machine.network.connects == connects
+
+
+@pytest.mark.rule("security.session.renewed")
+def test_a_session_begins_with_the_last_request_of_its_login() -> None:
+    """The response may take any time, but the broker's clock runs since it has read the request."""
+    connection = Connection(broker=Broker(id=1, host="far", port=9092))
+    connection.login_asked_at = 100.0
+
+    connection.begin_session(60.0, renewal_after=51.0, now=104.0)
+    assert (connection.renew_at, connection.session_ends_at) == (151.0, 160.0)
+
+    connection.begin_session(1.0, renewal_after=0.9, now=104.0)
+    assert connection.renew_at == 104.0 + LEAST_SESSION, "otherwise it would log in again and again, and send nothing"
+
+
+@pytest.mark.rule("security.session.renewed")
+def test_no_request_arrives_after_the_end_of_a_session_far_away() -> None:
+    """Found by a random history: a session of 1.5 s, and 0.2 s from one end of the connection to the other."""
+    histories.run("secured", 413)
 
 
 @pytest.mark.rule("security.session.renewed")

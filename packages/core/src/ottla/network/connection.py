@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from ottla.errors import OttlaError
-from ottla.network.authentication import SHORT_SESSION
+from ottla.network.authentication import LEAST_SESSION, SHORT_SESSION
 from ottla.network.cluster import Broker
 from ottla.network.connection_setup import ConnectionSetup
 from ottla.network.connection_stage import Stage
@@ -43,6 +43,7 @@ class Connection:
     idle_at: float = float("inf")  # when connections.max.idle.ms end, unless it is used before
     host: str = ""  # the name that the certificate or principal must have
     setup: ConnectionSetup | None = None
+    login_asked_at: float = 0.0  # when the last message of the setup was written
     renew_at: float = float("inf")
     renewing_since: float = float("-inf")
     session_ends_at: float = float("inf")
@@ -122,8 +123,10 @@ class Connection:
     def begin_session(self, seconds: float, *, renewal_after: float, now: float) -> None:
         """Note a successful login; a session of 0 seconds does not expire."""
         self.short_sessions = self.short_sessions + 1 if 0 < seconds < SHORT_SESSION else 0
-        self.renew_at = now + renewal_after
-        self.session_ends_at = now + seconds if seconds > 0 else float("inf")
+        # The broker's session began between our last message and its response. Counted from the response, as in Java,
+        # it would seem to end a part of the round trip too late, and requests would arrive after its end.
+        self.renew_at = max(self.login_asked_at + renewal_after, now + LEAST_SESSION)
+        self.session_ends_at = self.login_asked_at + seconds if seconds > 0 else float("inf")
 
     def become_ready(self, now: float) -> None:
         """Note that the connection takes requests, after ApiVersions and the login."""

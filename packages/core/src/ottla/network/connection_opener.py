@@ -166,6 +166,7 @@ class ConnectionOpener:
         try:
             match step := next_step():
                 case Ask() | Token():
+                    connection.login_asked_at = now
                     self._writer.write_step(connection, step, now)
                 case NodeApiVersions():
                     self._take_versions(connection, step, now)
