@@ -11,6 +11,7 @@ from random import Random
 import attrs
 import pytest
 
+import histories
 from machine import Machine
 from ottla.errors import (
     ConnectionFailedError,
@@ -645,6 +646,25 @@ def test_a_negative_leader_is_none_and_partitions_come_in_any_order() -> None:
     topics = read_response(answer, ["t"]).topics
 
     assert topics["t"].leaders == (-1, -1, 5)
+
+
+@pytest.mark.rule("metadata.id")
+@pytest.mark.parametrize(("topic_id", "epoch"), [(bytes(16), -1), (b"\1" * 16, 7)])
+def test_leader_epochs_count_only_for_topics_with_ids(topic_id: bytes, epoch: int) -> None:
+    """Without an id a topic that was created again would seem to have outdated leaders (KAFKA-12257)."""
+    partitions = [MetadataResponsePartition(leader_id=5, leader_epoch=7)]
+    answer = MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=5, host="five", port=9092)],
+        topics=[MetadataResponseTopic(name="t", topic_id=topic_id, partitions=partitions)],
+    )
+
+    assert read_response(answer, ["t"]).topics["t"].epochs == (epoch,)
+
+
+@pytest.mark.rule("metadata.id")
+def test_a_recreated_topic_without_an_id_is_found_again() -> None:
+    """Found by a random history: its records went to the former leader until delivery.timeout.ms had passed."""
+    histories.run("reshaped", 772)
 
 
 @pytest.mark.rule("network.metadata.unasked")

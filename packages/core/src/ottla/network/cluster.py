@@ -77,7 +77,7 @@ class Cluster:
         return known.leaders[partition] if known is not None and partition < len(known.leaders) else None
 
     def leader_epoch(self, topic: str, partition: int) -> int:
-        """The leader epoch of a partition; -1: unknown, also if the broker is older than 2.1."""
+        """The leader epoch of a partition; -1: unknown, also if the broker has no topic ids (before 2.8)."""
         known = self.topics.get(topic)
         return known.epochs[partition] if known is not None and partition < len(known.epochs) else -1
 

@@ -19,6 +19,7 @@ from ottla.protocol import (
     MetadataResponseBroker,
     MetadataResponseTopic,
 )
+from ottla.protocol.notation import ZERO_UUID
 
 
 @attrs.frozen(kw_only=True)
@@ -98,5 +99,7 @@ def _topic(topic: MetadataResponseTopic) -> Topic:
         id=topic.topic_id,
         error=error_code(topic.error_code),
         leaders=tuple(max(partition.leader_id, NO_LEADER) for partition in ordered),
-        epochs=tuple(partition.leader_epoch for partition in ordered),
+        # Without ids (before Kafka 2.8) a topic that was deleted and created again looks like the earlier one. Its
+        # epochs begin again, so its leaders would be taken for outdated ones until its epochs are higher (KAFKA-12257).
+        epochs=tuple(partition.leader_epoch if topic.topic_id != ZERO_UUID else -1 for partition in ordered),
     )
