@@ -47,6 +47,8 @@ def test_json_types_are_read_back(data: Any) -> None:
         (time(5, 30), '"05:30:00.000"'),
         ({1: True, date(2013, 1, 1): 2}, '{"1":true,"2013-01-01":2}'),
         ((1, "ü"), '[1,"ü"]'),
+        ("\x0f\n\\u000f", r'"\u000F\n\\u000f"'),
+        ({'"\x1b': "\x7f"}, '{"\\"\\u001B":"\x7f"}'),
     ],
 )
 def test_types_that_json_lacks_are_written_as_in_columns(data: Any, said: str) -> None:

@@ -132,11 +132,12 @@ class AsyncProducer:
         table: Any,
         *,
         value: str | Sequence[str] | None = "value",
-        key: str | EllipsisType | None = ...,
+        key: str | Sequence[str] | EllipsisType | None = ...,
         headers: str | Headers | None = None,
         partition: str | None = None,
         timestamp: str | None = None,
         value_format: str | None = None,
+        key_format: str | None = None,
         timeout: float | None = None,
     ) -> TableDelivery:
         """Queue the rows of a table; await the delivery that is returned for the outcome of all rows.
@@ -154,6 +155,7 @@ class AsyncProducer:
                 partition=partition,
                 timestamp=timestamp,
                 value_format=value_format,
+                key_format=key_format,
                 timeout=timeout,
             ),
         )

@@ -96,6 +96,7 @@ class Plugins:
     key_serializer: Serializer | None
     value_serializer: Serializer | None
     value_formats: ValueFormats
+    key_formats: ValueFormats
     objects: PluginObjects
     compression_level: int | None = None
     reporters: Mapping[str, MetricsReporter] = attrs.Factory(dict)
@@ -178,6 +179,7 @@ def _choose(draft: ConfigDraft, registry: Registry, objects: PluginObjects) -> t
         reporters=created["reporters"],
         interceptors=created["interceptors"],
         value_formats=_value_formats(draft, registry, created, objects),
+        key_formats=_key_formats(draft, registry, created, objects),
         objects=objects,
     )
 
@@ -343,20 +345,29 @@ def _value_formats(
     draft: ConfigDraft, registry: Registry, created: Mapping[Role, Any], objects: PluginObjects
 ) -> ValueFormats:
     name, serializer = draft.config.serialization.value_serializer, created["value_serializer"]
-    factory = _SerializerFactory(draft, registry, created["encoder"], objects)
+    factory = _SerializerFactory(draft, registry, created["encoder"], objects, is_key=False)
     return ValueFormats(
         factory.make, named=(name, serializer) if isinstance(name, str) and serializer is not None else None
     )
 
 
+def _key_formats(
+    draft: ConfigDraft, registry: Registry, created: Mapping[Role, Any], objects: PluginObjects
+) -> ValueFormats:
+    # Not the one of key.serializer: that has no encoder, which some need to serialize columns.
+    factory = _SerializerFactory(draft, registry, created["encoder"], objects, is_key=True)
+    return ValueFormats(factory.make, option="key_format")
+
+
 @attrs.frozen
 class _SerializerFactory:
-    """Makes the value serializers that only a call of `send_table` names, when it does."""
+    """Makes the serializers that only a call of `send_table` names, when it does."""
 
     draft: ConfigDraft
     registry: Registry
     encoder: RecordEncoder
     objects: PluginObjects
+    is_key: bool = attrs.field(kw_only=True)
 
     def make(self, name: str) -> Serializer:
         """The serializer of this name. Raises ConfigError, or PluginError if it is missing."""
@@ -368,4 +379,4 @@ class _SerializerFactory:
         if resolver.errors:
             raise resolver.errors[0]
         [serializer] = resolved
-        return with_encoder(serializer.create(self.objects, is_key=False), self.encoder)
+        return with_encoder(serializer.create(self.objects, is_key=self.is_key), self.encoder)

@@ -219,11 +219,12 @@ class Producer:
         table: Any,
         *,
         value: str | Sequence[str] | None = "value",
-        key: str | EllipsisType | None = ...,
+        key: str | Sequence[str] | EllipsisType | None = ...,
         headers: str | Headers | None = None,
         partition: str | None = None,
         timestamp: str | None = None,
         value_format: str | None = None,
+        key_format: str | None = None,
         timeout: float | None = None,
     ) -> TableDelivery:
         """Queue the rows of a table and return the delivery of all of them.
@@ -232,7 +233,8 @@ class Producer:
         an iterable of record batches. The others name its columns, None for none; a column "key" is the key if *key* is
         not given. Values and keys are bytes or text and go as they are, past the serializers. With *value_format*,
         "json" or another serializer plugin that takes whole columns, the value is made of one column of any type that
-        the plugin takes. A list names several columns, which become its fields; "*" is all other columns. *headers*
+        the plugin takes. A list names several columns, which become its fields; "*" is all other columns.
+        *key_format* does the same for keys, without "*"; interceptors get the keys that it has made. *headers*
         names a column, or gives the headers of all rows, as `send` takes them. Needs pyarrow.
 
         Raises IllegalStateError if the producer has an interceptor without `SupportsOnSendTable`, which would see none
@@ -247,7 +249,14 @@ class Producer:
         with _importing_tables("send_table"):
             from ottla.producer.tables import send_table
         return send_table(
-            self._engine, self._find_route, topic, table, columns, value_format=value_format, timeout=timeout
+            self._engine,
+            self._find_route,
+            topic,
+            table,
+            columns,
+            value_format=value_format,
+            key_format=key_format,
+            timeout=timeout,
         )
 
     def send_sealed(self, batch: SealedBatch) -> TableDelivery:

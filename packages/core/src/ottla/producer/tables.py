@@ -33,6 +33,7 @@ def send_table(
     columns: Mapping[str, Any],
     *,
     value_format: str | None,
+    key_format: str | None = None,
     timeout: float | None,
     delivery: TableDelivery | None = None,
 ) -> TableDelivery:
@@ -44,7 +45,17 @@ def send_table(
         check_timeout(timeout)
     delivery = TableDelivery(topic) if delivery is None else delivery
     waits = TableWaits(timeout=timeout, clock=engine.clock)
-    send = partial(_send_table, engine, find_route, delivery, table, columns, value_format=value_format, waits=waits)
+    send = partial(
+        _send_table,
+        engine,
+        find_route,
+        delivery,
+        table,
+        columns,
+        value_format=value_format,
+        key_format=key_format,
+        waits=waits,
+    )
     if engine.interceptors is None:
         return send()
     interceptors = TableInterceptors(engine.interceptors, topic, formatted=value_format is not None)
@@ -66,6 +77,7 @@ def _send_table(
     columns: Mapping[str, Any],
     *,
     value_format: str | None,
+    key_format: str | None,
     waits: TableWaits,
     intercept: Callable[[ProducerRows], ProducerRows] | None = None,
 ) -> TableDelivery:
@@ -78,9 +90,12 @@ def _send_table(
     formatted = None
     if value_format is not None:
         columns = with_other_columns(stream.schema, columns)
-        stream = formatted = _formatted(
-            engine, topic, given, columns["value"], value_format, max_bytes=sizes.chunk, waits=waits
-        )
+    if key_format is not None:
+        # Before the interceptors, which get keys as bytes.
+        given = stream = keyed = _formatted(engine, topic, given, "key", columns, key_format, sizes=sizes, waits=waits)
+        columns = {**columns, "key": keyed.name}
+    if value_format is not None:
+        stream = formatted = _formatted(engine, topic, given, "value", columns, value_format, sizes=sizes, waits=waits)
         columns = {**columns, "value": formatted.name}
     choice = choose(stream.schema, **columns)
     if intercept is not None:
@@ -145,19 +160,31 @@ def send_sealed(engine: Engine, find_route: FindRoute, batch: SealedBatch) -> Ta
 
 
 def _formatted(
-    engine: Engine, topic: str, stream: Any, value: Any, value_format: str, *, max_bytes: int, waits: TableWaits
+    engine: Engine,
+    topic: str,
+    stream: Any,
+    part: str,
+    columns: Mapping[str, Any],
+    name: str,
+    *,
+    sizes: TableSizes,
+    waits: TableWaits,
 ) -> Formatted:
-    if value is None:
-        raise InvalidRecordError(
-            f"value=None, value_format={value_format!r}: name the columns that the value is made of"
-        )
+    """The stream with the *part* of the record, "value" or "key", that the format *name* makes of its columns."""
+    source = columns[part]
+    if source is ...:
+        source = "key" if "key" in stream.schema.names else None
+    if source is None:
+        raise InvalidRecordError(f"{part}=None, {part}_format={name!r}: name the columns that the {part} is made of")
+    formats = engine.plugins.value_formats if part == "value" else engine.plugins.key_formats
     return Formatted(
         stream=stream,
         topic=topic,
-        value_format=value_format,
-        serializer=engine.plugins.value_formats.of(value_format),
-        value=value if isinstance(value, str) else tuple(value),
-        max_bytes=max_bytes,
+        part=part,
+        format=name,
+        serializer=formats.of(name),
+        source=source if isinstance(source, str) else tuple(source),
+        max_bytes=sizes.chunk,
         max_block=engine.config.batching.max_block,
         waits=waits,
     )

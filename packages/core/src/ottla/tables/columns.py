@@ -77,7 +77,8 @@ def with_other_columns(schema: Any, columns: Mapping[str, Any]) -> Mapping[str, 
     if columns["value"] != OTHERS or OTHERS in schema.names:
         return columns
     key = "key" if columns["key"] is ... else columns["key"]
-    used = {key, columns["headers"], columns["partition"], columns["timestamp"]}
+    keys = [key] if isinstance(key, str) else key or []
+    used = {*keys, columns["headers"], columns["partition"], columns["timestamp"]}
     others = [name for name in schema.names if name not in used]
     if not others:
         raise InvalidRecordError(f"value={OTHERS!r}: the table has no other columns than {', '.join(schema.names)}")
@@ -89,6 +90,8 @@ def _place(schema: Any, part: str, name: str | None, allowed: ColumnTypes) -> in
         return None
     if part == "value" and (name == OTHERS or isinstance(name, list | tuple)) and OTHERS not in schema.names:
         raise InvalidRecordError(f"value={name!r}: several columns need a format, such as value_format='json'")
+    if part == "key" and isinstance(name, list | tuple):
+        raise InvalidRecordError(f"key={name!r}: several columns need a format, such as key_format='json'")
     if not isinstance(name, str):
         raise InvalidRecordError(f"{part}={name!r}: a column's name is a str, or None for no {part}")
     places = schema.get_all_field_indices(name)
@@ -111,7 +114,7 @@ def _place(schema: Any, part: str, name: str | None, allowed: ColumnTypes) -> in
 
 _REMEDIES: Final = {
     "value": "encode it to bytes or text first, or set value_format",
-    "key": "cast it to text or encode it to bytes first, as consumers expect it",
+    "key": "cast it to text or encode it to bytes first, as consumers expect it, or set key_format",
 }
 
 

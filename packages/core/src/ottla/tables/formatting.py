@@ -1,4 +1,4 @@
-"""Values serialized from a table's columns while it is read, by a serializer that takes whole columns."""
+"""Values or keys serialized from a table's columns while it is read, by a serializer that takes whole columns."""
 
 from __future__ import annotations
 
@@ -20,22 +20,26 @@ from ottla.tables.private_copy import checked_copy
 from ottla.tables.slicing import cut
 from ottla.tables.table_waits import TableWaits
 
-MADE: Final = "value as {}"
-"""The name of the column that is added."""
+MADE: Final = "{} as {}"
+"""The name of the column that is added: part of the record, and format."""
+
+_ALL_OTHERS: Final = f", or set value={OTHERS!r} for all other columns"
 
 
 @attrs.frozen(kw_only=True)
 class Formatted:
-    """A stream with one more column, `name`, made of `value`, a column, or of several as the fields of a struct.
+    """A stream with one more column, `name`, made of `source`, a column, or of several as the fields of a struct.
 
-    It is read in pieces of about `max_bytes` bytes, because the values may be several times as large as the columns.
+    `part` is "value" or "key". The stream is read in pieces of about `max_bytes` bytes, because the values may be
+    several times as large as the columns.
     """
 
     stream: Any
     topic: str
-    value_format: str
+    part: str
+    format: str
     serializer: SupportsSerializeColumn
-    value: str | Sequence[str]
+    source: str | Sequence[str]
     max_bytes: int
     max_block: float
     waits: TableWaits
@@ -43,12 +47,16 @@ class Formatted:
     @property
     def name(self) -> str:
         """The name of the added column."""
-        return MADE.format(self.value_format)
+        return MADE.format(self.part, self.format)
 
     @cached_property
     def schema(self) -> Any:
-        """The stream's columns, and the added one. Raises InvalidRecordError for columns that cannot be the value."""
+        """The stream's columns, and the added one. Raises InvalidRecordError for columns that cannot be used."""
         return self.stream.schema.append(pa.field(self.name, self._made_of(self.column(self._empty())).type))
+
+    @property
+    def _option(self) -> str:
+        return f"{self.part}_format={self.format!r}"
 
     def __iter__(self) -> Iterator[Any]:
         """The record batches. Raises SerializationError."""
@@ -59,10 +67,10 @@ class Formatted:
 
     def column(self, batch: Any) -> Any:
         """The column that the serializer gets for a record batch of the stream: a checked private copy."""
-        if isinstance(self.value, str):
-            return checked_copy(batch.column(self.value))
-        fields = [batch.schema.field(name) for name in self.value]
-        return pa.StructArray.from_arrays([checked_copy(batch.column(name)) for name in self.value], fields=fields)
+        if isinstance(self.source, str):
+            return checked_copy(batch.column(self.source))
+        fields = [batch.schema.field(name) for name in self.source]
+        return pa.StructArray.from_arrays([checked_copy(batch.column(name)) for name in self.source], fields=fields)
 
     def serialized(self, column: Any) -> Any:
         """The values of these rows, in the type of the added column. Raises SerializationError."""
@@ -76,7 +84,7 @@ class Formatted:
 
     def _empty(self) -> Any:
         schema = self.stream.schema
-        names = [self.value] if isinstance(self.value, str) else list(self.value)
+        names = [self.source] if isinstance(self.source, str) else list(self.source)
         for name in names:
             found = schema.get_all_field_indices(name) if isinstance(name, str) else []
             if len(found) != 1 or names.count(name) > 1:
@@ -84,11 +92,11 @@ class Formatted:
                     f"column {name!r} occurs more than once"
                     if found
                     else f"the table has no column {name!r}; it has {', '.join(map(repr, schema.names))}; "
-                    f"name those that the value is made of, or set value={OTHERS!r} for all other columns"
+                    f"name those that the {self.part} is made of{_ALL_OTHERS if self.part == 'value' else ''}"
                 )
-                raise InvalidRecordError(f"value={self.value!r}: {problem}")
+                raise InvalidRecordError(f"{self.part}={self.source!r}: {problem}")
         if not names:
-            raise InvalidRecordError("value=[]: a value needs at least one column; name it")
+            raise InvalidRecordError(f"{self.part}=[]: a {self.part} needs at least one column; name it")
         return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
     def _made_of(self, column: Any) -> Any:
@@ -100,9 +108,9 @@ class Formatted:
 
     def _wrong(self, returned: str, expected: str) -> InvalidPluginError:
         return InvalidPluginError(
-            f"value_format={self.value_format!r}: serialize_column of the "
+            f"{self._option}: serialize_column of the "
             f"{origin_of('serializer', self.serializer).name} returned {returned}, and not {expected}; report it to "
-            "the plugin's authors, or set value_format to another one"
+            f"the plugin's authors, or set {self.part}_format to another one"
         )
 
     def _attempt(self, column: Any) -> Any:
@@ -124,10 +132,10 @@ class Formatted:
 
     def _failed(self, cause: BaseException) -> SerializationError:
         return SerializationError(
-            f"value_format={self.value_format!r}: column {self.value!r} for topic {self.topic!r} could not be "
+            f"{self._option}: column {self.source!r} for topic {self.topic!r} could not be "
             f"serialized: {serialization_failure(self.serializer, cause)}"
         )
 
     def _lookup(self, serializer: SupportsPrepare, column: Any) -> Lookup:
-        what = f"value_format={self.value_format!r}: column {self.value!r} for topic {self.topic!r}"
+        what = f"{self._option}: column {self.source!r} for topic {self.topic!r}"
         return Lookup(serializer=serializer, what=what, topic=self.topic, data=column, headers=())

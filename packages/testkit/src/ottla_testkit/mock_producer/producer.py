@@ -169,11 +169,12 @@ class MockProducer(Producer):
         table: Any,
         *,
         value: str | Sequence[str] | None = "value",
-        key: str | EllipsisType | None = ...,
+        key: str | Sequence[str] | EllipsisType | None = ...,
         headers: str | Headers | None = None,
         partition: str | None = None,
         timestamp: str | None = None,
         value_format: str | None = None,
+        key_format: str | None = None,
         timeout: float | None = None,
     ) -> TableDelivery:
         with self._sends("send_table"):
@@ -186,6 +187,7 @@ class MockProducer(Producer):
                 partition=partition,
                 timestamp=timestamp,
                 value_format=value_format,
+                key_format=key_format,
                 timeout=_no_wait(timeout),
             )
 

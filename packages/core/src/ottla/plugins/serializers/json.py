@@ -62,7 +62,7 @@ def _text(data: Any) -> str:
         case bool():
             return "true" if data else "false"
         case str():
-            return json.dumps(data, ensure_ascii=False)
+            return _quoted(data)
         case int():
             return int.__repr__(data)
         case float():
@@ -83,15 +83,26 @@ def _text(data: Any) -> str:
     raise TypeError(f"{type(data).__name__} has no JSON form; make it a dict, a list, text or a number first")
 
 
+_ESCAPES = {
+    **{code: f"\\u{code:04X}" for code in range(0x20)},
+    **str.maketrans({"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}),
+}
+
 _STRANGE = {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
 
 
 def _name(name: Any) -> str:
     if isinstance(name, str):
-        return json.dumps(name, ensure_ascii=False)
+        return _quoted(name)
     if isinstance(name, (bytes, Mapping, list, tuple)) or name is None:
         raise TypeError(f"{type(name).__name__} cannot be the name of a JSON field")
-    return json.dumps(_text(name).strip('"'), ensure_ascii=False)
+    return _quoted(_text(name).strip('"'))
+
+
+def _quoted(text: str) -> str:
+    """The text as a JSON string, with escapes in upper case, as Jackson, Spark and columns write them."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return f'"{text.translate(_ESCAPES)}"' if "\\u" in quoted else quoted
 
 
 @hookimpl
