@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.accumulator.buffer_pool import BufferPool
+from ottla.accumulator.buffer_pool import BufferPool, Claim
 from ottla.concurrency.locks import Latch
 from ottla.errors import BufferExhaustedError, ProducerClosedError
 
@@ -236,3 +236,43 @@ def test_memory_adds_up_after_any_reservations_waits_and_timeouts(steps: list[St
         give_back(0)
 
     assert (pool.free, pool.waiting) == (CAPACITY, 0)
+
+
+@pytest.mark.parametrize(("least", "held"), [(30, 40), (40, 40), (41, None)])
+def test_a_wait_that_is_over_takes_what_has_come_free_if_it_is_enough(least: int, held: int | None) -> None:
+    pool = make_pool(held=60)
+    claim = Claim()
+    if held is None:
+        with pytest.raises(BufferExhaustedError, match="no memory for 80 bytes"):
+            pool.reserve(80, least=least, timeout=0.0, claim=claim)
+    else:
+        pool.reserve(80, least=least, timeout=0.0, claim=claim)
+
+    assert claim.held == (held or 0)
+    assert pool.free == 40 - claim.held
+    assert not pool.waiting
+
+
+def test_only_the_first_in_line_can_have_collected_enough() -> None:
+    pool = make_pool(held=60)
+    first, second = pool.stand_in_line(80, least=30), pool.stand_in_line(80, least=30)
+
+    assert not pool.accept_least(second)
+    assert pool.accept_least(first)
+    pool.leave(second)
+    claim = Claim()
+    pool.take(first, claim)
+
+    assert (claim.held, pool.free) == (40, 0)
+
+
+def test_a_closed_pool_gives_nothing_to_a_wait_that_is_over() -> None:
+    pool = make_pool(held=60)
+    waiter = pool.stand_in_line(80, least=30)
+    pool.close(ProducerClosedError("closed"))
+
+    assert pool.accept_least(waiter), "it is served, with the refusal"
+    with pytest.raises(ProducerClosedError):
+        pool.take(waiter, Claim())
+
+    assert pool.free == 40

@@ -26,10 +26,14 @@ class Claim:
 
 @attrs.define(eq=False)
 class MemoryWaiter:
-    """A place in the line for memory. `served` is set once it has its bytes, or when the pool is closed."""
+    """A place in the line for memory. `served` is set once it has its bytes, or when the pool is closed.
+
+    `least`: as many bytes are enough when the time for the wait is over.
+    """
 
     size: int
     missing: int
+    least: int
     served: Latch
     since: float = 0.0
     notify: Callable[[], object] | None = None
@@ -106,6 +110,7 @@ class BufferPool:
         size: int,
         *,
         timeout: float,
+        least: int | None = None,
         waited: float = 0.0,
         limit: str = "max.block.ms",
         on_wait: Callable[[], object] = lambda: None,
@@ -113,27 +118,30 @@ class BufferPool:
     ) -> None:
         """Take *size* bytes, waiting for them at most *timeout* seconds; *on_wait* is called when a wait begins.
 
-        Raises BufferExhaustedError when time runs out. Its message names *limit*, the setting or argument that limits
+        When time runs out, takes those that have come free, if they are *least* or more, and otherwise raises
+        BufferExhaustedError. Its message names *limit*, the setting or argument that limits
         the caller's whole wait, and the *waited* seconds of that wait that were over before this call.
         When the pool is closed, raises the error that `close` got. The bytes taken are noted in *claim*, also when
         another exception interrupts the call.
         """
         claim = claim or Claim()
-        waiter = MemoryWaiter(size=size, missing=size, served=Latch(self._environment))
+        waiter = self._waiter(size, least)
         try:
             if self._take_or_stand_in_line(waiter, claim):
                 return
             on_wait()
             waiter.since = self._clock()
             waiter.served.wait(timeout)
+            self.accept_least(waiter)
             self._end_wait(waiter, claim, waited=self._clock() - waiter.since, before=waited, limit=limit)
         except BaseException:  # perhaps interrupted: no caller is left to take what the waiter would get
             self.leave(waiter, claim)
             raise
 
-    def stand_in_line(self, size: int) -> MemoryWaiter:
+    def stand_in_line(self, size: int, *, least: int | None = None) -> MemoryWaiter:
         """Begin to wait for *size* bytes without blocking. End it with `take` or `leave`, or the bytes are lost."""
-        waiter = MemoryWaiter(size=size, missing=size, served=Latch(self._environment), since=self._clock())
+        waiter = self._waiter(size, least)
+        waiter.since = self._clock()
         claim = Claim()
         if self._take_or_stand_in_line(waiter, claim):
             waiter.missing = 0
@@ -151,6 +159,16 @@ class BufferPool:
         if served:
             callback()
 
+    def accept_least(self, waiter: MemoryWaiter) -> bool:
+        """Let a wait whose time is over be served by what it has collected; returns False if that is not enough."""
+        with self._guard:
+            collected = waiter.size - waiter.missing
+            if waiter.missing and waiter in self._waiters and collected >= waiter.least:
+                self._waiters.remove(waiter)
+                waiter.size, waiter.missing = collected, 0
+                waiter.served.set()
+            return waiter.served.is_set
+
     def take(self, waiter: MemoryWaiter, claim: Claim, *, before: float = 0.0, limit: str = "max.block.ms") -> None:
         """Move a waiter's bytes to *claim*. Raises BufferExhaustedError if bytes are missing, or the `refusal`."""
         try:
@@ -158,6 +176,10 @@ class BufferPool:
         except BaseException:
             self.leave(waiter, claim)
             raise
+
+    def _waiter(self, size: int, least: int | None) -> MemoryWaiter:
+        latch = Latch(self._environment)
+        return MemoryWaiter(size=size, missing=size, least=size if least is None else least, served=latch)
 
     def _take_or_stand_in_line(self, waiter: MemoryWaiter, claim: Claim) -> bool:
         with self._guard:

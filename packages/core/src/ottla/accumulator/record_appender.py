@@ -53,10 +53,10 @@ class MemoryWait:
 
     __slots__ = ("_pool", "_waiter", "began_at", "queue")
 
-    def __init__(self, pool: BufferPool, queue: PartitionQueue, size: int, now: float) -> None:
+    def __init__(self, pool: BufferPool, needed: MemoryNeeded, now: float) -> None:
         self._pool = pool
-        self._waiter = pool.stand_in_line(size)
-        self.queue = queue
+        self._waiter = pool.stand_in_line(needed.size, least=needed.least)
+        self.queue = needed.queue
         self.began_at = now
 
     @property
@@ -76,6 +76,10 @@ class MemoryWait:
         """End the wait and return its memory, if any. Has no effect when repeated, or after the record was queued."""
         self._pool.leave(self._waiter)
 
+    def accept_least(self) -> bool:
+        """Make the wait ready if it has got enough for the record alone; its time is over. Return whether it is."""
+        return self._pool.accept_least(self._waiter)
+
     def take(self, claim: Claim, *, before: float = 0.0, limit: str = "max.block.ms") -> None:
         """End the wait: move its memory to *claim*. Does not block.
 
@@ -87,10 +91,14 @@ class MemoryWait:
 
 @attrs.frozen
 class MemoryNeeded:
-    """A record's queue, and the memory to reserve before the record can be appended there."""
+    """A record's queue, and the memory to reserve before the record can be appended there.
+
+    `size` is enough for the beginning of a batch, `least` for the record alone.
+    """
 
     queue: PartitionQueue
     size: int
+    least: int
 
 
 class RecordAppender(ABC):
@@ -155,7 +163,7 @@ class RecordAppender(ABC):
             queue = placed.queue
             try:
                 with self._claim() as claim:
-                    reserving = self._reserve(placed.size, claim, waited=waited, timeout=timeout)
+                    reserving = self._reserve(placed.size, claim, least=placed.least, waited=waited, timeout=timeout)
                     waited += reserving
                     for_memory += reserving
                     found = self._append_with(claim, queue, record, charge)
@@ -189,7 +197,7 @@ class RecordAppender(ABC):
                     placed = self._place(topic, partition, record, charge, event_loop)
                 if not isinstance(placed, MemoryNeeded):
                     return placed
-                wait = MemoryWait(self._pool, placed.queue, placed.size, self._clock())
+                wait = MemoryWait(self._pool, placed, self._clock())
                 if not wait.ready:
                     self._wake()
             if not wait.ready:
@@ -209,7 +217,7 @@ class RecordAppender(ABC):
         The error reports the seconds that the same call has *waited* before, for metadata.
         """
         limit = WaitLimit.of(timeout, max_block=self._max_block)
-        if wait.ready:
+        if wait.ready or wait.accept_least():
             return
         try:
             with self._claim() as claim:
@@ -230,7 +238,7 @@ class RecordAppender(ABC):
         # Usually memory is free, and the record needs no second search for its queue: 10 us of a lone record's latency.
         if queue.open is None and self._pool.try_reserve(needed):
             return self._append_to_new(queue, record, needed, event_loop)
-        return MemoryNeeded(queue, needed)
+        return MemoryNeeded(queue, needed, charge)
 
     def _append_with(
         self, claim: Claim, queue: PartitionQueue, record: NewRecord, charge: int, event_loop: EventLoop | None = None
@@ -305,13 +313,23 @@ class RecordAppender(ABC):
             self._close(queue, CloseReason.MEMORY)
         self._wake()
 
-    def _reserve(self, memory: int, claim: Claim, *, waited: float, timeout: float | None) -> float:
+    def _reserve(
+        self, memory: int, claim: Claim, *, least: int | None = None, waited: float, timeout: float | None
+    ) -> float:
         """Take memory, waiting for the rest of the time that the call may wait; returns the seconds that this took."""
         limit = WaitLimit.of(timeout, max_block=self._max_block)
         # An I/O thread cannot wait: it is the one that frees memory.
         seconds = 0.0 if io_threads.on_io_thread() else max(limit.seconds - waited, 0.0)
         started_at = self._clock()
-        self._pool.reserve(memory, timeout=seconds, waited=waited, limit=limit.name, on_wait=self._wake, claim=claim)
+        self._pool.reserve(
+            memory,
+            least=least,
+            timeout=seconds,
+            waited=waited,
+            limit=limit.name,
+            on_wait=self._wake,
+            claim=claim,
+        )
         return self._clock() - started_at
 
     @contextmanager
