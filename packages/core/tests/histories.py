@@ -123,7 +123,7 @@ class Run:
         self.transactions = Transactions()
         self.arrivals = Arrivals(
             max_in_flight=max_in_flight,
-            throttled=immediate and not stopped,
+            throttled=immediate and not stopped and plan.kind.confirmed,  # without responses no broker asks
             calm=all(isinstance(fault, ThrottlingBroker | ProduceQuota) for fault in plan.faults),
             one_by_one=max_in_flight == 1 and plan.knows_epochs and not any(map(plan.disturbs_numbers, plan.faults)),
         )
