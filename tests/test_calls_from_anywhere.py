@@ -150,7 +150,7 @@ def test_a_logging_handler_may_send_its_lines_with_the_producer(producer: Produc
     assert all(line.exception(WAIT) is None for line in lines)
 
 
-def test_a_logging_handler_that_raises_costs_a_round_and_no_record(producer: Producer, cluster: MockCluster) -> None:
+def test_a_logging_handler_that_raises_costs_no_record(producer: Producer, cluster: MockCluster) -> None:
     def fail(line: str) -> None:
         if handling.lines <= 4:
             raise ValueError(f"no room for: {line}")

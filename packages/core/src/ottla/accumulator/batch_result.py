@@ -5,7 +5,6 @@ The outcome is set once. Deliveries read it, also after the producer was closed,
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +27,7 @@ from ottla.accumulator.unretrieved_errors import DropNotice, FailedRecords
 from ottla.concurrency import io_threads, signals
 from ottla.concurrency.locks import Latch
 from ottla.errors import DeliveryError, IllegalStateError
+from ottla.errors.robust_logger import robust_logger
 from ottla.interfaces import Columns, Facts
 from ottla.recordbatch.callbacks import CallbackColumn
 from ottla.recordbatch.core_abilities import CallbackRunner, Callbacks, LockingColumns, is_callback_runner
@@ -35,7 +35,7 @@ from ottla.recordbatch.sealed_records import SealedRecords
 from ottla.results import RecordMetadata
 from ottla.results.stories import RecordStory
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 _new: Final = object.__new__
 _new_metadata: Final = tuple.__new__

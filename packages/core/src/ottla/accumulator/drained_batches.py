@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_completion import BatchCompletion
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.sequences import Sequences
+from ottla.errors.robust_logger import robust_logger
 from ottla.recordbatch.header_v2 import MAGIC as FIRST_WITH_SEQUENCE
 from ottla.recordbatch.old_format_errors import no_producer_ids
 from ottla.recordbatch.sealed_records import SealedRecords
 from ottla.results.stories.waits import SHORTEST, Journal, WaitKind
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 
 class DrainedBatches:

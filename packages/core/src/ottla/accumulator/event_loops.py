@@ -7,7 +7,6 @@ program imports this module, because asyncio takes a third of the time of `impor
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import threading
 import weakref
@@ -19,9 +18,10 @@ import attrs
 
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.delivery import Delivery
+from ottla.errors.robust_logger import robust_logger
 from ottla.results import RecordMetadata
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 LONGEST_TURN: Final = 0.001
 """Seconds after which other tasks of the loop get a turn while more records are to be completed."""

@@ -5,11 +5,10 @@ A transactional producer requests its next epoch from the coordinator, see `ottl
 
 from __future__ import annotations
 
-import logging
-
+from ottla.errors.robust_logger import robust_logger
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 LAST_EPOCH = 32_767
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.errors import counted
+from ottla.errors.robust_logger import robust_logger
 from ottla.results.stories import RecordStory
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 EVERY: Final = 10.0
 """Seconds between two lines. The first slow batch is logged at once, later ones are counted."""

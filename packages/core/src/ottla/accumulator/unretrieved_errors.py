@@ -6,15 +6,15 @@ So the finalizer of the batch finds them: immediately where no delivery was kept
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 from ottla.errors import DeliveryError, counted
 from ottla.errors.outages import LONGEST_GAP, SHORTEST_GAP, SHOWN, one_line
+from ottla.errors.robust_logger import robust_logger
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 
 class FailedRecords:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
 import threading
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-logger = logging.getLogger(__name__)
+from ottla.errors.robust_logger import robust_logger
+
+logger = robust_logger(__name__)
 
 T = TypeVar("T")
 

@@ -6,7 +6,6 @@ here; `finish` raises one error with all of them, or logs the unused keys.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,12 +23,13 @@ from ottla.config.rules import reconcile
 from ottla.config.values import HIDDEN, PluginValues, brief, is_secret
 from ottla.errors import ConfigError
 from ottla.errors.plugin_origin import faults, text_of
+from ottla.errors.robust_logger import robust_logger
 from ottla.errors.secret import hide_settings, revealed
 
 if TYPE_CHECKING:
     from ottla.interfaces import ConfigKey
 
-_log = logging.getLogger(__name__)
+_log = robust_logger(__name__)
 
 LikelyOwner: TypeAlias = Callable[[str, Collection[str]], str | None]
 """The plugin that a key seems to belong to, given the known keys; None if there is none."""

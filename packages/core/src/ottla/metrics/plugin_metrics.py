@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import threading
 import time
@@ -15,9 +14,10 @@ import attrs
 from ottla.errors import IllegalStateError
 from ottla.errors.log_throttle import ThrottledLog
 from ottla.errors.plugin_origin import faults
+from ottla.errors.robust_logger import robust_logger
 from ottla.interfaces import MetricDescription, MetricName
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 PLUGINS: Final = "plugins"
 LABELS: Final = ("client-id", "config", "class", "plugin")

@@ -5,7 +5,6 @@ The reading thread computes, and no thread waits: if a window ends meanwhile, th
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -16,6 +15,7 @@ import attrs
 
 from ottla.errors.log_throttle import ThrottledLog
 from ottla.errors.plugin_origin import faults
+from ottla.errors.robust_logger import robust_logger
 from ottla.interfaces import Histogram, MetricDescription, MetricName
 from ottla.metrics.buckets import Buckets
 from ottla.metrics.catalogue import (
@@ -42,7 +42,7 @@ from ottla.version import __version__
 
 T = TypeVar("T")
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 NAN: Final = float("nan")
 

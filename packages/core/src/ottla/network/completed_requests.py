@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 
 from ottla.errors import OttlaError
+from ottla.errors.robust_logger import robust_logger
 from ottla.network.connection import Connection
 from ottla.network.request import Completion, Request
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 
 class CompletedRequests(deque[tuple[Request, Completion]]):

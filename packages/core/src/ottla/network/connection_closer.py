@@ -6,7 +6,6 @@ servers refuse us.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from ottla.errors import (
@@ -18,6 +17,7 @@ from ottla.errors import (
     ProtocolMismatchError,
     SecurityError,
 )
+from ottla.errors.robust_logger import robust_logger
 from ottla.network.backoff import Backoff
 from ottla.network.client_context import ClientContext
 from ottla.network.connection import Connection
@@ -32,7 +32,7 @@ from ottla.network.connection_errors import (
 from ottla.network.connection_stage import Stage
 from ottla.network.in_flight_requests import InFlight
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 
 class ConnectionCloser:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Final, TypeAlias
 
 from ottla.errors import OttlaError, SecurityError, counted
 from ottla.errors.outages import LONGEST_GAP, Outages, OutageUpdate
+from ottla.errors.robust_logger import robust_logger
 from ottla.network.cluster import Broker
 from ottla.network.connection import Connection
 from ottla.network.connection_errors import describe
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 RECENTLY: Final = 5.0
 """Seconds. A connection used more recently was not ended because it was idle: its broker may be shutting down."""

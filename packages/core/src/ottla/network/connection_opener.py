@@ -5,12 +5,12 @@ Performs the steps of each connection's `ConnectionSetup`. `ConnectionCloser` ha
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import assert_never
 
 from ottla.errors import ConnectionRetiredError, NetworkError
+from ottla.errors.robust_logger import robust_logger
 from ottla.network.api_versions import Features, NodeApiVersions
 from ottla.network.authentication import Ask, Authentication, LoggedIn, Token
 from ottla.network.backoff import Backoff
@@ -23,7 +23,7 @@ from ottla.network.metadata_updater import MetadataUpdater
 from ottla.network.request_writer import RequestWriter
 from ottla.protocol import API_VERSIONS
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 
 class ConnectionOpener:

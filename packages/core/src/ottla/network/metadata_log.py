@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ottla.errors import BrokerError, ErrorCode, OttlaError, counted, quoted
 from ottla.errors.outages import SHOWN, Outages, OutageUpdate
+from ottla.errors.robust_logger import robust_logger
 from ottla.network.cluster import NO_LEADER, Broker, Topic
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 LOGGED_AFTER: Final = 5.0
 """Seconds after which a line is written if metadata is due and no broker can be asked for it."""

@@ -5,10 +5,10 @@ The client manages the connections; `Metadata` decides what is requested.
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from ottla.errors import BrokerError, ErrorCode, OttlaError
+from ottla.errors.robust_logger import robust_logger
 from ottla.network.backoff import Backoff, RetrySchedule
 from ottla.network.client_context import ClientContext
 from ottla.network.connection import Connection
@@ -19,7 +19,7 @@ from ottla.network.metadata_log import MetadataLog
 from ottla.network.metadata_messages import metadata_request, read_response
 from ottla.network.request import Completion, Request
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 _RARE: Final = 10.0
 """Seconds. If brokers ask for a rebootstrap less often, the backoff starts again."""

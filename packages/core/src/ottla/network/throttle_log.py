@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 import attrs
 
 from ottla.errors import counted
 from ottla.errors.outages import Outages, OutageUpdate
+from ottla.errors.robust_logger import robust_logger
 from ottla.network.cluster import Broker
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 LOGGED_AFTER: Final = 5.0
 """Seconds. Consecutive pauses that last as long are logged; shorter ones are normal with a quota."""

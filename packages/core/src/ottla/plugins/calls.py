@@ -7,7 +7,6 @@ plugin's code is not simulated.
 
 from __future__ import annotations
 
-import logging
 import sys
 import threading
 from collections import deque
@@ -20,9 +19,10 @@ from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import Latch
 from ottla.errors import InvalidPluginError
 from ottla.errors.plugin_origin import faults
+from ottla.errors.robust_logger import robust_logger
 from ottla.interfaces import SupportsClose, supports
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 CLOSE_SECONDS: Final = 10.0
 """The longest that the plugins of a producer may take to close, also if its `close` has more time."""

@@ -6,7 +6,6 @@ when a producer is made; passwords again at each login.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import traceback
@@ -21,13 +20,14 @@ from ottla.config.reference import Reference
 from ottla.config.value_types import items
 from ottla.errors import ConfigError, ConnectionFailedError, OttlaError, PluginError, printable
 from ottla.errors.plugin_origin import faults, origin_of, text_of
+from ottla.errors.robust_logger import robust_logger
 from ottla.errors.secret import Secret, revealed
 from ottla.interfaces import ConfigProvider
 from ottla.plugins.calls import CLOSE_SECONDS
 from ottla.plugins.plugin_objects import PluginObjects
 from ottla.plugins.registry import EntryInfo, Plugin, Registry, given_plugin
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 PROVIDERS: Final = "config.providers"
 ALLOWED: Final = "OTTLA_ALLOWED_CONFIG_PROVIDERS"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
@@ -13,6 +12,7 @@ from ottla.config import ConfigDraft, ProducerConfig, SecurityProtocol
 from ottla.config.plugin_choice import PluginChoice
 from ottla.errors import ConfigError, InvalidPluginError, PluginError
 from ottla.errors.plugin_origin import PluginOrigin, note_origin, origin_of
+from ottla.errors.robust_logger import robust_logger
 from ottla.errors.secret import without_frames
 from ottla.interfaces import (
     Columns,
@@ -43,7 +43,7 @@ from ottla.plugins.requests import PluginRequest, ResolvedPlugin, Resolver, requ
 from ottla.plugins.transports.chain import TransportChain, UnchangedBytes
 from ottla.plugins.value_formats import ValueFormats
 
-_log = logging.getLogger(__name__)
+_log = robust_logger(__name__)
 
 Role: TypeAlias = Literal[
     "transport",

@@ -8,7 +8,6 @@ created, and `send` is unchanged.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -22,6 +21,7 @@ from ottla.config.wait_limit import check_timeout
 from ottla.errors import DeliveryError, IllegalStateError, InvalidRecordError
 from ottla.errors.log_throttle import ThrottledLog
 from ottla.errors.plugin_origin import faults
+from ottla.errors.robust_logger import robust_logger
 from ottla.interfaces import Header, Headers, Interceptor, ProducerRecord, SupportsOnSendTable, supports
 from ottla.plugins.former_interceptors import AdaptedInterceptor, FormerInterceptor, three_parts
 from ottla.plugins.record_headers import checked_headers
@@ -31,7 +31,7 @@ from ottla.producer.send_signature import Send
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.results import RecordMetadata
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 Parts: TypeAlias = tuple[Any, Any, Sequence[Header], int | None, int | None]
 """What interceptors may change of a record: key, value, headers, partition and timestamp."""

@@ -19,10 +19,11 @@ from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.topic_routes import Routes
 from ottla.concurrency import io_threads
 from ottla.errors import DeliveryError, OttlaError, ProducerClosedError
+from ottla.errors.robust_logger import robust_logger
 from ottla.results import DeliveryReport
 from ottla.sender.io_thread import IoThread
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 AT_EXIT_SECONDS = 30.0
 """The longest that a program that ends without `close` waits for its last records."""

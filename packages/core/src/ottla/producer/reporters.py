@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
 from ottla.concurrency.environment import SYSTEM, Environment
+from ottla.errors.robust_logger import robust_logger
 from ottla.interfaces import MetricsRegistry, MetricsReporter
 from ottla.plugins.calls import LEAST_SECONDS, BoundedCall, PluginCloser
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 START_SECONDS: Final = 5.0
 """The longest that a producer waits for its reporters to start."""

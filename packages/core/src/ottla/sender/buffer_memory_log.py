@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.errors.outages import Outages, OutageUpdate
+from ottla.errors.robust_logger import robust_logger
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 LOGGED_AFTER: Final = 5.0
 """Seconds. A wait for memory that lasts as long is logged; shorter ones are the normal back-pressure on a producer."""

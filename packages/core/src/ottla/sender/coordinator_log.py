@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from ottla.errors import BrokerError, counted
 from ottla.errors.outages import Outages, OutageUpdate
+from ottla.errors.robust_logger import robust_logger
 from ottla.transactions.request_source import RequestSource
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 LOGGED_AFTER: Final = 1.0
 """Seconds. Failures that last less are normal: the coordinator loads its log, or is ending the previous transaction."""

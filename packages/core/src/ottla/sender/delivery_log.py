@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
@@ -10,8 +9,9 @@ from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged
 from ottla.errors import BrokerError, OttlaError, counted
 from ottla.errors.outages import Outages, OutageUpdate
+from ottla.errors.robust_logger import robust_logger
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 _UNLIMITED: Final = 2**31 - 1
 

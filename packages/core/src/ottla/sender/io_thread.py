@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable
 
@@ -14,6 +13,7 @@ from ottla.concurrency import io_threads, signals
 from ottla.concurrency.environment import Environment
 from ottla.concurrency.locks import Latch
 from ottla.errors import OttlaError, ProducerClosedError, ProducerFailedError, printable
+from ottla.errors.robust_logger import robust_logger
 from ottla.network import NetworkClient
 from ottla.network.metadata import Metadata
 from ottla.sender.io_handoff import IoHandoff, NoHandoff
@@ -21,7 +21,7 @@ from ottla.sender.robust_log import log_robustly
 from ottla.sender.round_recovery import Rounds
 from ottla.sender.sender import Sender
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 
 class IoThread:

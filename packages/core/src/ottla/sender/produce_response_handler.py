@@ -5,7 +5,6 @@ The action for each error code is in `ottla.sender.produce_error_actions`.
 
 from __future__ import annotations
 
-import logging
 from typing import assert_never
 
 from ottla.accumulator.accumulator import RecordAccumulator
@@ -25,6 +24,7 @@ from ottla.errors import (
     printable,
     were,
 )
+from ottla.errors.robust_logger import robust_logger
 from ottla.metrics import Counters
 from ottla.network.metadata import Metadata
 from ottla.sender.delivery_log import DeliveryLog
@@ -33,7 +33,7 @@ from ottla.sender.produce_error_origins import REFUSED_BEFORE_APPEND
 from ottla.sender.produce_messages import PartitionRefusal, PartitionResponse
 from ottla.sender.sender_metrics import count_retry
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 
 class ProduceResponseHandler:

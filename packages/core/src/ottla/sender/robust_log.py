@@ -1,4 +1,7 @@
-"""Log lines about a fault of the I/O thread, which a logging handler that raises must not turn into its end."""
+"""Log lines about a fault of the I/O thread, which a logging handler must not turn into its end.
+
+`RobustLogger` does so for what a handler raises, except if it recurses without end.
+"""
 
 from __future__ import annotations
 

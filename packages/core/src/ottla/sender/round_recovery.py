@@ -6,7 +6,6 @@ A fault of Ottla, a plugin or the system must cost a round and its connections, 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -14,11 +13,12 @@ from ottla.concurrency.environment import Environment
 from ottla.concurrency.locks import AutoResetEvent
 from ottla.errors import counted
 from ottla.errors.log_throttle import ThrottledLog
+from ottla.errors.robust_logger import robust_logger
 from ottla.network.backoff import Backoff
 from ottla.sender.robust_log import log_robustly
 from ottla.sender.sender import Sender
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 PAUSE: Final = Backoff(initial=0.01, maximum=1.0)
 """The pause between rounds that fail, so that a persistent fault does not keep a processor busy."""

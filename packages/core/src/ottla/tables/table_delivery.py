@@ -6,7 +6,6 @@ if that was split for being too large.
 
 from __future__ import annotations
 
-import logging
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -19,10 +18,11 @@ from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.delivery import ObservingCallback
 from ottla.config.wait_limit import check_timeout
 from ottla.errors import DeliveryError, TableDeliveryError
+from ottla.errors.robust_logger import robust_logger
 from ottla.results import PartitionResult, RecordMetadata, TableResult
 from ottla.results.stories import RecordStory
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 
 @attrs.frozen(eq=False)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
 from ottla.accumulator.sequences import Sequences
 from ottla.errors import BrokerError, OttlaError, UnsupportedVersionError
+from ottla.errors.robust_logger import robust_logger
 from ottla.network.backoff import Backoff
 from ottla.transactions.coordinator_request import CoordinatorRequest, InitProducerId
 from ottla.transactions.request_source import QueuedBatches
 from ottla.transactions.response_actions import ProducerIdAssigned, RequestFailed
 from ottla.transactions.transaction_error_actions import TransactionErrorAction
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 NO_TIMEOUT_MS = 2**31 - 1
 

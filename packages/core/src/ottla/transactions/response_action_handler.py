@@ -6,6 +6,7 @@ import logging
 from typing import assert_never
 
 from ottla.errors import OttlaError
+from ottla.errors.robust_logger import robust_logger
 from ottla.transactions.coordinator_request import CoordinatorRequest
 from ottla.transactions.coordinators import Coordinators
 from ottla.transactions.request_retries import RequestRetries
@@ -23,7 +24,7 @@ from ottla.transactions.state_table import CAN_FAIL, State
 from ottla.transactions.transaction_error_actions import CoordinatorRequestKind, TransactionErrorAction
 from ottla.transactions.transaction_state import TransactionState
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 
 class ResponseActionHandler:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.errors import AbortableTransactionError, OttlaError, UnsupportedVersionError
+from ottla.errors.robust_logger import robust_logger
 from ottla.network.backoff import Backoff
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.coordinator_request import CoordinatorRequest, InitProducerId
@@ -19,7 +20,7 @@ from ottla.transactions.transaction_error_actions import CoordinatorRequestKind
 from ottla.transactions.transaction_requests import AddOffsetsToTxn, AddPartitionsToTxn, EndTxn, TxnOffsetCommit
 from ottla.transactions.transaction_state import TransactionState
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 
 class TransactionRequestSource:

@@ -22,13 +22,14 @@ from ottla.errors import (
     ProducerFencedError,
     TransactionError,
 )
+from ottla.errors.robust_logger import robust_logger
 from ottla.transactions.current_transaction import CurrentTransaction
 from ottla.transactions.pending_offsets import PendingOffsetCommits
 from ottla.transactions.pending_result import TransactionalRequestResult
 from ottla.transactions.state_table import CAN_FAIL, NEXT_STEPS, TRANSITIONS, State
 from ottla.transactions.transaction_error_actions import FATAL_FOR_A_TRANSACTION
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 
 @attrs.define(eq=False, kw_only=True)

@@ -9,12 +9,12 @@ step as well; the caller chooses its thread.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from ottla.errors import AuthenticationError, BrokerError, ErrorCode, NetworkError, OttlaError, error_code
 from ottla.errors.plugin_origin import faults
+from ottla.errors.robust_logger import robust_logger
 from ottla.interfaces import Authenticator, Mechanism, Step, SupportsRefused, supports
 from ottla.network.authentication import login_errors
 from ottla.network.authentication.steps import Ask, Compute, LoggedIn, LoginStep, Token
@@ -22,7 +22,7 @@ from ottla.protocol import choose_version
 from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateRequest
 from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE, SaslHandshakeRequest
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 MAX_TOKEN: Final = 512 * 1024
 """Maximum bytes of a mechanism's message in either direction; a broker's default (`sasl.server.max.receive.size`)."""

@@ -6,15 +6,15 @@ would keep a processor busy, without any error.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeVar
 
 import attrs
 
 from ottla.errors.plugin_origin import PluginOrigin
+from ottla.errors.robust_logger import robust_logger
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 MOST_UNUSED: Final = 1_000
 """Events in a row without a byte, after which a connection is paused.

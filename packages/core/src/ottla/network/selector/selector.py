@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import logging
 import selectors
 import socket
 import sys
@@ -22,6 +21,7 @@ from ottla.config.hosts import with_port
 from ottla.errors import ConnectionFailedError, NameResolutionError, NetworkError, OttlaError, printable, quoted
 from ottla.errors.log_throttle import ThrottledLog
 from ottla.errors.plugin_origin import described, origin_of, text_of
+from ottla.errors.robust_logger import robust_logger
 from ottla.errors.too_many_open_files import files_remedy
 from ottla.interfaces import Buffer, Interest, Target, Transport
 from ottla.metrics import Counters
@@ -38,7 +38,7 @@ from ottla.network.selector.transport_plugin_faults import (
 )
 from ottla.network.selector_interface import Address
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 _EVENTS = {
     Interest.NONE: 0,

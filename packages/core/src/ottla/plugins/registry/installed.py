@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 import os
 import re
 import sys
@@ -16,11 +15,12 @@ import attrs
 
 from ottla.errors import PluginError, printable
 from ottla.errors.plugin_origin import PluginOrigin
+from ottla.errors.robust_logger import robust_logger
 from ottla.errors.too_many_open_files import REMEDY, none_left
 from ottla.plugins.registry.entry_points import read_entry_points
 from ottla.plugins.registry.kinds import BUILT_IN, KINDS, Kind
 
-_log = logging.getLogger(__name__)
+_log = robust_logger(__name__)
 
 _NAMELESS: Final = "an unnamed distribution"
 _GROUPS: Final = frozenset(kind.group for kind in KINDS.values())

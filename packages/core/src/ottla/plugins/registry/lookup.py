@@ -6,11 +6,11 @@ A name is `name` or `package:name`. Names and packages are compared without case
 from __future__ import annotations
 
 import difflib
-import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from importlib.metadata import EntryPoint
 
 from ottla.errors import InvalidPluginError, OttlaError, PluginError, PluginNotFoundError
+from ottla.errors.robust_logger import robust_logger
 from ottla.interfaces import PluginConfig, RecordEncoder
 from ottla.plugins.registry.given_info import PluginInfo
 from ottla.plugins.registry.installed import EntryInfo, announced, entries, misplaced, normal
@@ -19,7 +19,7 @@ from ottla.plugins.registry.kinds import KINDS, Kind, KindName
 from ottla.plugins.registry.plugin import Plugin
 from ottla.version import __version__
 
-_log = logging.getLogger(__name__)
+_log = robust_logger(__name__)
 
 
 class Registry:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import logging
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +15,7 @@ from ottla import hookspecs
 from ottla.config import PluginValues
 from ottla.errors import InvalidPluginError, OttlaError, printable
 from ottla.errors.plugin_origin import faults, note_origin, text_of
+from ottla.errors.robust_logger import robust_logger
 from ottla.hookspecs import PROJECT
 from ottla.interfaces import ConfigKey, PluginConfig, PluginContext, PluginMetrics
 from ottla.metrics.plugin_metrics import PluginMetricGroup
@@ -26,7 +26,7 @@ from ottla.plugins.registry.signatures import fitting_generation, is_generator, 
 from ottla.plugins.registry.slow_calls import logged_when_slow
 from ottla.version import __version__
 
-_log = logging.getLogger(__name__)
+_log = robust_logger(__name__)
 
 _KEYS_HOOK: Final = "ottla_config_keys"
 
@@ -92,7 +92,7 @@ class Plugin:
         metrics: PluginMetrics | None = None,
     ) -> PluginContext:
         """The context for an object of this plugin, by default for one that belongs to no producer."""
-        logger = logging.getLogger(f"ottla.plugin.{self.info.kind.name}.{self.name.lower()}")
+        logger = robust_logger(f"ottla.plugin.{self.info.kind.name}.{self.name.lower()}")
         return PluginContext(client_id=client_id, logger=logger, clock=clock, metrics=metrics or PluginMetricGroup())
 
     def create(self, config: PluginConfig, *, context: PluginContext | None = None, **extra: object) -> Any:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 from collections.abc import Iterator
 from typing import Final
 
+from ottla.errors.robust_logger import robust_logger
 from ottla.plugins.registry.given_info import PluginInfo
 
-_log = logging.getLogger(__name__)
+_log = robust_logger(__name__)
 
 SLOW: Final = 1.0
 """Seconds after which a call is slow."""

@@ -5,16 +5,16 @@ The codecs are the producer's own compressor and the built-in ones, which need n
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Final
 
 from ottla.errors import InvalidPluginError, PluginNotFoundError
+from ottla.errors.robust_logger import robust_logger
 from ottla.interfaces import Compressor
 from ottla.recordbatch.codecs import NONE, compressed
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 _BUILT_IN: Final[Mapping[int, str]] = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 

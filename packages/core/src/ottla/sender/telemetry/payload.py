@@ -6,7 +6,6 @@ records.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -16,6 +15,7 @@ from ottla.concurrency.environment import Environment
 from ottla.errors import counted
 from ottla.errors.log_throttle import ThrottledLog
 from ottla.errors.plugin_origin import faults
+from ottla.errors.robust_logger import robust_logger
 from ottla.metrics.catalogue import PRODUCER
 from ottla.sender.telemetry.compression import TelemetryCompressors
 from ottla.sender.telemetry.metric_reading import MetricReader, Reading
@@ -23,7 +23,7 @@ from ottla.sender.telemetry.otlp import Attributes, metrics_data
 from ottla.sender.telemetry.subscription import Subscription
 from ottla.version import __version__
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 
 @attrs.frozen(kw_only=True)

@@ -6,7 +6,6 @@ are neither requests nor rounds for it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -15,6 +14,7 @@ import attrs
 from ottla.concurrency.environment import Environment
 from ottla.concurrency.locks import Latch
 from ottla.errors import BrokerError, ErrorCode, OttlaError, UnsupportedVersionError, counted, error_code
+from ottla.errors.robust_logger import robust_logger
 from ottla.network import Completion, NetworkClient, Request
 from ottla.protocol.notation import ZERO_UUID
 from ottla.sender.telemetry.error_actions import TelemetryErrorAction, telemetry_error_action
@@ -22,7 +22,7 @@ from ottla.sender.telemetry.payload import PayloadBuilder, PayloadInProgress
 from ottla.sender.telemetry.states import NEXT_STATES, TelemetryState
 from ottla.sender.telemetry.subscription import DEFAULT_INTERVAL, Subscription, read_subscription, uuid_text
 
-logger = logging.getLogger(__name__)
+logger = robust_logger(__name__)
 
 FIRST_PUSH: Final = (0.5, 1.5)
 """The first push after a subscription comes after this part of the interval: not all clients push together."""

@@ -1,0 +1,36 @@
+"""Loggers whose lines never fail: what a handler or a filter of the program raises must not reach the producer.
+
+Python's handlers catch errors in `emit` alone. A filter that raises, or an error whose text cannot be made, would end a
+round of the I/O thread, and the next one with its next line: records would wait until they expire.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import traceback
+
+
+class RobustLogger(logging.Logger):
+    """Prints what handlers and filters raise, as Python's own handlers do, unless `logging.raiseExceptions` is off."""
+
+    def handle(self, record: logging.LogRecord) -> None:
+        """Pass a record to the filters and handlers."""
+        try:
+            super().handle(record)
+        except RecursionError:  # as Python's handlers: the caller is deep in a recursion, which has to end
+            raise
+        except Exception:
+            if logging.raiseExceptions and sys.stderr is not None:
+                with contextlib.suppress(Exception):  # it may have no text, or no standard error any more
+                    print(f"--- Logging error in a line of {record.name} ---", file=sys.stderr)
+                    traceback.print_exc(file=sys.stderr)
+
+
+def robust_logger(name: str) -> logging.Logger:
+    """Return the logger of this name; if the program has set a logger class of its own, it has that class."""
+    logger = logging.getLogger(name)
+    if type(logger) is logging.Logger:
+        logger.__class__ = RobustLogger
+    return logger
