@@ -20,6 +20,7 @@ from typing import Final
 import pytest
 from clusters_by_version import ClustersByVersion
 from shared_clusters import FAILED, MISDIRECTING, PROXIED, SHARED, SPARE, THREE, Lent, Shared, in_turns, shared_names
+from spark_modules import is_left_out, starts_spark
 from wrong_addresses import Misdirecting
 
 from distance_kit import Clusters, Generation, choose_distances, distance, place, started
@@ -39,25 +40,8 @@ pytest_generate_tests = choose_distances
 
 __all__ = ["distance"]
 
-FOLDER: Final = Path(__file__).parent
-
 SECONDS_TO_END: Final = 10.0
 """For the thread of a producer that nothing refers to any more."""
-
-
-WITHOUT_SPARK: Final = {
-    "test_spark_atomic_coordinators",
-    "test_spark_atomic_network",
-    "test_spark_atomic_rights",
-    "test_spark_atomic_survey",
-    "test_spark_atomic_tasks",
-    "test_spark_exactly_once_ledger",
-    "test_spark_exactly_once_other_writers",
-    "test_spark_exactly_once_rights",
-    "test_spark_exactly_once_status",
-    "test_spark_exactly_once_storms",
-}
-"""Modules that test parts of the Spark sink with brokers alone: they share those of the other tests with brokers."""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -67,10 +51,20 @@ def quick_spark(request: pytest.FixtureRequest) -> None:
         start_spark_quickly()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import modules in which the chosen markers select nothing."""
+    return True if is_left_out(collection_path, config.getoption("markexpr")) else None
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the tests of the Spark sink and those with clusters that tests disturb: they run in parallel to others."""
-    if "spark" in item.path.relative_to(FOLDER).as_posix() and item.path.stem not in WITHOUT_SPARK:
+    """Mark the tests of the Spark sink and those with clusters that tests disturb: they run in parallel to others.
+
+    Raises UsageError for a test with Spark that `pytest -m spark` would not import.
+    """
+    if starts_spark(item.path):
         item.add_marker(pytest.mark.spark)
+    elif item.get_closest_marker("spark") and is_left_out(item.path, "spark"):
+        raise pytest.UsageError(f"{item.nodeid} would never run: its module must have the marker spark in its source")
     if shared_names(item):
         item.add_marker(pytest.mark.disturbing)
 
