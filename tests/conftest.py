@@ -19,8 +19,9 @@ from typing import Final
 
 import pytest
 from clusters_by_version import ClustersByVersion
+from modules_left_out import is_left_out
 from shared_clusters import FAILED, MISDIRECTING, PROXIED, SHARED, SPARE, THREE, Lent, Shared, in_turns, shared_names
-from spark_modules import is_left_out, starts_spark
+from spark_modules import starts_spark
 from wrong_addresses import Misdirecting
 
 from distance_kit import Clusters, Generation, choose_distances, distance, place, started
@@ -59,14 +60,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark the tests of the Spark sink and those with clusters that tests disturb: they run in parallel to others.
 
-    Raises UsageError for a test with Spark that `pytest -m spark` would not import.
+    Raises UsageError for a test whose module would be left out when its marker is chosen.
     """
     if starts_spark(item.path):
         item.add_marker(pytest.mark.spark)
-    elif item.get_closest_marker("spark") and is_left_out(item.path, "spark"):
-        raise pytest.UsageError(f"{item.nodeid} would never run: its module must have the marker spark in its source")
     if shared_names(item):
         item.add_marker(pytest.mark.disturbing)
+    for marker in ("spark", "disturbing"):
+        if item.get_closest_marker(marker) and is_left_out(item.path, marker):
+            raise pytest.UsageError(f"{item.nodeid} would never run: the source of its module must show {marker!r}")
 
 
 GENERATIONS: Final = ClustersByVersion(place)
