@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import functools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -18,10 +19,15 @@ LINES: Final = 60
 AnyFunction: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def definitions() -> Iterator[tuple[str, ast.AST]]:
-    for path in sorted(ROOT.glob("packages/*/src/**/*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            yield str(path.relative_to(ROOT)), node
+@functools.cache
+def definitions() -> Sequence[tuple[str, ast.ClassDef | AnyFunction]]:
+    """The classes and functions of the packages, which take seconds to read, with their files."""
+    return [
+        (str(path.relative_to(ROOT)), node)
+        for path in sorted(ROOT.glob("packages/*/src/**/*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef | AnyFunction)
+    ]
 
 
 def lines_of(function: AnyFunction) -> int:

@@ -16,7 +16,7 @@ from ottla_testkit.errors import ClusterError, tail
 from ottla_testkit.java.runtime import java_command
 from ottla_testkit.processes.free_ports import HOST, free_ports
 from ottla_testkit.processes.process import Process
-from spark_java import quick_options
+from spark_java import quick_options, unpack_pyspark
 
 READY_WITHIN: Final = 180.0  # seconds; a busy machine may need two minutes
 LOOK_EVERY: Final = 0.05
@@ -30,6 +30,7 @@ def connect_server(folder: Path) -> Iterator[str]:
     Raises `KafkaUnavailableError` without Java (the same Java runs brokers), else `ClusterError`.
     """
     java_command()
+    unpack_pyspark()
     (port,) = free_ports(1)
     process = Process("the Connect server", command=_command(folder, port), log_file=folder / "server.log")
     process.start()

@@ -1,7 +1,8 @@
-"""Options with which the JVMs of Spark in tests start quickly: an archive of Spark's classes, and quick compilation.
+"""Options with which Spark's processes start quickly in tests: an archive of classes, and PySpark's compiled modules.
 
 Half of a short driver's work is loading, verifying and compiling classes. The archive is recorded on first use, which
-takes half a minute, and is kept in PySpark's folder. Without it, Spark starts as it always does.
+takes half a minute, and is kept in PySpark's folder. Without it, Spark starts as it always does. Spark's Python
+processes import the installed PySpark, except in the long forms, where they import `pyspark.zip`, as Spark has them do.
 
     python spark_java.py PROGRAM [ARGUMENT]...
 
@@ -30,6 +31,7 @@ from ottla_testkit.java.runtime import java_command
 
 QUICK_START: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # such a JVM runs for seconds
 WARM_UP: Final = Path(__file__).with_name("spark_warm_up.py")
+UNPACKED: Final = str(Path(__file__).with_name("unpacked_pyspark"))
 WITHIN: Final = 300.0  # seconds
 
 _log = logging.getLogger(__name__)
@@ -40,6 +42,14 @@ def start_spark_quickly() -> None:
     if "SPARK_SUBMIT_OPTS" not in os.environ:
         os.environ["SPARK_SUBMIT_OPTS"] = quick_options()  # for drivers
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", " ".join(QUICK_START))  # for the Java that prints a driver's command
+    unpack_pyspark()
+
+
+def unpack_pyspark() -> None:
+    """Have Spark's Python processes import the installed PySpark, whose compiled modules are kept."""
+    folders = list(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+    if UNPACKED not in folders and not os.environ.get("OTTLA_SOAK"):
+        os.environ["PYTHONPATH"] = os.pathsep.join([*folders, UNPACKED])
 
 
 @cache

@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 
 import spark_java
 from ottla_testkit.errors import KafkaUnavailableError
-from spark_java import QUICK_START, quick_options, start_spark_quickly
+from spark_java import QUICK_START, UNPACKED, quick_options, start_spark_quickly, unpack_pyspark
 
 
 @pytest.fixture(autouse=True)
@@ -23,6 +24,7 @@ def test_options_that_are_set_already_are_not_replaced(monkeypatch: pytest.Monke
     monkeypatch.setattr(spark_java, "quick_options", lambda: "-Dquick=true")
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dmine=true")
     monkeypatch.delenv("SPARK_LAUNCHER_OPTS", raising=False)
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     start_spark_quickly()
 
     assert os.environ["SPARK_SUBMIT_OPTS"] == "-Dmine=true"
@@ -79,6 +81,29 @@ def test_a_recording_that_fails_leaves_no_archive_and_no_lock(monkeypatch: pytes
 
     quick_options.cache_clear()
     assert not list(tmp_path.glob("classes-of-*/*"))
+
+
+@pytest.mark.parametrize("before", ["", "/mine"])
+def test_processes_of_spark_import_the_installed_pyspark(monkeypatch: pytest.MonkeyPatch, before: str) -> None:
+    monkeypatch.setenv("PYTHONPATH", before)
+    monkeypatch.delenv("OTTLA_SOAK", raising=False)
+    unpack_pyspark()
+    unpack_pyspark()
+    packed = ["/spark/python/lib/pyspark.zip", "/spark/python/lib/py4j-0.10.9.9-src.zip"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*packed, os.environ["PYTHONPATH"]])}
+    command = [sys.executable, "-c", "import json, sys; print(json.dumps(sys.path))"]
+    found = json.loads(subprocess.run(command, env=environment, capture_output=True, timeout=120, check=True).stdout)
+
+    assert not set(packed) & set(found)
+    assert [folder for folder in found if folder in ("/mine", UNPACKED)] == [*filter(None, [before]), UNPACKED]
+
+
+def test_long_forms_import_the_packed_pyspark_as_spark_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/mine")
+    monkeypatch.setenv("OTTLA_SOAK", "1")
+    unpack_pyspark()
+
+    assert os.environ["PYTHONPATH"] == "/mine"
 
 
 def test_a_program_runs_with_these_options(tmp_path: Path) -> None:
