@@ -214,9 +214,19 @@ def test_without_memory_the_append_is_refused_and_nothing_is_queued() -> None:
     queues.append(bytes(9_000), partition=0)
 
     with pytest.raises(BufferExhaustedError):
-        queues.append(partition=1)
+        queues.append(bytes(2_000), partition=1)
 
     assert [batch.partition for batch in drain_all(queues, cluster_of(1, 1))] == [0]
+
+
+@pytest.mark.rule("producer.send.refused.memory")
+def test_a_record_begins_a_batch_with_what_is_free_if_it_is_enough() -> None:
+    queues = Queues(buffer_memory=10_000, batch_size=9_000)
+    queues.append(bytes(9_000), partition=0)
+
+    queues.append(partition=1)
+
+    assert [batch.partition for batch in drain_all(queues, cluster_of(1, 1))] == [0, 1]
 
 
 @pytest.mark.rule("producer.close.refuses")
