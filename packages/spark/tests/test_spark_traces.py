@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from pyspark.sql import functions as sf
 
 import ottla_spark
 from ottla_spark.exactly_once import write_once
+from ottla_spark.worker.traces import FLUSH_MS, task_span
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from spark_kit import WITHIN, Write, arrived, local_spark, writing_to
@@ -54,7 +56,7 @@ tracers = TracerProvider()
 tracers.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(out=spans, formatter=line)))
 trace.set_tracer_provider(tracers)
 numbers = open({folder!r} + "/metrics", "a", buffering=1)
-reader = PeriodicExportingMetricReader(ConsoleMetricExporter(out=numbers, formatter=line))
+reader = PeriodicExportingMetricReader(ConsoleMetricExporter(out=numbers, formatter=line), 250)
 metrics.set_meter_provider(MeterProvider([reader]))
 """
 """Python runs it in each worker before anything else, as it runs what `opentelemetry-instrument` brings along."""
@@ -98,8 +100,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory, exported: Exported) -> Iterator[SparkSession]:
-    # A worker ends after each task, so that its last metrics are there, too.
-    settings = {"spark.executorEnv.PYTHONPATH": str(exported.folder), "spark.python.worker.reuse": "false"}
+    settings = {"spark.executorEnv.PYTHONPATH": str(exported.folder)}
     with local_spark(tmp_path_factory.mktemp("spark"), **settings) as session:
         yield session
 
@@ -164,6 +165,9 @@ def test_a_trace_goes_from_the_driver_through_tasks_to_the_records(
     assert sum(table["attributes"]["messaging.batch.message_count"] for table in tables) == 10
     contexts = {dict(record.headers)["traceparent"] for record in arrived(kafka, topic)}
     assert {f"0x{(context or b'').decode().split('-')[2]}" for context in contexts} == ids(tables)
+    until = time.monotonic() + WITHIN
+    while exported.sent(topic) < 10 and time.monotonic() < until:
+        time.sleep(0.1)
     assert exported.sent(topic) == 10
 
 
@@ -222,13 +226,35 @@ def test_a_failed_task_is_an_error_in_its_span(
     topic = make_topic(partitions=1)
     rows = spark.createDataFrame([("a", 7)], "value string, partition int").coalesce(1)
     with pytest.raises(PySparkException, match="partition 7"):
-        ottla_spark.write(rows, options(kafka, topic))
+        ottla_spark.write(rows, {**options(kafka, topic), "kafka.max.block.ms": "500"})
 
     [written] = driver.get_finished_spans()
     [task] = exported.spans(format_trace_id(written.context.trace_id))[f"write task {topic}"]
     assert written.status.is_ok is False
     assert task["status"]["status_code"] == "ERROR"
     assert "partition 7" in task["status"]["description"]
+
+
+@pytest.mark.parametrize(("reuse", "flushed"), [(None, 1), ("1", 0)])
+def test_spans_are_exported_before_a_worker_ends_with_its_task(
+    monkeypatch: pytest.MonkeyPatch, reuse: str | None, flushed: int
+) -> None:
+    """PySpark sets the variable in workers that run other tasks, too."""
+    monkeypatch.delenv("SPARK_REUSE_WORKER", raising=False)
+    if reuse is not None:
+        monkeypatch.setenv("SPARK_REUSE_WORKER", reuse)
+    flushes: list[int] = []
+
+    class Flushing(TracerProvider):
+        def force_flush(self, timeout_millis: int = 30_000) -> bool:
+            flushes.append(timeout_millis)
+            return True
+
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", Flushing(shutdown_on_exit=False))
+    with task_span({}, topic="t"):
+        assert not flushes
+
+    assert flushes == [FLUSH_MS] * flushed
 
 
 def test_a_program_without_opentelemetry_does_not_import_it() -> None:
