@@ -347,4 +347,6 @@ def test_a_program_ends_although_the_close_of_a_plugin_hangs(end: str, installed
     )
 
     assert done.returncode == 0
-    assert f"the reporter 'acme' of acme 1.0 (acme_hanging) has not closed within {LEAST_SECONDS} s" in done.stderr
+    named = f"the reporter 'acme' of acme 1.0 (acme_hanging) has not closed within {LEAST_SECONDS} s" in done.stderr
+    # CPython 3.12 starts no thread any more at this moment, so the I/O thread itself closes the plugin.
+    assert named or (end == "pass" and "its I/O thread has not ended and is at" in done.stderr)

