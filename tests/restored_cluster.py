@@ -32,10 +32,7 @@ def restore(kafka: KafkaCluster) -> None:
     for node in kafka.nodes:
         if node in kafka.running:
             kafka.resume(node)
-        else:
-            kafka.start(node, wait=False)
-    for node in kafka.nodes:
-        kafka.wait_ready(node)
+    kafka.start(*kafka.nodes)
     set_feature(kafka.address(1), TRANSACTION_VERSION, NEWEST_TRANSACTIONS)
     admin = AdminClient({"bootstrap.servers": kafka.near_servers, "log_level": 0})
     for node in kafka.nodes:

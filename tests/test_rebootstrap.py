@@ -78,10 +78,7 @@ def test_a_moved_cluster_is_found_again_through_its_bootstrap_server(three_kafka
             for node in three_kafkas.nodes:
                 three_kafkas.kill(node)
                 three_kafkas.move(node)
-            for node in three_kafkas.nodes:
-                three_kafkas.start(node, wait=False)
-            for node in three_kafkas.nodes:
-                three_kafkas.wait_ready(node)
+            three_kafkas.start(*three_kafkas.nodes)
             entrance.point_to(*three_kafkas.address(1))
             entrance.accept()
 

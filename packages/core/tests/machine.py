@@ -8,12 +8,14 @@ from random import Random
 
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.batch_sizes import BatchSizes
+from ottla.accumulator.batch_times import BatchTimes
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.delivery import Delivery, OnDelivery
 from ottla.accumulator.io_loop_interface import WokenLoop
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.sequences import Sequences
 from ottla.accumulator.splitting import Splitter
+from ottla.concurrency.environment import Environment
 from ottla.interfaces import Columns, ColumnsKind, Compressor, Mechanism, Step
 from ottla.metrics import Counters
 from ottla.network import NetworkClient
@@ -68,17 +70,16 @@ class Queues:
         self.pool = BufferPool(buffer_memory, clock=self.clock)
         self.accumulator = RecordAccumulator(
             sizes=BatchSizes(target=batch_size, max_bytes=max_request_size, growing=growing),
-            linger=linger,
-            delivery_timeout=delivery_timeout,
-            max_block=max_block,
-            retry_backoff=CONSTANT,
+            times=BatchTimes(
+                linger=linger, delivery_timeout=delivery_timeout, max_block=max_block, retry_backoff=CONSTANT
+            ),
             pool=self.pool,
             columns=columns,
             seal=Sealer(None).seal,
             key_partitioner=None,
             sequences=sequences or Sequences(off=True),
             io_loop=WokenLoop(self.wake),
-            clock=self.clock,
+            environment=Environment(clock=self.clock),
         )
 
     def wake(self) -> None:
@@ -157,17 +158,14 @@ class Machine:
         )
         self.accumulator = RecordAccumulator(
             sizes=BatchSizes(target=batch_size, max_bytes=max_request_size, growing=growing, ratio=sealer.ratio),
-            linger=linger,
-            delivery_timeout=delivery_timeout,
-            max_block=0.0,
-            retry_backoff=CONSTANT,
+            times=BatchTimes(linger=linger, delivery_timeout=delivery_timeout, max_block=0.0, retry_backoff=CONSTANT),
             pool=self.pool,
             columns=columns,
             seal=sealer.seal,
             key_partitioner=None,
             sequences=sequences,
             io_loop=WokenLoop(self.network.wakeup),
-            clock=self.clock,
+            environment=Environment(clock=self.clock),
         )
         counters = Counters()
         self.sender = Sender(

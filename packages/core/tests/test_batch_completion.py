@@ -39,8 +39,7 @@ class World:
             sequences=Sequences(off=True),
             counters=None,
             io_loop=WokenLoop(lambda: None),
-            journal=Journal(linger=0.0, clock=lambda: 0.0),
-            clock=clock,
+            journal=Journal(linger=0.0, clock=clock),
         )
 
     def remove(self, batches: Iterable[ProducerBatch]) -> None:

@@ -50,7 +50,7 @@ class Compared:
                 assert ready is not None
                 assert ready.nodes == {found[0]}
                 assert not ready.soon | ready.leaderless
-                assert now < oldest + lone.delivery_timeout
+                assert now < oldest + lone.times.delivery_timeout
                 assert list(batches.all) == [found[1]]
                 assert batches.next_check_at == ready.next_check_at
                 assert not batches.waiting

@@ -16,6 +16,7 @@ from ottla.accumulator.batch_completion import BatchCompletion
 from ottla.accumulator.batch_memory import BatchMemory
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.batch_sizes import BatchSizes
+from ottla.accumulator.batch_times import BatchTimes
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.delivery_errors import delivery_failed, dropped, expired
 from ottla.accumulator.drained_batches import DrainedBatches, alike
@@ -33,7 +34,6 @@ from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.errors import DeliveryError, OttlaError
 from ottla.interfaces import Columns
 from ottla.metrics import Counters
-from ottla.network.backoff import Backoff
 from ottla.network.cluster import Cluster
 from ottla.recordbatch.sealed_records import SealedRecords
 from ottla.results import DeliveryReport
@@ -90,10 +90,7 @@ class RecordAccumulator:
         self,
         *,
         sizes: BatchSizes,
-        linger: float,
-        delivery_timeout: float,
-        max_block: float,
-        retry_backoff: Backoff,
+        times: BatchTimes,
         pool: BufferPool,
         columns: Callable[[int], Columns],
         seal: Callable[[ProducerBatch, int], SealedRecords],
@@ -102,7 +99,6 @@ class RecordAccumulator:
         admit: Callable[[], object] | None = None,
         counters: Counters | None = None,
         io_loop: IoLoop,
-        clock: Callable[[], float],
         environment: Environment = SYSTEM,
     ) -> None:
         self._batches = IncompleteBatches(environment)
@@ -110,7 +106,7 @@ class RecordAccumulator:
         self.pool = pool
         """The memory of all batches."""
         self._permission = AppendPermission(admit)
-        self.journal = Journal(linger=linger, clock=clock)
+        self.journal = Journal(linger=times.linger, clock=environment.clock)
         """What batches wait for, for the stories of their records."""
         self._completion = BatchCompletion(
             on_complete=self._remove,
@@ -119,7 +115,6 @@ class RecordAccumulator:
             counters=counters,
             io_loop=io_loop,
             journal=self.journal,
-            clock=clock,
             environment=environment,
         )
         self.unretrieved = self._completion.unretrieved
@@ -132,11 +127,9 @@ class RecordAccumulator:
             pool=pool,
             columns=columns,
             permission=self._permission,
-            linger=linger,
-            max_block=max_block,
+            times=times,
             io_loop=io_loop,
             journal=self.journal,
-            clock=clock,
         )
         self.keyed_appender = KeyedAppender(
             parts, UnassignedMemory(sizes=sizes, pool=pool), partitioner=key_partitioner
@@ -144,19 +137,17 @@ class RecordAccumulator:
         """Queues records with keys until the *key_partitioner* chooses their partitions. For any thread."""
         self.appender = PartitionAppender(parts, BatchMemory(sizes=sizes, pool=pool), keyed=self.keyed_appender)
         """Queues new records for partitions. For any thread."""
-        self._readiness = Readiness(linger=linger, sequences=sequences, pool=pool, permission=self._permission)
-        self._lone_batch = LoneBatch(
-            batches=self._batches, readiness=self._readiness, sequences=sequences, delivery_timeout=delivery_timeout
-        )
+        self._readiness = Readiness(linger=times.linger, sequences=sequences, pool=pool, permission=self._permission)
+        self._lone_batch = LoneBatch(batches=self._batches, readiness=self._readiness, sequences=sequences, times=times)
         self._drained = DrainedBatches(
             seal=seal, sequences=sequences, pool=pool, completion=self._completion, journal=self.journal
         )
-        self._delivery_timeout = delivery_timeout
-        self._retry_backoff = retry_backoff
+        self._delivery_timeout = times.delivery_timeout
+        self._retry_backoff = times.retry_backoff
         self._sequences = sequences
         self._in_transaction = sequences.transactional
         self._wake = io_loop.wake
-        self._clock = clock
+        self._clock = environment.clock
 
     def on_failure(self, let_go: Callable[[], object]) -> None:
         """Call *let_go* when a batch has failed: it drops references to the batch, which only deliveries may keep."""

@@ -40,7 +40,6 @@ class BatchCompletion:
         counters: Counters | None,
         io_loop: IoLoop,
         journal: Journal,
-        clock: Callable[[], float],
         environment: Environment = SYSTEM,
     ) -> None:
         self._on_complete = on_complete
@@ -55,7 +54,7 @@ class BatchCompletion:
         self._counts = DeliveryCounts(counters=counters, unretrieved=self.unretrieved, environment=environment)
         self._io_loop = io_loop
         self._make_thread = environment.thread
-        self._clock = clock
+        self._clock = journal.clock
         self._journal = journal
         self.slow = SlowRecords()
         """Batches that took longer than `slow.record.threshold.ms`; the slowest is to be logged."""

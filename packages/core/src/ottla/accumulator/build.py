@@ -9,6 +9,7 @@ import attrs
 
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.batch_sizes import BatchSizes
+from ottla.accumulator.batch_times import BatchTimes
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.io_loop_interface import IoLoop
 from ottla.accumulator.key_partitioning import KeyPartitioner
@@ -74,18 +75,20 @@ def build_queueing(
 
     *keys_may_wait*: the partitions of records with keys may be chosen later, for many at once.
     """
-    batching, clock = config.batching, environment.clock
+    batching = config.batching
     counters = counters or build_counters(config)
-    pool = BufferPool(batching.buffer_memory, clock=clock, counters=counters, environment=environment)
+    pool = BufferPool(batching.buffer_memory, clock=environment.clock, counters=counters, environment=environment)
     sizes = _sizes(config, plugins, sealer)
     partitioner = PartitionerAbilities.of(plugins.partitioner)
     key_partitioner = _key_partitioner(partitioner, plugins, sizes) if keys_may_wait else None
     accumulator = RecordAccumulator(
         sizes=sizes,
-        linger=batching.linger - min(SEALING_SECONDS, batching.linger / 10),
-        delivery_timeout=config.delivery.delivery_timeout,
-        max_block=batching.max_block,
-        retry_backoff=backoff,
+        times=BatchTimes(
+            linger=batching.linger - min(SEALING_SECONDS, batching.linger / 10),
+            delivery_timeout=config.delivery.delivery_timeout,
+            max_block=batching.max_block,
+            retry_backoff=backoff,
+        ),
         pool=pool,
         columns=plugins.columns,
         seal=sealer.seal,
@@ -94,7 +97,6 @@ def build_queueing(
         admit=admit,
         counters=counters,
         io_loop=io_loop,
-        clock=clock,
         environment=environment,
     )
     accumulator.slow.threshold = config.observation.slow_record_threshold

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import attrs
 
 from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_times import BatchTimes
 from ottla.accumulator.incomplete_batches import IncompleteBatches
 from ottla.accumulator.readiness import Readiness
 from ottla.accumulator.sequences import Sequences
@@ -24,7 +25,7 @@ class LoneBatch:
     batches: IncompleteBatches
     readiness: Readiness
     sequences: Sequences
-    delivery_timeout: float
+    times: BatchTimes
 
     def take(self, cluster: Cluster, *, takes: Callable[[int], bool], now: float) -> tuple[int, ProducerBatch] | None:
         """The broker and the batch, if it was queued, may leave now, and its broker *takes* a request; else None."""
@@ -37,7 +38,7 @@ class LoneBatch:
                 return None
             [queue] = batches.waiting
             batch = queue.batches[0]
-            expires_at = min(batches.oldest, batch.created_at) + self.delivery_timeout
+            expires_at = min(batches.oldest, batch.created_at) + self.times.delivery_timeout
             leader = cluster.leader(queue.topic.name, queue.partition)
             if leader is None or expires_at <= now:
                 return None
@@ -47,5 +48,5 @@ class LoneBatch:
             if not takes(leader):
                 return None
             batches.oldest = batch.created_at
-            batches.next_check_at = batch.created_at + self.delivery_timeout
+            batches.next_check_at = batch.created_at + self.times.delivery_timeout
             return leader, batches.take(queue, now)

@@ -13,6 +13,7 @@ from ottla.accumulator.append_permission import AppendPermission
 from ottla.accumulator.batch import NewRecord, ProducerBatch
 from ottla.accumulator.batch_completion import BatchCompletion
 from ottla.accumulator.batch_memory import BatchMemory, MemoryGrant
+from ottla.accumulator.batch_times import BatchTimes
 from ottla.accumulator.buffer_pool import BufferPool, Claim
 from ottla.accumulator.incomplete_batches import IncompleteBatches
 from ottla.accumulator.io_loop_interface import EventLoop, IoLoop
@@ -37,11 +38,9 @@ class AppenderParts:
     pool: BufferPool
     columns: Callable[[int], Columns]
     permission: AppendPermission
-    linger: float
-    max_block: float
+    times: BatchTimes
     io_loop: IoLoop
     journal: Journal
-    clock: Callable[[], float]
 
 
 class MemoryWait:
@@ -124,12 +123,12 @@ class RecordAppender(ABC):
         self._pool = parts.pool
         self._columns = parts.columns
         self._permission = parts.permission
-        self._linger = parts.linger
-        self._max_block = parts.max_block
+        self._linger = parts.times.linger
+        self._max_block = parts.times.max_block
         self._io_loop = parts.io_loop
         self._wake = parts.io_loop.wake
         self._run_while_waiting = parts.io_loop.run_while_waiting
-        self._clock = parts.clock
+        self._clock = parts.journal.clock
         self._journal = parts.journal
 
     @abstractmethod

@@ -178,13 +178,12 @@ class Producer:
             route = self._known_routes[topic]
         except (KeyError, TypeError):  # an object that cannot be hashed is no name, either
             route = None  # found below: here its errors would have this one as their context
-        if route is None:
+        if route is None or (
+            partition is not None and (type(partition) is not int or not 0 <= partition < route.view.partitions)
+        ):
             record = (key, value, checked, timestamp_ms, on_delivery)
             route, waited = _wait_for_route(self, topic, partition, record, waited, timeout)
         if partition is not None:
-            if type(partition) is not int or not 0 <= partition < route.view.partitions:
-                record = (key, value, checked, timestamp_ms, on_delivery)
-                route, waited = _wait_for_route(self, topic, partition, record, waited, timeout)
             if route.unassigned.open is not None:
                 # The records of the unassigned batch came first.
                 self._accumulator.keyed_appender.assign_partitions(route.topic)
@@ -209,9 +208,7 @@ class Producer:
                 delivery._batch, delivery._index = batch, index
                 return delivery
         record = (key, value, checked, timestamp_ms, on_delivery)
-        return self._append_or_wait(
-            topic, chosen, record, route, partitioned=partition is not None, waited=waited, timeout=timeout
-        )
+        return self._append_or_wait(topic, partition, chosen, record, route, waited, timeout)
 
     def send_table(
         self,
@@ -501,29 +498,31 @@ class Producer:
     def _append_or_wait(
         self,
         topic: str,
-        partition: int,
+        partition: int | None,
+        chosen: int,
         record: NewRecord,
         route: Route,
-        *,
-        partitioned: bool,
         waited: float,
         timeout: float | None,
     ) -> Delivery:
-        """Queue a record for which no open batch has room; `send` has *waited* so many seconds for metadata."""
+        """Queue a record for which no open batch has room; `send` has *waited* so many seconds for metadata.
+
+        *partition* is the one that the caller of `send` named, if any; *chosen* may be STICKY or UNASSIGNED.
+        """
         size = size_of(record)
         check_size(topic, size, self._engine.config.batching)
-        sticky = partition == STICKY
+        sticky = chosen == STICKY
         if sticky:
-            partition = self._routes.next_sticky_partition(topic, route)
-        if not partitioned and self._on_new_batch is not None:
-            placed = self._appender.append_to_open(topic, partition, record, size)
+            chosen = self._routes.next_sticky_partition(topic, route)
+        if partition is None and self._on_new_batch is not None:
+            placed = self._appender.append_to_open(topic, chosen, record, size)
             if placed is not None:
                 return Delivery(*placed)
-            ask_partitioner(self._on_new_batch, topic, partition, route.view)
-            partition = self._choose_partition(topic, record, route.view)
+            ask_partitioner(self._on_new_batch, topic, chosen, route.view)
+            chosen = self._choose_partition(topic, record, route.view)
         keyed = self._keyed_appender
-        appender = self._appender if keyed is None or partition != UNASSIGNED else keyed
-        batch, index = appender.append(topic, partition, record, size, waited=waited, timeout=timeout)
+        appender = self._appender if keyed is None or chosen != UNASSIGNED else keyed
+        batch, index = appender.append(topic, chosen, record, size, waited=waited, timeout=timeout)
         if sticky:
             route.set_sticky_batch(batch)
         return Delivery(batch, index)

@@ -152,13 +152,12 @@ class KafkaCluster:
         """Return the output of a node so far, over all its starts."""
         return self._nodes[node].log
 
-    def start(self, node: int, *, wait: bool = True) -> None:
-        """Start a node again, with its ports and data; with `wait`, return when it serves."""
-        self._nodes.start(node, wait=wait)
+    def start(self, *nodes: int) -> None:
+        """Start nodes again, with their ports and data; a node that runs is left alone.
 
-    def wait_ready(self, node: int) -> None:
-        """Wait until a started node serves and knows every responding node; `ClusterError` after a minute."""
-        self._nodes.wait_ready(node)
+        Returns when each of *nodes* serves and knows every responding node; `ClusterError` after a minute.
+        """
+        self._nodes.start(nodes)
 
     def kill(self, node: int) -> None:
         """Kill a node (SIGKILL)."""

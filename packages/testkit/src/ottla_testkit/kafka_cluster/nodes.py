@@ -103,24 +103,21 @@ class Nodes:
             self._prepare_by_kraft()
         if self._config.distant is not None:
             self._config.distant.start()
-        for number in numbers:
-            self.start(number, wait=False)
-        for number in numbers:
-            self.wait_ready(number)
+        self.start(numbers)
         self._archive = None if self._config.class_path else archive
 
-    def start(self, number: int, *, wait: bool) -> None:
-        """Start a node, with its ports and data; with `wait`, return when it serves."""
-        if self._zookeeper is not None:
-            await_zookeeper(self._zookeeper, without=number)
-        self._nodes[number].start()
-        if wait:
-            self.wait_ready(number)
-
-    def wait_ready(self, number: int) -> None:
-        """Wait until a started node serves and knows every node that answers."""
-        await_node(self._nodes[number], others=[other.number for other in self.answering])
-        await_return(self._nodes[number])
+    def start(self, numbers: Sequence[int]) -> None:
+        """Start those of the nodes that do not run; return when all of them serve and know every node that answers."""
+        started = [self._nodes[number] for number in numbers]
+        for node in started:
+            if node.running:
+                continue
+            if self._zookeeper is not None:
+                await_zookeeper(self._zookeeper, without=node.number)
+            node.start()
+        for node in started:
+            await_node(node, others=[other.number for other in self.answering])
+            await_return(node)
 
     def move(self, number: int) -> None:
         """Give a stopped node another port, which it uses from its next start on."""

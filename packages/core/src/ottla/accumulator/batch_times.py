@@ -1,0 +1,20 @@
+"""Times of batches, and of calls of `send` that wait for memory, from a producer's configuration."""
+
+from __future__ import annotations
+
+import attrs
+
+from ottla.network.backoff import Backoff
+
+
+@attrs.frozen(kw_only=True)
+class BatchTimes:
+    """Settings in seconds, and the backoff of a batch that is sent again.
+
+    `linger` is somewhat shorter than `linger.ms`, for the time that sealing takes.
+    """
+
+    linger: float
+    delivery_timeout: float
+    max_block: float
+    retry_backoff: Backoff
