@@ -11,10 +11,11 @@ import importlib
 import logging
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 import pytest
 from broker_on_a_socket import SECRET
 
@@ -29,7 +30,7 @@ from ottla.plugins.attribute_checks import checked_mechanism
 from ottla.recordbatch.codecs import compressed
 from ottla.recordbatch.objects import ObjectColumns
 from ottla_testkit.mock_producer import MockProducer
-from simulated_producer import simulated
+from simulated_producer import Calling, simulated
 
 REMEDY: Final = "report it to the authors of acme, or set another one"
 
@@ -94,6 +95,20 @@ def closed_coroutine() -> Any:
 
 
 # Partitioners
+
+
+class ReadOnce:
+    """As many partitions as it is asked for, whose iterator is always the same."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._rest = iter([0] * count)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[int]:
+        return self._rest
 
 
 class Partitioner:
@@ -163,6 +178,17 @@ def test_a_wrong_partitioner_of_columns_is_named_and_fails_its_batch(column: Any
         error = failed.exception(0)
     assert error is not None
     check_named(error, "partitioner")
+
+
+@pytest.mark.parametrize("column", [ReadOnce, lambda count: [False] * count, lambda count: (0,) * count])
+def test_partitions_of_a_column_may_be_any_ints_with_a_length(column: Callable[[int], Any]) -> None:
+    methods = {"partition": returning(0), "partition_column": lambda _self, _topic, keys, _view: column(len(keys))}
+    with simulated(1, 1, config={"partitioner.class": type("Columns", (), methods)()}) as world:
+        world.producer.send("t", b"value", b"key")
+        world.producer.send_table("t", pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}))
+        Calling(world, world.producer.flush).rounds()
+
+        assert [record.key for record in world.cluster.topics["t"].log[0]] == [b"key", b"a", b"b"]
 
 
 def check_named(error: BaseException, kind: str) -> None:

@@ -5,6 +5,7 @@ They are written only from the public interfaces, and have every ability that sp
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -143,6 +144,9 @@ def test_columns_that_fail_in_a_new_batch_are_named(install: Install, method: st
         ("memory = lambda self: -1", "builtins.int in memory, not an int of at least 0"),
         ("append = lambda self, *record: None", "builtins.NoneType in append; an index is an int, and an empty batch"),
         ("append = lambda self, *record: 'first'", "builtins.str in append; an index is an int, and an empty batch"),
+        ("append = lambda self, *record: -1", "-1 in append, but the index of the record is 0"),
+        ("append = lambda self, *record: 7", "7 in append, but the index of the record is 0"),
+        ("size_estimate = lambda self: True", "builtins.bool in size_estimate, not an int of at least 0"),
     ],
 )
 def test_wrong_results_of_columns_are_named(install: Install, line: str, said: str) -> None:
@@ -152,6 +156,55 @@ def test_wrong_results_of_columns_are_named(install: Install, line: str, said: s
         pytest.raises(InvalidPluginError, match=rf"^{NAMED}returned {said}"),
     ):
         world.producer.send("t", b"v", partition=0)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("keys = lambda self: None", "builtins.NoneType in keys, not a sequence with one entry for each of 1 records"),
+        ("keys = lambda self: 'k'", "builtins.str in keys, not a sequence with one entry for each of 1 records"),
+        ("keys = lambda self: []", "builtins.list in keys, not a sequence with one entry for each of 1 records"),
+        ("extend = lambda self, other, indexes: 2**70", "1180591620717411303424 in extend, more than the 1 records"),
+        ("extend = lambda self, other, indexes: 2", "2 in extend, more than the 1 records that it was given"),
+    ],
+)
+def test_wrong_results_for_records_without_a_partition_are_named(install: Install, line: str, said: str) -> None:
+    install(f"ListColumns.{line}")
+    many = type("Many", (), {"partition": lambda *_: 0, "partition_column": lambda _self, _topic, keys, _view: [0]})()
+    with simulated(1, config={"record.encoder": "first", "partitioner.class": many}) as world:
+        failed = world.producer.send("t", b"v", b"k")
+        world.settle()
+
+        error = failed.exception(0)
+    assert error is not None
+    assert re.search(f"{NAMED}returned {re.escape(said)}", str(error))
+
+
+def test_an_encoder_that_returns_the_same_columns_again_is_named(install: Install) -> None:
+    install("same = ListColumns(2**20)\nTableEncoder.columns = lambda self, kind, limit: same")
+    with simulated(1, 1, config={"record.encoder": "first"}) as world:
+        world.producer.send("t", b"v", partition=0)
+        with pytest.raises(InvalidPluginError, match=f"{NAMED}returned 1 in append, but the index of the record is 0"):
+            world.producer.send("t", b"v", partition=1)
+
+
+@pytest.mark.parametrize("cost", ["'much'", "[1]", "float('nan')", "-5", "True", "lambda: 1"])
+def test_a_record_cost_that_is_no_number_of_bytes_is_refused(install: Install, cost: str) -> None:
+    install(f"TableEncoder.record_cost = {cost}")
+    with (
+        pytest.raises(InvalidPluginError, match=f"{NAMED}has a record_cost .*, not an int of at least 0; report it"),
+        simulated(1, config={"record.encoder": "first"}),
+    ):
+        raise AssertionError("the encoder was taken")
+
+
+def test_an_encoder_that_takes_no_records_of_send_is_named(install: Install) -> None:
+    install("TableEncoder.columns = lambda self, kind, limit: None")
+    with (
+        pytest.raises(InvalidPluginError, match=f"{NAMED}returned None in columns for records of send; report it"),
+        simulated(1, config={"record.encoder": "first"}),
+    ):
+        raise AssertionError("the encoder was taken")
 
 
 def test_an_encoder_without_columns_for_a_later_batch_is_named(install: Install) -> None:

@@ -30,10 +30,11 @@ class LockedColumns:
     The methods of `Columns` raise InvalidPluginError for a fault of the encoder.
     """
 
-    __slots__ = ("_callbacks", "_columns", "lock")
+    __slots__ = ("_callbacks", "_columns", "_count", "lock")
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
+        self._count = 0  # records that `put` and `extend` have added
         self._callbacks: list[tuple[int, OnDelivery]] = []
         self.lock = threading.RLock()
 
@@ -59,12 +60,19 @@ class LockedColumns:
                 raise
             except faults() as cause:
                 raise encoder_failed(self._columns, "append", cause) from cause
-            if type(index) is not int and (index is not None or not len(self)):
+            if index is None and self._count:
+                return None
+            if type(index) is not int:
                 what = (
                     f"returned {class_name(index)} in append; an index is an int, and an empty batch takes any record"
                 )
                 raise encoder_fault(self._columns, what)
-            if on_delivery is not None and index is not None:
+            if index != self._count:
+                raise encoder_fault(
+                    self._columns, f"returned {index} in append, but the index of the record is {self._count}"
+                )
+            self._count += 1
+            if on_delivery is not None:
                 self._callbacks.append((index, on_delivery))
             return index
 
@@ -100,11 +108,21 @@ class LockedColumns:
 
     def extend(self, other: Columns, indexes: Sequence[int]) -> int:
         """Append these records of other columns while there is room; return how many fit."""
-        return self._number("extend", other._columns if isinstance(other, LockedColumns) else other, indexes)
+        count = self._number("extend", other._columns if isinstance(other, LockedColumns) else other, indexes)
+        if count > len(indexes):
+            what = f"returned {count} in extend, more than the {len(indexes)} records that it was given"
+            raise encoder_fault(self._columns, what)
+        self._count += count
+        return count
 
     def keys(self) -> Sequence[bytes | None]:
         """The keys of all records, before `encode`."""
-        keys: Sequence[bytes | None] = self._call("keys")
+        keys: Any = self._call("keys")
+        if not isinstance(keys, Sequence) or isinstance(keys, str) or len(keys) != self._count:
+            raise encoder_fault(
+                self._columns,
+                f"returned {class_name(keys)} in keys, not a sequence with one entry for each of {self._count} records",
+            )
         return keys
 
     def release(self) -> None:
@@ -118,7 +136,7 @@ class LockedColumns:
 
     def _number(self, method: str, *arguments: object) -> int:
         made = self._call(method, *arguments)
-        if not isinstance(made, int) or made < 0:
+        if type(made) is not int or made < 0:
             raise encoder_fault(self._columns, f"returned {class_name(made)} in {method}, not an int of at least 0")
         return made
 

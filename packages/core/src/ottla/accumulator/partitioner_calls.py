@@ -64,12 +64,14 @@ def _checked(ask: object, topic: str, chosen: Any, view: TopicView) -> int:
 
 def partitions_of(ask: PartitionColumn, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
     """The partitions that a partitioner chooses for *keys*, at least one. Raises InvalidPluginError."""
-    chosen: Sequence[int] = ask_partitioner(ask, topic, keys, view)
+    made: Sequence[int] = ask_partitioner(ask, topic, keys, view)
     try:
+        len(made)  # a generator is refused
+        chosen = made if type(made) is list else list(made)  # read once, so that what is checked is what is used
         count, lowest, highest = len(chosen), min(chosen, default=0), max(chosen, default=0)
         operator.index(sum(chosen))  # quicker than a check of each
     except faults():
-        raise _no_partition(ask, topic, chosen) from None
+        raise _no_partition(ask, topic, made) from None
     if count != len(keys):
         raise _fault(ask, f"returned {count} partitions for {len(keys)} keys of topic {topic!r}")
     if lowest < 0 or highest >= view.partitions:

@@ -38,6 +38,15 @@ def checked_mechanism(mechanism: Mechanism) -> Mechanism:
     return mechanism
 
 
+def checked_encoder(encoder: RecordEncoder) -> RecordEncoder:
+    """The encoder, whose `record_cost` is a number of bytes."""
+    cost = encoder.record_cost
+    if type(cost) is not int or cost < 0:
+        shown = printable(repr(cost)) if isinstance(cost, int | float | str) else f"of type {class_name(cost)}"
+        raise _fault(encoder, f"has a record_cost {shown}, not an int of at least 0")
+    return encoder
+
+
 def with_encoder(serializer: Serializer, encoder: RecordEncoder) -> Serializer:
     """The serializer, after passing the encoder to it if it uses the encoder's abilities."""
     if has_ability(serializer, SupportsUseEncoder):
@@ -67,6 +76,11 @@ def columns_of(encoder: RecordEncoder, limit: int) -> Columns:
     if columns is None:
         raise _fault(encoder, "returned None in columns for records of send, after it had returned columns")
     return columns
+
+
+def lacks_columns(encoder: RecordEncoder) -> InvalidPluginError:
+    """The error for an encoder that a configuration names, but that takes no records of `send`."""
+    return _fault(encoder, "returned None in columns for records of send")
 
 
 def _columns(encoder: RecordEncoder, limit: int) -> Columns | None:

@@ -29,9 +29,11 @@ from ottla.interfaces import (
 )
 from ottla.plugins.attribute_checks import (
     checked_compressor,
+    checked_encoder,
     checked_mechanism,
     columns_of,
     first_columns,
+    lacks_columns,
     with_encoder,
 )
 from ottla.plugins.calls import CLOSE_SECONDS
@@ -330,7 +332,9 @@ def _encoder(found: Sequence[ResolvedPlugin], registry: Registry, objects: Plugi
             origin = origin_of("encoder", encoder)
             note_origin(type(columns), origin)  # a note for each batch would cost time
             _log.info("%s: records are encoded by the %s", objects.client_id, origin)
-            return encoder
+            return checked_encoder(encoder)
+    if named:
+        raise lacks_columns(named[0])
     raise InvalidPluginError(
         "no installed record encoder takes records of `send`; is ottla itself installed completely?"
     )

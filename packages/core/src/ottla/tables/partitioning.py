@@ -7,6 +7,7 @@ gets a partition of its own. A partitioner by records gets each row without a pa
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
@@ -88,7 +89,11 @@ class RowPartitions:
             return partitions_of_keys(self._hashed_by, keys, view.partitions)
         if self._column is None:
             return self._one_by_one(keys.to_pylist(), view)
-        return pa.array(partitions_of(self._column, self._topic, keys.to_pylist(), view), pa.int32())
+        chosen = partitions_of(self._column, self._topic, keys.to_pylist(), view)
+        try:
+            return pa.array(chosen, pa.int32())
+        except pa.ArrowTypeError:  # of bool, for instance, which is an int everywhere else
+            return pa.array(map(operator.index, chosen), pa.int32())
 
     def _record_by_record(self, ask: PartitionRecord, chunk: Chunk, given: Any | None, view: TopicView) -> Any:
         partitions = repeat(None) if given is None else given.to_pylist()

@@ -15,7 +15,7 @@ from ottla.config import ConfigDraft
 from ottla.errors import ConfigError, PluginError, PluginNotFoundError
 from ottla.errors.plugin_origin import described
 from ottla.interfaces import PluginContext
-from ottla.plugins.attribute_checks import checked_compressor, checked_mechanism, first_columns
+from ottla.plugins.attribute_checks import checked_compressor, checked_encoder, checked_mechanism, first_columns
 from ottla.plugins.calls import CLOSE_SECONDS, PluginCloser
 from ottla.plugins.registry.installed import EntryInfo
 from ottla.plugins.registry.lookup import Registry, check_released_together
@@ -116,7 +116,7 @@ def _check(made: Any, info: EntryInfo) -> None:
         case "authenticator":
             checked_mechanism(made)
         case "encoder":
-            first_columns(made)
+            first_columns(checked_encoder(made))
         case _:
             pass
 
