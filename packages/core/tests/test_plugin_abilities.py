@@ -15,6 +15,7 @@ from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.errors import InvalidPluginError
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import (
+    SupportsAvroRows,
     SupportsCipher,
     SupportsClose,
     SupportsCutRows,
@@ -135,7 +136,8 @@ def test_flags_that_are_none_and_methods_that_are_none_have_defaults() -> None:
 
 def test_the_native_encoder_has_every_ability_of_encoders() -> None:
     encoder = NativeEncoder()
-    typed: tuple[SupportsCutRows, SupportsMurmur2Partitions, SupportsJsonRows] = (encoder, encoder, encoder)
+    typed: tuple[SupportsCutRows, SupportsMurmur2Partitions, SupportsJsonRows, SupportsAvroRows]
+    typed = (encoder, encoder, encoder, encoder)
 
     *own, close = KINDS["encoder"].abilities
     assert [supports(encoder, ability) for ability in own] == [True] * len(typed)

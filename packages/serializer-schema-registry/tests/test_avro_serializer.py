@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ from hostile_registry import Hostile, hostile_registry, says
 from ottla import ConfigError, Producer
 from ottla.errors import NotPreparedError, SerializationError
 from ottla_serializer_schema_registry import IncompatibleSchemaError, InvalidSchemaError, RegistryUnavailableError
-from ottla_serializer_schema_registry.avro import AvroSerializer, parsed_schema
-from ottla_serializer_schema_registry.exchanges import Exchanges
-from ottla_serializer_schema_registry.registry import SchemaRegistry
+from ottla_serializer_schema_registry.avro.schema import parsed_schema
+from ottla_serializer_schema_registry.avro.serializer import avro_serializer
+from ottla_serializer_schema_registry.registry.client import SchemaRegistry
+from ottla_serializer_schema_registry.registry.exchanges import Exchanges
+from ottla_serializer_schema_registry.serializer import REFUSAL_STAYS, RegistrySerializer, SchemaOptions
 
 SCHEMA = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "int"}]}
 TEXT = json.dumps(SCHEMA)
@@ -27,7 +30,7 @@ def hostile() -> Iterator[Hostile]:
         yield running
 
 
-def serialized(serializer: AvroSerializer, topic: str, data: Any) -> bytes | None:
+def serialized(serializer: RegistrySerializer, topic: str, data: Any) -> bytes | None:
     """The bytes, after the lookup that a producer would make."""
     try:
         return serializer.serialize(topic, data, ())
@@ -36,8 +39,8 @@ def serialized(serializer: AvroSerializer, topic: str, data: Any) -> bytes | Non
         return serializer.serialize(topic, data, ())
 
 
-def serializer(hostile: Hostile, **arguments: Any) -> AvroSerializer:
-    return AvroSerializer(SchemaRegistry(Exchanges([hostile.address])), is_key=False, **{"text": TEXT, **arguments})
+def serializer(hostile: Hostile, **arguments: Any) -> RegistrySerializer:
+    return avro_serializer(SchemaRegistry(Exchanges([hostile.address])), TEXT, options=SchemaOptions(**arguments))
 
 
 def lines(hostile: Hostile) -> list[str]:
@@ -78,7 +81,7 @@ def test_a_subject_is_looked_up_once(hostile: Hostile) -> None:
 
 
 def test_without_registration_the_schema_must_exist(hostile: Hostile) -> None:
-    hostile.last = says({"subject": "orders-value", "id": 9})
+    hostile.last = says({"subject": "orders-value", "id": 9, "version": 1})
     made = serializer(hostile, register=False)
     assert serialized(made, "orders", {"id": 0}) == b"\0\0\0\0\x09\0"
     assert lines(hostile) == ["POST /subjects/orders-value"]
@@ -86,17 +89,27 @@ def test_without_registration_the_schema_must_exist(hostile: Hostile) -> None:
 
 def test_the_newest_version_may_differ_from_the_given(hostile: Hostile) -> None:
     newer = {**SCHEMA, "fields": [*SCHEMA["fields"], {"name": "n", "type": "int", "default": 1}]}
-    hostile.last = says({"subject": "orders-value", "id": 9, "schema": json.dumps(newer)})
+    hostile.last = says({"subject": "orders-value", "id": 9, "version": 2, "schema": json.dumps(newer)})
     made = serializer(hostile, latest=True)
     assert serialized(made, "orders", {"id": 0}) == b"\0\0\0\0\x09\0\2"
 
 
-def test_a_schema_that_cannot_be_had_fails_its_record_alone(hostile: Hostile) -> None:
+def test_a_schema_that_cannot_be_had_fails_its_record_alone(hostile: Hostile, monkeypatch: pytest.MonkeyPatch) -> None:
     made = serializer(hostile)
     hostile.answers = [says({"error_code": 409, "message": "no"}, status=409)]
     with pytest.raises(IncompatibleSchemaError, match="'no'"):
         serialized(made, "orders", {"id": 0})
+    monkeypatch.setattr(made, "_clock", lambda: time.monotonic() + REFUSAL_STAYS)
     assert serialized(made, "orders", {"id": 0}) == b"\0\0\0\0\7\0"
+
+
+def test_records_that_are_refused_ask_the_registry_once_a_second(hostile: Hostile) -> None:
+    made = serializer(hostile)
+    hostile.last = says({"error_code": 409, "message": "no"}, status=409)
+    for _ in range(5):
+        with pytest.raises(IncompatibleSchemaError, match="'no'"):
+            serialized(made, "orders", {"id": 0})
+    assert len(hostile.requests) == 1
 
 
 def test_send_raises_the_refusal_of_the_registry(hostile: Hostile) -> None:
@@ -131,7 +144,6 @@ def test_data_that_does_not_fit_is_refused_before_it_is_sent(hostile: Hostile, d
 
 def test_settings_that_lack_something_are_refused(hostile: Hostile) -> None:
     assert "needs the address of a schema registry" in problem(hostile, **{"schema.registry.url": None})
-    assert "write the schema or its file" in problem(hostile, **{"value.schema": None})
     assert "cannot both be true" in problem(hostile, **{"auto.register.schemas": True, "use.latest.version": True})
     assert "needs a value.schema that has a name" in problem(
         hostile, **{"value.schema": '"long"', "subject.name.strategy": "record"}

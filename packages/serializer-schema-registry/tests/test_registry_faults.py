@@ -17,11 +17,12 @@ from ottla_serializer_schema_registry import (
     SchemaNotFoundError,
     SchemaRegistryError,
 )
-from ottla_serializer_schema_registry.exchange import MAX_ANSWER
-from ottla_serializer_schema_registry.exchanges import Exchanges
-from ottla_serializer_schema_registry.registry import SchemaRegistry
+from ottla_serializer_schema_registry.registry.client import LATEST, SchemaRegistry
+from ottla_serializer_schema_registry.registry.exchange import MAX_ANSWER
+from ottla_serializer_schema_registry.registry.exchanges import Exchanges
+from ottla_serializer_schema_registry.registry.schemas import AVRO, Schema
 
-SCHEMA = '"long"'
+SCHEMA = Schema(kind=AVRO, text='"long"')
 NO_WORDS = {"message": 1}
 
 
@@ -129,17 +130,17 @@ def test_a_huge_answer_is_not_read_to_its_end(hostile: Hostile, registry: Schema
 
 
 def test_an_answer_for_another_subject_is_refused(hostile: Hostile, registry: SchemaRegistry) -> None:
-    hostile.last = says({"subject": "users-value", "id": 7, "schema": SCHEMA})
+    hostile.last = says({"subject": "users-value", "id": 7, "version": 1, "schema": SCHEMA.text})
     with pytest.raises(RegistryAnswerError, match="another subject: 'users-value'"):
         registry.look_up("orders-value", SCHEMA, timeout=30)
     with pytest.raises(RegistryAnswerError, match="another subject"):
-        registry.latest("orders-value", timeout=30)
+        registry.version("orders-value", LATEST, kind=AVRO, timeout=30)
 
 
 def test_a_schema_that_is_not_avro_is_refused(hostile: Hostile, registry: SchemaRegistry) -> None:
     hostile.last = says({"subject": "a", "id": 7, "schema": "syntax = 3;", "schemaType": "PROTOBUF"})
     with pytest.raises(InvalidSchemaError, match="PROTOBUF"):
-        registry.latest("a", timeout=30)
+        registry.version("a", LATEST, kind=AVRO, timeout=30)
 
 
 def test_errors_and_reprs_reveal_no_secret(hostile: Hostile, registry: SchemaRegistry) -> None:

@@ -9,6 +9,10 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ottla.interfaces import ConfigKey
+from ottla_serializer_schema_registry.registry.client import LATEST as NEWEST
+from ottla_serializer_schema_registry.registry.schemas import Reference
+from ottla_serializer_schema_registry.schema_ids import HEADER, PREFIX
+from ottla_serializer_schema_registry.subjects import RECORD, TOPIC, TOPIC_RECORD
 
 URL: Final = "schema.registry.url"
 USER_INFO: Final = "basic.auth.user.info"
@@ -24,9 +28,19 @@ STRATEGY: Final = "subject.name.strategy"
 KEY_SCHEMA: Final = "key.schema"
 VALUE_SCHEMA: Final = "value.schema"
 
-TOPIC: Final = "topic"
-RECORD: Final = "record"
-TOPIC_RECORD: Final = "topic-record"
+KEY_REFERENCES: Final = "key.schema.references"
+VALUE_REFERENCES: Final = "value.schema.references"
+REFERENCES: Final = {"key": KEY_REFERENCES, "value": VALUE_REFERENCES}
+KEY_ID_PLACE: Final = "key.schema.id.serializer"
+VALUE_ID_PLACE: Final = "value.schema.id.serializer"
+ID_PLACES: Final = {"key": KEY_ID_PLACE, "value": VALUE_ID_PLACE}
+
+_ID_PLACES: Final[Mapping[str, str]] = {
+    PREFIX: PREFIX,
+    HEADER: HEADER,
+    "prefixschemaidserializer": PREFIX,
+    "headerschemaidserializer": HEADER,
+}
 
 _STRATEGIES: Final[Mapping[str, str]] = {
     TOPIC: TOPIC,
@@ -76,9 +90,40 @@ def config_keys() -> Sequence[ConfigKey]:
             meaning=f"the subject of a schema: `{TOPIC}` is the topic with -key or -value, `{RECORD}` the full name of "
             f"the record, `{TOPIC_RECORD}` both, joined by -; or the class of Java's serializer",
         ),
-        ConfigKey(name=KEY_SCHEMA, type=schema, default=None, meaning="the schema of keys, as JSON; or its file"),
-        ConfigKey(name=VALUE_SCHEMA, type=schema, default=None, meaning="the schema of values, as JSON; or its file"),
+        *(_schema_key(name, part) for part, name in (("keys", KEY_SCHEMA), ("values", VALUE_SCHEMA))),
+        *(_references_key(REFERENCES[part], f"{part}.schema") for part in ("key", "value")),
+        *(_id_place_key(ID_PLACES[part], part) for part in ("key", "value")),
     ]
+
+
+def _schema_key(name: str, part: str) -> ConfigKey:
+    return ConfigKey(
+        name=name,
+        type=lambda written: written,
+        default=None,
+        meaning=f"the schema of {part} as JSON, or its file; for Protobuf the class of the messages, or "
+        "`module:Class`. Left out for Avro: that of the columns",
+    )
+
+
+def _references_key(name: str, schema: str) -> ConfigKey:
+    return ConfigKey(
+        name=name,
+        type=lambda written: written,
+        default=None,
+        meaning=f"the schemas of the registry that {schema} refers to: a list of `name`, `subject` and `version`, in a "
+        "program or as JSON",
+    )
+
+
+def _id_place_key(name: str, part: str) -> ConfigKey:
+    return ConfigKey(
+        name=name,
+        type=id_place,
+        default=PREFIX,
+        meaning=f"where a record says which schema its {part} has: `{PREFIX}` is a byte 0 and the schema's id before "
+        f"the data, `{HEADER}` a header with the schema's GUID; or the class of Java's serializer",
+    )
 
 
 def addresses(written: Any) -> tuple[str, ...]:
@@ -135,14 +180,37 @@ def strategy(written: Any) -> str:
     return found
 
 
-def schema(written: Any) -> str:
+def id_place(written: Any) -> str:
+    """Return where the schema's id goes, also for the name of Java's class. Raises ValueError."""
+    found = _ID_PLACES.get(str(written).strip().rpartition(".")[2].lower())
+    if found is None:
+        raise ValueError(f"write {PREFIX} or {HEADER}")
+    return found
+
+
+def schema_text(written: Any) -> str:
     """Return the text of a schema: given as text or as Python's data, or read from a file. Raises ValueError."""
     if isinstance(written, dict | list):
         return json.dumps(written)
     text = str(written).strip()
-    if text.startswith(("{", "[", '"')):
+    if text.startswith(("{", "[", '"')) or text in ("true", "false"):
         return text
     try:
         return Path(text).read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
         raise ValueError(f"it is no JSON, and no file of that name can be read: {type(error).__name__}") from error
+
+
+def references(written: Any) -> tuple[Reference, ...]:
+    """Return the references of a schema: a list of mappings, also as JSON. Raises ValueError."""
+    if written is None:
+        return ()
+    problem = "write a list such as [{'name': 'shop.Address', 'subject': 'addresses-value', 'version': 1}]"
+    try:
+        listed = json.loads(written) if isinstance(written, str) else list(written)
+        return tuple(
+            Reference(name=str(each["name"]), subject=str(each["subject"]), version=int(each.get("version", NEWEST)))
+            for each in listed
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(problem) from error

@@ -119,6 +119,7 @@ class ConfigDraft:
         self,
         *,
         other_keys: Callable[[], Iterable[str]] = tuple,
+        table_keys: Callable[[], Collection[str]] = tuple,
         likely_owner: LikelyOwner = lambda key, known: None,
         excused: Collection[str] = (),
     ) -> ProducerConfig:
@@ -126,7 +127,7 @@ class ConfigDraft:
 
         *other_keys* returns the keys of plugins that were not chosen; it is called only if a key was set that no plugin
         claimed. A key that is none of these either is unused if it has a *likely_owner*, else unknown. *excused* keys
-        are not reported.
+        are not reported. *table_keys* returns those that `send_table` may need later.
         """
         unclaimed = [
             key
@@ -139,7 +140,8 @@ class ConfigDraft:
         self._core.problems += [unknown(key, known=known) for key in others if key not in known and key not in owners]
         if self.problems:
             raise ConfigError(self.problems)
-        self._report_unused([key for key in unclaimed if self._core.given(key)], owners)
+        unused = [key for key in unclaimed if self._core.given(key)]
+        self._report_unused(unused, owners, later=table_keys() if unused else ())
         used = {key: plain_value(raw) for key, raw in self._claimed.items() if key in self.config.plugin_values}
         return attrs.evolve(
             self.config, plugin_values=PluginValues(used, secrets=self._secrets), in_force=self._in_force()
@@ -196,10 +198,16 @@ class ConfigDraft:
             return core.values[name]
         return core.raw.get(name)
 
-    def _report_unused(self, unused: Sequence[str], owners: Mapping[str, str]) -> None:
+    def _report_unused(self, unused: Sequence[str], owners: Mapping[str, str], *, later: Collection[str]) -> None:
         for note in self._core.notes:
             _log.info("%s", note)
-        if unused:
+        if for_tables := sorted(key for key in unused if key in later):
+            _log.info(
+                "these configuration keys are read only by send_table with value_format or key_format, because no "
+                "serializer in use reads them: %s",
+                ", ".join(for_tables),
+            )
+        if unused := [key for key in unused if key not in later]:
             _log.warning(
                 "these configuration keys have no effect, because no part or plugin in use reads them: %s",
                 ", ".join(f"{key} (not chosen: {owners[key]})" if key in owners else key for key in sorted(unused)),

@@ -140,6 +140,8 @@ class ProducerKeywords(TypedDict, total=False):
     basic_auth_user_info: Any
     bearer_auth_token: Any
     key_schema: Any
+    key_schema_id_serializer: Any
+    key_schema_references: Any
     normalize_schemas: Any
     schema_registry_ssl_ca_location: Any
     schema_registry_ssl_certificate_location: Any
@@ -149,6 +151,8 @@ class ProducerKeywords(TypedDict, total=False):
     subject_name_strategy: Any
     use_latest_version: Any
     value_schema: Any
+    value_schema_id_serializer: Any
+    value_schema_references: Any
     ssl_cipher_suites: Any
     ssl_crl_location: Any
     ssl_enabled_protocols: Any

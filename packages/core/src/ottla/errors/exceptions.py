@@ -94,6 +94,22 @@ class SerializationError(InvalidRecordError):
     """The serializer refused a key or value, or its lookup failed; the cause is attached and nothing was queued."""
 
 
+class RowSerializationError(OttlaError, ValueError):
+    """Raised by the `serialize_column` of a serializer for rows that have no form. `send_table` never raises it.
+
+    `rows` has the reason for each of them, by its index in the column.
+    """
+
+    def __init__(self, rows: Mapping[int, str]) -> None:
+        first = min(rows)
+        others = f", and {len(rows) - 1} more" if len(rows) > 1 else ""
+        super().__init__(f"row {first + 1}: {rows[first]}{others}")
+        self.rows = rows
+
+    def __reduce__(self) -> tuple[type[RowSerializationError], tuple[Mapping[int, str]]]:
+        return type(self), (self.rows,)
+
+
 class NotPreparedError(OttlaError):
     """Raised by a serializer that has to wait for a lookup first: the core then calls its `prepare`.
 

@@ -16,6 +16,7 @@ from ottla.interfaces.authenticator import (
     SupportsRefused,
     SupportsRemedy,
 )
+from ottla.interfaces.avro import AvroColumn, AvroKind, SupportsAvroRows
 from ottla.interfaces.compressor import Compressor
 from ottla.interfaces.config_provider import ConfigProvider
 from ottla.interfaces.configuration import ConfigKey, PluginConfig, boolean
@@ -74,6 +75,8 @@ from ottla.interfaces.transport import (
 
 __all__ = [
     "Authenticator",
+    "AvroColumn",
+    "AvroKind",
     "Buffer",
     "Columns",
     "ColumnsKind",
@@ -107,6 +110,7 @@ __all__ = [
     "Serializer",
     "Step",
     "SupportsAppended",
+    "SupportsAvroRows",
     "SupportsCipher",
     "SupportsClose",
     "SupportsCutRows",

@@ -238,7 +238,10 @@ def _finish(draft: ConfigDraft, registry: Registry, resolver: Resolver) -> Produ
     errors = resolver.errors
     try:
         config = draft.finish(
-            other_keys=registry.built_in_keys, likely_owner=registry.likely_owner, excused=resolver.unclaimable
+            other_keys=registry.built_in_keys,
+            table_keys=registry.table_keys,
+            likely_owner=registry.likely_owner,
+            excused=resolver.unclaimable,
         )
     except ConfigError as error:
         raise ConfigError([*error.problems, *map(str, errors)]) from None

@@ -10,7 +10,14 @@ import attrs
 import pyarrow as pa
 
 from ottla.config.wait_limit import WaitLimit
-from ottla.errors import InvalidPluginError, InvalidRecordError, NotPreparedError, SerializationError, counted
+from ottla.errors import (
+    InvalidPluginError,
+    InvalidRecordError,
+    NotPreparedError,
+    RowSerializationError,
+    SerializationError,
+    counted,
+)
 from ottla.errors.plugin_origin import faults, origin_of
 from ottla.interfaces import SupportsPrepare, SupportsSerializeColumn, supports
 from ottla.plugins.serializer_failures import serialization_failure
@@ -60,10 +67,12 @@ class Formatted:
 
     def __iter__(self) -> Iterator[Any]:
         """The record batches. Raises SerializationError."""
-        schema = self.schema
+        schema, before = self.schema, 0
         for batch in self.stream:
             for part, _size in cut(batch, self.max_bytes):
-                yield pa.RecordBatch.from_arrays([*part.columns, self.serialized(self.column(part))], schema=schema)
+                made = self.serialized(self.column(part), before=before)
+                yield pa.RecordBatch.from_arrays([*part.columns, made], schema=schema)
+                before += part.num_rows
 
     def column(self, batch: Any) -> Any:
         """The column that the serializer gets for a record batch of the stream: a checked private copy."""
@@ -72,9 +81,12 @@ class Formatted:
         fields = [batch.schema.field(name) for name in self.source]
         return pa.StructArray.from_arrays([checked_copy(batch.column(name)) for name in self.source], fields=fields)
 
-    def serialized(self, column: Any) -> Any:
-        """The values of these rows, in the type of the added column. Raises SerializationError."""
-        made, kind = self._made_of(column), self.schema.field(self.name).type
+    def serialized(self, column: Any, *, before: int = 0) -> Any:
+        """The values of these rows, in the type of the added column. Raises SerializationError.
+
+        *before* is the number of rows before them, for the number of a row in an error.
+        """
+        made, kind = self._made_of(column, before), self.schema.field(self.name).type
         try:
             return made.cast(kind)
         except pa.ArrowException as cause:
@@ -99,8 +111,8 @@ class Formatted:
             raise InvalidRecordError(f"{self.part}=[]: a {self.part} needs at least one column; name it")
         return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
-    def _made_of(self, column: Any) -> Any:
-        made = self._attempt(column)
+    def _made_of(self, column: Any, before: int = 0) -> Any:
+        made = self._attempt(column, before)
         if not isinstance(made, pa.Array) or len(made) != len(column) or not is_bytes(made.type):
             shown = f"{counted(len(made), 'row')} of {made.type}" if isinstance(made, pa.Array) else type(made).__name__
             raise self._wrong(shown, f"an Arrow array of {len(column)} bytes or texts")
@@ -113,7 +125,7 @@ class Formatted:
             f"the plugin's authors, or set {self.part}_format to another one"
         )
 
-    def _attempt(self, column: Any) -> Any:
+    def _attempt(self, column: Any, before: int) -> Any:
         """Serialize a column, after lookups. Raises SerializationError if the serializer or a lookup fails."""
         lookups: LookupWait | None = None
         while True:
@@ -122,6 +134,9 @@ class Formatted:
             except NotPreparedError as cause:
                 if not supports(self.serializer, SupportsPrepare):
                     raise self._failed(cause) from cause
+            except RowSerializationError as cause:
+                rows = {before + row: reason for row, reason in cause.rows.items()}
+                raise self._failed(RowSerializationError(rows)) from cause
             except faults() as cause:
                 raise self._failed(cause) from cause
             if lookups is None:

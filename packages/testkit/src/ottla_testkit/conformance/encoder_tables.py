@@ -9,14 +9,19 @@ import itertools
 import json
 import random
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any, Final
 
+import attrs
 import pytest
 
 from ottla.interfaces import (
+    AvroColumn,
+    AvroKind,
     Columns,
     Cut,
     RecordEncoder,
+    SupportsAvroRows,
     SupportsCutRows,
     SupportsJsonRows,
     SupportsMurmur2Partitions,
@@ -110,6 +115,20 @@ class TableRequirements(BoundedSuite):
                     "types that it does not know",
                 )
 
+    def test_rows_become_the_avro_of_their_columns(self, encoder: RecordEncoder) -> None:
+        avro_rows = needed(encoder, SupportsAvroRows).avro_rows
+        rows, wanted = _avro()
+        for start in (0, 1, 4):
+            column = attrs.evolve(rows, array=rows.array.slice(start), children=_sliced(rows.children, start))
+            count = len(wanted) - start
+            offsets, content = avro_rows(column, count=count, prefix=b"\0\7")
+            ends, made = memoryview(offsets).cast("B").cast("i").tolist(), bytes(content)
+            found = [made[first:last] for first, last in itertools.pairwise(ends)]
+            check(
+                found == wanted[start:],
+                f"avro_rows() of {count} rows wrote {found}, and should write {wanted[start:]}",
+            )
+
 
 def _pyarrow() -> Any:
     return pytest.importorskip("pyarrow", reason="the abilities for tables need pyarrow")
@@ -191,6 +210,42 @@ def _text(column: Any) -> tuple[Any, str]:
         return pa.array(shown, pa.string()), '"'
     cells = [None if cell is None else json.dumps(cell) for cell in column.to_pylist()]
     return pa.array(cells, pa.string()), ""
+
+
+def _avro() -> tuple[AvroColumn, Sequence[bytes]]:
+    """Return rows of columns of many kinds, and their bytes after the prefix; the fourth row is null."""
+    pa = _pyarrow()
+    numbers = pa.array([0, -1, 64, None, 2**62], pa.int64())
+    texts = pa.array(["", "\u00e9", "a" * 70, None, None], pa.large_string())
+    lists = pa.array([[1.5], [], [0.0, -2.0], None, [1.0]], pa.list_(pa.float32()))
+    decimals = pa.array([Decimal(n) for n in (0, 127, -128, 0, 128)], pa.decimal128(38, 0))
+    fields = [
+        AvroColumn(kind=AvroKind.LONG, array=numbers),
+        AvroColumn(kind=AvroKind.BYTES, array=texts, value_branch=1, null_branch=0),
+        AvroColumn(
+            kind=AvroKind.ARRAY,
+            array=lists,
+            children=[AvroColumn(kind=AvroKind.FLOAT, array=lists.values)],
+        ),
+        AvroColumn(kind=AvroKind.DECIMAL, array=decimals),
+        AvroColumn(kind=AvroKind.CONSTANT, data=b"\2x"),
+    ]
+    is_null = pa.array([False, False, False, True, False])
+    names = [f"f{number}" for number in range(4)]
+    rows = pa.StructArray.from_arrays([numbers, texts, lists, decimals], names=names, mask=is_null)
+    parts = [
+        (b"\0", b"\2\0", b"\2\0\0\xc0?\0", b"\2\0"),
+        (b"\1", b"\2\4\xc3\xa9", b"\0", b"\2\x7f"),
+        (b"\x80\1", b"\2\x8c\1" + b"a" * 70, b"\4\0\0\0\0\0\0\0\xc0\0", b"\2\x80"),
+        None,
+        (b"\x80" * 8 + b"\x80\1", b"\0", b"\2\0\0\x80?\0", b"\4\0\x80"),
+    ]
+    wanted = [b"" if part is None else b"\0\7" + b"".join(part) + b"\2x" for part in parts]
+    return AvroColumn(kind=AvroKind.RECORD, array=rows, children=fields), wanted
+
+
+def _sliced(columns: Sequence[AvroColumn], start: int) -> Sequence[AvroColumn]:
+    return [each if each.array is None else attrs.evolve(each, array=each.array.slice(start)) for each in columns]
 
 
 def _texts(result: Any, count: int) -> Sequence[str]:

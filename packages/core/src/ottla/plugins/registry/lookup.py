@@ -109,6 +109,11 @@ class Registry:
         """The keys of all built-in plugins that are installed. Loads them; skips broken ones."""
         return frozenset(name for info in self._with_keys() if info.built_in for name in self._keys(info))
 
+    def table_keys(self) -> frozenset[str]:
+        """The keys of installed built-in serializers, which `send_table` may use when it is called."""
+        infos = [info for info in self._infos["serializer"] if info.built_in]
+        return frozenset(name for info in infos for name in self._keys(info))
+
     def likely_owner(self, key: str, known: Collection[str]) -> str | None:
         """The plugin, installed but not loaded, that a key seems to belong to by its first words; loads nothing.
 

@@ -11,7 +11,7 @@ from typing import Final
 import h11
 
 from ottla_serializer_schema_registry.errors import RegistryUnavailableError
-from ottla_serializer_schema_registry.exchange import Answer, Deadline, Request, exchange
+from ottla_serializer_schema_registry.registry.exchange import Answer, Deadline, Request, exchange
 
 MOST_ATTEMPTS: Final = 10
 FIRST_BACKOFF: Final = 0.1

@@ -1,0 +1,3 @@
+from ottla.interfaces import AvroColumn, Buffer
+
+def avro_rows(column: AvroColumn, *, count: int, prefix: bytes) -> tuple[Buffer, Buffer]: ...

@@ -1,0 +1,108 @@
+"""A serializer from the settings of its plugin. What belongs to a format is the caller's."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from ottla.errors import ConfigError
+from ottla.interfaces import PluginConfig
+from ottla_serializer_schema_registry import keys, subjects
+from ottla_serializer_schema_registry.errors import InvalidSchemaError
+from ottla_serializer_schema_registry.formats import SchemaFormat
+from ottla_serializer_schema_registry.registry.client import SchemaRegistry
+from ottla_serializer_schema_registry.registry.exchanges import Exchanges
+from ottla_serializer_schema_registry.serializer import RegistrySerializer, SchemaOptions
+from ottla_serializer_schema_registry.text_serializers import text_serializer
+
+_Read = TypeVar("_Read")
+
+
+def configured_serializer(
+    config: PluginConfig, schema_format: SchemaFormat, *, is_key: bool, name: str
+) -> RegistrySerializer:
+    """Return a serializer whose schema is a text: given, of a file, or of the registry. Raises ConfigError."""
+    part = "key" if is_key else "value"
+    schema_key = keys.KEY_SCHEMA if is_key else keys.VALUE_SCHEMA
+    raise_problems(problems_of(config, name=name, part=part))
+    text = None if config[schema_key] is None else _read(lambda: keys.schema_text(config[schema_key]), schema_key)
+    references = _read(lambda: keys.references(config[keys.REFERENCES[part]]), keys.REFERENCES[part])
+    if references and text is None:
+        raise ConfigError([f"{keys.REFERENCES[part]} belongs to a {schema_key}, which is missing"])
+    has_name = text is None or schema_format.name_of(text) is not None
+    if config[keys.STRATEGY] != subjects.TOPIC and (not has_name or (text is None and config[keys.LATEST])):
+        raise ConfigError([f"{keys.STRATEGY}={config[keys.STRATEGY]} needs a {schema_key} that has a name"])
+    options = options_of(config, part=part)
+    return _read(
+        lambda: text_serializer(registry_of(config), schema_format, text, options=options, references=references),
+        schema_key,
+    )
+
+
+def _read(read: Callable[[], _Read], key: str) -> _Read:
+    try:
+        return read()
+    except ConfigError:
+        raise
+    except (ValueError, InvalidSchemaError) as error:
+        raise ConfigError([f"{key}: {error}"]) from error
+
+
+def registry_of(config: PluginConfig) -> SchemaRegistry:
+    """Return the registry of the settings. Raises ConfigError for files that cannot be used."""
+    exchanges = Exchanges(config[keys.URL], authorization=_authorization(config), context=_context(config))
+    return SchemaRegistry(exchanges, normalize=config[keys.NORMALIZE])
+
+
+def options_of(config: PluginConfig, *, part: str) -> SchemaOptions:
+    """Return how schemas are found."""
+    return SchemaOptions(
+        part=part,
+        register=config[keys.REGISTER] is not False,
+        latest=config[keys.LATEST],
+        strategy=config[keys.STRATEGY],
+        id_place=config[keys.ID_PLACES[part]],
+    )
+
+
+def raise_problems(problems: Sequence[str]) -> None:
+    """Raise ConfigError if there are any."""
+    if problems:
+        raise ConfigError(list(problems))
+
+
+def problems_of(config: PluginConfig, *, name: str, part: str) -> Sequence[str]:
+    """Return what is wrong with the settings of the registry; *name* is the plugin's."""
+    problems = []
+    if not config[keys.URL]:
+        problems.append(f"{keys.URL}: the serializer {name} needs the address of a schema registry")
+    problems += [f"{keys.URL}: {wrong}" for wrong in map(keys.address_problem, config[keys.URL]) if wrong is not None]
+    if config[keys.LATEST] and config[keys.REGISTER]:
+        problems.append(f"{keys.REGISTER} and {keys.LATEST} cannot both be true")
+    if config[keys.USER_INFO] is not None and config[keys.TOKEN] is not None:
+        problems.append(f"{keys.USER_INFO} and {keys.TOKEN} cannot both be set")
+    return problems
+
+
+def _authorization(config: PluginConfig) -> str | None:
+    if config[keys.USER_INFO] is not None:
+        return f"Basic {base64.b64encode(config[keys.USER_INFO].encode()).decode()}"
+    return None if config[keys.TOKEN] is None else f"Bearer {config[keys.TOKEN]}"
+
+
+def _context(config: PluginConfig) -> ssl.SSLContext | None:
+    if not any(address.startswith("https:") for address in config[keys.URL]):
+        return None
+    try:
+        context = ssl.create_default_context(cafile=config[keys.CA])
+        if config[keys.CERTIFICATE] is not None:
+            context.load_cert_chain(
+                config[keys.CERTIFICATE], config[keys.PRIVATE_KEY], config[keys.PRIVATE_KEY_PASSWORD] or ""
+            )
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            [f"the files of {keys.CA} and {keys.CERTIFICATE} cannot be used: {type(error).__name__}: {error}"]
+        ) from error
+    return context

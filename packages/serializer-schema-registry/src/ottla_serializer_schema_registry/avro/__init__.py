@@ -1,0 +1,1 @@
+"""Avro: schemas, data, columns, and the plugin."""

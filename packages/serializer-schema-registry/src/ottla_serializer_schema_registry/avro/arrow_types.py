@@ -1,0 +1,169 @@
+"""Avro schemas of Arrow types, and Arrow types of Avro schemas."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+from ottla_serializer_schema_registry.avro.schema import parsed_schema
+
+_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+_NOT_IN_A_NAME: Final = re.compile("[^A-Za-z0-9_]")
+MOST_DIGITS: Final = 38
+"""Decimal digits of columns that are written as Avro."""
+
+MOST_DEPTH: Final = 64
+
+
+def avro_schema(kind: Any, *, name: str) -> str:
+    """Return the Avro schema of an Arrow type as JSON. *name* is made a name of Avro's for the record of a struct.
+
+    Columns that may be null become unions of null and their type, with the default null. Raises TypeError for a type
+    without an Avro form.
+    """
+    return json.dumps(_avro(kind, _record_name(name), ""))
+
+
+def arrow_type(schema: str) -> Any:
+    """Return the Arrow type of an Avro schema. Raises InvalidSchemaError, and TypeError where Arrow has no such type.
+
+    A field is nullable if its schema is a union with null.
+    """
+    parsed = parsed_schema(schema)
+    return _arrow(parsed.schema, parsed.named, 0)[0]
+
+
+def _avro(kind: Any, name: str, path: str) -> Any:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _avro(kind.storage_type, name, path)
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return _avro(kind.value_type, name, path)
+    if pa.types.is_struct(kind):
+        fields = [kind.field(place) for place in range(kind.num_fields)]
+        return {
+            "type": "record",
+            "name": name,
+            "fields": [_field(field, f"{name}_{_NOT_IN_A_NAME.sub('_', field.name)}", path) for field in fields],
+        }
+    if _is(kind, "list", "large_list", "fixed_size_list", "list_view", "large_list_view"):
+        return {"type": "array", "items": _maybe_null(kind.value_field, f"{name}_item", f"{path}[]")}
+    if pa.types.is_map(kind):
+        if not _is(kind.key_type, "string", "large_string", "string_view"):
+            raise TypeError(f"{_shown(path)} is a map with keys of type {kind.key_type}, where Avro has text only")
+        return {"type": "map", "values": _maybe_null(kind.item_field, f"{name}_value", f"{path}.value")}
+    if pa.types.is_fixed_size_binary(kind):
+        return {"type": "fixed", "name": name, "size": kind.byte_width}
+    if pa.types.is_decimal(kind) and kind.precision <= MOST_DIGITS and 0 <= kind.scale <= kind.precision:
+        return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
+    if pa.types.is_timestamp(kind):
+        unit = "millis" if kind.unit in ("s", "ms") else "micros"
+        return {"type": "long", "logicalType": f"timestamp-{unit}" if kind.tz else f"local-timestamp-{unit}"}
+    for names, schema in _PLAIN.items():
+        if _is(kind, *names):
+            return schema
+    raise TypeError(f"{_shown(path)} has the type {kind}, which has no Avro form")
+
+
+def _field(field: Any, name: str, path: str) -> Mapping[str, Any]:
+    if not _NAME.fullmatch(field.name):
+        raise TypeError(
+            f"column {field.name!r} cannot be a field of Avro, whose names have the letters a-z and A-Z, digits and _, "
+            "and begin with no digit: rename it, or set a schema"
+        )
+    where = f"{path}.{field.name}" if path else field.name
+    made = {"name": field.name, "type": _maybe_null(field, name, where)}
+    return {**made, "default": None} if isinstance(made["type"], list) else made
+
+
+def _maybe_null(field: Any, name: str, path: str) -> Any:
+    schema = _avro(field.type, name, path)
+    return ["null", schema] if field.nullable and schema != "null" else schema
+
+
+def _record_name(name: str) -> str:
+    made = _NOT_IN_A_NAME.sub("_", name)
+    return made if _NAME.fullmatch(made) else f"_{made}"
+
+
+_PLAIN: Final[Mapping[tuple[str, ...], Any]] = {
+    ("null",): "null",
+    ("boolean",): "boolean",
+    ("int8", "int16", "int32", "uint8", "uint16"): "int",
+    ("int64", "uint32", "uint64"): "long",
+    ("float16", "float32"): "float",
+    ("float64",): "double",
+    ("string", "large_string", "string_view"): "string",
+    ("binary", "large_binary", "binary_view"): "bytes",
+    ("date",): {"type": "int", "logicalType": "date"},
+    ("time32",): {"type": "int", "logicalType": "time-millis"},
+    ("time64",): {"type": "long", "logicalType": "time-micros"},
+}
+
+
+def _arrow(schema: Any, named: Mapping[str, Any], depth: int) -> tuple[Any, bool]:
+    """The Arrow type, and whether it may be null."""
+    if depth > MOST_DEPTH:
+        raise TypeError(f"the schema is nested more than {MOST_DEPTH} levels deep, or holds itself")
+    schema = named.get(schema, schema) if isinstance(schema, str) else schema
+    if isinstance(schema, list):
+        others = [branch for branch in schema if branch != "null"]
+        if len(others) != 1:
+            raise TypeError(f"a union of {len(others)} types that are not null has no Arrow type")
+        return _arrow(others[0], named, depth + 1)[0], "null" in schema
+    if isinstance(schema, str):
+        schema = {"type": schema}
+    name = schema["type"]
+    if isinstance(name, dict | list) or name in named:
+        return _arrow(name, named, depth + 1)
+    match name:
+        case "record" | "error":
+            fields = [(field["name"], *_arrow(field["type"], named, depth + 1)) for field in schema["fields"]]
+            return pa.struct([pa.field(name, kind, nullable) for name, kind, nullable in fields]), False
+        case "array":
+            return pa.list_(pa.field("item", *_arrow(schema["items"], named, depth + 1))), False
+        case "map":
+            return pa.map_(pa.string(), pa.field("value", *_arrow(schema["values"], named, depth + 1))), False
+        case "fixed" if schema.get("logicalType") != "decimal":
+            return pa.binary(schema["size"]), False
+        case "bytes" | "fixed" if schema.get("logicalType") == "decimal":
+            return pa.decimal128(schema["precision"], schema.get("scale", 0)), False
+    return _LOGICAL.get(schema.get("logicalType"), _TYPES[name]), name == "null"
+
+
+_TYPES: Final[Mapping[str, Any]] = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "enum": pa.string(),
+    "bytes": pa.binary(),
+}
+
+_LOGICAL: Final[Mapping[Any, Any]] = {
+    "date": pa.date32(),
+    "time-millis": pa.time32("ms"),
+    "time-micros": pa.time64("us"),
+    **{
+        f"timestamp-{long}": pa.timestamp(unit, "UTC")
+        for long, unit in (("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
+    },
+    **{
+        f"local-timestamp-{long}": pa.timestamp(unit)
+        for long, unit in (("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
+    },
+}
+
+
+def _shown(path: str) -> str:
+    return f"column {path!r}" if path else "it"
+
+
+def _is(kind: Any, *names: str) -> bool:
+    return any(getattr(pa.types, f"is_{name}")(kind) for name in names)

@@ -1,0 +1,73 @@
+"""Avro schemas, and data in Avro's binary encoding."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import fastavro
+from fastavro.validation import ValidationError, validate
+
+from ottla_serializer_schema_registry.errors import InvalidSchemaError
+from ottla_serializer_schema_registry.registry.references import NamedText
+
+
+class AvroSchema:
+    """A parsed schema. *named* are all named types that it uses."""
+
+    def __init__(self, schema: Any, named: Mapping[str, Any]) -> None:
+        self.schema = schema
+        self.named = named
+        self.name = str(schema["name"]) if isinstance(schema, Mapping) and "name" in schema else None
+        self.is_bytes = schema == {"type": "bytes"}
+        """Whether the schema is that of bytes alone, which have no length in Confluent's wire format."""
+
+    def encode(self, data: Any) -> bytes:
+        """Return the data in Avro's binary encoding. Raises ValueError for data that does not fit."""
+        if self.is_bytes and isinstance(data, bytes):
+            return data
+        out = io.BytesIO()
+        try:
+            # fastavro writes an int of any size where the schema has 32 bits, and no reader can read that.
+            validate(data, self.schema)
+            fastavro.schemaless_writer(out, self.schema, data)
+        except ValidationError as error:
+            raise ValueError(f"it does not fit its Avro schema: {_reasons(error)}") from error
+        except RecursionError:
+            raise ValueError("it is nested too deeply for Avro, or holds itself") from None
+        except Exception as error:  # of logical types, which raise errors of many types
+            raise ValueError(f"it does not fit its Avro schema: {type(error).__name__}: {error}") from error
+        return out.getvalue()
+
+
+def _reasons(error: ValidationError) -> str:
+    return "; ".join(str(each) for each in error.errors[:5])[:1000]
+
+
+def parsed_schema(text: str, references: Sequence[NamedText] = ()) -> AvroSchema:
+    """Parse a schema. Raises InvalidSchemaError for any text that is not Avro's."""
+    named: dict[str, Any] = {}
+    try:
+        for each in references:
+            fastavro.parse_schema(json.loads(each.text), named_schemas=named)
+        parsed = fastavro.parse_schema(json.loads(text), named_schemas=named)
+    except RecursionError:
+        raise InvalidSchemaError("the schema is nested too deeply") from None
+    except Exception as error:  # fastavro raises errors of many types for hostile schemas
+        raise InvalidSchemaError(f"it is no Avro schema: {type(error).__name__}: {str(error)[:300]!r}") from error
+    return AvroSchema({"type": parsed} if isinstance(parsed, str) else parsed, named)
+
+
+def record_name(text: str) -> str | None:
+    """Return the full name of a record, enum or fixed, without the schemas that it needs; None for other schemas."""
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    name = schema.get("name") if isinstance(schema, dict) else None
+    if not isinstance(name, str):
+        return None
+    space = schema.get("namespace")
+    return f"{space}.{name}" if space and "." not in name else name

@@ -1,0 +1,20 @@
+"""A serializer of Avro without settings, as programs and tests make it."""
+
+from __future__ import annotations
+
+from ottla_serializer_schema_registry.avro.format import AvroFormat
+from ottla_serializer_schema_registry.registry.client import SchemaRegistry
+from ottla_serializer_schema_registry.registry.schemas import Reference
+from ottla_serializer_schema_registry.serializer import RegistrySerializer, SchemaOptions
+from ottla_serializer_schema_registry.text_serializers import text_serializer
+
+
+def avro_serializer(
+    registry: SchemaRegistry,
+    text: str | None = None,
+    *,
+    options: SchemaOptions | None = None,
+    references: tuple[Reference, ...] = (),
+) -> RegistrySerializer:
+    """Return a serializer with a schema; None: that of the registry or of columns. Raises InvalidSchemaError."""
+    return text_serializer(registry, AvroFormat(), text, options=options, references=references)

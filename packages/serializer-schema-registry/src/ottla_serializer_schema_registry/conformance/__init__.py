@@ -1,0 +1,1 @@
+"""The conformance classes for `ottla plugins check`, which imports them and the testkit."""

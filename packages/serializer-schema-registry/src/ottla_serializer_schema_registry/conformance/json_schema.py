@@ -1,0 +1,44 @@
+"""The requirements for the serializer, without a registry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+
+from ottla.interfaces import Serializer
+from ottla_serializer_schema_registry.conformance.one_schema import PREFIX, one_schema
+from ottla_serializer_schema_registry.json_schema.serializer import json_serializer
+from ottla_testkit.conformance import SerializerConformance
+
+SCHEMA = """
+{"title": "Order", "type": "object", "required": ["id"], "additionalProperties": false, "properties": {
+  "id": {"type": "integer"}, "tags": {"type": "array", "items": {"type": ["string", "null"]}}}}
+"""
+ROW = pa.struct([("id", pa.int32()), ("tags", pa.list_(pa.string()))])
+
+
+class JsonSchemaConformance(SerializerConformance):
+    """Serialize objects of a number and texts."""
+
+    samples: ClassVar[Sequence[tuple[Any, bytes]]] = (
+        ({"id": 7}, PREFIX + b'{"id":7}'),
+        ({"id": -1, "tags": ["a", None]}, PREFIX + b'{"id":-1,"tags":["a",null]}'),
+    )
+    refused: ClassVar[Sequence[Any]] = ({}, {"id": "7"}, {"id": None}, {"id": 7, "x": 8}, 7, object(), [])
+    columns: ClassVar[Sequence[Any]] = (
+        pa.array([{"id": 7, "tags": None}, None, {"id": -1, "tags": ["a", None]}], ROW),
+        pa.array([{"id": 2**31 - 1, "tags": []}] * 3, ROW),
+    )
+    refused_columns: ClassVar[Sequence[Any]] = (
+        pa.array([1, 2]),
+        pa.array([{"id": "7"}]),
+        pa.array([{"id": 7, "unknown": 8}]),
+        pa.array([{"tags": ["a"]}]),
+    )
+
+    @pytest.fixture
+    def serializer(self) -> Serializer:
+        return json_serializer(one_schema(), SCHEMA)

@@ -1,0 +1,1 @@
+"""JSON Schema: schemas, data, columns, and the plugin."""

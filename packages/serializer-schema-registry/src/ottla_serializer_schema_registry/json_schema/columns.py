@@ -1,0 +1,186 @@
+"""Arrow columns as JSON texts that fit a schema.
+
+Most schemas say no more than types: the Arrow type and the nulls of a column then show at once whether it fits. Where
+a schema says more (`minimum`, `pattern`, `oneOf` ...), each row is checked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.errors import RowSerializationError
+from ottla.plugins.serializers import json_columns
+from ottla_serializer_schema_registry.json_schema.schema import JsonSchema
+
+_NOTES: Final = frozenset(
+    ("$schema", "$id", "$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly")
+)
+"""Keywords that no value violates."""
+
+_TYPES: Final = frozenset((*_NOTES, "type", "properties", "required", "additionalProperties", "items"))
+"""Keywords that the Arrow type and the nulls of a column decide."""
+
+
+def texts(schema: JsonSchema, column: Any, *, rows: json_columns.JsonRows | None) -> Any:
+    """Return the JSON of each row, null where the row is.
+
+    Raises TypeError for a type of column that does not fit, and RowSerializationError for rows.
+    """
+    if not json_columns.fits(column.type):
+        raise TypeError(f"{column.type} has no JSON form")
+    problem = type_problem(schema.schema, column.type, "")
+    if problem is not None:
+        raise TypeError(problem)
+    made = json_columns.texts(column, rows=rows)
+    return made if certainly_fits(schema.schema, column) else _checked(schema, column, made)
+
+
+def _checked(schema: JsonSchema, column: Any, made: Any) -> Any:
+    """The rows, checked one by one. One that does not fit without its nulls may fit with them."""
+    texts, problems = made.to_pylist(), {}
+    for row, text in enumerate(texts):
+        if text is not None and schema.problem(text) is not None:
+            try:
+                texts[row] = schema.encode(column[row].as_py()).decode()
+            except (TypeError, ValueError) as error:
+                problems[row] = str(error)
+    if problems:
+        raise RowSerializationError(problems)
+    return pa.array(texts, made.type)
+
+
+def type_problem(schema: Any, kind: Any, path: str) -> str | None:
+    """Return why no column of this Arrow type fits, as far as types show; None: it may fit."""
+    if not isinstance(schema, Mapping) or "$ref" in schema:
+        return None
+    its_type = json_type(kind)
+    wanted = schema.get("type")
+    allowed = [wanted] if isinstance(wanted, str) else wanted
+    # A number without decimal places is an integer for JSON Schema.
+    likely = {"integer": {"integer", "number"}, "number": {"integer", "number"}}.get(its_type, {its_type})
+    if isinstance(allowed, list) and its_type != "null" and not likely & set(map(str, allowed)):
+        return f"{_shown(path)} of type {kind} is {its_type} in JSON, where its schema says {' or '.join(allowed)}"
+    if pa.types.is_struct(kind):
+        return _object_problem(schema, kind, path)
+    if pa.types.is_dictionary(kind) or its_type == "array":
+        return type_problem(
+            schema if pa.types.is_dictionary(kind) else schema.get("items"), kind.value_type, f"{path}[]"
+        )
+    return None
+
+
+def _object_problem(schema: Mapping[str, Any], kind: Any, path: str) -> str | None:
+    has = {kind.field(place).name: kind.field(place).type for place in range(kind.num_fields)}
+    properties = schema.get("properties", {})
+    if not isinstance(properties, Mapping):
+        return None
+    for name in schema.get("required", ()):
+        if name not in has:
+            return f"there is no column for {_within(path, name)!r}, which its schema requires"
+    for name, field in has.items():
+        where = _within(path, name)
+        if name in properties:
+            if problem := type_problem(properties[name], field, where):
+                return problem
+        elif schema.get("additionalProperties", True) is False and "patternProperties" not in schema:
+            return f"column {where!r} is not in its JSON schema, which allows no other properties: leave it out"
+    return None
+
+
+def certainly_fits(schema: Any, column: Any) -> bool:
+    """Return whether the types and the nulls of a column show that all its rows fit; False: they may or may not."""
+    if schema is True or schema == {}:
+        return True
+    if not isinstance(schema, Mapping) or not schema.keys() <= _TYPES:
+        return False
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return certainly_fits(schema, column.dictionary_decode())
+    if not _has_type(schema, column):
+        return False
+    if pa.types.is_struct(kind):
+        return _fields_fit(schema, column)
+    if json_type(kind) == "array" and "items" in schema:
+        items = column.flatten()
+        return not items.null_count and certainly_fits(schema["items"], items)
+    # The names of a map's items are not known before each row is seen.
+    return not pa.types.is_map(kind) or not {"properties", "required", "additionalProperties"} & schema.keys()
+
+
+def _has_type(schema: Mapping[str, Any], column: Any) -> bool:
+    if "type" not in schema:
+        return True
+    wanted = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+    its_type = json_type(column.type)
+    if its_type == "number":  # those that JSON lacks are written as text
+        return "number" in wanted and bool(
+            pa.types.is_decimal(column.type) or pc.all(pc.is_finite(column), min_count=0).as_py()
+        )
+    return its_type in wanted or (its_type == "integer" and "number" in wanted)
+
+
+def _fields_fit(schema: Mapping[str, Any], column: Any) -> bool:
+    properties = schema.get("properties", {})
+    names = [column.type.field(place).name for place in range(column.type.num_fields)]
+    if len(set(names)) < len(names):
+        return False
+    fields = dict(zip(names, column.flatten(), strict=True))
+    below = column.null_count
+    for name, field in fields.items():
+        required = name in schema.get("required", ())
+        # A null field is left out; below a struct that is null itself, it does not count.
+        if required and field.null_count > below:
+            return False
+        if not certainly_fits(properties.get(name, schema.get("additionalProperties", True)), field):
+            return False
+    return set(schema.get("required", ())) <= fields.keys()
+
+
+def json_type(kind: Any) -> str:
+    """Return the JSON type of an Arrow type's values."""
+    if pa.types.is_dictionary(kind):
+        return json_type(kind.value_type)
+    if pa.types.is_struct(kind) or pa.types.is_map(kind):
+        return "object"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return "array"
+    if pa.types.is_boolean(kind):
+        return "boolean"
+    if pa.types.is_integer(kind):
+        return "integer"
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "number"
+    return "null" if pa.types.is_null(kind) else "string"
+
+
+def json_schema(kind: Any, *, title: str) -> str:
+    """Return the JSON schema of an Arrow type, with a title. A field that may be null may be left out."""
+    return json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", "title": title, **_schema(kind)})
+
+
+def _schema(kind: Any) -> Mapping[str, Any]:
+    if pa.types.is_dictionary(kind):
+        return _schema(kind.value_type)
+    made: dict[str, Any] = {"type": json_type(kind)}
+    if pa.types.is_struct(kind):
+        fields = [kind.field(place) for place in range(kind.num_fields)]
+        made["properties"] = {field.name: _schema(field.type) for field in fields}
+        made["required"] = [field.name for field in fields if not field.nullable]
+    elif pa.types.is_map(kind):
+        made["additionalProperties"] = _schema(kind.item_type)
+    elif made["type"] == "array":
+        made["items"] = _schema(kind.value_type)
+    return made
+
+
+def _within(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _shown(path: str) -> str:
+    return f"column {path!r}" if path else "it"

@@ -1,0 +1,1 @@
+"""Protobuf: messages of generated classes, columns, and the plugin."""

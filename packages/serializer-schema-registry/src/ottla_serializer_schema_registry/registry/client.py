@@ -1,0 +1,188 @@
+"""The part of a schema registry's interface that producers need. Its answers are checked; its words are quoted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+from uuid import UUID
+
+from ottla_serializer_schema_registry.errors import (
+    IncompatibleSchemaError,
+    InvalidSchemaError,
+    RegistryAccessError,
+    RegistryAnswerError,
+    SchemaNotFoundError,
+    SchemaRegistryError,
+)
+from ottla_serializer_schema_registry.registry.exchange import Answer, Request
+from ottla_serializer_schema_registry.registry.exchanges import Exchanges
+from ottla_serializer_schema_registry.registry.schemas import AVRO, PROTOBUF, Reference, RegisteredSchema, Schema
+
+MOST_WORDS: Final = 1000
+"""Characters of the registry's words that an error quotes."""
+
+MAX_ID: Final = 2**31 - 1
+MAX_REFERENCES: Final = 1000
+"""References of one schema that are read."""
+
+LATEST: Final = -1
+"""In place of a version: the newest."""
+
+_REFUSALS: Final[Mapping[int, type[SchemaRegistryError]]] = {
+    401: RegistryAccessError,
+    403: RegistryAccessError,
+    404: SchemaNotFoundError,
+    409: IncompatibleSchemaError,
+    422: InvalidSchemaError,
+}
+
+
+class SchemaRegistry:
+    """Registers and looks up schemas. For any thread.
+
+    All methods wait *timeout* seconds at most, and raise SchemaRegistryError.
+    """
+
+    def __init__(self, exchanges: Exchanges, *, normalize: bool = False) -> None:
+        self._exchanges = exchanges
+        self._normalize = "?normalize=true" if normalize else ""
+
+    def register(self, subject: str, schema: Schema, *, timeout: float) -> RegisteredSchema:
+        """Register a schema, which may be registered already."""
+        path = f"/subjects/{quote(subject, safe='')}/versions{self._normalize}"
+        found = self._asked(Request(method="POST", path=path, body=_body(schema)), timeout)
+        return RegisteredSchema(id=_id(found, path), schema=schema, guid=_guid(found, path), version=None)
+
+    def look_up(self, subject: str, schema: Schema, *, timeout: float) -> RegisteredSchema:
+        """Find a schema that is registered. Raises SchemaNotFoundError."""
+        path = f"/subjects/{quote(subject, safe='')}{self._normalize}"
+        found = self._asked(Request(method="POST", path=path, body=_body(schema)), timeout)
+        _check_subject(found, subject, path)
+        return RegisteredSchema(
+            id=_id(found, path), schema=schema, guid=_guid(found, path), version=_version(found, path)
+        )
+
+    def version(self, subject: str, version: int, *, kind: str, timeout: float) -> RegisteredSchema:
+        """Fetch a version of a subject, or the newest: LATEST. Raises SchemaNotFoundError.
+
+        Raises InvalidSchemaError if it is not of this *kind*.
+        """
+        asked = "latest" if version == LATEST else str(version)
+        path = f"/subjects/{quote(subject, safe='')}/versions/{asked}{_format(kind)}"
+        found = self._asked(Request(method="GET", path=path), timeout)
+        _check_subject(found, subject, path)
+        return RegisteredSchema(
+            id=_id(found, path),
+            schema=_schema(found, kind, path),
+            guid=_guid(found, path),
+            version=_version(found, path),
+        )
+
+    def by_id(self, schema_id: int, *, kind: str, timeout: float) -> RegisteredSchema:
+        """Fetch the schema that has an id. Raises SchemaNotFoundError, and InvalidSchemaError for another *kind*."""
+        path = f"/schemas/ids/{schema_id}{_format(kind)}"
+        found = self._asked(Request(method="GET", path=path), timeout)
+        return RegisteredSchema(id=schema_id, schema=_schema(found, kind, path), guid=_guid(found, path))
+
+    def _asked(self, request: Request, timeout: float) -> Mapping[str, Any]:
+        answer = self._exchanges.send(request, timeout=timeout)
+        where = f"{request.method} {request.path}"
+        if answer.status == 200:
+            return _object(answer, where)
+        refusal = _REFUSALS.get(answer.status, RegistryAnswerError)
+        raise refusal(f"the schema registry answered {where} with status {answer.status}{_words(answer)}")
+
+
+def _format(kind: str) -> str:
+    """Protobuf is wanted as a descriptor, which needs no parser of .proto files."""
+    return "?format=serialized" if kind == PROTOBUF else ""
+
+
+def _body(schema: Schema) -> bytes:
+    body: dict[str, Any] = {"schema": schema.text}
+    if schema.kind != AVRO:
+        body["schemaType"] = schema.kind
+    if schema.references:
+        body["references"] = [
+            {"name": each.name, "subject": each.subject, "version": each.version} for each in schema.references
+        ]
+    return json.dumps(body).encode()
+
+
+def _object(answer: Answer, where: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise RegistryAnswerError(f"the answer to {where} is no JSON object: {answer.body[:100]!r}")
+    return found
+
+
+def _words(answer: Answer) -> str:
+    try:
+        found = json.loads(answer.body)
+        code, message = found["error_code"], found["message"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return ""
+    if type(code) is not int or not isinstance(message, str):
+        return ""
+    return f", error code {code}: {message[:MOST_WORDS]!r}"
+
+
+def _id(found: Mapping[str, Any], path: str) -> int:
+    schema_id = found.get("id")
+    if type(schema_id) is not int or not 0 <= schema_id <= MAX_ID:
+        raise RegistryAnswerError(f"the answer to {path} has no valid id of a schema: {repr(schema_id)[:50]}")
+    return schema_id
+
+
+def _guid(found: Mapping[str, Any], path: str) -> bytes | None:
+    guid = found.get("guid")
+    if guid is None:
+        return None
+    try:
+        return UUID(guid).bytes
+    except (ValueError, AttributeError, TypeError):
+        raise RegistryAnswerError(f"the answer to {path} has a guid that is none: {repr(guid)[:50]}") from None
+
+
+def _version(found: Mapping[str, Any], path: str) -> int:
+    version = found.get("version")
+    if type(version) is not int or not 0 < version <= MAX_ID:
+        raise RegistryAnswerError(f"the answer to {path} has no valid version of a subject: {repr(version)[:50]}")
+    return version
+
+
+def _check_subject(found: Mapping[str, Any], subject: str, path: str) -> None:
+    if found.get("subject") != subject:
+        raise RegistryAnswerError(f"the answer to {path} is for another subject: {repr(found.get('subject'))[:300]}")
+
+
+def _schema(found: Mapping[str, Any], kind: str, path: str) -> Schema:
+    its_kind, text = found.get("schemaType", AVRO), found.get("schema")
+    if its_kind != kind or not isinstance(text, str):
+        raise InvalidSchemaError(
+            f"the answer to {path} has no schema of type {kind}, but one of type {repr(its_kind)[:50]}"
+        )
+    return Schema(kind=kind, text=text, references=_references(found.get("references"), path))
+
+
+def _references(listed: Any, path: str) -> tuple[Reference, ...]:
+    if listed is None:
+        return ()
+    wrong = RegistryAnswerError(f"the answer to {path} has references that cannot be read: {repr(listed)[:200]}")
+    if not isinstance(listed, list) or len(listed) > MAX_REFERENCES:
+        raise wrong
+    made = []
+    for each in listed:
+        try:
+            name, subject, version = each["name"], each["subject"], each["version"]
+        except (KeyError, TypeError):
+            raise wrong from None
+        if not isinstance(name, str) or not isinstance(subject, str) or type(version) is not int:
+            raise wrong
+        made.append(Reference(name=name, subject=subject, version=version))
+    return tuple(made)

@@ -1,0 +1,188 @@
+"""A serializer of keys or values with a schema of the registry, in any format. It waits only in `prepare`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import attrs
+
+from ottla.errors import NotPreparedError
+from ottla.interfaces import Header, RecordEncoder
+from ottla_serializer_schema_registry import subjects
+from ottla_serializer_schema_registry.errors import RegistryUnavailableError, SchemaRegistryError
+from ottla_serializer_schema_registry.formats import ParsedSchema, SchemaFormat
+from ottla_serializer_schema_registry.registry.client import LATEST, SchemaRegistry
+from ottla_serializer_schema_registry.registry.exchange import Deadline
+from ottla_serializer_schema_registry.registry.references import LocalSchema, fetch_references, registrable
+from ottla_serializer_schema_registry.registry.schemas import RegisteredSchema, Schema
+from ottla_serializer_schema_registry.schema_ids import HEADER, PREFIX, header_of, prefix_of
+
+REFUSAL_STAYS: Final = 1.0
+"""Seconds for which a refusal of the registry holds: records that fail ask it no more often."""
+
+
+@attrs.frozen(kw_only=True)
+class SchemaOptions:
+    """How a serializer finds its schemas."""
+
+    part: str = "value"
+    register: bool = True
+    latest: bool = False
+    strategy: str = subjects.TOPIC
+    id_place: str = PREFIX
+
+
+@attrs.frozen(kw_only=True)
+class _Ready:
+    """What data of a subject needs."""
+
+    schema: ParsedSchema = attrs.field(repr=False)
+    prefix: bytes
+    header: Header | None
+
+
+@attrs.frozen(kw_only=True)
+class _Refusal:
+    """An answer that is final for now."""
+
+    error: SchemaRegistryError
+    until: float
+
+
+class RegistrySerializer:
+    """Serializes with one schema, or with the newest of each subject. For any thread.
+
+    *local* is the schema of the program. None takes the newest version of the subject if the options say `latest`, and
+    otherwise the schema of the columns that are serialized. *parsed* is the local schema, if it needs no others, and
+    *name* the name of its record.
+    """
+
+    def __init__(
+        self,
+        registry: SchemaRegistry,
+        schema_format: SchemaFormat,
+        *,
+        options: SchemaOptions,
+        local: LocalSchema | None = None,
+        parsed: ParsedSchema | None = None,
+        name: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._registry = registry
+        self._format = schema_format
+        self._options = options
+        self._local = local
+        self._parsed = parsed
+        self._name = name
+        self._clock = clock
+        self._derives = local is None and not options.latest
+        self._by_topic: dict[Any, _Ready] = {}
+        self._by_subject: dict[Any, _Ready] = {}
+        self._refusals: dict[Any, _Refusal] = {}
+        self._locks: dict[Any, threading.Lock] = {}
+        self.sets_headers = options.id_place == HEADER
+
+    def use_encoder(self, encoder: RecordEncoder) -> None:
+        """Use what the record encoder can do for columns."""
+        self._format.use_encoder(encoder)
+
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
+        """The data after the id of its schema, or with a header that has it. None stays None."""
+        if data is None:
+            return None
+        if self._derives:
+            raise ValueError(
+                f"there is no {self._options.part}.schema; without it only columns of tables can be sent, whose types "
+                "make the schema"
+            )
+        ready = self._by_topic.get(topic)
+        if ready is None:
+            raise NotPreparedError(f"the schema of the {self._options.part} for topic {topic!r} was not looked up yet")
+        encoded = ready.schema.encode(data)
+        if ready.header is None:
+            return ready.prefix + encoded
+        _set_header(headers, ready.header)
+        return encoded
+
+    def serialize_column(self, topic: str, column: Any) -> Any:
+        """The data of each row after the id of its schema; null where the row is null."""
+        if self.sets_headers:
+            raise TypeError(
+                f"{self._options.part}.schema.id.serializer=header sets a header of each record, which rows of tables "
+                "cannot have; set it to prefix"
+            )
+        ready = self._by_topic.get((topic, column.type) if self._derives else topic)
+        if ready is None:
+            raise NotPreparedError(f"the schema of the {self._options.part} for topic {topic!r} was not looked up yet")
+        return ready.schema.encode_column(column, ready.prefix)
+
+    def prepare(self, topic: str, data: Any, headers: Sequence[Header], *, timeout: float) -> None:
+        """Register or look up the schema for a topic. Raises SchemaRegistryError."""
+        column_type = data.type if self._derives else None
+        local, parsed, name = self._local, self._parsed, self._name
+        if self._derives:
+            local, parsed = self._of_columns(topic, column_type)
+            name = parsed.name
+        subject = subjects.subject_of(self._options.strategy, topic=topic, part=self._options.part, name=name)
+        place = (subject, column_type) if self._derives else subject
+        lock = self._locks.setdefault(place, threading.Lock())
+        if not lock.acquire(timeout=timeout):
+            raise RegistryUnavailableError(
+                f"another thread has been waiting for the schema registry for the whole {timeout:.3g} s"
+            )
+        try:
+            if place not in self._by_subject:
+                self._by_subject[place] = self._ready(place, subject, local, parsed, Deadline(timeout))
+            self._by_topic[(topic, column_type) if self._derives else topic] = self._by_subject[place]
+        finally:
+            lock.release()
+
+    def _of_columns(self, topic: str, column_type: Any) -> tuple[LocalSchema, ParsedSchema]:
+        text = self._format.of_columns(column_type, topic)
+        return LocalSchema(schema=Schema(kind=self._format.kind, text=text)), self._format.parse(text, ())
+
+    def _ready(
+        self, place: Any, subject: str, local: LocalSchema | None, parsed: ParsedSchema | None, deadline: Deadline
+    ) -> _Ready:
+        refusal = self._refusals.get(place)
+        if refusal is not None and self._clock() < refusal.until:
+            raise type(refusal.error)(str(refusal.error))
+        try:
+            found = self._found(subject, local, deadline)
+            if parsed is None or local is None or found.schema.text != local.schema.text:
+                needed = fetch_references(self._registry, found.schema, deadline)
+                parsed = self._format.parse(found.schema.text, needed)
+            return self._with_id(found, parsed)
+        except RegistryUnavailableError:
+            raise
+        except SchemaRegistryError as error:
+            self._refusals[place] = _Refusal(error=error, until=self._clock() + REFUSAL_STAYS)
+            raise
+        except TimeoutError as error:
+            raise RegistryUnavailableError(f"there was no time left for all schemas of subject {subject!r}") from error
+
+    def _with_id(self, found: RegisteredSchema, schema: ParsedSchema) -> _Ready:
+        if self._options.id_place == HEADER:
+            header = header_of(found, schema.indexes, part=self._options.part)
+            return _Ready(schema=schema, prefix=b"", header=header)
+        return _Ready(schema=schema, prefix=prefix_of(found, schema.indexes), header=None)
+
+    def _found(self, subject: str, local: LocalSchema | None, deadline: Deadline) -> RegisteredSchema:
+        if self._options.latest or local is None:
+            return self._registry.version(subject, LATEST, kind=self._format.kind, timeout=deadline.remaining())
+        schema = registrable(self._registry, local, register=self._options.register, deadline=deadline)
+        if self._options.register:
+            found = self._registry.register(subject, schema, timeout=deadline.remaining())
+            if self._options.id_place == PREFIX or found.guid is not None:
+                return found
+        return self._registry.look_up(subject, schema, timeout=deadline.remaining())
+
+
+def _set_header(headers: Sequence[Header] | list[Header], header: Header) -> None:
+    """Set a header in place of former ones of the same name, which a record that is passed on may have."""
+    assert isinstance(headers, list), "the core gives a list to a serializer that sets headers"
+    headers[:] = [each for each in headers if each[0] != header[0]]
+    headers.append(header)

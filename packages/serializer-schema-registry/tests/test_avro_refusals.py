@@ -1,0 +1,153 @@
+"""What has no Avro form is refused: columns by their types, rows by number; and types of Arrow and Avro correspond."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from avro_columns import CASES, Case
+from hypothesis import given, settings
+
+from ottla.errors import RowSerializationError
+from ottla_serializer_schema_registry.avro.arrow_types import arrow_type, avro_schema
+from ottla_serializer_schema_registry.avro.rows import ColumnWriter
+from ottla_serializer_schema_registry.avro.schema import parsed_schema
+
+
+def record(**fields: Any) -> Any:
+    """The schema of a record."""
+    return {"type": "record", "name": "R", "fields": [{"name": name, "type": each} for name, each in fields.items()]}
+
+
+def written(schema: Any, column: Any) -> list[bytes | None]:
+    return list(ColumnWriter(parsed_schema(json.dumps(schema))).rows(column, b"", None).to_pylist())
+
+
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 1}
+MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "wrong", "kind"),
+    [
+        ("int", 2**31 - 1, 2**31, pa.int64()),
+        ("int", 0, 2**32 - 1, pa.uint32()),
+        ("long", 2**63 - 1, 2**63, pa.uint64()),
+        ("double", 2**53, 2**53 + 1, pa.int64()),
+        (ENUM, "A", "C", pa.string()),
+        (DECIMAL, Decimal("999.9"), Decimal("1000.0"), pa.decimal128(10, 1)),
+        (DECIMAL, Decimal("-999.90"), Decimal("0.01"), pa.decimal128(10, 2)),
+        (DECIMAL, 999, -1000, pa.int64()),
+        (MILLIS, datetime(2026, 1, 1), datetime(2026, 1, 1, microsecond=1), pa.timestamp("us", "UTC")),
+        ({"type": "fixed", "name": "F", "size": 2}, b"ab", b"abc", pa.binary()),
+        ("string", "", None, pa.string()),
+    ],
+    ids=str,
+)
+def test_a_cell_that_does_not_fit_refuses_its_row_alone(schema: Any, good: Any, wrong: Any, kind: Any) -> None:
+    inner = pa.struct([("x", kind)])
+    outer = pa.struct([("rows", pa.list_(inner))])
+    cells = [
+        {"rows": []},
+        {"rows": [{"x": good}, {"x": wrong}]},
+        None,
+        {"rows": [{"x": good}]},
+        {"rows": [{"x": wrong}]},
+    ]
+    its_schema = record(rows={"type": "array", "items": {**record(x=schema), "name": "S"}})
+    with pytest.raises(RowSerializationError) as caught:
+        written(its_schema, pa.array([cells[0], *cells], pa.struct(outer))[1:])
+    assert sorted(caught.value.rows) == [1, 4]
+    assert all("rows[].x" in why for why in caught.value.rows.values())
+    kept = [cell for place, cell in enumerate(cells) if place not in (1, 4)]
+    assert None not in written(its_schema, pa.array(kept, outer))[:1]
+
+
+def test_cells_below_a_null_refuse_nothing() -> None:
+    below = pa.StructArray.from_arrays([pa.array([2**31, 7])], names=["x"], mask=pa.array([True, False]))
+    column = pa.StructArray.from_arrays([below], names=["s"])
+    schema = record(s=["null", {**record(x="int"), "name": "S"}])
+    assert written(schema, column) == [b"\0", b"\2\x0e"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind", "problem"),
+    [
+        ("int", pa.string(), "of type string has no form as Avro's 'int'"),
+        (record(a="int"), pa.struct([("a", pa.int32()), ("b", pa.int32())]), "has no field 'b'"),
+        (record(a="int", b="int"), pa.struct([("a", pa.int32())]), "no column for the field 'b'"),
+        (record(a="int"), pa.struct([("a", pa.binary())]), "column 'a' of type binary"),
+        (record(a={"type": "array", "items": "int"}), pa.struct([("a", pa.list_(pa.string()))]), r"column 'a\[\]'"),
+        (record(a=["null", "int"]), pa.struct([("a", pa.float64())]), "column 'a' of type double"),
+        (record(a=["null", "int", "string"]), pa.struct([("a", pa.float64())]), "column 'a' of type double"),
+        ("long", pa.timestamp("us"), "no form as Avro's 'long'"),
+        (MILLIS, pa.timestamp("ms"), "no form as Avro's 'timestamp-millis'"),
+        ("string", pa.list_(pa.string()), "no form as Avro's 'string'"),
+    ],
+)
+def test_a_type_that_does_not_fit_is_refused_before_there_are_rows(schema: Any, kind: Any, problem: str) -> None:
+    with pytest.raises(TypeError, match=problem):
+        written(schema, pa.array([], kind))
+
+
+def test_fields_that_the_columns_lack_get_their_defaults() -> None:
+    fields = [
+        {"name": "a", "type": "int"},
+        {"name": "b", "type": ["null", "string"], "default": None},
+        {"name": "c", "type": "bytes", "default": "\u00ff"},
+        {"name": "d", "type": {"type": "array", "items": "int"}, "default": []},
+    ]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    with pytest.raises(TypeError, match="'c'"):  # fastavro cannot write it in `send`, either
+        written(schema, pa.array([{"a": 7}], pa.struct([("a", pa.int32())])))
+    del fields[2]
+    assert written(schema, pa.array([{"a": 7}], pa.struct([("a", pa.int32())]))) == [b"\x0e\0\0"]
+
+
+def test_the_branch_of_a_union_is_that_of_the_type() -> None:
+    schema = record(a=["null", "string", "long"])
+    assert written(schema, pa.array([{"a": 7}, {"a": None}])) == [b"\4\x0e", b"\0"]
+    assert written(schema, pa.array([{"a": "x"}])) == [b"\2\2x"]
+
+
+@settings(deadline=None)
+@given(case=CASES)
+def test_an_arrow_type_comes_back_from_its_schema_as_one_that_fits(case: Case) -> None:
+    text = avro_schema(case.kind, name="a topic's name")
+    ColumnWriter(parsed_schema(text)).rows(pa.array([], case.kind), b"", None)
+    again = arrow_type(text)
+    assert avro_schema(again, name="a topic's name") == text
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.duration("s"), pa.month_day_nano_interval(), pa.map_(pa.int32(), pa.int32()), pa.decimal256(76, 2)],
+    ids=str,
+)
+def test_types_without_an_avro_form_are_refused_by_column(kind: Any) -> None:
+    with pytest.raises(TypeError, match=r"column 'a\.b'"):
+        avro_schema(pa.struct([("a", pa.struct([("b", kind)]))]), name="t")
+
+
+def test_a_name_that_avro_does_not_have_is_refused() -> None:
+    with pytest.raises(TypeError, match="'flight number' cannot be a field of Avro"):
+        avro_schema(pa.struct([("flight number", pa.int32())]), name="t")
+
+
+def test_a_schema_that_holds_itself_takes_columns_of_any_depth() -> None:
+    schema = {"type": "record", "name": "L", "fields": [{"name": "next", "type": ["null", "L"]}]}
+    with pytest.raises(TypeError, match="holds itself"):
+        arrow_type(json.dumps(schema))
+    kind = pa.struct([("next", pa.struct([("next", pa.null())]))])
+    assert written(schema, pa.array([{"next": {"next": None}}, {"next": None}], kind)) == [b"\2\0", b"\0"]
+
+
+def test_an_error_about_rows_can_be_sent_to_another_process() -> None:
+    error = pickle.loads(pickle.dumps(RowSerializationError({4: "why", 7: "also"})))
+    assert (str(error), error.rows) == ("row 5: why, and 1 more", {4: "why", 7: "also"})

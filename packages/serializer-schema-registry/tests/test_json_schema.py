@@ -1,0 +1,178 @@
+"""JSON with a schema: what fits has one form, by `send` and in columns, and a schema reaches nothing but the registry."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.errors import RowSerializationError
+from ottla_accel.json_rows import objects
+from ottla_serializer_schema_registry import InvalidSchemaError
+from ottla_serializer_schema_registry.json_schema import columns
+from ottla_serializer_schema_registry.json_schema.schema import parsed_schema
+
+STRICT = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "name": {"type": ["string", "null"]},
+        "tags": {"items": {"type": "string"}},
+    },
+    "required": ["id"],
+    "additionalProperties": False,
+}
+
+
+def encoded(schema: Any, data: Any) -> str:
+    return parsed_schema(json.dumps(schema)).encode(data).decode()
+
+
+def texts(schema: Any, column: Any) -> list[str | None]:
+    found = [
+        columns.texts(parsed_schema(json.dumps(schema)), column, rows=rows).to_pylist() for rows in (None, objects)
+    ]
+    assert found[0] == found[1]
+    return list(found[0])
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ({"id": 1, "name": None}, '{"id":1}'),
+        ({"id": 1, "name": "null"}, '{"id":1,"name":"null"}'),
+        ({"id": 1, "tags": ("a", "ü\x0f\\u000f")}, '{"id":1,"tags":["a","ü\\u000F\\\\u000f"]}'),
+        ({"id": Decimal("7.00")}, '{"id":7}'),
+    ],
+)
+def test_data_that_fits_is_sent_without_its_nulls(data: Any, text: str) -> None:
+    assert encoded(STRICT, data) == text
+
+
+def test_a_null_that_the_schema_demands_is_sent() -> None:
+    demanding = {**STRICT, "required": ["id", "name"]}
+    assert encoded(demanding, {"id": 1, "name": None}) == '{"id":1,"name":null}'
+    assert texts(demanding, pa.array([{"id": 1, "name": None}, {"id": 2, "name": "x"}])) == [
+        '{"id":1,"name":null}',
+        '{"id":2,"name":"x"}',
+    ]
+
+
+def test_dates_and_bytes_are_checked_as_the_text_that_is_sent() -> None:
+    schema = {"items": {"type": "string", "maxLength": 24}}
+    data = [date(2026, 1, 2), datetime(2026, 1, 2, tzinfo=UTC), b"\xff"]
+    assert encoded(schema, data) == '["2026-01-02","2026-01-02T00:00:00.000Z","/w=="]'
+
+
+@pytest.mark.parametrize("data", [{}, {"id": "1"}, {"id": 1, "x": 2}, {"id": 1, "tags": [None]}, {"id": float("nan")}])
+def test_data_that_does_not_fit_is_refused_with_its_place(data: Any) -> None:
+    with pytest.raises(ValueError, match=r"does not fit its JSON schema|not JSON compliant"):
+        encoded(STRICT, data)
+
+
+@pytest.mark.parametrize("data", [object(), {"id": object()}, {1j: 2}])
+def test_data_that_is_no_json_is_refused(data: Any) -> None:
+    with pytest.raises(TypeError):
+        encoded({}, data)
+
+
+def test_data_that_holds_itself_is_refused() -> None:
+    data: list[Any] = []
+    data.append(data)
+    with pytest.raises(ValueError, match=r"holds itself|Circular"):
+        encoded({}, data)
+
+
+def test_a_schema_reads_no_file_and_asks_no_server(tmp_path: Path) -> None:
+    file = tmp_path / "secret.json"
+    file.write_text('{"type": "string"}')
+    for reference in (file.as_uri(), "http://127.0.0.1:9/x.json", "https://example.com/x.json", "x.json"):
+        for drawn in ({}, {"$schema": "https://json-schema.org/draft/2020-12/schema"}):
+            with pytest.raises(InvalidSchemaError):
+                parsed_schema(json.dumps({**drawn, "$ref": reference}))
+
+
+@pytest.mark.parametrize("text", ["", "7", "[]", '{"type": "nothing"}', '{"pattern": "("}', "[" * 100_000])
+def test_a_text_that_is_no_schema_has_one_error(text: str) -> None:
+    with pytest.raises(InvalidSchemaError):
+        parsed_schema(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        (pa.int64(), "it of type int64 is integer in JSON, where its schema says object"),
+        (
+            pa.struct([("id", pa.string())]),
+            "column 'id' of type string is string in JSON, where",
+        ),
+        (pa.struct([("id", pa.int64()), ("x", pa.int64())]), "column 'x' is not in its JSON schema"),
+        (pa.struct([("name", pa.string())]), "there is no column for 'id'"),
+        (pa.struct([("id", pa.int8()), ("tags", pa.list_(pa.int8()))]), r"column 'tags\[\]' of type int8"),
+        (pa.duration("s"), "has no JSON form"),
+    ],
+)
+def test_a_column_that_never_fits_is_refused_by_its_type(kind: Any, problem: str) -> None:
+    with pytest.raises(TypeError, match=problem):
+        texts(STRICT, pa.array([], kind))
+
+
+def test_a_row_that_does_not_fit_is_refused_alone() -> None:
+    column = pa.array([{"id": 1}, {"id": None}, None, {"id": 4}])
+    with pytest.raises(RowSerializationError) as caught:
+        texts(STRICT, column)
+    assert list(caught.value.rows) == [1]
+    with pytest.raises(RowSerializationError) as caught:
+        texts({"minimum": 3}, pa.array([1, 3, None, 2]))
+    assert list(caught.value.rows) == [0, 3]
+    with pytest.raises(RowSerializationError, match=r"row 2: .*not JSON compliant"):
+        texts({"type": "number"}, pa.array([1.0, float("nan")], pa.float64()))
+
+
+KINDS = st.recursive(
+    st.sampled_from([pa.int32(), pa.float64(), pa.string(), pa.bool_(), pa.dictionary(pa.int8(), pa.string())]),
+    lambda inner: st.one_of(
+        inner.map(pa.list_),
+        inner.map(lambda kind: pa.map_(pa.string(), kind)),
+        st.lists(st.tuples(inner, st.booleans()), min_size=1, max_size=3).map(
+            lambda kinds: pa.struct(
+                [pa.field(f"f{number}", kind, nullable) for number, (kind, nullable) in enumerate(kinds)]
+            )
+        ),
+    ),
+    max_leaves=5,
+)
+
+
+def cells(kind: Any) -> st.SearchStrategy[Any]:
+    """Cells of a type, with nulls wherever they may be."""
+    if pa.types.is_struct(kind):
+        fields = {
+            field.name: cells(field.type) if field.nullable else cells(field.type).filter(lambda cell: cell is not None)
+            for field in map(kind.field, range(kind.num_fields))
+        }
+        return st.none() | st.fixed_dictionaries(fields)
+    if pa.types.is_map(kind):
+        return st.none() | st.dictionaries(st.text(max_size=3), cells(kind.item_type), max_size=2).map(
+            lambda made: list(made.items())
+        )
+    if pa.types.is_list(kind):
+        return st.none() | st.lists(cells(kind.value_type), max_size=2)
+    plain = {pa.int32(): st.integers(-9, 9), pa.float64(): st.floats(), pa.bool_(): st.booleans()}
+    return st.none() | plain.get(kind, st.text(max_size=3))
+
+
+@given(kind=KINDS, data=st.data())
+def test_a_column_certainly_fits_only_if_each_row_does(kind: Any, data: st.DataObject) -> None:
+    column = pa.array(data.draw(st.lists(cells(kind), max_size=4)), kind)
+    schema = parsed_schema(columns.json_schema(kind, title="t"))
+    made = columns.json_columns.texts(column)
+    fit = all(schema.problem(text) is None for text in made.to_pylist() if text is not None)
+    assert fit or not columns.certainly_fits(schema.schema, column)

@@ -1,0 +1,107 @@
+"""Protobuf: the place of a message in its file, its imports, and rows of columns."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
+from google.protobuf.timestamp_pb2 import Timestamp
+from google.protobuf.type_pb2 import Field, Type
+from hostile_registry import Hostile, hostile_registry, says
+
+from ottla import ConfigError, Producer
+from ottla.errors import RowSerializationError
+from ottla_serializer_schema_registry import InvalidSchemaError
+from ottla_serializer_schema_registry.protobuf.schema import (
+    ProtobufSchema,
+    encoded_indexes,
+    indexes_in,
+    indexes_of,
+    local_schema,
+    message_class,
+)
+
+
+@pytest.fixture
+def hostile() -> Iterator[Hostile]:
+    with hostile_registry() as running:
+        yield running
+
+
+def text_of(file: Any) -> str:
+    return base64.b64encode(file.SerializeToString()).decode()
+
+
+@pytest.mark.parametrize(
+    ("message", "indexes", "encoded"),
+    [(Timestamp, (0,), b"\0"), (Field, (1,), b"\2\2"), (DescriptorProto.ExtensionRange, (2, 0), b"\4\4\0")],
+)
+def test_a_message_is_found_by_its_place(message: Any, indexes: tuple[int, ...], encoded: bytes) -> None:
+    file = FileDescriptorProto.FromString(message.DESCRIPTOR.file.serialized_pb)
+    assert indexes_of(message.DESCRIPTOR) == indexes == indexes_in(text_of(file), message.DESCRIPTOR.full_name)
+    assert encoded_indexes(indexes) == encoded
+
+
+def test_the_place_in_the_schema_of_the_registry_counts() -> None:
+    file = FileDescriptorProto(name="x.proto", package="google.protobuf")
+    file.message_type.add(name="Another")
+    file.message_type.add(name="Timestamp")
+    assert indexes_in(text_of(file), "google.protobuf.Timestamp") == (1,)
+    with pytest.raises(InvalidSchemaError, match=r"no message 'google\.protobuf\.Duration'"):
+        indexes_in(text_of(file), "google.protobuf.Duration")
+
+
+@pytest.mark.parametrize("text", ['syntax = "proto3";', "", "////", "ü"])
+def test_a_text_that_is_no_descriptor_is_refused(text: str) -> None:
+    with pytest.raises(InvalidSchemaError):
+        indexes_in(text, "a.B")
+
+
+def test_files_that_every_registry_has_are_not_registered() -> None:
+    assert [each.name for each in local_schema(Type.DESCRIPTOR.file).imports] == []
+
+
+def test_columns_become_messages_and_rows_that_do_not_fit_are_named() -> None:
+    schema = ProtobufSchema(Timestamp, b"\0")
+    kind = pa.struct([("seconds", pa.int64()), ("nanos", pa.int64())])
+    column = pa.array([{"seconds": 1, "nanos": None}, None, {"seconds": None, "nanos": 2}], kind)
+    assert schema.encode_column(column, b"p").to_pylist() == [b"p\x08\1", None, b"p\x10\2"]
+    with pytest.raises(RowSerializationError) as caught:
+        schema.encode_column(pa.array([{"seconds": 1, "nanos": 2**31}, {"seconds": 2, "nanos": 0}], kind), b"")
+    assert list(caught.value.rows) == [0]
+    with pytest.raises(TypeError, match="has no field 'minutes'"):
+        schema.encode_column(pa.array([], pa.struct([("minutes", pa.int64())])), b"")
+
+
+def test_a_field_of_a_field_that_the_message_lacks_is_named() -> None:
+    schema = ProtobufSchema(Type, b"\0")
+    fields = pa.list_(pa.struct([("name", pa.string()), ("width", pa.int32())]))
+    with pytest.raises(TypeError, match=r"has no field 'fields\.width'"):
+        schema.encode_column(pa.array([], pa.struct([("fields", fields)])), b"")
+
+
+@pytest.mark.parametrize(
+    "written", ["os:path", "nothing:Nothing", "Timestamp", int, "google.protobuf.type_pb2:Nothing"]
+)
+def test_what_is_no_generated_class_is_refused(written: Any) -> None:
+    with pytest.raises(ValueError, match=r"no class that protoc generated|cannot be imported|module:Class"):
+        message_class(written)
+
+
+def test_a_class_is_named_by_its_module_or_given(hostile: Hostile) -> None:
+    hostile.last = says({"id": 7})
+    for written in (Timestamp, "google.protobuf.timestamp_pb2:Timestamp"):
+        settings = {
+            "bootstrap.servers": "127.0.0.1:9",
+            "value.serializer": "protobuf",
+            "value.schema": written,
+            "schema.registry.url": hostile.address,
+        }
+        with Producer(settings):
+            pass
+        with pytest.raises(ConfigError, match="give the generated class"), Producer({**settings, "value.schema": None}):
+            pass
