@@ -1,4 +1,4 @@
-"""JSON with a schema: what fits has one form, by `send` and in columns, and a schema reaches nothing but the registry."""
+"""JSON with a schema: one form for what fits, by `send` and in columns; a schema reaches nothing but the registry."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.errors import RowSerializationError
+from ottla.plugins.serializers import json_columns
 from ottla_accel.json_rows import objects
 from ottla_serializer_schema_registry import InvalidSchemaError
 from ottla_serializer_schema_registry.json_schema import columns
@@ -173,6 +174,6 @@ def cells(kind: Any) -> st.SearchStrategy[Any]:
 def test_a_column_certainly_fits_only_if_each_row_does(kind: Any, data: st.DataObject) -> None:
     column = pa.array(data.draw(st.lists(cells(kind), max_size=4)), kind)
     schema = parsed_schema(columns.json_schema(kind, title="t"))
-    made = columns.json_columns.texts(column)
+    made = json_columns.texts(column)
     fit = all(schema.problem(text) is None for text in made.to_pylist() if text is not None)
     assert fit or not columns.certainly_fits(schema.schema, column)
