@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import gzip
 import logging
 import os
 import signal
@@ -286,6 +287,66 @@ def test_a_forked_child_does_not_poll_the_sockets_of_its_parent(producer: Produc
     assert os.waitstatus_to_exitcode(status) == 0
     assert delivery.result(WAIT).offset == before
     assert send(producer).result(WAIT).offset == before + 1
+
+
+@pytest.mark.rule("producer.fork.callback")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from 3.12 on, for there are threads
+@pytest.mark.parametrize("end", [lambda: None, lambda: sys.exit(3)], ids=["returns", "exits"])
+@pytest.mark.parametrize("place", ["callback", "compressor"])
+def test_a_child_forked_on_the_io_thread_leaves_its_parent_connected(
+    place: str, end: Callable[[], object], cluster: MockCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    forking = Forking(end)
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0, "compression.type": forking}
+    with Producer({**settings, "io.handoff.enable": False}) as producer:  # a child of this thread would run other tests
+        send(producer).result(WAIT)
+        forking.places.append(place)
+        kept = send(producer, on_delivery=lambda _delivery: forking.fork("callback"))
+        offsets = [send(producer).result(WAIT).offset for _ in range(50)]
+
+        status = forking.child_status()
+        assert [*offsets, send(producer).result(WAIT).offset] == list(range(2, 53))
+        assert kept.result(WAIT).offset == 1
+    assert os.WIFEXITED(status), "the child was killed: it did not end by itself"
+    assert not [
+        each for each in caplog.records if each.name.startswith("ottla.network") and each.levelno > logging.INFO
+    ]
+
+
+class Forking:
+    """A codec, whose `compress` may fork, as the callback of a record may; the child then does what *end* does."""
+
+    codec_id = 1
+
+    def __init__(self, end: Callable[[], object]) -> None:
+        self.places: list[str] = []
+        self._end = end
+        self._children: list[int] = []
+
+    def fork(self, place: str) -> None:
+        """Fork if it is the turn of this place."""
+        if place not in self.places:
+            return
+        self.places.clear()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(int(LATE))
+            self._end()
+        else:
+            self._children.append(child)
+
+    def child_status(self) -> int:
+        """Wait for the child, which is killed after some seconds."""
+        [child] = self._children
+        return os.waitpid(child, 0)[1]
+
+    def compress(self, chunks: Sequence[Any], *, level: int | None = None) -> bytes:
+        self.fork("compressor")
+        return gzip.compress(b"".join(chunks))
+
+    def decompress(self, buffer: Any, *, limit: int) -> bytes:
+        return gzip.decompress(buffer)
 
 
 def test_a_kept_delivery_keeps_nothing_of_a_closed_producer_alive(cluster: MockCluster) -> None:

@@ -87,7 +87,7 @@ def test_a_field_of_a_field_that_the_message_lacks_is_named() -> None:
 @pytest.mark.parametrize(
     "written", ["os:path", "nothing:Nothing", "Timestamp", int, "google.protobuf.type_pb2:Nothing"]
 )
-def test_what_is_no_generated_class_is_refused(written: Any) -> None:
+def test_a_class_that_was_not_generated_is_refused(written: Any) -> None:
     with pytest.raises(ValueError, match=r"no class that protoc generated|cannot be imported|module:Class"):
         message_class(written)
 

@@ -285,8 +285,14 @@ class NetworkClient:
                 self._writer.ask_to_confirm(connection, now)
         return bool(unconfirmed)
 
-    def shutdown(self) -> None:
-        """Close every connection; requests in flight complete as lost."""
+    def shutdown(self, *, forked: bool = False) -> None:
+        """Close every connection; requests in flight complete as lost.
+
+        *forked*: close only the descriptors of a forked child.
+        """
+        if forked:
+            self._selector.shutdown(forked=True)
+            return
         self._closer.close_all(self._clock())
         self._completions.run_all()
         self._opener.close()

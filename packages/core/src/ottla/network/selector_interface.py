@@ -80,5 +80,8 @@ class Selectable(Protocol):
     def wakeup(self) -> None:
         """End a waiting `poll`, or the next one, immediately. For any thread."""
 
-    def shutdown(self) -> None:
-        """Close all connections and the selector; it cannot be used afterwards."""
+    def shutdown(self, *, forked: bool = False) -> None:
+        """Close all connections and the selector; it cannot be used afterwards.
+
+        *forked*: in a forked child, whose parent goes on with the connections.
+        """

@@ -76,8 +76,15 @@ class IoThread:
         self._io_handoff.wake()
 
     def forget(self) -> None:
-        """Use the thread no more: it does not exist in a forked child."""
+        """Use the thread no more: it does not exist in a forked child.
+
+        The exception is a child that was forked on it, inside a callback or a method of a plugin, and returns from
+        there: it must not go on with the connections of its parent.
+        """
+        self._rounds.forgotten = True
         self._io_handoff.forget()
+        if io_threads.on_io_thread():
+            self._client.shutdown(forked=True)
 
     def join(self, timeout: float) -> bool:
         """Wait for the end that `begin_close` asked for; False: it has not come after *timeout* seconds."""
@@ -99,6 +106,13 @@ class IoThread:
         io_threads.enter()
         try:
             self._run_rounds()
+            if self._rounds.forgotten:  # a child has no other thread, so its process ends
+                log_robustly(
+                    lambda: logger.error(
+                        "%s: a child that was forked on the I/O thread has returned to it, and ends here", self._name
+                    )
+                )
+                return
             self._flush_unacknowledged()
             self._accumulator.abort(ProducerClosedError("the producer was closed before they could be sent"))
             self._push_last_telemetry()
@@ -115,19 +129,24 @@ class IoThread:
             self._accumulator.abort(failure)
             self._sender.end(failure)
         finally:
-            self._io_handoff.end_watch()
-            try:
-                self._client.shutdown()
-            except Exception:
-                log_robustly(lambda: logger.exception("%s: not every connection could be closed", self._name))
-            io_threads.leave()
-            try:
-                self.on_end()
-            finally:
-                self._over.set()
+            if not self._rounds.forgotten:
+                self._shut_down()
+
+    def _shut_down(self) -> None:
+        """Close the connections, then call `on_end`."""
+        self._io_handoff.end_watch()
+        try:
+            self._client.shutdown()
+        except Exception:
+            log_robustly(lambda: logger.exception("%s: not every connection could be closed", self._name))
+        io_threads.leave()
+        try:
+            self.on_end()
+        finally:
+            self._over.set()
 
     def _run_rounds(self) -> None:
-        while not self._ended():
+        while not (self._ended() or self._rounds.forgotten):
             self._io_handoff.begin_round()
             if self._abandoned is not None:
                 timeout, self._abandoned = self._abandoned, None

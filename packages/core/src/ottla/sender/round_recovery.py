@@ -49,9 +49,13 @@ class Rounds:
         self._failures = 0  # in a row
         self._next_at = float("-inf")
         self._broken: BaseException | None = None  # the error of a failed round that is not repaired yet
+        self.forgotten = False
+        """Whether this is a forked child, where nothing runs and nothing is repaired any more."""
 
     def run(self, now: float, until: float) -> None:
         """Run one round, which waits no longer than *until*; after a failed round, a pause comes first."""
+        if self.forgotten:
+            return
         if now < self._next_at:
             self._sleep(min(self._next_at, until) - now)
             now = self._clock()
@@ -71,6 +75,8 @@ class Rounds:
 
     def failed(self, error: BaseException) -> None:
         """Handle the *error* of a round: log it, repair the state, and set the pause."""
+        if self.forgotten:
+            return
         self._next_at = self._clock() + self._backoff.delay(self._failures)
         self._failures += 1
         self._broken = error

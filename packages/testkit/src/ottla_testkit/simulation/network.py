@@ -172,7 +172,7 @@ class SimulatedNetwork:
         self._wake()
         self.wakeups += 1
 
-    def shutdown(self) -> None:
+    def shutdown(self, *, forked: bool = False) -> None:
         for link in self._links.values():
             link.client.close()
         self._links.clear()

@@ -250,8 +250,17 @@ class Selector:
         finally:
             signals.end()
 
-    def shutdown(self) -> None:
-        """Close every connection and the selector itself."""
+    def shutdown(self, *, forked: bool = False) -> None:
+        """Close every connection and the selector itself; *forked*: only the descriptors of this process.
+
+        A forked child shares sockets and epoll instance with its parent: it must neither notify a peer nor change what
+        is watched.
+        """
+        if forked:
+            self._watch.close()
+            for connection in self._connections.values():
+                connection.sock.close()
+            self._connections.clear()  # a plugin may have taken over the descriptor of its socket
         for connection in list(self._connections.values()):
             self._release(connection)
         self._watch.close()
