@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
 import pytest
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry import metrics
+from opentelemetry.metrics import NoOpMeterProvider
+from opentelemetry.sdk.metrics import MeterProvider, ObservableCounter
+from opentelemetry.sdk.metrics.export import AggregationTemporality, InMemoryMetricReader
 
 from ottla.metrics.catalogue import HISTOGRAMS, METRICS
-from ottla_opentelemetry import OpenTelemetryReporter
+from ottla_opentelemetry import OpenTelemetryReporter, instruments
 from ottla_opentelemetry.conventions import metric_name, omitted, unit_of
+from ottla_opentelemetry.instruments import _KEPT, Instruments, _Instrument, instruments_of
 from ottla_opentelemetry.reporter import ottla_config_keys, ottla_reporter
 from ottla_testkit.conformance import plugin_context
 from ottla_testkit.manual_clock import ManualClock
@@ -21,8 +25,8 @@ from ottla_testkit.mock_producer import MockProducer
 class Exported:
     """A meter provider, and what it collects."""
 
-    def __init__(self) -> None:
-        self.reader = InMemoryMetricReader()
+    def __init__(self, **options: Any) -> None:
+        self.reader = InMemoryMetricReader(**options)
         self.provider = MeterProvider([self.reader], shutdown_on_exit=False)
         self.clock = ManualClock()
 
@@ -107,6 +111,81 @@ def test_the_last_values_of_a_closed_producer_are_exported_once(exported: Export
         assert values(found["kafka.producer.record_send"]) == {"shop": 1}
         assert values(found["messaging.client.sent.messages"]) == {"shop": 1}
         assert "kafka.producer.record_send" not in exported.collect()
+
+
+def test_producers_with_one_client_id_have_their_own_values(exported: Exported) -> None:
+    with MockProducer(buffer_memory=1 << 20) as one, MockProducer(buffer_memory=1 << 21) as other:
+        reporters = [exported.started(one), exported.started(other)]
+        one.send("orders", b"value").result(timeout=10)
+        other.send("orders", b"value").result(timeout=10)
+        found = exported.collect()
+        assert values(found["kafka.producer.buffer_total_bytes"]) == {"shop": 1 << 20, "shop#2": 1 << 21}
+        [_one, second] = found["kafka.producer.topic.record_queue_time"].data.data_points
+        assert second.attributes["messaging.client.id"] == "shop#2"
+        reporters[0].close()
+        exported.started(one)
+
+        assert values(exported.collect()["kafka.producer.buffer_total_bytes"]) == {"shop": 1 << 20, "shop#2": 1 << 21}
+
+
+@pytest.mark.parametrize("temporality", [AggregationTemporality.CUMULATIVE, AggregationTemporality.DELTA])
+def test_a_counter_goes_on_when_a_producer_follows_a_closed_one(temporality: Any) -> None:
+    exported = Exported(preferred_temporality={ObservableCounter: temporality})
+    found = []
+    for records in (5, 2, 1):
+        with MockProducer() as producer:
+            reporter = exported.started(producer)
+            found.append(values(exported.collect()["kafka.producer.record_send"])["shop"])
+            for _ in range(records):
+                producer.send("orders", b"value").result(timeout=10)
+            reporter.close()
+
+    expected = [0, 5, 7] if temporality is AggregationTemporality.CUMULATIVE else [0, 5, 2]
+    assert found == expected
+
+
+def test_closed_producers_that_are_never_collected_leave_little_behind() -> None:
+    shared = Instruments(NoOpMeterProvider().get_meter("ottla"))
+    with MockProducer() as producer:
+        registry = producer._engine.metric_values
+        for number in range(3):
+            shared.remove(shared.add(registry, client_id="shop", clock=ManualClock()))
+            sizes = {len(each.ended) + len(each.last) for each in shared._observed.values()}
+            assert sizes <= {0, 1, 2}, number
+    observed = _Instrument(("a", "b"), 1.0, cumulative=True, more={})
+    for number in range(_KEPT + 9):
+        observed.end((("messaging.client.id", str(number)),), 1.0)
+
+    assert (len(observed.ended), len(observed.last)) == (_KEPT, _KEPT)
+
+
+def test_a_provider_that_is_set_later_has_all_producers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a program whose first producer is made before OpenTelemetry is configured."""
+    given: list[metrics.MeterProvider] = [metrics.get_meter_provider()]
+    monkeypatch.setattr(metrics, "get_meter_provider", lambda: given[0])
+    monkeypatch.setattr(instruments, "_global", None)
+    early = instruments_of(None)
+    given[0] = Exported().provider
+
+    assert instruments_of(None) is instruments_of(given[0]) is early
+    assert instruments_of(Exported().provider) is not early
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")  # since Python 3.12
+def test_a_forked_child_exports_its_own_producers_alone(exported: Exported) -> None:
+    with MockProducer() as producer:
+        exported.started(producer)
+        exported.started(producer, "parent")
+        producer.send("orders", b"value").result(timeout=10)
+        exported.collect()
+        child = os.fork()
+        if not child:
+            exported.started(producer)
+            found = values(exported.collect()["kafka.producer.record_send"])
+            os._exit(0 if found == {"shop": 2} else 1)  # it goes on where the SDK has read it
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_a_collection_takes_one_snapshot(exported: Exported) -> None:

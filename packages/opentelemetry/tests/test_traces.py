@@ -99,13 +99,33 @@ def test_a_context_of_the_program_stays_and_is_linked_to(sdk: Sdk, producer: Moc
 
 @pytest.mark.parametrize("wrong", [b"", b"\xff\xfe", b"00-zz", None, b"x" * 100_000])
 def test_a_context_that_is_none_is_replaced(sdk: Sdk, producer: MockProducer, wrong: bytes | None) -> None:
-    producer.send("orders", b"value", headers=[("traceparent", wrong)]).result(timeout=10)
+    producer.send("orders", b"value", headers=[("traceparent", wrong), ("own", b"1")]).result(timeout=10)
 
     [span] = sdk.spans()
     [record] = producer.history
     assert (span.kind, span.links) == (SpanKind.PRODUCER, ())
-    assert record.headers[0] == ("traceparent", wrong)
-    assert record.headers[-1][0] == "traceparent"
+    assert [name for name, _value in record.headers] == ["own", "traceparent"]
+    assert context_in(record.headers).span_id == span.context.span_id
+
+
+class BrokenPropagator(TraceContextTextMapPropagator):
+    """A propagator that cannot put a context into headers."""
+
+    def inject(self, *_arguments: Any, **_options: Any) -> None:
+        raise LookupError("no context")
+
+
+def test_a_span_ends_even_if_its_context_cannot_be_passed_on(sdk: Sdk) -> None:
+    with MockProducer(interceptor_classes=[sdk.interceptor(propagator=BrokenPropagator())]) as producer:
+        producer.send("orders", b"value")
+        producer.send_table("orders", pa.table({"value": [b"a"]}))
+        producer.flush()
+
+    assert [record.value for record in producer.history] == [b"value", b"a"]
+    assert [(span.status.status_code, span.status.description) for span in sdk.spans()] == [
+        (StatusCode.ERROR, "no context"),
+        (StatusCode.ERROR, "no context"),
+    ]
 
 
 def test_a_record_that_send_refuses_is_an_error(sdk: Sdk, producer: MockProducer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import socket
 import urllib.request
@@ -228,6 +229,61 @@ def test_topics_beyond_the_limit_are_added_up() -> None:
     assert of("shop", "c") not in found
     labels = frozenset({("client_id", "shop"), ("topic", OTHER_TOPICS)})
     assert found["kafka_producer_topic_record_size_bytes_count", labels] == 3
+
+
+@pytest.mark.parametrize(
+    ("tag", "label"),
+    [("new-label", "new_label"), ("", "_"), ("0", "_0"), ("__name__", "name__"), ("__", "_"), ("a", "a"), ("é", "_")],
+)
+def test_labels_are_names_that_a_program_may_use(tag: str, label: str) -> None:
+    assert names.label(tag) == label
+
+
+def test_odd_tags_of_the_program_cost_no_other_metric() -> None:
+    mine = CollectorRegistry()
+    with MockProducer(client_id="shop") as producer:
+        own = producer.application_metrics
+        own.add_gauge("odd", lambda: 1, unit="\ud800", meaning="\ud800", tags={"": "\ud800", "client_id": "mine"})
+        started(PrometheusReporter(registry=mine, context=plugin_context(client_id="\udcff")), producer)
+        producer.send("orders", b"value")
+        found = samples(mine)
+
+    labels = frozenset({("client_id", "?"), ("_", "?"), ("client_id_", "mine")})
+    assert found["kafka_producer_application_odd", labels] == 1
+    assert found[of("?", "orders")] == 1
+
+
+# Forked children
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")  # since Python 3.12
+def test_a_forked_child_exports_its_own_producers_alone() -> None:
+    [port] = free_ports(1)
+    address, mine = ("127.0.0.1", port), CollectorRegistry()
+    context = plugin_context(client_id="shop")
+    with MockProducer() as producer:
+        parents = started(PrometheusReporter(listen=address, registry=mine, context=context), producer)
+        producer.send("orders", b"value")
+        ended, end = os.pipe()
+        child = os.fork()
+        if not child:
+            own = started(PrometheusReporter(registry=mine, context=context), producer)
+            alone = [dict(labels)["client_id"] for name, labels in samples(mine) if name == "kafka_producer_app_info"]
+            own.close()
+            empty = generate_latest(mine) == b""
+            os.close(end)
+            os.read(ended, 1)  # the child goes on until the parent has closed its reporter
+            os._exit(0 if (alone, empty) == (["shop"], True) else 1)
+        os.close(ended)
+        assert samples(mine)[of("shop", "orders")] == 1
+        parents.close()
+
+    with socket.socket() as sock:
+        refused = sock.connect_ex(address) != 0
+    os.close(end)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert refused, "the child has kept the parent's socket"
 
 
 # Registries

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain, count
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -21,21 +23,29 @@ from ottla_opentelemetry import conventions as semconv
 _FRESH: Final = 0.2
 """Seconds for which a snapshot serves all instruments of a collection: a collection reads some sixty."""
 
+_KEPT: Final = 2000
+"""The number of attribute sets of closed producers for which an instrument keeps a value."""
+
 Key = tuple[str, str]
 """Group and name of a metric."""
+
+Attributes = tuple[tuple[str, str], ...]
 
 _Recorder = tuple[metrics.Histogram, float, dict[str, str]]
 """The instrument for one name with tags, the divisor for its values, and its attributes."""
 
 
 @attrs.define(eq=False)
-class _Producer:
-    """A producer's metrics, with the snapshot of the current collection."""
+class ObservedProducer:
+    """A producer's metrics, its client id in attributes, and the snapshot of the current collection."""
 
     registry: MetricsRegistry
+    client_id: str
     clock: Callable[[], float]
     values: Mapping[Key, list[tuple[MetricName, float]]] = attrs.Factory(dict)
     read_at: float = -math.inf
+    recorders: dict[MetricName, _Recorder] = attrs.Factory(dict)
+    """Of its histograms."""
 
     def of(self, key: Key) -> Iterable[tuple[MetricName, float]]:
         """Return the current values of one metric, by name."""
@@ -51,54 +61,103 @@ class _Producer:
             found[name.group, name.name].append((name, value))
         self.values, self.read_at = found, now
 
+    def attributes(self, name: MetricName) -> dict[str, str]:
+        """Return the attributes for a metric's tags."""
+        found = semconv.attributes(name)
+        if semconv.CLIENT_ID in found:
+            found[semconv.CLIENT_ID] = self.client_id
+        return found
+
+
+@attrs.define(eq=False)
+class _Instrument:
+    """One observable instrument, and what it knows of producers that are closed."""
+
+    key: Key
+    divisor: float
+    cumulative: bool
+    more: Mapping[str, str]
+    """Attributes of all its values."""
+    ended: dict[Attributes, float] = attrs.Factory(dict)
+    """The sums of closed producers, on which those of producers with the same attributes go on: no counter may fall."""
+    last: dict[Attributes, float] = attrs.Factory(dict)
+    """The last values of producers that were closed after the last collection."""
+    seen: dict[Attributes, float] = attrs.Factory(dict)
+    """The sums of the last collection."""
+
+    def attributes(self, producer: ObservedProducer, name: MetricName) -> Attributes:
+        """Return the attributes of a value."""
+        return tuple({**self.more, **producer.attributes(name)}.items())
+
+    def end(self, attributes: Attributes, value: float) -> None:
+        """Keep the last value of a producer that is closed, for the next collection and as the start of others."""
+        if self.cumulative:
+            value += self.ended.pop(attributes, 0.0)
+            _keep(self.ended, attributes, value)
+        _keep(self.last, attributes, value)
+
+    def forget_in_child(self) -> None:
+        """Go on from the last collection: the SDK in a forked child compares with it."""
+        self.ended, self.last = dict(self.seen), {}
+
 
 class Instruments:
     """The instruments of a meter provider, and the producers whose values they observe. For any thread."""
 
-    def __init__(self, provider: metrics.MeterProvider) -> None:
-        self._meter = provider.get_meter(semconv.SCOPE, ottla.__version__, semconv.SCHEMA_URL)
+    def __init__(self, meter: metrics.Meter) -> None:
+        self._meter = meter
         self._lock = threading.Lock()
-        self._producers: tuple[_Producer, ...] = ()
-        self._last: dict[str, list[tuple[MetricName, float]]] = defaultdict(list)
-        """The last values of closed producers by instrument, for its next collection."""
-        self._callbacks: dict[str, Callable[[CallbackOptions], Iterable[Observation]]] = {}
-        """By instrument."""
+        self._producers: tuple[ObservedProducer, ...] = ()
+        self._observed: dict[str, _Instrument] = {}
         self._names: dict[Key, list[str]] = {}
         """The instruments of each metric."""
         self._histograms: dict[str, metrics.Histogram] = {}
-        self._recorders: dict[MetricName, _Recorder] = {}
-        """By name with tags; the tags of closed producers are removed."""
 
-    def add(self, registry: MetricsRegistry, *, clock: Callable[[], float]) -> None:
-        """Observe a producer; make instruments for those of its metrics that have none."""
+    def add(self, registry: MetricsRegistry, *, client_id: str, clock: Callable[[], float]) -> ObservedProducer:
+        """Observe a producer; make instruments for those of its metrics that have none.
+
+        Where another producer has the same client id, it becomes `id#2`, `id#3` and so on: of two gauges with the same
+        attributes, one would be lost.
+        """
         with self._lock:
-            self._producers = (*self._producers, _Producer(registry, clock))
+            taken = {each.client_id for each in self._producers}
+            candidates = chain((client_id,), (f"{client_id}#{number}" for number in count(2)))
+            producer = ObservedProducer(registry, next(each for each in candidates if each not in taken), clock)
+            self._producers = (*self._producers, producer)
             for described in registry.describe():
                 key = (described.group, described.name)
                 if key not in self._names and not semconv.omitted(*key):
                     self._observe(key, described)
+            return producer
 
-    def remove(self, registry: MetricsRegistry) -> None:
+    def remove(self, producer: ObservedProducer) -> None:
         """Observe a producer no more; the next collection gets its last values."""
-        values = registry.snapshot()
+        values = producer.registry.snapshot()
         with self._lock:
-            self._producers = tuple(each for each in self._producers if each.registry is not registry)
-            for name in registry.histograms():
-                self._recorders.pop(name, None)
+            self._producers = tuple(each for each in self._producers if each is not producer)
             for name, value in values.items():
                 for instrument in self._names.get((name.group, name.name), ()):
-                    self._last[instrument].append((name, value))
+                    if not math.isnan(value):
+                        observed = self._observed[instrument]
+                        observed.end(observed.attributes(producer, name), value)
 
-    def record(self, registry: MetricsRegistry, name: MetricName, value: float) -> None:
+    def record(self, producer: ObservedProducer, name: MetricName, value: float) -> None:
         """Record a value of a histogram; the first one makes its instrument."""
-        found = self._recorders.get(name) or self._recorder(name, registry.histograms().get(name))
+        found = producer.recorders.get(name) or self._recorder(producer, name, producer.registry.histograms().get(name))
         if found is not None:
             histogram, divisor, attributes = found
             histogram.record(value / divisor, attributes)
 
     def collect(self) -> Sequence[Observation]:
         """Return what a collection would observe."""
-        return [each for observe in list(self._callbacks.values()) for each in observe(CallbackOptions())]
+        return [each for observed in list(self._observed.values()) for each in self._values(observed)]
+
+    def forget_in_child(self) -> None:
+        """Observe no producer of the parent in a forked child: their values would never change again."""
+        self._lock = threading.Lock()
+        self._producers = ()
+        for observed in self._observed.values():
+            observed.forget_in_child()
 
     def _observe(self, key: Key, described: MetricDescription) -> None:
         unit, divisor = semconv.unit_of(described.unit)
@@ -107,19 +166,26 @@ class Instruments:
             named.append((semconv.SENT_MESSAGES, "{message}", "Number of messages sent to the broker."))
         make = self._meter.create_observable_counter if described.cumulative else self._meter.create_observable_gauge
         for name, ucum, meaning in named:
-            self._callbacks[name] = partial(self._values, key, name, divisor)
-            make(name, [self._callbacks[name]], ucum, meaning)
+            more = semconv.SEND if name == semconv.SENT_MESSAGES else {}
+            self._observed[name] = observed = _Instrument(key, divisor, described.cumulative, more)
+            make(name, [partial(self._values, observed)], ucum, meaning)
         self._names[key] = [name for name, _unit, _meaning in named]
 
-    def _values(self, key: Key, instrument: str, divisor: float, _options: CallbackOptions) -> Iterator[Observation]:
+    def _values(self, observed: _Instrument, _options: CallbackOptions | None = None) -> Iterator[Observation]:
         with self._lock:
-            producers, last = self._producers, self._last.pop(instrument, [])
-        operation = semconv.SEND if instrument == semconv.SENT_MESSAGES else {}
-        for name, value in (*last, *(pair for each in producers for pair in each.of(key))):
-            if not math.isnan(value):  # an average or a maximum of nothing
-                yield Observation(value / divisor, {**operation, **semconv.attributes(name)})
+            producers, ended = self._producers, dict(observed.ended)
+            values, observed.last = observed.last, {}
+        for producer in producers:
+            for name, value in producer.of(observed.key):
+                if not math.isnan(value):  # an average or a maximum of nothing
+                    attributes = observed.attributes(producer, name)
+                    values[attributes] = value + ended.get(attributes, 0.0)
+        if observed.cumulative:
+            observed.seen = values
+        for attributes, value in values.items():
+            yield Observation(value / observed.divisor, dict(attributes))
 
-    def _recorder(self, name: MetricName, of: Histogram | None) -> _Recorder | None:
+    def _recorder(self, producer: ObservedProducer, name: MetricName, of: Histogram | None) -> _Recorder | None:
         if of is None:
             return None
         ucum, divisor = semconv.unit_of(of.unit)
@@ -132,18 +198,48 @@ class Instruments:
                     of.meaning,
                     explicit_bucket_boundaries_advisory=[bound / divisor for bound in of.bounds],
                 )
-            made = self._recorders[name] = (self._histograms[instrument], divisor, semconv.attributes(name))
+            made = producer.recorders[name] = (self._histograms[instrument], divisor, producer.attributes(name))
         return made
 
 
+def _keep(values: dict[Attributes, float], attributes: Attributes, value: float) -> None:
+    """Keep a value, and drop the oldest one if there are too many."""
+    values[attributes] = value
+    if len(values) > _KEPT:
+        del values[next(iter(values))]
+
+
 _of_providers: Final[WeakKeyDictionary[metrics.MeterProvider, Instruments]] = WeakKeyDictionary()
-_lock: Final = threading.Lock()
+_global: Instruments | None = None
+"""The instruments of the global provider, which passes them on to the one that a program sets later."""
+_lock = threading.Lock()
 
 
-def instruments_of(provider: metrics.MeterProvider) -> Instruments:
-    """Return the instruments of a meter provider."""
+def instruments_of(provider: metrics.MeterProvider | None) -> Instruments:
+    """Return the instruments of a meter provider; None: of the global one."""
+    global _global
+    current = metrics.get_meter_provider()
     with _lock:
-        found = _of_providers.get(provider)
-        if found is None:
-            found = _of_providers[provider] = Instruments(provider)
+        found = _of_providers.get(provider or current)
+        if found is None and provider in (None, current):
+            found = _global = _global or Instruments(_meter(current))
+        elif found is None and provider is not None:
+            found = _of_providers[provider] = Instruments(_meter(provider))
+        assert found is not None
         return found
+
+
+def _meter(provider: metrics.MeterProvider) -> metrics.Meter:
+    return provider.get_meter(semconv.SCOPE, ottla.__version__, semconv.SCHEMA_URL)
+
+
+def _forget_in_child() -> None:
+    """Observe no producer of the parent in a forked child."""
+    global _lock
+    _lock = threading.Lock()
+    for each in (*_of_providers.values(), *filter(None, (_global,))):
+        each.forget_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)

@@ -98,10 +98,13 @@ class TracingInterceptor:
         operation = self._start(record.topic, self._of_record(record), given)
         if given is not None:
             return attrs.evolve(record, context=operation)
-        headers = _injected(propagator, operation.span)
+        headers = _injected(propagator, operation)
         if not headers and not operation.span.is_recording():
             return record  # nothing in this process records or passes on traces
-        return attrs.evolve(record, headers=(*record.headers, *headers), context=operation)
+        # What the program itself has set under these names is no context, and a consumer may read the first one.
+        names = {name for name, _value in headers}
+        others = (header for header in record.headers if header[0] not in names)
+        return attrs.evolve(record, headers=(*others, *headers), context=operation)
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None, context: Any) -> None:
         """End the span of a record."""
@@ -117,7 +120,9 @@ class TracingInterceptor:
     def on_send_table(self, rows: ProducerRows) -> ProducerRows:
         """Start the span of a table with its first rows, and give all rows its context."""
         operation = rows.context or self._start(rows.topic, {}, None)
-        headers = _injected(self._propagator or propagate.get_global_textmap(), operation.span)
+        headers = _injected(
+            self._propagator or propagate.get_global_textmap(), operation, began=operation is not rows.context
+        )
         return attrs.evolve(rows, added_headers=(*rows.added_headers, *headers), context=operation)
 
     def on_table_acknowledgement(
@@ -190,9 +195,16 @@ def _given_context(propagator: TextMapPropagator, headers: Sequence[Header]) -> 
     return found if trace.get_current_span(found).get_span_context().is_valid else None
 
 
-def _injected(propagator: TextMapPropagator, span: Span) -> Headers:
+def _injected(propagator: TextMapPropagator, operation: _Operation, *, began: bool = True) -> Headers:
+    """Return the headers with the context of a span. The span ends if that fails: nothing else would end it."""
     headers: Headers = []
-    propagator.inject(headers, trace.set_span_in_context(span), _HEADERS)
+    try:
+        propagator.inject(headers, trace.set_span_in_context(operation.span), _HEADERS)
+    except Exception as error:
+        if began:
+            operation.span.set_status(Status(StatusCode.ERROR, str(error)))
+            operation.span.end()
+        raise
     return headers
 
 

@@ -18,7 +18,7 @@ from ottla.interfaces import (
     PluginContext,
     boolean,
 )
-from ottla_opentelemetry.instruments import Instruments, instruments_of
+from ottla_opentelemetry.instruments import Instruments, ObservedProducer, instruments_of
 
 ottla_conformance: Final = "ottla_opentelemetry.conformance:OpenTelemetryReporterConformance"
 
@@ -38,23 +38,24 @@ class OpenTelemetryReporter:
         self._meter_provider = meter_provider
         self._histograms = histograms
         self._context = context
-        self._registry: MetricsRegistry | None = None
         self._instruments: Instruments | None = None
+        self._producer: ObservedProducer | None = None
         self._end: Callable[[], None] = lambda: None
 
     def start(self, registry: MetricsRegistry) -> None:
         """Export from now on. Does not read the metrics."""
-        self._registry = registry
-        self._instruments = instruments_of(self._meter_provider or metrics.get_meter_provider())
-        self._instruments.add(registry, clock=self._context.clock)
+        self._instruments = instruments_of(self._meter_provider)
+        self._producer = self._instruments.add(
+            registry, client_id=self._context.client_id or "", clock=self._context.clock
+        )
         if self._histograms:
-            self._end = registry.subscribe(partial(_record, self._instruments, registry))
+            self._end = registry.subscribe(partial(_record, self._instruments, self._producer))
 
     def close(self) -> None:
         """Stop. The last values are exported once more, by the next collection."""
         self._end()
-        if self._instruments is not None and self._registry is not None:
-            self._instruments.remove(self._registry)
+        if self._instruments is not None and self._producer is not None:
+            self._instruments.remove(self._producer)
 
     def collect(self) -> int:
         """Observe what a collection would; return the number of values. For tests."""
@@ -80,6 +81,8 @@ def ottla_reporter(config: PluginConfig, context: PluginContext) -> MetricsRepor
     return OpenTelemetryReporter(histograms=config[HISTOGRAMS], context=context)
 
 
-def _record(instruments: Instruments, registry: MetricsRegistry, name: MetricName, value: float, _records: int) -> None:
+def _record(
+    instruments: Instruments, producer: ObservedProducer, name: MetricName, value: float, _records: int
+) -> None:
     """Record a value once for its batch: OpenTelemetry's API counts calls."""
-    instruments.record(registry, name, value)
+    instruments.record(producer, name, value)

@@ -34,8 +34,17 @@ class Source:
     max_topics: int
 
     def labels(self, tags: Labels, topics: dict[str, str]) -> Labels:
-        """Return the labels for tags; *topics* collects the topics that have had labels so far."""
-        return tuple((names.label(tag), self._value(tag, of, topics)) for tag, of in tags)
+        """Return the labels for tags; *topics* collects the topics that have had labels so far.
+
+        Where two tags would have one label, such as `client-id` and `client_id`, the later one's ends in `_`.
+        """
+        found: dict[str, str] = {}
+        for tag, of in tags:
+            label = names.label(tag)
+            while label in found:
+                label += "_"
+            found[label] = names.text(self._value(tag, of, topics))
+        return tuple(found.items())
 
     def _value(self, tag: str, of: str, topics: dict[str, str]) -> str:
         match tag:
@@ -76,6 +85,11 @@ class ProducersCollector(Collector):
             self._sources = [each for each in self._sources if each is not source]
             if not self._sources:
                 of.unregister(self)
+
+    def forget_in_child(self) -> None:
+        """Remove the parent's producers in a forked child: their values would never change again."""
+        self._lock = threading.Lock()
+        self._sources = []
 
     def describe(self) -> Iterable[Metric]:
         """Return nothing: a registration must not read metrics yet."""
@@ -138,4 +152,4 @@ def _samples(parts: Sequence[Histogram], divisor: float) -> Iterator[tuple[str, 
 def _family(families: dict[str, Metric], family: names.Family, meaning: str) -> None:
     """Make the metric, unless there is one; it is found by its full name, which counters lose `_total` of."""
     if family.name not in families:
-        families[family.name] = Metric(family.name.removesuffix("_total"), meaning, family.kind)
+        families[family.name] = Metric(family.name.removesuffix("_total"), names.text(meaning), family.kind)

@@ -63,9 +63,20 @@ def family(group: str, name: str, *, unit: str, kind: Kind) -> Family:
         plain = _UNIT_AT_THE_END.sub("", plain)
     prefix = _GROUPS.get(group) or f"{PREFIX}_{group.removesuffix('-metrics')}"
     parts = (prefix, plain, base, "total" if kind == "counter" else "")
-    return Family(name=label("_".join(filter(None, parts))), kind=kind, divisor=divisor)
+    return Family(name=_NOT_A_NAME.sub("_", "_".join(filter(None, parts))), kind=kind, divisor=divisor)
 
 
-def label(text: str) -> str:
-    """Return the text as Prometheus takes it for a name."""
-    return _NOT_A_NAME.sub("_", text)
+def label(tag: str) -> str:
+    """Return a tag's name as Prometheus takes it for a label: one wrong label costs all metrics of the program.
+
+    Names that begin with two underscores, such as `__name__`, are Prometheus' own.
+    """
+    cleaned = _NOT_A_NAME.sub("_", tag)
+    if cleaned.startswith("__"):
+        cleaned = cleaned.lstrip("_")
+    return f"_{cleaned}" if not cleaned or cleaned[0].isdigit() else cleaned
+
+
+def text(value: str) -> str:
+    """Return a text as UTF-8 has it: without surrogates, which a client id of an environment variable may have."""
+    return value.encode("utf-8", "replace").decode()

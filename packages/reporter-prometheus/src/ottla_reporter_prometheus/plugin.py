@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from typing import Final
@@ -21,7 +22,7 @@ OWN_REGISTRY: Final = CollectorRegistry()
 """The registry of `prometheus.registry=own`."""
 
 _collectors: Final[WeakKeyDictionary[CollectorRegistry, ProducersCollector]] = WeakKeyDictionary()
-_lock: Final = threading.Lock()
+_lock = threading.Lock()
 
 
 class PrometheusReporter:
@@ -91,3 +92,16 @@ def _collector(registry: CollectorRegistry) -> ProducersCollector:
         if found is None:
             found = _collectors[registry] = ProducersCollector()
         return found
+
+
+def _forget_in_child() -> None:
+    """Let a forked child publish its own producers alone, at addresses of its own."""
+    global _lock
+    _lock = threading.Lock()
+    server.forget_in_child()
+    for each in _collectors.values():
+        each.forget_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)

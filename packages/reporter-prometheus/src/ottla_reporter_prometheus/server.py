@@ -20,7 +20,7 @@ class _Server:
 
 
 _servers: Final[dict[Address, _Server]] = {}
-_lock: Final = threading.Lock()
+_lock = threading.Lock()
 
 
 def open_at(address: Address, registry: CollectorRegistry) -> None:
@@ -52,3 +52,15 @@ def close_at(address: Address) -> None:
         server.httpd.shutdown()
         server.httpd.server_close()
         server.thread.join()
+
+
+def forget_in_child() -> None:
+    """Leave the parent's servers to it: a forked child has their sockets, but not their threads.
+
+    A child that kept the sockets would accept connections after the parent's end, and answer none.
+    """
+    global _lock
+    _lock = threading.Lock()
+    for server in _servers.values():
+        server.httpd.socket.close()
+    _servers.clear()
