@@ -42,7 +42,11 @@ class Panel:
 
 @attrs.frozen
 class Alert:
-    """One rule: it fires when the expression holds for a time."""
+    """One rule: it fires when the expression holds for a time.
+
+    An expression keeps all labels of a series, so it is about one producer in one process. Those of all processes with
+    one client id would add up with the number of processes, and would not say which one is meant.
+    """
 
     name: str
     expression: str
@@ -65,6 +69,15 @@ def quantile(share: float, name: str, by: str = "client_id") -> str:
 def mean(name: str, by: str = "client_id") -> str:
     """The mean of a histogram."""
     return f"{rate(f'{name}_sum', by)} / {rate(f'{name}_count', by)}"
+
+
+def grew(name: str) -> str:
+    """A counter that has grown within five minutes, or was above 0 when Prometheus read it first.
+
+    The second part is for programs whose first records fail before they are read: `increase` needs two values.
+    """
+    full = f"kafka_producer_{name}"
+    return f"increase({full}[5m]) > 0 or ({full} > 0 unless {full} offset 5m)"
 
 
 DELIVERY: Final = "topic_record_delivery_time_seconds"
@@ -128,8 +141,14 @@ PANELS: Final = (
     Panel(
         "Free memory",
         "percentunit",
-        [("kafka_producer_buffer_available_bytes{%s} / kafka_producer_buffer_total_bytes{%s}", "{{client_id}}")],
-        "Of buffer.memory. At 0 every send waits.",
+        [
+            (
+                "min by (client_id)"
+                " (kafka_producer_buffer_available_bytes{%s} / kafka_producer_buffer_total_bytes{%s})",
+                "{{client_id}}",
+            )
+        ],
+        "Of buffer.memory, in the process that has the least. At 0 every send waits.",
     ),
     Panel(
         "Threads that wait for memory",
@@ -141,7 +160,7 @@ PANELS: Final = (
         "Connections",
         "short",
         [
-            ("kafka_producer_open_connections{%s}", "{{client_id}} open"),
+            ("sum by (client_id) (kafka_producer_open_connections{%s})", "{{client_id}} open"),
             (rate("connection_close_total"), "{{client_id}} closed per second"),
         ],
         "Connections that end again and again point to a load balancer, or to a broker that restarts.",
@@ -163,21 +182,23 @@ PANELS: Final = (
     ),
 )
 
+PRODUCER: Final = "{{ $labels.client_id }} on {{ $labels.instance }}"
+
 ALERTS: Final = (
     Alert(
         "OttlaRecordsFailed",
-        "sum by (client_id) (increase(kafka_producer_record_error_total[5m])) > 0",
+        grew("record_error_total"),
         "0m",
         "critical",
-        "Records of {{ $labels.client_id }} failed.",
+        f"Records of {PRODUCER} failed.",
         "The program's log has the error of the first one; docs/reliability.md says what each error means.",
     ),
     Alert(
         "OttlaDeliverySlow",
-        f"histogram_quantile(0.99, sum by (le, client_id) (rate(kafka_producer_{DELIVERY}_bucket[5m]))) > 5",
+        f"histogram_quantile(0.99, sum without (topic) (rate(kafka_producer_{DELIVERY}_bucket[5m]))) > 5",
         "10m",
         "warning",
-        "One record in a hundred of {{ $labels.client_id }} takes {{ $value | humanizeDuration }}.",
+        f"One record in a hundred of {PRODUCER} takes {{{{ $value | humanizeDuration }}}}.",
         "Compare the time in the queue with the latency of requests by broker.",
     ),
     Alert(
@@ -185,49 +206,47 @@ ALERTS: Final = (
         "kafka_producer_buffer_available_bytes / kafka_producer_buffer_total_bytes < 0.1",
         "5m",
         "warning",
-        "{{ $labels.client_id }} has {{ $value | humanizePercentage }} of its memory left.",
+        f"{PRODUCER} has {{{{ $value | humanizePercentage }}}} of its memory left.",
         "The brokers take less than the program sends. At 0 %, send waits for max.block.ms.",
     ),
     Alert(
         "OttlaBufferExhausted",
-        "sum by (client_id) (increase(kafka_producer_buffer_exhausted_total[5m])) > 0",
+        grew("buffer_exhausted_total"),
         "0m",
         "critical",
-        "{{ $labels.client_id }} refused records, because no memory came free.",
+        f"{PRODUCER} refused records, because no memory came free.",
         "Raise buffer.memory only for short peaks; otherwise the brokers are too slow.",
     ),
     Alert(
         "OttlaManyRetries",
-        "sum by (client_id) (rate(kafka_producer_record_retry_total[10m]))"
-        " / sum by (client_id) (rate(kafka_producer_record_send_total[10m])) > 0.05",
+        "rate(kafka_producer_record_retry_total[10m]) / rate(kafka_producer_record_send_total[10m]) > 0.05",
         "10m",
         "warning",
-        "{{ $labels.client_id }} sends {{ $value | humanizePercentage }} of its records again.",
+        f"{PRODUCER} sends {{{{ $value | humanizePercentage }}}} of its records again.",
         "Leaders move, or requests time out: see the brokers' logs.",
     ),
     Alert(
         "OttlaThrottled",
-        "sum by (client_id) (rate(kafka_producer_produce_throttle_time_seconds_sum[5m])) > 0.1",
+        "rate(kafka_producer_produce_throttle_time_seconds_sum[5m]) > 0.1",
         "10m",
         "warning",
-        "Brokers throttle {{ $labels.client_id }}.",
+        f"Brokers throttle {PRODUCER}.",
         "Raise the quota of its user or client id, or send less.",
     ),
     Alert(
         "OttlaLoginsRefused",
-        "sum by (client_id) (increase(kafka_producer_failed_authentication_total[5m])"
-        " + increase(kafka_producer_failed_reauthentication_total[5m])) > 0",
+        f"{grew('failed_authentication_total')} or {grew('failed_reauthentication_total')}",
         "0m",
         "critical",
-        "Brokers refuse the login of {{ $labels.client_id }}.",
+        f"Brokers refuse the login of {PRODUCER}.",
         "`ottla doctor` with the same settings says why.",
     ),
     Alert(
         "OttlaConnectionsUnstable",
-        "sum by (client_id) (rate(kafka_producer_connection_close_total[10m])) > 0.1",
+        "rate(kafka_producer_connection_close_total[10m]) > 0.1",
         "10m",
         "warning",
-        "{{ $labels.client_id }} loses more than six connections a minute.",
+        f"{PRODUCER} loses more than six connections a minute.",
         "Look for brokers that restart, and for time limits of load balancers.",
     ),
     Alert(
@@ -235,8 +254,8 @@ ALERTS: Final = (
         "kafka_producer_metadata_age_seconds > 900",
         "5m",
         "warning",
-        "{{ $labels.client_id }} has not reached any broker for its metadata since {{ $value | humanizeDuration }}.",
-        "It asks each metadata.max.age.ms, 5 minutes by default: the brokers are out of its reach.",
+        f"{PRODUCER} has had no metadata from any broker for {{{{ $value | humanizeDuration }}}}.",
+        "It asks each metadata.max.age.ms, 5 minutes by default, less than the limit. No broker is within its reach.",
     ),
 )
 
