@@ -89,7 +89,7 @@ def test_an_address_in_use_is_an_error_and_nothing_is_exported() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         reporter = PrometheusReporter(listen=taken.getsockname(), context=plugin_context())
-        with pytest.raises(OSError, match="in use"):
+        with pytest.raises(OSError, match=rf"127\.0\.0\.1:{taken.getsockname()[1]}: .*in use"):
             reporter.start(CountingRegistry("never"))
 
     assert "never" not in generate_latest(REGISTRY).decode()

@@ -31,7 +31,10 @@ def open_at(address: Address, registry: CollectorRegistry) -> None:
     with _lock:
         server = _servers.get(address)
         if server is None:
-            httpd, thread = start_http_server(address[1], addr=address[0], registry=registry)
+            try:
+                httpd, thread = start_http_server(address[1], addr=address[0], registry=registry)
+            except OSError as error:
+                raise OSError(error.errno, f"{address[0]}:{address[1]}: {error.strerror}") from error
             server = _servers[address] = _Server(httpd, thread, registry)
         elif server.registry is not registry:
             raise ValueError(
