@@ -20,6 +20,7 @@ from ottla import (
     Delivery,
     DeliveryError,
     ProducerClosedError,
+    TableProgress,
     TopicUnavailableError,
     UndeliveredError,
 )
@@ -270,9 +271,14 @@ def test_rows_of_a_table_are_awaited(kafka: KafkaCluster, make_topic: MakeTopic)
 
     async def main() -> int:
         async with AsyncProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
-            return (await (await producer.send_table(topic, table))).rows
+            delivery = await producer.send_table(topic, table, on_progress=seen.append)
+            rows = (await delivery).rows
+            await asyncio.sleep(0)
+            return rows
 
+    seen: list[TableProgress] = []
     assert run(main()) == 1_000
+    assert seen[-1] == TableProgress(rows=1_000, acknowledged=1_000, failed=0)
     assert len(values(kafka, topic)) == 1_000
 
 

@@ -106,6 +106,11 @@ class Surroundings:
 
         self.names["table"] = pyarrow.table({"key": ["a", "b", None], "value": [b"1", b"2", b"3"]})
 
+    def table_of_topics(self) -> None:
+        import pyarrow
+
+        self.names["table_of_topics"] = pyarrow.table({"topic": ["orders", "invoices", None], "value": ["1", "2", "3"]})
+
     def orders(self) -> None:
         """A table of numbers and text."""
         import pyarrow
@@ -170,6 +175,7 @@ GIVEN: Final[Mapping[str, Callable[[Surroundings], None]]] = {
     "transaction": Surroundings.transaction,
     "store": Surroundings.store,
     "table": Surroundings.table,
+    "table_of_topics": Surroundings.table_of_topics,
     "orders": Surroundings.orders,
     "spark": Surroundings.spark,
     "spark session": Surroundings.spark,

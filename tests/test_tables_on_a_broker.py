@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from distance_kit import near_or_distant
-from ottla import Producer
+from ottla import Producer, TableProgress
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back
@@ -74,6 +74,36 @@ def test_keys_of_a_table_get_the_same_partitions_as_single_records(
         for topic in (whole, single)
     ]
     assert places[0] == places[1]
+
+
+@pytest.mark.parametrize("encoder", ["python", "native"])
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_rows_arrive_in_the_topics_of_their_column(
+    kafka: KafkaCluster, make_topic: MakeTopic, codec: str, encoder: str
+) -> None:
+    topics = [make_topic(partitions=3) for _ in range(3)]
+    names = [topics[number * number % 3] if number % 7 else None for number in range(ROWS)]
+    values = [b"value %d" % number * 50 for number in range(ROWS)]
+    table = pa.table({"value": values, "key": [b"%d" % (number % 100) for number in range(ROWS)], "topic": names})
+    seen: list[TableProgress] = []
+
+    with Producer(
+        bootstrap_servers=kafka.bootstrap_servers, compression_type=codec, record_encoder=encoder
+    ) as producer:
+        delivery = producer.send_table(topics[2], table, topic_column="topic", on_progress=seen.append)
+        result = delivery.result(WAIT)
+
+    assert seen[-1] == TableProgress(rows=ROWS, acknowledged=ROWS, failed=0)
+    for topic in topics:
+        found = read_back(kafka.bootstrap_servers, topic, partitions=3)
+        expected = [value for value, name in zip(values, names, strict=True) if (name or topics[2]) == topic]
+        assert sorted(record.value or b"" for record in found) == sorted(expected)
+        assert sum(partition.rows for partition in result.topics.get(topic, {}).values()) == len(expected)
+        for row in [row for row, name in enumerate(names) if (name or topics[2]) == topic][::1_000]:
+            sent = delivery.metadata(row)
+            assert sent is not None
+            [record] = [each for each in found if (each.partition, each.offset) == (sent.partition, sent.offset)]
+            assert record.value == values[row]
 
 
 def test_rows_and_single_values_in_json_are_read_the_same(kafka: KafkaCluster, make_topic: MakeTopic) -> None:

@@ -16,7 +16,7 @@ from ottla.protocol import PRODUCE
 from ottla.recordbatch.finished_columns import FinishedColumns
 from ottla.recordbatch.parse import parse_batches
 from ottla.recordbatch.sealed_records import SealedRecords, finish
-from ottla.tables import sending
+from ottla.tables import piece_queue
 from ottla.tables.compression_pool import CompressionPool, PartitionRows, SealedPiece, threads
 from ottla.tables.table_delivery import TableDelivery
 from ottla_testkit.simulation import SimulatedCluster, produce_requests
@@ -29,7 +29,7 @@ ENCODERS = ["python", "native"]
 def piece(number: int) -> PartitionRows:
     facts = Facts((0,), None, (0,))
     columns = FinishedColumns(b"%d" % number, count=1, first_timestamp=0, highest_timestamp=0, facts=facts)
-    return PartitionRows(0, number, (0,), columns)
+    return PartitionRows("t", 0, number, (0,), columns)
 
 
 def plain(columns: Columns) -> SealedRecords:
@@ -211,7 +211,7 @@ def encoder(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(autouse=True)
 def two_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "threads", lambda: 2)
+    monkeypatch.setattr(piece_queue, "threads", lambda: 2)
 
 
 @pytest.fixture(autouse=True)

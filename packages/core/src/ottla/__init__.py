@@ -44,7 +44,7 @@ from ottla.producer import Producer
 from ottla.producer.build import check_config
 from ottla.producer.closing_signals import close_on_signals
 from ottla.producer.per_process import per_process
-from ottla.results import DeliveryReport, PartitionResult, RecordMetadata, TableResult, TopicReport
+from ottla.results import DeliveryReport, PartitionResult, RecordMetadata, TableProgress, TableResult, TopicReport
 from ottla.tables.table_delivery import TableDelivery
 from ottla.transactions.group_metadata import ConsumerGroupMetadata
 from ottla.transactions.offsets import OffsetAndMetadata
@@ -86,6 +86,7 @@ __all__ = [
     "SerializationError",
     "TableDelivery",
     "TableDeliveryError",
+    "TableProgress",
     "TableReadError",
     "TableResult",
     "TopicReport",

@@ -13,6 +13,7 @@ from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.event_loops import RUNNING_LOOP, LoopCallback, running_inbox, wake
 from ottla.accumulator.try_appender import Wait
 from ottla.aio.calls import in_background, on_a_thread
+from ottla.aio.loop_progress import LoopProgress
 from ottla.aio.pacing import Pacing
 from ottla.config.keywords import ProducerKeywords
 from ottla.errors import (
@@ -31,7 +32,8 @@ from ottla.producer import Producer
 from ottla.producer.build import build_nonblocking_send
 from ottla.producer.callbacks import UNCHECKED, check_callback
 from ottla.producer.nonblocking_send import PendingSend
-from ottla.results import DeliveryReport, RecordMetadata
+from ottla.results import DeliveryReport, RecordMetadata, TableProgress
+from ottla.tables.progress import check_on_progress
 from ottla.tables.table_delivery import TableDelivery
 from ottla.transactions.prepared_transaction import PreparedTransaction
 
@@ -128,7 +130,7 @@ class AsyncProducer:
 
     async def send_table(
         self,
-        topic: str,
+        topic: str | None,
         table: Any,
         *,
         value: str | Sequence[str] | None = "value",
@@ -136,14 +138,20 @@ class AsyncProducer:
         headers: str | Headers | None = None,
         partition: str | None = None,
         timestamp: str | None = None,
+        topic_column: str | None = None,
         value_format: str | None = None,
         key_format: str | None = None,
+        on_progress: Callable[[TableProgress], object] | None = None,
         timeout: float | None = None,
     ) -> TableDelivery:
         """Queue the rows of a table; await the delivery that is returned for the outcome of all rows.
 
-        See `Producer.send_table`. The table is read and encoded on a thread of its own.
+        See `Producer.send_table`. The table is read and encoded on a thread of its own. *on_progress* is called on the
+        event loop of this task: while this call runs, at its end, and when the delivery was awaited.
         """
+        if on_progress is not None:
+            check_on_progress(on_progress)
+            on_progress = LoopProgress(asyncio.get_running_loop(), on_progress)
         return await on_a_thread(
             name="send_table",
             call=lambda: self._producer.send_table(
@@ -154,8 +162,10 @@ class AsyncProducer:
                 headers=headers,
                 partition=partition,
                 timestamp=timestamp,
+                topic_column=topic_column,
                 value_format=value_format,
                 key_format=key_format,
+                on_progress=on_progress,
                 timeout=timeout,
             ),
         )

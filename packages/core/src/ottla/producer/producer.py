@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
@@ -44,7 +44,7 @@ from ottla.producer.record_checks import check_record, check_size, check_topic_n
 from ottla.producer.transactions import Transactions
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import SealedBatch
-from ottla.results import DeliveryReport
+from ottla.results import DeliveryReport, TableProgress
 from ottla.tables.table_delivery import TableDelivery
 from ottla.transactions.prepared_transaction import PreparedTransaction
 from ottla.transactions.shared_transaction import SharedTransaction
@@ -212,7 +212,7 @@ class Producer:
 
     def send_table(
         self,
-        topic: str,
+        topic: str | None,
         table: Any,
         *,
         value: str | Sequence[str] | None = "value",
@@ -220,8 +220,10 @@ class Producer:
         headers: str | Headers | None = None,
         partition: str | None = None,
         timestamp: str | None = None,
+        topic_column: str | None = None,
         value_format: str | None = None,
         key_format: str | None = None,
+        on_progress: Callable[[TableProgress], object] | None = None,
         timeout: float | None = None,
     ) -> TableDelivery:
         """Queue the rows of a table and return the delivery of all of them.
@@ -232,7 +234,11 @@ class Producer:
         "json" or another serializer plugin that takes whole columns, the value is made of one column of any type that
         the plugin takes. A list names several columns, which become its fields; "*" is all other columns.
         *key_format* does the same for keys, without "*"; interceptors get the keys that it has made. *headers*
-        names a column, or gives the headers of all rows, as `send` takes them. Needs pyarrow.
+        names a column, or gives the headers of all rows, as `send` takes them. *topic_column* names a column of topics;
+        a null there means *topic*, which may be None. Needs pyarrow.
+
+        *on_progress* is called with a TableProgress on this thread, at most four times a second and at the end, and on
+        the thread that waits for the delivery's result. An exception that it raises is logged.
 
         Raises IllegalStateError if the producer has an interceptor without `SupportsOnSendTable`, which would see none
         of the rows. Blocks as `send` does: for each batch of rows at most `max.block.ms`, or for all of them together
@@ -251,8 +257,10 @@ class Producer:
             topic,
             table,
             columns,
+            topic_column=topic_column,
             value_format=value_format,
             key_format=key_format,
+            on_progress=on_progress,
             timeout=timeout,
         )
 

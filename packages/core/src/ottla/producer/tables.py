@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import attrs
+
 from ottla.config.wait_limit import check_timeout
 from ottla.errors import InvalidRecordError, OttlaError, RecordTooLargeError
-from ottla.interfaces import ProducerRows
+from ottla.interfaces import Header
 from ottla.producer.components import Engine
+from ottla.producer.interceptors import Interceptors
+from ottla.producer.record_checks import check_topic_name
 from ottla.producer.table_interceptors import TableInterceptors
 from ottla.recordbatch.codecs import NONE
 from ottla.recordbatch.finished_columns import sealed_columns
 from ottla.recordbatch.header_v2 import HEADER_SIZE
 from ottla.recordbatch.sealed_records import SealedBatch
-from ottla.tables.columns import choose, with_other_columns
+from ottla.results import TableProgress
+from ottla.tables.columns import ColumnChoice, check_columns, choose, with_other_columns
 from ottla.tables.constant_headers import WithHeaders, take_constant_headers
 from ottla.tables.formatting import Formatted
 from ottla.tables.interception import INTERCEPTED, Intercepted
+from ottla.tables.progress import ProgressCalls, check_on_progress
 from ottla.tables.sending import FindRoute, TableSender, TableSizes
 from ottla.tables.sources import open_stream
-from ottla.tables.table_delivery import TableDelivery
+from ottla.tables.table_delivery import TableDelivery, by_topic
 from ottla.tables.table_waits import TableWaits
+from ottla.tables.topic_column import TopicColumn
+from ottla.tables.topic_sending import TopicColumnSending
 
 
 def send_table(
     engine: Engine,
     find_route: FindRoute,
-    topic: str,
+    topic: str | None,
     table: Any,
     columns: Mapping[str, Any],
     *,
+    topic_column: str | None = None,
     value_format: str | None,
     key_format: str | None = None,
+    on_progress: Callable[[TableProgress], object] | None = None,
     timeout: float | None,
     delivery: TableDelivery | None = None,
 ) -> TableDelivery:
@@ -43,86 +53,174 @@ def send_table(
     """
     if timeout is not None:
         check_timeout(timeout)
-    delivery = TableDelivery(topic) if delivery is None else delivery
-    waits = TableWaits(timeout=timeout, clock=engine.clock)
-    send = partial(
-        _send_table,
-        engine,
-        find_route,
-        delivery,
-        table,
-        columns,
-        value_format=value_format,
-        key_format=key_format,
-        waits=waits,
+    if delivery is None:
+        calls = None
+        if on_progress is not None:
+            check_on_progress(on_progress)
+            calls = ProgressCalls(on_progress)
+        delivery = TableDelivery("" if topic is None else topic, topic_column=topic_column, on_progress=calls)
+    columns, headers = take_constant_headers(columns)
+    formats = {part: name for part, name in (("key", key_format), ("value", value_format)) if name is not None}
+    sending = _Sending(
+        engine=engine,
+        find_route=find_route,
+        topic=topic,
+        by_topic=topic_column is not None,
+        columns=columns,
+        headers=headers,
+        formats=formats,
+        sizes=TableSizes.of(engine.config.batching),
+        waits=TableWaits(timeout=timeout, clock=engine.clock),
+        delivery=delivery,
     )
-    if engine.interceptors is None:
-        return send()
-    interceptors = TableInterceptors(engine.interceptors, topic, formatted=value_format is not None)
+    send = partial(sending.send, table) if topic_column is None else partial(sending.send_topics, table, topic_column)
     try:
-        send(intercept=interceptors.on_send)
+        send()
     except Exception as error:
-        taken = error.delivery if isinstance(error, OttlaError) else None
-        interceptors.report(taken if isinstance(taken, TableDelivery) else None, error)
+        sending.report(error)
         raise
-    interceptors.report(delivery)
+    sending.report()
+    delivery.report_progress(last=True)
     return delivery
 
 
-def _send_table(
-    engine: Engine,
-    find_route: FindRoute,
-    delivery: TableDelivery,
-    table: Any,
-    columns: Mapping[str, Any],
-    *,
-    value_format: str | None,
-    key_format: str | None,
-    waits: TableWaits,
-    intercept: Callable[[ProducerRows], ProducerRows] | None = None,
-) -> TableDelivery:
-    queueing, plugins, topic = engine.queueing, engine.plugins, delivery.topic
-    columns, headers = take_constant_headers(columns)
-    # First, because a stream can be opened only once.
-    route = waits.of(lambda: find_route(topic, timeout=waits.timeout))
-    given = stream = open_stream(table)
-    sizes = TableSizes.of(engine.config.batching)
-    formatted = None
-    if value_format is not None:
-        columns = with_other_columns(stream.schema, columns)
-    if key_format is not None:
-        # Before the interceptors, which get keys as bytes.
-        given = stream = keyed = _formatted(engine, topic, given, "key", columns, key_format, sizes=sizes, waits=waits)
-        columns = {**columns, "key": keyed.name}
-    if value_format is not None:
-        stream = formatted = _formatted(engine, topic, given, "value", columns, value_format, sizes=sizes, waits=waits)
-        columns = {**columns, "value": formatted.name}
-    choice = choose(stream.schema, **columns)
-    if intercept is not None:
-        stream = Intercepted(
-            stream=given,
+@attrs.define(kw_only=True, eq=False)
+class _Sending:
+    """One call of `send_table`. `columns` name no constant headers, and `formats` has those of "key" and "value"."""
+
+    engine: Engine
+    find_route: FindRoute
+    topic: Any
+    by_topic: bool
+    columns: Mapping[str, Any]
+    headers: Sequence[Header]
+    formats: Mapping[str, str]
+    sizes: TableSizes
+    waits: TableWaits
+    delivery: TableDelivery
+    interceptors: dict[str, TableInterceptors] = attrs.field(factory=dict)
+    """Those that got rows, by topic."""
+
+    def send(self, table: Any) -> None:
+        """Send the table to the topic."""
+        topic = self.topic
+        # First, because a stream can be opened only once.
+        route = self.waits.of(lambda: self.find_route(topic, timeout=self.waits.timeout))
+        stream, choice = self._prepared(topic, self._opened(table))
+        self._sender().send(topic, route, stream, choice, waits=self.waits, delivery=self.delivery)
+
+    def send_topics(self, table: Any, name: str) -> None:
+        """Send each row to the topic that its column of this name has; by default, to the topic."""
+        if self.topic is not None:
+            check_topic_name(self.topic)
+        stream = self._opened(table, topic_column=name)
+        check_columns(stream.schema, self.columns, topic=name, formatted=self.formats)
+        columns = {**self.columns, "key": _key(stream.schema, self.columns)}
+        column = TopicColumn(name=name, default=self.topic, columns=columns, formatted=self.formats)
+        TopicColumnSending(
+            self._sender(), column, prepare=self._prepared, waits=self.waits, delivery=self.delivery
+        ).send(stream)
+
+    def report(self, error: Exception | None = None) -> None:
+        """Report the outcome to interceptors, once it is known; *error*: this call raises it."""
+        if self.engine.interceptors is None:
+            return
+        if self.by_topic:
+            taken = by_topic(self.delivery)
+            for topic, interceptors in self.interceptors.items():
+                interceptors.report(taken.get(topic), error)
+            return
+        made = next(iter(self.interceptors.values()), None)  # none, if the table was refused
+        interceptors = made or self._made_interceptors(self.engine.interceptors, self.topic)
+        delivery = error.delivery if isinstance(error, OttlaError) else None if error else self.delivery
+        interceptors.report(delivery if isinstance(delivery, TableDelivery) else None, error)
+
+    def _opened(self, table: Any, *, topic_column: str | None = None) -> Any:
+        """The stream of a table, after which `columns` name all columns of a value "*"."""
+        stream = open_stream(table)
+        if "value" in self.formats:
+            self.columns = with_other_columns(stream.schema, self.columns, topic=topic_column)
+        return stream
+
+    def _prepared(self, topic: str, stream: Any) -> tuple[Any, ColumnChoice]:
+        """The stream to send for a stream of rows for one topic, and the choice of its columns."""
+        given, columns, formatted = stream, self.columns, None
+        if "key" in self.formats:
+            # Before the interceptors, which get keys as bytes.
+            given = stream = keyed = self._formatted(topic, given, "key", columns)
+            columns = {**columns, "key": keyed.name}
+        if "value" in self.formats:
+            stream = formatted = self._formatted(topic, given, "value", columns)
+            columns = {**columns, "value": formatted.name}
+        choice = choose(stream.schema, **columns)
+        interceptors = self._intercepted(topic)
+        if interceptors is not None:
+            intercepted = Intercepted(
+                stream=given,
+                topic=topic,
+                choice=choice,
+                formatted=formatted,
+                headers=self.headers,
+                intercept=interceptors.on_send,
+                max_bytes=self.sizes.chunk,
+            )
+            return intercepted, INTERCEPTED
+        if self.headers:
+            with_headers = WithHeaders(stream=stream, headers=self.headers, max_bytes=self.sizes.chunk)
+            return with_headers, with_headers.choice(choice)
+        return stream, choice
+
+    def _intercepted(self, topic: str) -> TableInterceptors | None:
+        """The interceptors for rows of this topic, which are made for the first ones."""
+        if self.engine.interceptors is None:
+            return None
+        interceptors = self.interceptors.get(topic)
+        if interceptors is None:
+            interceptors = self.interceptors[topic] = self._made_interceptors(self.engine.interceptors, topic)
+        return interceptors
+
+    def _made_interceptors(self, interceptors: Interceptors, topic: str) -> TableInterceptors:
+        return TableInterceptors(interceptors, topic, formatted="value" in self.formats)
+
+    def _formatted(self, topic: str, stream: Any, part: str, columns: Mapping[str, Any]) -> Formatted:
+        """The stream with the *part* of the record, "value" or "key", that its format makes of its columns."""
+        name, plugins, batching = self.formats[part], self.engine.plugins, self.engine.config.batching
+        source = _key(stream.schema, columns) if part == "key" else columns[part]
+        if source is None:
+            raise InvalidRecordError(
+                f"{part}=None, {part}_format={name!r}: name the columns that the {part} is made of"
+            )
+        return Formatted(
+            stream=stream,
             topic=topic,
-            choice=choice,
-            formatted=formatted,
-            headers=headers,
-            intercept=intercept,
-            max_bytes=sizes.chunk,
+            part=part,
+            format=name,
+            serializer=(plugins.value_formats if part == "value" else plugins.key_formats).of(name),
+            source=source if isinstance(source, str) else tuple(source),
+            max_bytes=self.sizes.chunk,
+            max_block=batching.max_block,
+            waits=self.waits,
         )
-        choice = INTERCEPTED
-    elif headers:
-        stream = with_headers = WithHeaders(stream=stream, headers=headers, max_bytes=sizes.chunk)
-        choice = with_headers.choice(choice)
-    sender = TableSender(
-        queue=queueing.accumulator.appender,
-        routes=queueing.routes,
-        partitioner=queueing.partitioner,
-        encoder=plugins.encoder,
-        seal=None if plugins.compressor is None else queueing.sealer.seal_columns,
-        find_route=find_route,
-        sizes=sizes,
-        clock=engine.clock,
-    )
-    return sender.send(topic, route, stream, choice, waits=waits, delivery=delivery)
+
+    def _sender(self) -> TableSender:
+        queueing, plugins = self.engine.queueing, self.engine.plugins
+        return TableSender(
+            queue=queueing.accumulator.appender,
+            routes=queueing.routes,
+            partitioner=queueing.partitioner,
+            encoder=plugins.encoder,
+            seal=None if plugins.compressor is None else queueing.sealer.seal_columns,
+            find_route=self.find_route,
+            sizes=self.sizes,
+            clock=self.engine.clock,
+        )
+
+
+def _key(schema: Any, columns: Mapping[str, Any]) -> Any:
+    """The columns of the key: "key", if none is named and there is such a column."""
+    if columns["key"] is not ...:
+        return columns["key"]
+    return "key" if "key" in schema.names else None
 
 
 def send_sealed(engine: Engine, find_route: FindRoute, batch: SealedBatch) -> TableDelivery:
@@ -157,34 +255,3 @@ def send_sealed(engine: Engine, find_route: FindRoute, batch: SealedBatch) -> Ta
     delivery = TableDelivery(topic)
     delivery.add(queued, offset=delivery.begin_chunk(section.count), rows=range(section.count))
     return delivery
-
-
-def _formatted(
-    engine: Engine,
-    topic: str,
-    stream: Any,
-    part: str,
-    columns: Mapping[str, Any],
-    name: str,
-    *,
-    sizes: TableSizes,
-    waits: TableWaits,
-) -> Formatted:
-    """The stream with the *part* of the record, "value" or "key", that the format *name* makes of its columns."""
-    source = columns[part]
-    if source is ...:
-        source = "key" if "key" in stream.schema.names else None
-    if source is None:
-        raise InvalidRecordError(f"{part}=None, {part}_format={name!r}: name the columns that the {part} is made of")
-    formats = engine.plugins.value_formats if part == "value" else engine.plugins.key_formats
-    return Formatted(
-        stream=stream,
-        topic=topic,
-        part=part,
-        format=name,
-        serializer=formats.of(name),
-        source=source if isinstance(source, str) else tuple(source),
-        max_bytes=sizes.chunk,
-        max_block=engine.config.batching.max_block,
-        waits=waits,
-    )

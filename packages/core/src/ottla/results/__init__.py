@@ -81,9 +81,29 @@ class PartitionResult:
 
 @attrs.frozen(kw_only=True)
 class TableResult:
-    """Counts of a table's rows, and the partitions that took any of them."""
+    """Counts of a table's rows, and the partitions that took any of them: by topic in `topics` if a column named the
+    topics, otherwise in `partitions`.
+    """
 
     rows: int
     acknowledged: int
     failed: int
     partitions: Mapping[int, PartitionResult]
+    topics: Mapping[str, Mapping[int, PartitionResult]] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class TableProgress:
+    """Counts of a table's rows so far: those that were read, and those of them that have their outcome."""
+
+    rows: int
+    acknowledged: int
+    failed: int
+
+    @property
+    def pending(self) -> int:
+        """Rows that were read, and are neither acknowledged nor failed."""
+        return self.rows - self.acknowledged - self.failed
+
+    def __str__(self) -> str:
+        return f"{self.rows} rows: {self.acknowledged} acknowledged, {self.failed} failed, {self.pending} pending"

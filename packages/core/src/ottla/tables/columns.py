@@ -5,7 +5,7 @@ Errors of the table as a whole are raised here, before any row is queued.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import EllipsisType
 from typing import Any, Final
 
@@ -69,16 +69,33 @@ def choose(
     )
 
 
-def with_other_columns(schema: Any, columns: Mapping[str, Any]) -> Mapping[str, Any]:
+def check_columns(
+    schema: Any, columns: Mapping[str, Any], *, topic: str | None, formatted: Collection[str] = ()
+) -> None:
+    """Check the columns of these names, and that of the topic, as `choose` does, but for those in *formatted*.
+
+    Raises InvalidRecordError.
+    """
+    _place(schema, "topic_column", topic, TOPICS)
+    if not formatted:
+        choose(schema, **columns)
+        return
+    for part, allowed in _ALLOWED.items():
+        if part not in formatted and columns[part] is not ...:
+            _place(schema, part, columns[part], allowed)
+
+
+def with_other_columns(schema: Any, columns: Mapping[str, Any], *, topic: str | None = None) -> Mapping[str, Any]:
     """Replace a value of `OTHERS` by the names of all columns that are no other part, unless a column has this name.
 
+    *topic* is the column of topics, if there is one.
     Raises InvalidRecordError if there are none.
     """
     if columns["value"] != OTHERS or OTHERS in schema.names:
         return columns
     key = "key" if columns["key"] is ... else columns["key"]
     keys = [key] if isinstance(key, str) else key or []
-    used = {*keys, columns["headers"], columns["partition"], columns["timestamp"]}
+    used = {*keys, columns["headers"], columns["partition"], columns["timestamp"], topic}
     others = [name for name in schema.names if name not in used]
     if not others:
         raise InvalidRecordError(f"value={OTHERS!r}: the table has no other columns than {', '.join(schema.names)}")
@@ -141,6 +158,12 @@ def _is_text(kind: Any) -> bool:
     return kind.id in _TEXT_TYPES
 
 
+def _is_topic(kind: Any) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return _is_text(kind) or bool(pa.types.is_null(kind))
+
+
 def _is_integer(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_null(kind))
 
@@ -155,3 +178,9 @@ BYTES: Final = ColumnTypes(
 HEADERS: Final = ColumnTypes(_is_headers, "list<struct<key: string, value: binary>> or map<string, binary>")
 INTEGERS: Final = ColumnTypes(_is_integer, "any integer, or null")
 TIMES: Final = ColumnTypes(_is_time, "timestamp of any unit, an integer of ms, or null")
+TOPICS: Final = ColumnTypes(
+    _is_topic,
+    "string, its large and view forms, a dictionary of these, or null",
+)
+
+_ALLOWED: Final = {"value": BYTES, "key": BYTES, "headers": HEADERS, "partition": INTEGERS, "timestamp": TIMES}

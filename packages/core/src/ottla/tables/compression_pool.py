@@ -27,6 +27,7 @@ MOST_THREADS: Final = 4
 class PartitionRows:
     """Rows of one partition for one batch: the batch's record *index* is the row `offset + rows[index]`."""
 
+    topic: str
     partition: int
     offset: int
     rows: Sequence[int]

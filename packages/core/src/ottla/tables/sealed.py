@@ -28,7 +28,7 @@ from ottla.plugins.selection import choose_plugins
 from ottla.recordbatch.sealed_records import SealedBatch, SealedRecords
 from ottla.tables.columns import choose as choose_columns
 from ottla.tables.constant_headers import WithHeaders, take_constant_headers
-from ottla.tables.sending import BATCH_BYTES, TableSender, TableSending, TableSizes
+from ottla.tables.sending import BATCH_BYTES, TableSender, TableSizes
 from ottla.tables.sources import open_stream
 
 
@@ -103,12 +103,11 @@ class TableSealer:
         if constant:
             stream = with_headers = WithHeaders(stream=stream, headers=constant, max_bytes=self._sender.sizes.chunk)
             choice = with_headers.choice(choice)
-        sending = TableSending(self._sender, topic, route)
         try:
-            sending.send(stream, choice)
+            delivery = self._sender.send(topic, route, stream, choice)
         finally:
             batches = self._queue.take()
-        return SealedTable(batches=batches, refused=sending.delivery.failed_rows())
+        return SealedTable(batches=batches, refused=delivery.failed_rows())
 
     def close(self) -> None:
         """Close the plugins. Called again, it does nothing."""

@@ -5,23 +5,20 @@ All of it runs on the caller's thread, which blocks where `send` would; only com
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from time import monotonic, time_ns
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self, TypeVar
 
 import attrs
 import pyarrow.compute as pc
 
-from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
-from ottla.accumulator.batch_outcome import Failed
+from ottla.accumulator.batch import UNASSIGNED
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.topic_routes import Route
-from ottla.concurrency import signals
 from ottla.config import BatchingConfig
 from ottla.errors import (
-    DeliveryError,
     InvalidRecordError,
     OttlaError,
     PluginError,
@@ -29,23 +26,23 @@ from ottla.errors import (
     SerializationError,
     TableReadError,
     TopicUnavailableError,
-    counted,
-    were,
 )
 from ottla.interfaces import Columns, RecordEncoder, TableRows
 from ottla.recordbatch.arrow import FRAME
 from ottla.recordbatch.arrow_varints import sums
-from ottla.recordbatch.finished_columns import refused_columns
 from ottla.recordbatch.header_v2 import HEADER_SIZE
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import SealedRecords
 from ottla.tables.columns import ColumnChoice
-from ottla.tables.compression_pool import CompressionPool, PartitionRows, SealedPiece, threads
+from ottla.tables.compression_pool import PartitionRows
 from ottla.tables.encoder_calls import cut_rows
 from ottla.tables.partitioning import RowPartitions
+from ottla.tables.piece_queue import BatchQueue, FindTopics, PieceQueue
 from ottla.tables.reading import Chunk, chunks
-from ottla.tables.table_delivery import TableDelivery, unassigned
+from ottla.tables.table_delivery import TableDelivery
 from ottla.tables.table_waits import TableWaits
+
+T = TypeVar("T")
 
 BATCH_BYTES: Final = 896 * 1024
 """Target size of a table's batches: below the default limit of requests and topics, a megabyte."""
@@ -79,30 +76,6 @@ class TableSizes:
             record=min(batching.max_request_size, batching.buffer_memory),
             chunk=min(CHUNK_BYTES, share),
         )
-
-
-class BatchQueue(Protocol):
-    """The queue for a table's batches; a producer's `PartitionAppender` is one."""
-
-    def enqueue(
-        self,
-        topic: str,
-        partition: int,
-        columns: Columns,
-        *,
-        sealed: SealedRecords | None = None,
-        waited: float = 0.0,
-        timeout: float | None = None,
-        on_queued: Callable[[ProducerBatch], object] | None = None,
-    ) -> ProducerBatch:
-        """Queue a batch; *sealed* is its encoded form, if it was sealed.
-
-        The call may wait *timeout* seconds altogether, None: `max.block.ms`, and has *waited* some of them already.
-        No signal handler runs between queueing and *on_queued*, which gets the batch.
-        """
-
-    def refuse(self, topic: str, columns: Columns, failed: Failed) -> ProducerBatch:
-        """Fail records that could not be queued."""
 
 
 class KnownRoutes(Protocol):
@@ -155,75 +128,83 @@ class TableSender:
 
         *waits* has the time that was waited for the route. *delivery*, an empty one, gets the rows and is returned.
         """
-        sending = TableSending(self, topic, route, waits=waits, delivery=delivery)
-        try:
-            sending.send(stream, choice)
-        except KeyboardInterrupt as interrupt:
-            interrupt.delivery = sending.delivery  # type: ignore[attr-defined]
+        delivery = TableDelivery(topic) if delivery is None else delivery
+        queue = self.piece_queue(delivery, waits, topics=lambda _offset, rows: [(topic, rows)])
+        sending = TableSending(self, topic, route, queue)
+        return with_delivery(delivery, lambda: queue.run(lambda: sending.queue_rows(stream, choice)))
+
+    def piece_queue(self, delivery: TableDelivery, waits: TableWaits | None, *, topics: FindTopics) -> PieceQueue:
+        """The queue for the pieces of one table."""
+        waits = waits or TableWaits(timeout=None, clock=self.clock)
+        return PieceQueue(self.queue, self.seal, delivery=delivery, waits=waits, topics=topics)
+
+
+def with_delivery(delivery: TableDelivery, send: Callable[[], object]) -> TableDelivery:
+    """Call *send* and return *delivery*. If it raises after rows were taken, the error has their delivery."""
+    try:
+        send()
+    except KeyboardInterrupt as interrupt:
+        interrupt.delivery = delivery  # type: ignore[attr-defined]
+        raise
+    except OttlaError as error:
+        if not delivery.rows:
             raise
-        except OttlaError as error:
-            if not sending.delivery.rows:
-                raise
-            error.delivery = sending.delivery
-            error.add_note(
-                f"send_table had taken {sending.delivery.rows} rows from the table; those of them that were not "
-                "queued are among failed_rows() of this error's `delivery`"
-            )
-            raise
-        return sending.delivery
+        error.delivery = delivery
+        error.add_note(
+            f"send_table had taken {delivery.rows} rows from the table; those of them that were not "
+            "queued are among failed_rows() of this error's `delivery`"
+        )
+        raise
+    return delivery
+
+
+class NewRows(Protocol):
+    """The numbers of the rows of the next chunk."""
+
+    def __call__(self, count: int) -> tuple[int, Sequence[int] | None]:
+        """Return the number of their first row and, unless they follow each other, their places from there."""
 
 
 class TableSending:
-    """The sending of one table; `delivery` has the rows that were taken."""
+    """The sending of a table's rows to one topic, through *queue*."""
 
-    def __init__(
-        self,
-        sender: TableSender,
-        topic: str,
-        route: Route,
-        *,
-        waits: TableWaits | None = None,
-        delivery: TableDelivery | None = None,
-    ) -> None:
+    def __init__(self, sender: TableSender, topic: str, route: Route, queue: PieceQueue) -> None:
         self._sender = sender
         self._topic = topic
         self.route = route
-        self.delivery = TableDelivery(topic) if delivery is None else delivery
+        self._queue = queue
         self._partitions = RowPartitions(topic, partitioner=sender.partitioner, encoder=sender.encoder)
-        self._compression_pool = CompressionPool(sender.seal, threads=threads())
         self._asked_for_partitions = False
-        self._waits = waits or TableWaits(timeout=None, clock=sender.clock)
 
-    def send(self, stream: Any, choice: ColumnChoice) -> None:
-        """Queue the rows of a stream. When it raises, the rows that were taken and not queued have failed."""
+    def queue_rows(self, stream: Any, choice: ColumnChoice, *, new_rows: NewRows | None = None) -> None:
+        """Queue the rows of a stream, for a call of `PieceQueue.run`. By default, the delivery counts them.
+
+        *new_rows* numbers rows that it has counted already, among those of other topics.
+        """
+        number = new_rows or self._count
         max_bytes = self._sender.sizes.chunk
         gathered = min(self._sender.sizes.batch, GATHERED_BYTES)
         min_bytes = min(max_bytes, gathered * (1 if choice.key is None else self.route.view.partitions))
-        try:
-            try:
-                for chunk in _read(chunks(stream, choice, min_bytes=min_bytes, max_bytes=max_bytes)):
-                    self._send(chunk)
-            except (TableReadError, SerializationError, PluginError):  # rows before the error are sent
-                self._queue(self._compression_pool.rest())
-                raise
-            self._queue(self._compression_pool.rest())
-        except BaseException as cause:
-            self._fail_the_rest(cause)
-            raise
-        finally:
-            self._compression_pool.close()
+        for chunk in read(chunks(stream, choice, min_bytes=min_bytes, max_bytes=max_bytes)):
+            self._send(chunk, number)
 
-    def _send(self, chunk: Chunk) -> None:
+    def _count(self, count: int) -> tuple[int, None]:
+        return self._queue.delivery.begin_chunk(count), None
+
+    def _send(self, chunk: Chunk, number: NewRows) -> None:
         """Queue the rows of a chunk, in order within each partition, and refuse those that cannot be records."""
-        sender, waits = self._sender, self._waits
+        sender, waits = self._sender, self._queue.waits
         self.route = sender.routes.known.get(self._topic) or waits.of(
             lambda: sender.find_route(self._topic, waited=waits.seconds, timeout=waits.timeout)
         )
-        offset = self.delivery.begin_chunk(chunk.count)
+        offset, places = number(chunk.count)
         refused = self._refused(chunk)
-        self._refuse(offset, refused)
         kept = _kept(refused, chunk.count)
         fit = chunk if kept is None else chunk.take(kept)
+        if places is not None:
+            refused = {places[row]: error for row, error in refused.items()}
+            kept = places if kept is None else [places[row] for row in kept]
+        self._queue.refuse(self._topic, offset, refused)
         if fit.count:
             self._cut_up(offset, fit, kept)
 
@@ -246,29 +227,8 @@ class TableSending:
             if partition == UNASSIGNED:
                 partition = self._partitions.sticky_partition(view, columns.size_estimate())
             if kept is not None:
-                indexes = [kept[index] for index in indexes]
-            self._queue(self._compression_pool.put(PartitionRows(partition, offset, indexes, columns)))
-
-    def _queue(self, pieces: Iterator[SealedPiece]) -> None:
-        for sealed in pieces:
-            piece = sealed.piece
-            if sealed.error is not None:
-                self._fail(piece.offset, piece.rows, self._left(piece.rows, sealed.error, "it could not be encoded: "))
-                continue
-            self._waits.of(partial(self._enqueue, sealed))
-            self._waits.note_queued()
-
-    def _enqueue(self, sealed: SealedPiece) -> ProducerBatch:
-        piece, waits = sealed.piece, self._waits
-        return self._sender.queue.enqueue(
-            self._topic,
-            piece.partition,
-            piece.columns,
-            sealed=sealed.section,
-            waited=waits.seconds,
-            timeout=waits.timeout,
-            on_queued=partial(self.delivery.add, offset=piece.offset, rows=piece.rows),
-        )
+                indexes = array("i", [kept[index] for index in indexes])
+            self._queue.put(PartitionRows(self._topic, partition, offset, indexes, columns))
 
     def _refused(self, chunk: Chunk) -> dict[int, InvalidRecordError]:
         """The rows that cannot be records of this topic, with their errors."""
@@ -315,57 +275,14 @@ class TableSending:
             return
         self._asked_for_partitions = True
         with suppress(TopicUnavailableError):
-            routes, waits = self._sender.routes, self._waits
+            routes, waits = self._sender.routes, self._queue.waits
             self.route = waits.of(
                 lambda: routes.await_partition(self._topic, partition, waited=waits.seconds, timeout=waits.timeout)
             )
 
-    def _refuse(self, offset: int, refused: Mapping[int, InvalidRecordError]) -> None:
-        if not refused:
-            return
-        rows = sorted(refused)
-        errors = {place: self._undelivered(offset + row, refused[row]) for place, row in enumerate(rows)}
-        self._fail(offset, rows, Failed(error=errors[0], record_errors=errors))
 
-    def _fail_the_rest(self, cause: BaseException) -> None:
-        """Fail the rows that were taken and are not queued; the raised *cause* reports them, so `flush` need not."""
-        self._compression_pool.close()
-        for offset, rows in unassigned(self.delivery):
-            self._fail(offset, rows, self._left(rows, cause), retrieved=True)
-
-    def _left(self, rows: Sequence[int], cause: BaseException, why: str = "") -> Failed:
-        error = DeliveryError(
-            f"{counted(len(rows), 'row')} for topic {self._topic!r} {were(len(rows))} not queued: {why}{cause}",
-            topic=self._topic,
-            partition=UNASSIGNED,
-            attempts=0,
-            possibly_persisted=False,
-        )
-        error.__cause__ = cause
-        return Failed(error=error)
-
-    def _fail(self, offset: int, rows: Sequence[int], failed: Failed, *, retrieved: bool = False) -> None:
-        with signals.Deferred():  # an interrupt in between would have the rows fail twice
-            batch = self._sender.queue.refuse(self._topic, refused_columns(len(rows)), failed)
-            self.delivery.add(batch, offset=offset, rows=rows)
-            if retrieved:
-                for index in range(len(rows)):
-                    batch.mark_error_retrieved(index)
-
-    def _undelivered(self, row: int, cause: InvalidRecordError) -> DeliveryError:
-        error = DeliveryError(
-            f"row {row} for topic {self._topic!r} was not queued: {cause}",
-            topic=self._topic,
-            partition=UNASSIGNED,
-            attempts=0,
-            possibly_persisted=False,
-        )
-        error.__cause__ = cause
-        return error
-
-
-def _read(stream: Iterator[Chunk]) -> Iterator[Chunk]:
-    """Yield the chunks. Raises TableReadError when the stream fails."""
+def read(stream: Iterator[T]) -> Iterator[T]:
+    """Yield the parts of a stream. Raises TableReadError when the stream fails."""
     while True:
         try:
             chunk = next(stream, None)

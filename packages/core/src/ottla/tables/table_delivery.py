@@ -19,8 +19,9 @@ from ottla.accumulator.delivery import ObservingCallback
 from ottla.config.wait_limit import check_timeout
 from ottla.errors import DeliveryError, TableDeliveryError
 from ottla.errors.robust_logger import robust_logger
-from ottla.results import PartitionResult, RecordMetadata, TableResult
+from ottla.results import PartitionResult, RecordMetadata, TableProgress, TableResult
 from ottla.results.stories import RecordStory
+from ottla.tables.progress import INTERVAL, ProgressCalls
 
 logger = robust_logger(__name__)
 
@@ -37,8 +38,14 @@ class _BatchRows:
 class TableDelivery:
     """The future of a table's outcome. Usable from any thread, once `send_table` has returned it or raised."""
 
-    def __init__(self, topic: str) -> None:
+    def __init__(
+        self, topic: str, *, topic_column: str | None = None, on_progress: ProgressCalls | None = None
+    ) -> None:
         self.topic = topic
+        """The topic; with a column of topics, that of rows without one, or "" if there is none."""
+        self._topic_column = topic_column
+        self._progress = on_progress
+        self._settled = _Settled()
         self.rows = 0
         """The number of rows that were taken from the table."""
         self._pieces: list[_BatchRows] = []
@@ -138,12 +145,20 @@ class TableDelivery:
         self._pieces.append(piece)
         self._chunks[offset].append(piece)
 
+    def report_progress(self, *, last: bool = False) -> None:
+        """Call `on_progress`, if it was given and a call is due, or if no row follows that is not counted yet."""
+        if self._progress is not None:
+            self._progress.report(self._counted, last=last)
+
+    def _counted(self) -> TableProgress:
+        return self._settled.count(self.rows, self._pieces)
+
     def _call(self, callback: Callable[[TableDelivery], object]) -> None:
         try:
             callback(self)
         except BaseException:  # SystemExit too: on the I/O thread it must not end the thread of all others
             logger.exception(
-                "a callback of a table's delivery raised an exception (topic %r); the producer continues", self.topic
+                "a callback of a table's delivery raised an exception (%s); the producer continues", self._target
             )
 
     def _wait(self, timeout: float | None) -> tuple[TableResult, TableDeliveryError | None]:
@@ -154,13 +169,32 @@ class TableDelivery:
             pending = [piece.batch]
             while pending:
                 batch = pending.pop()
-                remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
-                if not batch.wait(remaining):
-                    raise TimeoutError(f"rows of the table for topic {self.topic!r} are pending after {timeout} s")
+                if not self._wait_for(batch, deadline):
+                    raise TimeoutError(f"rows of the table for {self._target} are pending after {timeout} s")
                 if isinstance(batch.outcome, Forwarded):
                     pending += batch.outcome.parts
+        self.report_progress(last=True)
         self._retrieve_errors()
         return self._counts()
+
+    def _wait_for(self, batch: ProducerBatch, deadline: float | None) -> bool:
+        """Wait until the batch has an outcome; False: the deadline has passed. Reports progress meanwhile."""
+        while True:
+            remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if self._progress is None:
+                return batch.wait(remaining)
+            if batch.wait(INTERVAL if remaining is None else min(INTERVAL, remaining)):
+                self.report_progress()
+                return True
+            self.report_progress()
+            if remaining is not None and remaining <= INTERVAL:
+                return False
+
+    @property
+    def _target(self) -> str:
+        if self._topic_column is not None:
+            return f"the topics of column {self._topic_column!r}"
+        return f"topic {self.topic!r}"
 
     def _counts(self) -> tuple[TableResult, TableDeliveryError | None]:
         """The counts of a delivery that is done, and the error if rows have failed."""
@@ -168,25 +202,36 @@ class TableDelivery:
         if first is None:
             return result, None
         error = TableDeliveryError(
-            result, f"{result.failed} of {result.rows} rows for topic {self.topic!r} were not delivered: {first}"
+            result, f"{result.failed} of {result.rows} rows for {self._target} were not delivered: {first}"
         )
         error.__cause__ = first
         return result, error
 
     def _result(self) -> tuple[TableResult, DeliveryError | None]:
-        partitions: dict[int, list[tuple[int, int]]] = {}
+        topics: dict[str, dict[int, list[tuple[int, int]]]] = {}
         acknowledged = failed = 0
         first: DeliveryError | None = None
         for batch, _rows in self._leaves():
             match batch.outcome:
                 case Acknowledged(base_offset=base):
                     acknowledged += batch.count
+                    partitions = topics.setdefault(batch.topic, {})
                     partitions.setdefault(batch.partition, []).append((base, batch.count))
                 case Failed() as outcome:
                     failed += batch.count
                     first = first or outcome.error
-        found = {partition: _partition(partitions[partition]) for partition in sorted(partitions)}
-        return TableResult(rows=self.rows, acknowledged=acknowledged, failed=failed, partitions=found), first
+        found = {
+            topic: {partition: _partition(batches[partition]) for partition in sorted(batches)}
+            for topic, batches in sorted(topics.items())
+        }
+        result = TableResult(
+            rows=self.rows,
+            acknowledged=acknowledged,
+            failed=failed,
+            partitions=next(iter(found.values()), {}) if self._topic_column is None else {},
+            topics={} if self._topic_column is None else found,
+        )
+        return result, first
 
     def _leaves(self) -> Iterator[tuple[ProducerBatch, Callable[[], Sequence[int]]]]:
         """The batches that have the rows now, each with a function that returns the numbers of its rows."""
@@ -218,7 +263,32 @@ class TableDelivery:
 
     def __repr__(self) -> str:
         state = "done" if self.done() else "pending"
-        return f"<TableDelivery of {self.rows} rows for topic {self.topic!r}: {state}>"
+        return f"<TableDelivery of {self.rows} rows for {self._target}: {state}>"
+
+
+class _Settled:
+    """Counts of rows with an outcome. Batches at the beginning that have theirs are counted only once."""
+
+    def __init__(self) -> None:
+        self._pieces = self._acknowledged = self._failed = 0
+
+    def count(self, rows: int, pieces: Sequence[_BatchRows]) -> TableProgress:
+        """The counts now; for one thread at a time."""
+        acknowledged, failed, unbroken = self._acknowledged, self._failed, True
+        for place in range(self._pieces, len(pieces)):
+            settled = True
+            for batch, _rows in _followed(pieces[place].batch, pieces[place], 0):
+                match batch.outcome:
+                    case Acknowledged():
+                        acknowledged += batch.count
+                    case Failed():
+                        failed += batch.count
+                    case _:
+                        settled = False
+            unbroken = unbroken and settled
+            if unbroken:
+                self._pieces, self._acknowledged, self._failed = place + 1, acknowledged, failed
+        return TableProgress(rows=rows, acknowledged=acknowledged, failed=failed)
 
 
 class _Progress(ObservingCallback):
@@ -247,6 +317,16 @@ class _Progress(ObservingCallback):
                     return
             self._piece = next(self._pieces, None)
         self._done()
+
+
+def by_topic(delivery: TableDelivery) -> Mapping[str, TableDelivery]:
+    """Deliveries of the rows that are in batches by now, by topic; they number the rows from 0, batch by batch."""
+    found: dict[str, TableDelivery] = {}
+    for piece in delivery._pieces:
+        topic = piece.batch.topic
+        rows = found.setdefault(topic, TableDelivery(topic))
+        rows.add(piece.batch, offset=rows.begin_chunk(len(piece.rows)), rows=range(len(piece.rows)))
+    return found
 
 
 def unassigned(delivery: TableDelivery) -> list[tuple[int, list[int]]]:

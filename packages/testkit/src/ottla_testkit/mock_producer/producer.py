@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from types import EllipsisType
@@ -19,7 +19,7 @@ from ottla.interfaces import Headers
 from ottla.producer import Producer
 from ottla.producer.transactions import Transactions
 from ottla.recordbatch.sealed_records import SealedBatch
-from ottla.results import DeliveryReport
+from ottla.results import DeliveryReport, TableProgress
 from ottla.tables.table_delivery import TableDelivery
 from ottla.transactions.offsets import OffsetsToSend
 from ottla_testkit.mock_producer.build import MockParts, build
@@ -165,7 +165,7 @@ class MockProducer(Producer):
 
     def send_table(
         self,
-        topic: str,
+        topic: str | None,
         table: Any,
         *,
         value: str | Sequence[str] | None = "value",
@@ -173,8 +173,10 @@ class MockProducer(Producer):
         headers: str | Headers | None = None,
         partition: str | None = None,
         timestamp: str | None = None,
+        topic_column: str | None = None,
         value_format: str | None = None,
         key_format: str | None = None,
+        on_progress: Callable[[TableProgress], object] | None = None,
         timeout: float | None = None,
     ) -> TableDelivery:
         with self._sends("send_table"):
@@ -186,8 +188,10 @@ class MockProducer(Producer):
                 headers=headers,
                 partition=partition,
                 timestamp=timestamp,
+                topic_column=topic_column,
                 value_format=value_format,
                 key_format=key_format,
+                on_progress=on_progress,
                 timeout=_no_wait(timeout),
             )
 

@@ -1,0 +1,172 @@
+"""The queueing of a table's pieces: compressed in order, put into the accumulator, and failed if that is impossible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Protocol
+
+from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
+from ottla.accumulator.batch_outcome import Failed
+from ottla.concurrency import signals
+from ottla.errors import (
+    DeliveryError,
+    InvalidRecordError,
+    PluginError,
+    SerializationError,
+    TableReadError,
+    counted,
+    were,
+)
+from ottla.interfaces import Columns
+from ottla.recordbatch.finished_columns import refused_columns
+from ottla.recordbatch.sealed_records import SealedRecords
+from ottla.tables.compression_pool import CompressionPool, PartitionRows, SealedPiece, threads
+from ottla.tables.table_delivery import TableDelivery, unassigned
+from ottla.tables.table_waits import TableWaits
+
+
+class BatchQueue(Protocol):
+    """The queue for a table's batches; a producer's `PartitionAppender` is one."""
+
+    def enqueue(
+        self,
+        topic: str,
+        partition: int,
+        columns: Columns,
+        *,
+        sealed: SealedRecords | None = None,
+        waited: float = 0.0,
+        timeout: float | None = None,
+        on_queued: Callable[[ProducerBatch], object] | None = None,
+    ) -> ProducerBatch:
+        """Queue a batch; *sealed* is its encoded form, if it was sealed.
+
+        The call may wait *timeout* seconds altogether, None: `max.block.ms`, and has *waited* some of them already.
+        No signal handler runs between queueing and *on_queued*, which gets the batch.
+        """
+
+    def refuse(self, topic: str, columns: Columns, failed: Failed) -> ProducerBatch:
+        """Fail records that could not be queued."""
+
+
+FindTopics = Callable[[int, Sequence[int]], Iterable[tuple[str, Sequence[int]]]]
+"""A function that splits rows of the chunk that begins at an offset by their topics."""
+
+
+class PieceQueue:
+    """The pieces of one table on their way into *queue*; `delivery` has the rows that were taken.
+
+    *topics* splits rows that are in no piece by topic.
+    """
+
+    def __init__(
+        self,
+        queue: BatchQueue,
+        seal: Callable[[Columns], SealedRecords] | None,
+        *,
+        delivery: TableDelivery,
+        waits: TableWaits,
+        topics: FindTopics,
+    ) -> None:
+        self.delivery = delivery
+        self.waits = waits
+        self._queue = queue
+        self._pool = CompressionPool(seal, threads=threads())
+        self._topics = topics
+
+    def run(self, queue_rows: Callable[[], object]) -> None:
+        """Call *queue_rows*, then queue what is left. When it raises, rows that were taken and not queued have failed.
+
+        It may be called once.
+        """
+        try:
+            try:
+                queue_rows()
+            except (TableReadError, SerializationError, PluginError):  # rows before the error are sent
+                self.rest()
+                raise
+            self.rest()
+        except BaseException as cause:
+            self._fail_the_rest(cause)
+            raise
+        finally:
+            self._pool.close()
+
+    def put(self, piece: PartitionRows) -> None:
+        """Compress a piece, and queue pieces that are compressed."""
+        self._enqueue_all(self._pool.put(piece))
+
+    def rest(self) -> None:
+        """Queue all other pieces."""
+        self._enqueue_all(self._pool.rest())
+
+    def refuse(self, topic: str, offset: int, errors: Mapping[int, InvalidRecordError]) -> None:
+        """Fail rows that cannot be records, each with its error; their numbers count from *offset*."""
+        if not errors:
+            return
+        rows = sorted(errors)
+        failures = {place: _undelivered(topic, offset + row, errors[row]) for place, row in enumerate(rows)}
+        self._fail(topic, offset, rows, Failed(error=failures[0], record_errors=failures))
+
+    def _enqueue_all(self, pieces: Iterator[SealedPiece]) -> None:
+        for sealed in pieces:
+            piece = sealed.piece
+            if sealed.error is not None:
+                failed = _left(piece.topic, piece.rows, sealed.error, "it could not be encoded: ")
+                self._fail(piece.topic, piece.offset, piece.rows, failed)
+                continue
+            self.waits.of(partial(self._enqueue, sealed))
+            self.waits.note_queued()
+            self.delivery.report_progress()
+
+    def _enqueue(self, sealed: SealedPiece) -> ProducerBatch:
+        piece = sealed.piece
+        return self._queue.enqueue(
+            piece.topic,
+            piece.partition,
+            piece.columns,
+            sealed=sealed.section,
+            waited=self.waits.seconds,
+            timeout=self.waits.timeout,
+            on_queued=partial(self.delivery.add, offset=piece.offset, rows=piece.rows),
+        )
+
+    def _fail_the_rest(self, cause: BaseException) -> None:
+        """Fail the rows that were taken and are not queued; the raised *cause* reports them, so `flush` need not."""
+        self._pool.close()
+        for offset, every in unassigned(self.delivery):
+            for topic, rows in self._topics(offset, every):
+                self._fail(topic, offset, rows, _left(topic, rows, cause), retrieved=True)
+
+    def _fail(self, topic: str, offset: int, rows: Sequence[int], failed: Failed, *, retrieved: bool = False) -> None:
+        with signals.Deferred():  # an interrupt in between would have the rows fail twice
+            batch = self._queue.refuse(topic, refused_columns(len(rows)), failed)
+            self.delivery.add(batch, offset=offset, rows=rows)
+            if retrieved:
+                for index in range(len(rows)):
+                    batch.mark_error_retrieved(index)
+
+
+def _left(topic: str, rows: Sequence[int], cause: BaseException, why: str = "") -> Failed:
+    error = DeliveryError(
+        f"{counted(len(rows), 'row')} for topic {topic!r} {were(len(rows))} not queued: {why}{cause}",
+        topic=topic,
+        partition=UNASSIGNED,
+        attempts=0,
+        possibly_persisted=False,
+    )
+    error.__cause__ = cause
+    return Failed(error=error)
+
+
+def _undelivered(topic: str, row: int, cause: InvalidRecordError) -> DeliveryError:
+    error = DeliveryError(
+        f"row {row} for topic {topic!r} was not queued: {cause}",
+        topic=topic,
+        partition=UNASSIGNED,
+        attempts=0,
+        possibly_persisted=False,
+    )
+    error.__cause__ = cause
+    return error
