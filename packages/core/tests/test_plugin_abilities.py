@@ -16,6 +16,7 @@ from ottla.errors import InvalidPluginError
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import (
     SupportsAvroRows,
+    SupportsAvroValues,
     SupportsCipher,
     SupportsClose,
     SupportsCutRows,
@@ -136,8 +137,8 @@ def test_flags_that_are_none_and_methods_that_are_none_have_defaults() -> None:
 
 def test_the_native_encoder_has_every_ability_of_encoders() -> None:
     encoder = NativeEncoder()
-    typed: tuple[SupportsCutRows, SupportsMurmur2Partitions, SupportsJsonRows, SupportsAvroRows]
-    typed = (encoder, encoder, encoder, encoder)
+    typed: tuple[SupportsCutRows, SupportsMurmur2Partitions, SupportsJsonRows, SupportsAvroRows, SupportsAvroValues]
+    typed = (encoder, encoder, encoder, encoder, encoder)
 
     *own, close = KINDS["encoder"].abilities
     assert [supports(encoder, ability) for ability in own] == [True] * len(typed)

@@ -24,6 +24,7 @@ check()
 # ruff: noqa: E402 - these use the core's objects
 from ottla.recordbatch.core_abilities import QuickSender
 from ottla_accel.avro_rows import avro_rows
+from ottla_accel.avro_values import avro_values
 from ottla_accel.columns import FACT_SIZE, NativeColumns
 from ottla_accel.json_rows import objects
 from ottla_accel.sending import QuickSend
@@ -40,6 +41,7 @@ class NativeEncoder(QuickSender):
     priority = 10
     record_cost = 20 + FACT_SIZE
     avro_rows = staticmethod(avro_rows)
+    avro_values = staticmethod(avro_values)
     cut_rows = staticmethod(cut_rows)
     json_rows = staticmethod(objects)
     murmur2_partitions = staticmethod(murmur2_partitions)

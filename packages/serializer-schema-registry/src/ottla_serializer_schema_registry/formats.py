@@ -20,8 +20,8 @@ class ParsedSchema(Protocol):
     def indexes(self) -> bytes:
         """What follows the schema's id: the place of a Protobuf message in its file. Empty for other formats."""
 
-    def encode(self, data: Any) -> bytes:
-        """Return the bytes of data. Raises ValueError for data that does not fit."""
+    def encode(self, data: Any, prefix: bytes) -> bytes:
+        """Return the bytes of data after *prefix*. Raises ValueError for data that does not fit."""
 
     def encode_column(self, column: Any, prefix: bytes) -> Any:
         """Return the bytes of each row of an Arrow array, after *prefix*; null where the row is null.

@@ -101,10 +101,9 @@ class RegistrySerializer:
         ready = self._by_topic.get(topic)
         if ready is None:
             raise NotPreparedError(f"the schema of the {self._options.part} for topic {topic!r} was not looked up yet")
-        encoded = ready.schema.encode(data)
-        if ready.header is None:
-            return ready.prefix + encoded
-        _set_header(headers, ready.header)
+        encoded = ready.schema.encode(data, ready.prefix)
+        if ready.header is not None:
+            _set_header(headers, ready.header)
         return encoded
 
     def serialize_column(self, topic: str, column: Any) -> Any:

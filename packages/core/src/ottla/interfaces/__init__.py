@@ -16,7 +16,7 @@ from ottla.interfaces.authenticator import (
     SupportsRefused,
     SupportsRemedy,
 )
-from ottla.interfaces.avro import AvroColumn, AvroKind, SupportsAvroRows
+from ottla.interfaces.avro import AvroColumn, AvroKind, AvroType, SupportsAvroRows, SupportsAvroValues
 from ottla.interfaces.compressor import Compressor
 from ottla.interfaces.config_provider import ConfigProvider
 from ottla.interfaces.configuration import ConfigKey, PluginConfig, boolean
@@ -77,6 +77,7 @@ __all__ = [
     "Authenticator",
     "AvroColumn",
     "AvroKind",
+    "AvroType",
     "Buffer",
     "Columns",
     "ColumnsKind",
@@ -111,6 +112,7 @@ __all__ = [
     "Step",
     "SupportsAppended",
     "SupportsAvroRows",
+    "SupportsAvroValues",
     "SupportsCipher",
     "SupportsClose",
     "SupportsCutRows",

@@ -1,8 +1,8 @@
-"""Columns that an encoder writes as rows in Avro's binary encoding."""
+"""Columns and data that an encoder writes in Avro's binary encoding."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any, Protocol
 
@@ -38,6 +38,10 @@ class AvroKind(IntEnum):
     """list or large_list; keys and items are the two children"""
     RECORD = 12
     """struct; its fields are the children, with as many rows as the struct"""
+    ENUM = 13
+    """for data only: text that is one of `names`"""
+    STRING = 14
+    """for data only: text"""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -55,6 +59,35 @@ class AvroColumn:
     size: int = 0
     value_branch: int = -1
     null_branch: int = -1
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class AvroType:
+    """A type of Avro for Python's data. `BYTES` is bytes here, and `CONSTANT` is null; there are no decimals.
+
+    `names` are those of a record's fields, or the symbols of an enum; `defaults` has the bytes of each field that data
+    may lack, or None. `prepare` makes plain data of what a logical type takes. The branches are those of `AvroColumn`.
+    """
+
+    kind: AvroKind
+    children: Sequence[AvroType] = ()
+    names: Sequence[str] = ()
+    defaults: Sequence[bytes | None] = ()
+    size: int = 0
+    value_branch: int = -1
+    null_branch: int = -1
+    prepare: Callable[[Any], Any] | None = None
+
+
+class SupportsAvroValues(Protocol):
+    """An optional ability of encoders: Avro's binary encoding of Python's data, for the serializer `avro`."""
+
+    def avro_values(self, avro_type: AvroType) -> Callable[[bytes, Any], bytes | None]:
+        """Return a function of a prefix and data, which returns both as bytes, for any thread.
+
+        It returns None for data that does not fit or that it does not know: the caller then encodes it, or refuses it.
+        Exceptions of `prepare` reach the caller.
+        """
 
 
 class SupportsAvroRows(Protocol):

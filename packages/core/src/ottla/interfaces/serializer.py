@@ -69,4 +69,4 @@ class SupportsUseEncoder(Protocol):
     """An optional ability of serializers: use abilities of the record encoder, such as `SupportsJsonRows`."""
 
     def use_encoder(self, encoder: RecordEncoder) -> None:
-        """Take the producer's record encoder. Called once, before values are serialized."""
+        """Take the producer's record encoder. Called once, before keys or values are serialized."""

@@ -299,7 +299,7 @@ def _create_one(role: Role, plugin: ResolvedPlugin, created: Mapping[Role, Any],
         case "mechanism":
             return checked_mechanism(plugin.create(objects))
         case "key_serializer":
-            return plugin.create(objects, is_key=True)
+            return with_encoder(plugin.create(objects, is_key=True), created["encoder"])
         case "value_serializer":
             return with_encoder(plugin.create(objects, is_key=False), created["encoder"])
         case _:
@@ -361,9 +361,13 @@ def _value_formats(
 def _key_formats(
     draft: ConfigDraft, registry: Registry, created: Mapping[Role, Any], objects: PluginObjects
 ) -> ValueFormats:
-    # Not the one of key.serializer: that has no encoder, which some need to serialize columns.
+    name, serializer = draft.config.serialization.key_serializer, created["key_serializer"]
     factory = _SerializerFactory(draft, registry, created["encoder"], objects, is_key=True)
-    return ValueFormats(factory.make, option="key_format")
+    return ValueFormats(
+        factory.make,
+        named=(name, serializer) if isinstance(name, str) and serializer is not None else None,
+        option="key_format",
+    )
 
 
 @attrs.frozen

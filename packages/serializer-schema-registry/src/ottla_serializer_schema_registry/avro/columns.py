@@ -6,19 +6,17 @@ whole columns, and refuses its row.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 import attrs
-import fastavro
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.interfaces import AvroColumn, AvroKind
 from ottla_serializer_schema_registry.avro.refused_cells import RefusedCells
-from ottla_serializer_schema_registry.avro.schema import AvroSchema
+from ottla_serializer_schema_registry.avro.schema import AvroSchema, default_bytes
 
 Convert: TypeAlias = Callable[[Any, RefusedCells], Any]
 """Makes an array of the type that the kind needs, and notes the cells that have no such form."""
@@ -159,22 +157,13 @@ class _Planner:
 
     def _default(self, field: Mapping[str, Any], path: str) -> bytes:
         """The bytes of a field that the columns lack: its default, as `send` takes it."""
-        alone = {
-            "type": "record",
-            "name": "Default",
-            "fields": [field],
-            "__fastavro_parsed": True,
-            "__named_schemas": self._named,
-        }
-        out = io.BytesIO()
-        try:
-            fastavro.schemaless_writer(out, alone, {})
-        except Exception as error:  # of many types
+        made = default_bytes(field, self._named)
+        if made is None:
             raise TypeError(
                 f"there is no column for the field {_within(path, field['name'])!r}, which has no default in its Avro "
                 "schema"
-            ) from error
-        return out.getvalue()
+            )
+        return made
 
     def _array(self, schema: Mapping[str, Any], kind: Any, path: str) -> ColumnPlan:
         if not _is(kind, "list", "large_list", "fixed_size_list", "list_view", "large_list_view"):

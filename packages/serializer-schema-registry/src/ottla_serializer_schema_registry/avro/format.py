@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ottla.interfaces import RecordEncoder, SupportsAvroRows, supports
+from ottla.interfaces import AvroType, RecordEncoder, SupportsAvroRows, SupportsAvroValues, supports
 from ottla_serializer_schema_registry.avro.schema import AvroSchema, parsed_schema, record_name
+from ottla_serializer_schema_registry.avro.values import avro_type
 from ottla_serializer_schema_registry.need_pyarrow import need_pyarrow
 from ottla_serializer_schema_registry.registry.references import NamedText
 from ottla_serializer_schema_registry.registry.schemas import AVRO
@@ -23,9 +25,12 @@ class AvroFormat:
     def __init__(self) -> None:
         self.rows: AvroRows | None = None
         """The encoder's `avro_rows`; None: Python's."""
+        self.values: Callable[[AvroType], Callable[[bytes, Any], bytes | None]] | None = None
+        """The encoder's `avro_values`; None: fastavro encodes all data."""
 
     def use_encoder(self, encoder: RecordEncoder) -> None:
-        """Use the record encoder's `avro_rows`, if it has it."""
+        """Use what the record encoder has of `avro_rows` and `avro_values`."""
+        self.values = encoder.avro_values if supports(encoder, SupportsAvroValues) else None
         self.rows = encoder.avro_rows if supports(encoder, SupportsAvroRows) else None
 
     def name_of(self, text: str) -> str | None:
@@ -54,7 +59,24 @@ class ParsedAvro:
         self._format = its_format
         self._columns: ColumnWriter | None = None
         self.name = schema.name
-        self.encode = schema.encode
+
+    @cached_property
+    def _native(self) -> Callable[[bytes, Any], bytes | None] | None:
+        """What the encoder writes; it is known only after the schema was parsed."""
+        if self._format.values is None or self._schema.is_bytes or (plain := avro_type(self._schema)) is None:
+            return None
+        return self._format.values(plain)
+
+    def encode(self, data: Any, prefix: bytes) -> bytes:
+        """Return the data after *prefix*. Raises ValueError for data that does not fit."""
+        if self._native is not None:
+            try:
+                made = self._native(prefix, data)
+            except Exception:  # of logical types: fastavro raises it again, and says of which field
+                made = None
+            if made is not None:
+                return made
+        return prefix + self._schema.encode(data)
 
     def encode_column(self, column: Any, prefix: bytes) -> Any:
         """Return the rows of a column. Raises TypeError and RowSerializationError."""

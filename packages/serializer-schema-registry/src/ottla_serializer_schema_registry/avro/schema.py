@@ -42,6 +42,24 @@ class AvroSchema:
         return out.getvalue()
 
 
+def default_bytes(field: Mapping[str, Any], named: Mapping[str, Any]) -> bytes | None:
+    """Return the bytes of a field that data lacks, as fastavro writes it; None without a default that it can write."""
+    alone = {
+        "type": "record",
+        "name": "Default",
+        "fields": [field],
+        "__fastavro_parsed": True,
+        "__named_schemas": named,
+    }
+    out = io.BytesIO()
+    try:
+        validate({}, alone)
+        fastavro.schemaless_writer(out, alone, {})
+    except Exception:  # of many types; then data must have the field
+        return None
+    return out.getvalue()
+
+
 def _reasons(error: ValidationError) -> str:
     return "; ".join(str(each) for each in error.errors[:5])[:1000]
 

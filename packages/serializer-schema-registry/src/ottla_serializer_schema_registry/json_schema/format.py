@@ -55,7 +55,10 @@ class ParsedJson:
         self._schema = schema
         self._format = its_format
         self.name = schema.name
-        self.encode = schema.encode
+
+    def encode(self, data: Any, prefix: bytes) -> bytes:
+        """Return the data as JSON after *prefix*. Raises ValueError and TypeError."""
+        return prefix + self._schema.encode(data)
 
     def encode_column(self, column: Any, prefix: bytes) -> Any:
         """Return the rows of a column. Raises TypeError and RowSerializationError."""

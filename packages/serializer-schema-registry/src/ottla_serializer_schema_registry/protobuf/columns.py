@@ -22,7 +22,7 @@ def encoded(schema: ProtobufSchema, descriptor: Descriptor, column: Any, prefix:
     problems: dict[int, str] = {}
     for row, cell in enumerate(column.to_pylist()):
         try:
-            made.append(None if cell is None else prefix + schema.encode(plain(cell, column.type)))
+            made.append(None if cell is None else schema.encode(plain(cell, column.type), prefix))
         except ValueError as error:
             problems[row] = str(error)
     if problems:

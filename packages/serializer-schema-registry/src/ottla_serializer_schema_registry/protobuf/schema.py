@@ -29,8 +29,8 @@ class ProtobufSchema:
         self._class = message_class
         self._fields = frozenset(message_class.DESCRIPTOR.fields_by_name)
 
-    def encode(self, data: Any) -> bytes:
-        """Return the bytes of a message, or of a mapping with its fields. Raises ValueError for others."""
+    def encode(self, data: Any, prefix: bytes = b"") -> bytes:
+        """Return a message, or a dict with its fields, after *prefix*. Raises ValueError for others."""
         message = data
         if type(data) is not self._class:
             if not isinstance(data, dict):
@@ -39,7 +39,7 @@ class ProtobufSchema:
                 )
             message = self.message(data)
         try:
-            return bytes(message.SerializeToString(deterministic=True))
+            return prefix + bytes(message.SerializeToString(deterministic=True))
         except Exception as error:  # EncodeError: required fields of proto2 are missing
             raise ValueError(f"it cannot be encoded as {self.name}: {error}") from error
 

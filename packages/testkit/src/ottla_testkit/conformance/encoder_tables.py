@@ -18,10 +18,12 @@ import pytest
 from ottla.interfaces import (
     AvroColumn,
     AvroKind,
+    AvroType,
     Columns,
     Cut,
     RecordEncoder,
     SupportsAvroRows,
+    SupportsAvroValues,
     SupportsCutRows,
     SupportsJsonRows,
     SupportsMurmur2Partitions,
@@ -36,6 +38,21 @@ from ottla_testkit.conformance.harness.rows import NOW, Row, drawn
 
 _ROUNDS: Final = 20
 _PLENTY: Final = 1 << 40
+_DATA: Final[Sequence[tuple[Any, bytes]]] = (
+    ({"id": -1}, b"p\1\0\2"),
+    ({"id": 2**31 - 1, "tags": ["\u00e9", None], "mark": "a", "x": 1}, b"p\xfe\xff\xff\xff\x0f\4\2\4\xc3\xa9\0\0\0"),
+    ({"id": 0, "tags": []}, b"p\0\0\2"),
+)
+_NOT_AVRO: Final[Sequence[Any]] = (
+    None,
+    7,
+    {},
+    {"id": 2**31},
+    {"id": True},
+    {"id": "1"},
+    {"id": 1, "tags": [1]},
+    {"id": 1, "mark": "c"},
+)
 _SPECIAL: Final = ("", 'a"b\\c', "\n\t\x00\x1f", "\u00e9\u4e2d\U0001f600")
 
 
@@ -128,6 +145,27 @@ class TableRequirements(BoundedSuite):
                 found == wanted[start:],
                 f"avro_rows() of {count} rows wrote {found}, and should write {wanted[start:]}",
             )
+
+    def test_data_becomes_avro_or_is_left_to_the_serializer(self, encoder: RecordEncoder) -> None:
+        item = AvroType(kind=AvroKind.STRING, value_branch=1, null_branch=0)
+        write = needed(encoder, SupportsAvroValues).avro_values(
+            AvroType(
+                kind=AvroKind.RECORD,
+                names=["id", "tags", "mark"],
+                defaults=[None, b"\0", b"\2"],
+                children=[
+                    AvroType(kind=AvroKind.INT),
+                    AvroType(kind=AvroKind.ARRAY, children=[item]),
+                    AvroType(kind=AvroKind.ENUM, names=["a", "b"]),
+                ],
+            )
+        )
+        for data, expected in _DATA:
+            made = write(b"p", data)
+            check(made == expected, f"avro_values() made {made!r} of {data!r}, and should make {expected!r}")
+        for data in _NOT_AVRO:
+            made = write(b"p", data)
+            check(made is None, f"avro_values() made {made!r} of {data!r}, which does not fit; it should return None")
 
 
 def _pyarrow() -> Any:
