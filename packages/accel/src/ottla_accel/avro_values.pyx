@@ -188,7 +188,7 @@ cdef class Type:
         if count:
             out.long(count)
         for number in range(count):
-            if PyList_GET_SIZE(data) != count:  # somebody changed it meanwhile
+            if PyList_GET_SIZE(data) != count:  # it was changed meanwhile
                 return False
             item = data[number]
             if not child.write(item, out, depth):
