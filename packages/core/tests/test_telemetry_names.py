@@ -73,8 +73,11 @@ def test_a_subscription_is_a_list_of_prefixes(prefixes: Sequence[str], wanted: l
     assert subscription.empty == (not prefixes)
 
 
-@pytest.mark.parametrize(("interval_ms", "seconds"), [(1, 0.001), (60_000, 60.0), (0, 300.0), (-1, 300.0)])
-def test_an_interval_that_is_none_is_five_minutes(interval_ms: int, seconds: float) -> None:
+@pytest.mark.parametrize(
+    ("interval_ms", "seconds"),
+    [(99, 0.1), (1, 0.1), (60_000, 60.0), (2**31 - 1, 3600.0), (0, 300.0), (-1, 300.0)],
+)
+def test_an_interval_is_within_the_bounds_that_kafka_has(interval_ms: int, seconds: float) -> None:
     assert subscription_to("*", push_interval_ms=interval_ms).push_interval == seconds
 
 

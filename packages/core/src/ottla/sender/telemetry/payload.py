@@ -62,6 +62,8 @@ class PayloadBuilder:
         self._wake = wake
         self._make_thread = environment.thread
         self._throttled_log = ThrottledLog(logger, clock=environment.clock)
+        self._too_large: set[tuple[int, bool]] = set()
+        """The limits for which a line says that the metrics are too large: of all, or of the producer alone."""
 
     def begin(self, subscription: Subscription) -> PayloadInProgress:
         """Begin to make a payload. It is made on this thread if the system has no other one left."""
@@ -98,15 +100,22 @@ class PayloadBuilder:
             if not subscription.max_bytes or len(payload.content) <= subscription.max_bytes:
                 self._reader.note_pushed(chosen, at_ns)
                 return payload
-            logger.warning(
-                "%s: %s need %d bytes, and brokers take at most %d in a push (telemetry.max.bytes); %s",
-                self._client_id,
-                counted(len(chosen), "metric"),
-                len(payload.content),
-                subscription.max_bytes,
-                "those of topics and nodes are left out" if chosen is readings else "nothing is pushed",
-            )
+            self._warn_once(chosen, len(payload.content), subscription.max_bytes, all_of_them=chosen is readings)
         return None
+
+    def _warn_once(self, chosen: Sequence[Reading], size: int, max_bytes: int, *, all_of_them: bool) -> None:
+        case = (max_bytes, all_of_them)
+        if case in self._too_large:
+            return
+        self._too_large.add(case)
+        logger.warning(
+            "%s: %s need %d bytes, and brokers take at most %d in a push (telemetry.max.bytes); %s",
+            self._client_id,
+            counted(len(chosen), "metric"),
+            size,
+            max_bytes,
+            "those of topics and nodes are left out" if all_of_them else "nothing is pushed",
+        )
 
     def _pack(self, readings: Sequence[Reading], at_ns: int, accepted: Sequence[int]) -> Payload:
         metrics = self._reader.metrics(readings, at_ns)

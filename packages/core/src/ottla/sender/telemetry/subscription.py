@@ -16,6 +16,12 @@ if TYPE_CHECKING:  # the classes of messages are made when a broker offers them
 DEFAULT_INTERVAL: Final = 300.0
 """Seconds between requests where no broker has named an interval."""
 
+INTERVALS: Final = (0.1, 3600.0)
+"""The bounds of an interval in seconds, as Kafka's brokers have them.
+
+A push takes processor time from records. A changed subscription is noticed by the next push.
+"""
+
 ALL_METRICS: Final = "*"
 
 
@@ -49,10 +55,11 @@ def read_subscription(response: GetTelemetrySubscriptionsResponse) -> Subscripti
     if response.client_instance_id == ZERO_UUID:
         raise ProtocolError("the broker assigned no client instance id in its telemetry subscription")
     interval_ms = response.push_interval_ms
+    shortest, longest = INTERVALS
     return Subscription(
         client_instance_id=response.client_instance_id,
         subscription_id=response.subscription_id,
-        push_interval=interval_ms / 1000 if interval_ms > 0 else DEFAULT_INTERVAL,
+        push_interval=min(max(interval_ms / 1000, shortest), longest) if interval_ms > 0 else DEFAULT_INTERVAL,
         compression_types=tuple(response.accepted_compression_types),
         max_bytes=max(response.telemetry_max_bytes, 0),
         delta=response.delta_temporality,
