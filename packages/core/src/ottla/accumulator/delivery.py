@@ -15,7 +15,7 @@ from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded, Out
 from ottla.config.wait_limit import check_timeout
 from ottla.errors import DeliveryError
 from ottla.errors.call_hints import DELIVERY_HINTS, with_call_hints
-from ottla.results import RecordMetadata
+from ottla.results import RecordMetadata, html
 from ottla.results.stories import RecordStory
 
 if TYPE_CHECKING:
@@ -211,6 +211,26 @@ class Delivery:
                 # After the wait there is an outcome. If it is Forwarded, the loop waits for the batch that has the
                 # record now.
 
+    def _repr_html_(self) -> str:
+        """The outcome for notebooks; this retrieves no error."""
+        batch, index = self._place()
+        outcome = batch.outcome
+        place = [("topic", batch.topic), ("partition", _known(batch.partition))]
+        match outcome:
+            case Acknowledged():
+                found = batch.metadata(index, outcome)
+                cells = [
+                    ("offset", _known(found.offset)),
+                    ("timestamp (ms)", found.timestamp_ms),
+                    ("bytes of the key", _known(found.serialized_key_size)),
+                    ("bytes of the value", _known(found.serialized_value_size)),
+                ]
+                return html.pairs("acknowledged", place + cells)
+            case Failed():
+                error = outcome.error_of(index)
+                return html.pairs("failed", [*place, ("error", type(error).__name__), ("reason", str(error))])
+        return html.pairs("pending", place)
+
     def __repr__(self) -> str:
         batch, index = self._place()
         match batch.outcome:
@@ -221,6 +241,10 @@ class Delivery:
             case _:
                 state = "pending"
         return f"<Delivery for {batch}: {state}>"
+
+
+def _known(number: int) -> int | None:
+    return number if number >= 0 else None
 
 
 class AcknowledgedDelivery(Delivery):

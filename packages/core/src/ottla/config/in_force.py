@@ -10,6 +10,7 @@ import attrs
 
 from ottla.config.plugin_choice import GivenPlugin
 from ottla.config.values import HIDDEN, brief
+from ottla.results import html
 
 DEFAULT: Final = "default"
 GIVEN: Final = "given"
@@ -57,6 +58,18 @@ class SettingsInForce(Mapping[str, Any]):
         changed = [each for each in self.all() if each.source != DEFAULT]
         parts = [f"{each.key}={written(each.value)} ({each.source})" for each in changed]
         return f"<{', '.join((*parts, f'{len(self) - len(parts)} defaults'))}>"
+
+    def _repr_html_(self) -> str:
+        """The settings and their sources for notebooks, those with their defaults folded. Secrets are hidden."""
+        changed = [each for each in self.all() if each.source != DEFAULT]
+        defaults = [each for each in self.all() if each.source == DEFAULT]
+        given = html.table("settings", ("key", "value", "source"), _cells(changed), most=len(changed))
+        others = html.table("", ("key", "value", "source"), _cells(defaults), most=len(defaults))
+        return f"{given}<details><summary>{len(defaults)} defaults</summary>{others}</details>"
+
+
+def _cells(settings: Iterable[SettingInForce]) -> Iterator[tuple[str, str, str]]:
+    return ((each.key, written(each.value), each.source) for each in settings)
 
 
 def changes(settings: SettingsInForce) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 
 from ottla.errors import printable
+from ottla.results import html
 
 _LONGEST: Final = 2_000
 """Maximum characters of one part of a finding: a sentence with several texts from outside."""
@@ -129,3 +130,9 @@ class Examination:
         passed = {finding.step for finding in self.findings if finding.status is Status.OK}
         stopping = [finding for finding in self.failures if finding.step not in passed]
         return next(iter([*stopping, *self.failures]), None)
+
+    def _repr_html_(self) -> str:
+        """The findings for notebooks."""
+        rows = [(each.status, each.step, each.subject, each.said, each.remedy) for each in self.findings]
+        title = "healthy" if self.cause is None else self.cause.sentence
+        return html.table(title, ("status", "step", "subject", "finding", "remedy"), rows, most=len(rows))

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import attrs
 
+from ottla.results import html
+
 
 class RecordMetadata(NamedTuple):
     """Topic, partition, offset, timestamp and sizes of an acknowledged record.
@@ -69,6 +71,15 @@ class DeliveryReport:
             counts += f" ({self.possibly_persisted} of the failed possibly persisted)"
         return counts
 
+    def _repr_html_(self) -> str:
+        """The counts of each topic, for notebooks."""
+        rows = (
+            (topic, counts.acknowledged, counts.failed, counts.possibly_persisted, counts.pending)
+            for topic, counts in self.topics.items()
+        )
+        columns = ("topic", "acknowledged", "failed", "possibly persisted", "pending")
+        return html.table(str(self), columns, rows, more="topics")
+
 
 @attrs.frozen(kw_only=True)
 class PartitionResult:
@@ -90,6 +101,20 @@ class TableResult:
     failed: int
     partitions: Mapping[int, PartitionResult]
     topics: Mapping[str, Mapping[int, PartitionResult]] = attrs.field(factory=dict)
+
+    def _repr_html_(self) -> str:
+        """The counts and the rows of each partition, for notebooks."""
+        title = f"{self.rows} rows: {self.acknowledged} acknowledged, {self.failed} failed"
+        by_topic = self.topics or {"": self.partitions}
+        rows = [
+            (topic, partition, found.rows, *(None if at < 0 else at for at in (found.first_offset, found.last_offset)))
+            for topic, partitions in by_topic.items()
+            for partition, found in partitions.items()
+        ]
+        columns = ("topic", "partition", "rows", "first offset", "last offset")
+        if self.topics:
+            return html.table(title, columns, rows, more="partitions")
+        return html.table(title, columns[1:], [row[1:] for row in rows], more="partitions")
 
 
 @attrs.frozen(kw_only=True)

@@ -19,7 +19,7 @@ from ottla.accumulator.delivery import ObservingCallback
 from ottla.config.wait_limit import check_timeout
 from ottla.errors import DeliveryError, TableDeliveryError
 from ottla.errors.robust_logger import robust_logger
-from ottla.results import PartitionResult, RecordMetadata, TableProgress, TableResult
+from ottla.results import PartitionResult, RecordMetadata, TableProgress, TableResult, html
 from ottla.results.stories import RecordStory
 from ottla.tables.progress import INTERVAL, ProgressCalls
 
@@ -148,10 +148,7 @@ class TableDelivery:
     def report_progress(self, *, last: bool = False) -> None:
         """Call `on_progress`, if it was given and a call is due, or if no row follows that is not counted yet."""
         if self._progress is not None:
-            self._progress.report(self._counted, last=last)
-
-    def _counted(self) -> TableProgress:
-        return self._settled.count(self.rows, self._pieces)
+            self._progress.report(lambda: self._settled.count(self.rows, self._pieces), last=last)
 
     def _call(self, callback: Callable[[TableDelivery], object]) -> None:
         try:
@@ -260,6 +257,15 @@ class TableDelivery:
             "a table's delivery cannot be copied or pickled, because only this process receives its outcome; wait for "
             "its result() and pickle that"
         )
+
+    def _repr_html_(self) -> str:
+        """The outcome for notebooks: that of all rows, or their counts so far. This retrieves no error."""
+        if not self.done():
+            counts = _Settled().count(self.rows, self._pieces)
+            return html.table(f"pending: {self._target}: {counts}", (), ())
+        result, error = self._result()
+        shown = result._repr_html_()
+        return shown if error is None else shown + html.pairs("first error", [(type(error).__name__, str(error))])
 
     def __repr__(self) -> str:
         state = "done" if self.done() else "pending"
