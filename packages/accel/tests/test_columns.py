@@ -17,7 +17,8 @@ from ottla.accumulator.batch import ProducerBatch
 from ottla.errors import InvalidRecordError, UnsupportedVersionError
 from ottla.interfaces import Columns, ColumnsKind, Header
 from ottla.recordbatch.callbacks import RecordCallback
-from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns
+from ottla.recordbatch.objects import ObjectColumns
+from ottla.recordbatch.record_limits import TIMESTAMP_MAX
 from ottla_accel.columns import FACT_SIZE, NativeColumns
 from ottla_accel.plugin import NativeEncoder, ottla_encoder
 

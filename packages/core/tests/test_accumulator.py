@@ -20,7 +20,7 @@ from ottla.errors import (
 )
 from ottla.interfaces import TopicView
 from ottla.network.cluster import NO_LEADER, Cluster
-from ottla.recordbatch.objects import OBJECT_COST
+from ottla.recordbatch.record_limits import OBJECT_COST
 
 ONE = cluster_of(1)
 HANG_GUARD = 20.0

@@ -19,7 +19,7 @@ from ottla.accumulator.sequences import Sequences
 from ottla.errors import BufferExhaustedError, InvalidRecordError, NetworkError
 from ottla.interfaces import TopicView
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
-from ottla.recordbatch.objects import OBJECT_COST
+from ottla.recordbatch.record_limits import OBJECT_COST
 from ottla_testkit.simulation import SimulatedCluster
 
 pytestmark = pytest.mark.unmeasured

@@ -20,20 +20,21 @@ from ottla.protocol.notation import (
     Int64,
     Null,
     String,
+    Struct,
     Tag,
     Uuid,
 )
 
 
-@attrs.define(kw_only=True)
-class Inner:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class Inner(Struct):
     number: Int8 = -1
     words: list[String] = attrs.Factory(list)
     word: Annotated[String, In(0, 1)] = ""
 
 
-@attrs.define(kw_only=True)
-class Everything:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class Everything(Struct):
     """A struct with every form that the notation has."""
 
     flag: Bool = False
@@ -51,13 +52,13 @@ class Everything:
     hint: Annotated[Inner | None, In(2), Tag(5)] = None
 
 
-@attrs.define(kw_only=True)
-class Holder:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class Holder(Struct):
     inner: Inner | None = None
 
 
-@attrs.define(kw_only=True)
-class Holders:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class Holders(Struct):
     holders: list[Holder] = attrs.Factory(list)
 
 

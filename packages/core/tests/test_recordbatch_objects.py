@@ -18,8 +18,9 @@ from ottla.interfaces import ColumnsKind, Facts, Header
 from ottla.recordbatch import header_sections, objects
 from ottla.recordbatch.callbacks import RecordCallback
 from ottla.recordbatch.header_v2 import batch_header
-from ottla.recordbatch.objects import OBJECT_COST, TIMESTAMP_MAX, ObjectColumns, ObjectEncoder
+from ottla.recordbatch.objects import ObjectColumns, ObjectEncoder
 from ottla.recordbatch.parse import Record, RecordBatch, parse_batches
+from ottla.recordbatch.record_limits import OBJECT_COST, TIMESTAMP_MAX
 
 NOW = 1_700_000_000_000
 

@@ -15,8 +15,9 @@ from ottla.plugins.compressors.lz4 import Lz4
 from ottla.plugins.compressors.snappy import Snappy
 from ottla.plugins.compressors.zstd import Zstd
 from ottla.recordbatch.header_v2 import batch_header
-from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns
+from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.parse import Record, RecordBatch, parse_batches
+from ottla.recordbatch.record_limits import TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import finish
 
 pytestmark = pytest.mark.unmeasured

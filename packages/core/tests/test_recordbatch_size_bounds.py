@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.interfaces import Header
-from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns
+from ottla.recordbatch.objects import ObjectColumns
+from ottla.recordbatch.record_limits import TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import finish
 from ottla.recordbatch.size_bounds import lone_record_bound, record_bound
 

@@ -375,7 +375,7 @@ def test_metrics_that_take_long_to_read_delay_neither_records_nor_close() -> Non
             made.append(HeldThread(run, name))
             return made[-1]
 
-        world.producer._engine.telemetry._payloads._make_thread = thread  # type: ignore[union-attr]
+        world.producer._engine.telemetry._payloads()._make_thread = thread  # type: ignore[union-attr]
         world.run_until(lambda: made)
         before = world.clock()
         send(world, 3)
@@ -400,7 +400,7 @@ def test_metrics_are_pushed_if_the_system_has_no_thread_left() -> None:
         raise RuntimeError("can't start new thread")
 
     with collecting() as (world, wants):
-        world.producer._engine.telemetry._payloads._make_thread = none_left  # type: ignore[union-attr]
+        world.producer._engine.telemetry._payloads()._make_thread = none_left  # type: ignore[union-attr]
         send(world)
         until_pushed(world, wants, 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib.metadata
 import os
 from typing import NoReturn
 
@@ -17,7 +18,7 @@ def test_without_file_descriptors_no_plugin_is_reported_as_missing(monkeypatch: 
         raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr(installed, "_last", None)
-    monkeypatch.setattr(installed, "distributions", lambda: [])
+    monkeypatch.setattr(importlib.metadata, "distributions", lambda: [])
     monkeypatch.setattr(os, "open", full)
 
     with pytest.raises(PluginError, match=r"Too many open files.*ulimit -n"):

@@ -6,6 +6,9 @@ The public names are in `__all__` of this package and of `ottla.transactions`, `
 other modules are private: they may change in any version.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
 from ottla.accumulator.delivery import Delivery
 from ottla.config.allow_lists import allow
 from ottla.errors import (
@@ -45,11 +48,13 @@ from ottla.producer.build import check_config
 from ottla.producer.closing_signals import close_on_signals
 from ottla.producer.per_process import per_process
 from ottla.results import DeliveryReport, PartitionResult, RecordMetadata, TableProgress, TableResult, TopicReport
-from ottla.tables.table_delivery import TableDelivery
-from ottla.transactions.group_metadata import ConsumerGroupMetadata
-from ottla.transactions.offsets import OffsetAndMetadata
-from ottla.transactions.prepared_transaction import PreparedTransaction
 from ottla.version import __version__
+
+if TYPE_CHECKING:
+    from ottla.tables.table_delivery import TableDelivery
+    from ottla.transactions.group_metadata import ConsumerGroupMetadata
+    from ottla.transactions.offsets import OffsetAndMetadata
+    from ottla.transactions.prepared_transaction import PreparedTransaction
 
 __all__ = [
     "AbortableTransactionError",
@@ -101,6 +106,21 @@ __all__ = [
     "close_on_signals",
     "per_process",
 ]
+
+
+_IMPORTED_LATE: Final = {
+    "ConsumerGroupMetadata": "ottla.transactions.group_metadata",
+    "OffsetAndMetadata": "ottla.transactions.offsets",
+    "PreparedTransaction": "ottla.transactions.prepared_transaction",
+    "TableDelivery": "ottla.tables.table_delivery",
+}
+"""The modules of names that most programs do not use."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _IMPORTED_LATE:
+        return getattr(import_module(_IMPORTED_LATE[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -64,7 +64,7 @@ def _none(_batch: ProducerBatch) -> None:
     """Return None: no obstacle is known."""
 
 
-@attrs.define(kw_only=True)  # frozen takes more than twice as long to make, for each round
+@attrs.define(kw_only=True, eq=False, repr=False)  # frozen takes more than twice as long to make, for each round
 class Ready:
     """Brokers with batches that may leave now, topics that lack a leader, and when to check again.
 

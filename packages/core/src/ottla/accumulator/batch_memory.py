@@ -20,7 +20,7 @@ class MemoryGrant(enum.Enum):
     SHORT = "there is no memory"
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class BatchMemory:
     """Grants memory of the pool to open batches, without waiting. Under the queues' lock."""
 

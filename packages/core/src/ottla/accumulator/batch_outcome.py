@@ -50,7 +50,7 @@ class ForwardedRecords(Generic[B]):
     indexes: Sequence[int]
 
 
-@attrs.define(kw_only=True, eq=False)
+@attrs.define(kw_only=True, eq=False, repr=False)
 class Forwarded(Generic[B]):
     """The records are in other batches now, each of which has its own outcome.
 

@@ -15,7 +15,7 @@ import attrs
 from ottla.accumulator.partition_queue import TopicQueues
 from ottla.interfaces import Columns
 from ottla.recordbatch.header_v2 import HEADER_SIZE
-from ottla.recordbatch.objects import OBJECT_COST
+from ottla.recordbatch.record_limits import OBJECT_COST
 
 RECORD_FRAME: Final = 20
 """Bytes of a record on the wire besides key, value and headers.
@@ -28,7 +28,7 @@ def _no_compression(_topic: str) -> float:
     return 1.0
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class BatchSizes:
     """Limits of batches, in bytes.
 

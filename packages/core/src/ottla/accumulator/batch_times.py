@@ -7,7 +7,7 @@ import attrs
 from ottla.network.backoff import Backoff
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class BatchTimes:
     """Settings in seconds, and the backoff of a batch that is sent again.
 

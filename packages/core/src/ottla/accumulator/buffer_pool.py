@@ -17,14 +17,14 @@ from ottla.errors import BufferExhaustedError, OttlaError
 from ottla.metrics import Counters
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Claim:
     """Memory that a caller holds until a batch has it; noted here so that an interrupted call can return it."""
 
     held: int = 0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class MemoryWaiter:
     """A place in the line for memory. `served` is set once it has its bytes, or when the pool is closed.
 

@@ -35,7 +35,7 @@ that.
 """
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Queueing:
     """The parts of a producer that a record passes, from the lookup of its topic until its batch is sealed.
 

@@ -41,7 +41,7 @@ def unassigned_memory(partitions: int, capacity: int) -> int:
     return max(UNASSIGNED_MEMORY, min(partitions * UNASSIGNED_SHARE, MAX_UNASSIGNED_MEMORY, capacity // 16))
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class KeyPartitioner:
     """Partitions unassigned batches. Under the queues' lock, so that those of a topic keep their order."""
 

@@ -18,7 +18,7 @@ from ottla.accumulator.sequences import Sequences
 from ottla.network.cluster import Cluster
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class LoneBatch:
     """Takes the only incomplete batch out of its queue if it may leave. For the I/O thread."""
 

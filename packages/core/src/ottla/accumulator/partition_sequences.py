@@ -12,7 +12,7 @@ BATCHES_REMEMBERED = 5
 NO_SEQUENCE = -1
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(eq=False, kw_only=True, repr=False)
 class PartitionSequences:
     """The numbers of one partition. `in_flight` has the numbered batches without an outcome, in order.
 

@@ -32,7 +32,7 @@ from ottla.interfaces import (
 )
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class PartitionerAbilities:
     """A partitioner's methods and flags, as the protocols of `ottla.interfaces` document them; None: it lacks this one.
 

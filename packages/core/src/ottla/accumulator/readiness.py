@@ -13,7 +13,7 @@ from ottla.network.cluster import Cluster
 from ottla.results.stories.tries import CloseReason
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Readiness:
     """The rules by which batches leave: linger, backoff, mutes, memory and sequence numbers. Under the lock."""
 

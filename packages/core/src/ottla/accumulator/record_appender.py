@@ -29,7 +29,7 @@ Placed: TypeAlias = tuple[ProducerBatch, int]
 """The batch that a record is in, and its index there."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class AppenderParts:
     """The parts of a producer that both of its appenders use."""
 
@@ -88,7 +88,7 @@ class MemoryWait:
         self._pool.take(self._waiter, claim, before=before, limit=limit)
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class MemoryNeeded:
     """A record's queue, and the memory to reserve before the record can be appended there.
 

@@ -19,7 +19,7 @@ _HEADER_FRAME: Final = 10
 _NO_LIMIT: Final = 1 << 62
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Splitter:
     """Splits batches down to `target` bytes, or to half of their size if that is less. For the I/O thread."""
 

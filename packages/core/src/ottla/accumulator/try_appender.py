@@ -23,7 +23,7 @@ Wait: TypeAlias = MemoryWait | MetadataWait
 """The wait of a record; `on_ready` notifies when `append` should be called again, `cancel` ends the wait."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class TryAppender:
     """Chooses partitions as `Producer.send` does, and never blocks. For any thread.
 

@@ -5,7 +5,6 @@ Checking and writing plugins needs the testkit. It is imported only then, becaus
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from ottla.cli.plugin_table import document, show
 from ottla.cli.producer_settings import settings_options
 from ottla.errors import InvalidPluginError, OttlaError, PluginNotFoundError
 from ottla.errors.secret import revealed
+from ottla.errors.similar_names import most_similar
 from ottla.plugins.registry import KINDS, EntryInfo, KindName, Plugin, Registry, plugin_condition
 from ottla.plugins.registry.installed import misplaced
 
@@ -151,8 +151,8 @@ def _named(name: str, registry: Registry) -> EntryInfo:
 def _meant(written: str, known: Iterable[str]) -> str:
     """The known name that differs least, as a question; empty if none is near."""
     names = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(written.strip().lower(), names, n=1, cutoff=_NEAR)
-    return f"did you mean {names[close[0]]!r}? " if close else ""
+    close = most_similar(written.strip().lower(), names, cutoff=_NEAR)
+    return f"did you mean {names[close]!r}? " if close else ""
 
 
 def _found(kind: KindName, name: str, registry: Registry) -> Sequence[EntryInfo]:

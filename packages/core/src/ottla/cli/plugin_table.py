@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint
@@ -14,6 +13,7 @@ from rich.text import Text
 
 from ottla.cli.table import console
 from ottla.errors import printable
+from ottla.errors.similar_names import most_similar
 from ottla.plugins.registry import KINDS, PluginCondition, default_encoder
 
 _FINE: Final = "loaded"
@@ -87,6 +87,6 @@ def _harmless(text: str) -> str:
 def _note(entry: EntryPoint) -> str:
     groups = [kind.group for kind in KINDS.values()]
     owner = entry.dist.name if entry.dist is not None else "a package"
-    close = difflib.get_close_matches(entry.group, groups, n=1)
-    remedy = f"did you mean {close[0]!r}?" if close else f"the groups are {', '.join(groups)}"
+    close = most_similar(entry.group, groups)
+    remedy = f"did you mean {close!r}?" if close else f"the groups are {', '.join(groups)}"
     return f"{owner}: nothing reads the entry point {entry.name!r} of the group {entry.group!r}; {remedy}"

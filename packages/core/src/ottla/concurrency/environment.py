@@ -72,7 +72,7 @@ def daemon_thread(run: Callable[[], object], name: str) -> Thread:
     return threading.Thread(target=run, name=name, daemon=True)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Environment:
     """Functions of the system, by default those of Python.
 

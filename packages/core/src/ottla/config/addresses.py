@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import Final, TypeAlias
 
@@ -57,6 +56,8 @@ def _address(entry: object) -> Address:
 
 def _host(host: str, shown: str) -> str:
     if host.startswith("[") and host.endswith("]"):
+        import ipaddress
+
         try:
             ipaddress.IPv6Address(host[1:-1])
         except ValueError:

@@ -16,7 +16,6 @@ import re
 import stat
 import sys
 import threading
-import urllib.parse
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -92,6 +91,8 @@ def normal_url(url: str) -> str:
     """
     if not url.isascii() or any(letter <= " " or letter in '\x7f\\"<>^`{|}' for letter in url):
         raise ValueError("it must be ASCII without blanks; write other characters as %XX")
+    import urllib.parse  # imported late: only options that name a URL need it
+
     try:
         parts = urllib.parse.urlsplit(url)
         port = parts.port

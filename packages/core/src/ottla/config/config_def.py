@@ -43,7 +43,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
 """The options of all sections by key, in their order."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Row:
     """One key for the documentation."""
 

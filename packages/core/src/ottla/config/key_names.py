@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from ottla.config.in_force import GIVEN
 from ottla.config.other_clients import OTHER_CLIENTS, OtherKey
 from ottla.errors.secret import SourcedSecret, revealed
+from ottla.errors.similar_names import most_similar
 
 KEYS_OF_OWN_PLUGINS: Final = frozenset(
     {
@@ -111,6 +111,6 @@ def _hint(key: str, *, known: Sequence[str]) -> str:
     if spelt in KEYS_OF_OWN_PLUGINS:
         [package] = {name for prefix, name in _OWN_PACKAGES.items() if spelt.startswith(prefix)}
         return f"a plugin that is not installed has it; try: pip install {package}"
-    if matches := difflib.get_close_matches(spelt, known, n=1, cutoff=0.6):
-        return f"did you mean {matches[0]!r}?"
+    if (near := most_similar(spelt, known)) is not None:
+        return f"did you mean {near!r}?"
     return "neither Kafka nor a plugin that the configuration chooses has it"

@@ -11,7 +11,7 @@ from ottla.config.value_types import ValueType
 _METADATA: Final = "ottla.option"
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Option:
     """A key with Kafka's name. `default` is in Kafka's units, as a user would write it."""
 

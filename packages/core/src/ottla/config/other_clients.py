@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class OtherKey:
     """A key of another client. *name* is the key here, None if there is none; *remark* says what else differs."""
 

@@ -10,7 +10,7 @@ import attrs
 from ottla.config.value_types import ValueType, boolean
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Refusal:
     """A key that is refused unless its value is the one in `harmless`."""
 

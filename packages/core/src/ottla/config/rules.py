@@ -24,7 +24,7 @@ EXACT: Final[tuple[tuple[str, str, Callable[[int], bool]], ...]] = (
 """The conflicts with idempotence: a key, the reason, and a predicate on its value."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class UpperBound:
     """The rule that `low` may not be above `high`. *raises*: `high` may be raised to `low`, else `low` is lowered."""
 

@@ -32,7 +32,7 @@ def _unchanged(value: Any) -> Any:
     return value
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ValueType:
     """The type of a setting's value. `parse` raises ValueError with one argument for each problem.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Any, Final
 
 from ottla.errors import Secrets
 from ottla.errors.secret import Secret, revealed
+from ottla.errors.similar_names import most_similar
 
 HIDDEN: Final = "[hidden]"
 
@@ -37,8 +37,8 @@ class UndeclaredKeyError(KeyError):
 
     def __str__(self) -> str:
         key = self.args[0]
-        close = difflib.get_close_matches(str(key), self._declared, n=1)
-        meant = f"did you mean {close[0]!r}? " if close else ""
+        close = most_similar(str(key), self._declared)
+        meant = f"did you mean {close!r}? " if close else ""
         return f"{key!r} is not declared by ottla_config_keys; {meant}(declared: {', '.join(self._declared) or 'none'})"
 
 

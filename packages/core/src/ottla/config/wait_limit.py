@@ -11,7 +11,7 @@ import attrs
 from ottla.config.values import brief
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class WaitLimit:
     """The seconds that one call may wait altogether, and the name of what sets them, for errors."""
 

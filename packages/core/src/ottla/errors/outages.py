@@ -78,7 +78,7 @@ class OutageEnd(Generic[S]):
 Event: TypeAlias = "OutageUpdate[S, R] | OutageEnd[S]"
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(eq=False, kw_only=True, repr=False)
 class _Group(Generic[S, R]):
     """The subjects that fail for one reason."""
 
@@ -103,7 +103,7 @@ class _Group(Generic[S, R]):
         )
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(eq=False, kw_only=True, repr=False)
 class _Outage(Generic[S, R]):
     """The failure of one subject, for any reasons."""
 
@@ -114,7 +114,7 @@ class _Outage(Generic[S, R]):
     logged: bool = False
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(eq=False, kw_only=True, repr=False)
 class _Ended(Generic[S]):
     """Subjects whose outage is over, until a line reports them."""
 

@@ -6,14 +6,10 @@ outside goes through `printable` or `quoted`; no other code escapes or cuts it.
 
 from __future__ import annotations
 
-import base64
-import html
 import itertools
-import re
 import unicodedata
-import urllib.parse
 import weakref
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 LONGEST: Final = 300
@@ -24,22 +20,6 @@ STARS: Final = "***"
 
 _READ: Final = 1 << 16
 """Characters of a text that are read, and searched for secrets: a broker may send megabytes."""
-
-_ENOUGH_FOR_BASE64: Final = 4
-"""Bytes of a secret from which on its base64 form is searched: shorter forms occur in ordinary words."""
-
-_ESCAPE: Final = re.compile(
-    r"""\\(?:U00(0[0-9A-F]{5}|10[0-9A-F]{4})|u([0-9A-F]{4})|x([0-9A-F]{2})|([nrtbf"'/\\]))""", re.IGNORECASE
-)
-"""An escaped character in JSON or in a literal of Java or Python: by its code, or by a letter."""
-
-_LETTERS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
-
-_ESCAPED_BY: Final = 8
-"""Maximum length of an escaped text relative to the longest form of a secret: so much is searched after the end."""
-
-_ESCAPED_TIMES: Final = 3
-"""Maximum number of times that a text may have been escaped: JSON within JSON within a URL."""
 
 _MARKS_IN_A_ROW: Final = 3
 """Combining characters on one letter: written languages need no more, and lines above are not covered."""
@@ -61,7 +41,7 @@ class Secrets:
     __slots__ = ("__weakref__", "_forms")
 
     def __init__(self, *texts: str | bytes) -> None:
-        self._forms = _longest_first(form for text in texts for form in _forms(text))
+        self._forms = _forms_of(texts)
         for number, reference in list(_held.items()):
             if reference() is None:
                 _held.pop(number, None)
@@ -96,16 +76,26 @@ def printable(
     """
     read = text[:_READ]
     known = read.decode("utf-8", "backslashreplace") if isinstance(read, bytes) else read
-    given = (form for secret in secrets for form in _forms(secret))
-    forms = _longest_first([*_forms_held(), *given]) if hide else ()
+    forms = _longest_first([*_forms_held(), *_forms_of(secrets)]) if hide else ()
     for form in forms:
         known = known.replace(form, STARS)
     if len(text) > _READ and forms and len(known) < limit + len(forms[0]):
         return STARS  # so full of secrets that another one may begin at the end of what was read
-    if forms and _has_escaped(forms, known[: limit + _ESCAPED_BY * len(forms[0])]):
-        return STARS
+    if forms:
+        from ottla.errors.secret_forms import ESCAPED_BY, has_escaped
+
+        if has_escaped(forms, known[: limit + ESCAPED_BY * len(forms[0])]):
+            return STARS
     shown = _escaped(known[: limit + 1])
     return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
+
+
+def _forms_of(secrets: Collection[str | bytes]) -> tuple[str, ...]:
+    if not secrets:
+        return ()
+    from ottla.errors.secret_forms import forms_of  # imported late: most programs have no secrets
+
+    return _longest_first(form for secret in secrets for form in forms_of(secret))
 
 
 def _forms_held() -> Iterator[str]:
@@ -115,61 +105,9 @@ def _forms_held() -> Iterator[str]:
             yield from secrets._forms
 
 
-def _has_escaped(forms: Collection[str], text: str) -> bool:
-    """Return whether a form appears in a text once its escapes (JSON, HTML, URLs) are undone."""
-    for _ in range(_ESCAPED_TIMES):
-        before = text
-        for undo in _UNDO:
-            # Check after each step: a secret may have characters that the next step takes for an escape.
-            text = undo(text)
-            if any(form in text for form in forms):
-                return True
-        if text == before:
-            return False
-    return False
-
-
-def _without_literals(text: str) -> str:
-    plain = _ESCAPE.sub(_unescaped_character, text)
-    # JSON writes a character beyond 16 bits as two surrogates.
-    return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-
-
-def _unescaped_character(escape: re.Match[str]) -> str:
-    digits, letter = escape[1] or escape[2] or escape[3], escape[4]
-    return chr(int(digits, 16)) if digits else _LETTERS.get(letter, letter)
-
-
-_UNDO: Final[tuple[Callable[[str], str], ...]] = (
-    lambda text: text.replace("\0", ""),  # between the letters of UTF-16
-    lambda text: urllib.parse.unquote(text, errors="backslashreplace"),
-    html.unescape,
-    _without_literals,
-    lambda text: text.replace("\r", "").replace("\n", ""),  # after each 76 digits of base64
-)
-
-
-def _longest_first(forms: Iterator[str] | list[str]) -> tuple[str, ...]:
+def _longest_first(forms: Iterable[str]) -> tuple[str, ...]:
     """The longest first: replacing a secret that is part of another one must not leave the rest of the other."""
     return tuple(sorted(set(forms), key=len, reverse=True))
-
-
-def _forms(secret: str | bytes) -> Iterator[str]:
-    """The forms in which a secret may be echoed: plain, in a URL, in base64 at three offsets, in hexadecimal."""
-    raw = secret if isinstance(secret, bytes) else secret.encode("utf-8", "surrogatepass")
-    text = raw.decode("utf-8", "backslashreplace")
-    if not text:
-        return
-    yield from (text, raw.decode("latin-1"), repr(text)[1:-1])
-    yield from (urllib.parse.quote(raw), urllib.parse.quote_plus(raw))
-    if len(raw) >= _ENOUGH_FOR_BASE64:
-        for digits in (raw.hex(), raw.hex(":"), raw.hex(" "), raw.hex("-")):
-            yield from (digits, digits.upper())
-        for offset in range(3):
-            # Only the digits that depend on the secret alone, whatever precedes and follows it.
-            encoded = base64.b64encode(bytes(offset) + raw).rstrip(b"=")
-            whole = encoded[(8 * offset + 5) // 6 : 8 * (offset + len(raw)) // 6].decode()
-            yield from (whole, whole.replace("+", "-").replace("/", "_"))
 
 
 def _escaped(text: str) -> str:

@@ -57,7 +57,7 @@ class ValueKind(enum.Enum):
         return self in (ValueKind.TIMES, ValueKind.SUM, ValueKind.NANOSECONDS)
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class Metric:
     """One metric; `source` is the counter that it is read from, in the scope of its group."""
 
@@ -86,7 +86,7 @@ class Metric:
                 return AMOUNTS[self.source]
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class HistogramMetric:
     """One histogram; `source` is the field with its buckets, in the scope of its group."""
 

@@ -43,7 +43,7 @@ class PluginCounter:
             self.total += amount
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class _Metric:
     name: str
     tags: tuple[tuple[str, str], ...]

@@ -14,7 +14,7 @@ from ottla.metrics.buckets import BATCH_SIZES, RECORD_SIZES, TIMES, Buckets
 from ottla.metrics.counter import Counter, Span, Sum
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class NodeCounters:
     """Counters for one broker."""
 
@@ -24,7 +24,7 @@ class NodeCounters:
     latency_buckets: Buckets = attrs.Factory(lambda: Buckets(TIMES))  # the same
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class TopicCounters:
     """Counters for one topic."""
 
@@ -39,7 +39,7 @@ class TopicCounters:
     delivery_times: Buckets = attrs.Factory(lambda: Buckets(TIMES))  # ms to its acknowledgement, for each record
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class ProducerCounters:
     """Counters of the whole producer; readers compute the sums over nodes and topics."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -16,6 +15,7 @@ import attrs
 from ottla.errors.log_throttle import ThrottledLog
 from ottla.errors.plugin_origin import faults
 from ottla.errors.robust_logger import robust_logger
+from ottla.errors.similar_names import most_similar
 from ottla.interfaces import Histogram, MetricDescription, MetricName
 from ottla.metrics.buckets import Buckets
 from ottla.metrics.catalogue import (
@@ -62,7 +62,7 @@ _BY_NAME: Final[Mapping[tuple[str, str], Metric]] = {
 }
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class _RecentWindows:
     """The windows that values cover: how many before the open one, -1 if none are recent enough, and their seconds."""
 
@@ -240,8 +240,8 @@ def _unknown(group: str, name: str) -> str:
     if others:
         how = {TOPIC: "topic=...", NODE: "node=...", PRODUCER: "neither topic nor node"}
         return f"{group} has no metric {name!r}; {others[0]} has one: give {how[others[0]]}"
-    near = get_close_matches(name, [found for other, found in _BY_NAME if other == group], n=1)
-    return f"there is no metric {name!r}" + (f"; did you mean {near[0]!r}?" if near else "; docs/metrics.md lists all")
+    near = most_similar(name, [found for other, found in _BY_NAME if other == group])
+    return f"there is no metric {name!r}" + (f"; did you mean {near!r}?" if near else "; docs/metrics.md lists all")
 
 
 def _histogram(metric: HistogramMetric, scope: Any) -> Histogram:

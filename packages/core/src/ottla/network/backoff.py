@@ -13,7 +13,7 @@ _chance = SystemRandom()
 """The system's generator: the generator of the `random` module belongs to the application, and so does its seed."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Backoff:
     """`initial` seconds, doubled with each failure up to `maximum`, plus or minus a fifth (KIP-580)."""
 
@@ -27,7 +27,7 @@ class Backoff:
         return min(base, self.maximum) * (1 - JITTER + 2 * JITTER * self.random())
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RetrySchedule:
     """The time of the next attempt. Each counted cause lengthens the wait; the largest count decides."""
 

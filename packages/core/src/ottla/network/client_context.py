@@ -13,7 +13,7 @@ from ottla.network.selector_interface import Selectable
 from ottla.network.throttling import ThrottledBrokers
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ClientContext:
     """The objects and settings for the parts of a client that open, read, time out and close its connections."""
 

@@ -23,7 +23,7 @@ connection lives longer, and so does one that a restart of its broker ends.
 """
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(eq=False, kw_only=True, repr=False)
 class Connection:
     """The state of the connection to one broker, over all attempts to connect."""
 

@@ -12,7 +12,7 @@ from ottla.interfaces import Buffer
 from ottla.protocol import Message
 
 
-@attrs.define(kw_only=True)  # frozen takes more than twice as long to make, for each request
+@attrs.define(kw_only=True, eq=False, repr=False)  # frozen takes more than twice as long to make, for each request
 class Completion:
     """The end of a request: a decoded *response* or an *error*; neither if it expects no response (`acks=0`).
 

@@ -22,7 +22,7 @@ QUIET: Final = 5.0
 _QUOTA: Final = "quota"
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(eq=False, kw_only=True, repr=False)
 class _Pauses:
     """Consecutive pauses: when the first began, and when the last ends."""
 

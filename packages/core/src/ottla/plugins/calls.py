@@ -146,7 +146,7 @@ def _log_failure(closable: _Closable, error: BaseException) -> None:
         logger.error("the %s failed to close", closable.name, exc_info=error)
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class _Closable:
     name: str
     plugin: Any

@@ -15,7 +15,7 @@ from ottla.plugins.registry import KindName, Plugin, Registry, given_plugin
 from ottla.plugins.registry.key_prefixes import prefixes_of_name
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class PluginRequest:
     """A plugin that a configuration names, or gives as an object.
 
@@ -36,7 +36,7 @@ def request_named(kind: KindName, name: PluginChoice) -> PluginRequest:
     return PluginRequest(kind=kind, name=name, key_prefixes=prefixes)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ResolvedPlugin:
     """A plugin with the values of its keys; used only once the whole configuration is valid."""
 

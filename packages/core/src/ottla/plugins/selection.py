@@ -83,7 +83,7 @@ _CORE: Final = "ottla"
 _DEFAULT_MECHANISM: Final = "sasl.mechanism was left out, and that means GSSAPI (Kerberos), as in Java"
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Plugins:
     """The plugins of a configuration; those of which there may be several are mappings by name.
 
@@ -370,7 +370,7 @@ def _key_formats(
     )
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class _SerializerFactory:
     """Makes the serializers that only a call of `send_table` names, when it does."""
 

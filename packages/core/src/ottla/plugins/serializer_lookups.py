@@ -21,7 +21,7 @@ MOST_LOOKUPS: Final = 5
 """Lookups for one record or column: a serializer that needs more of them would need them for ever."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Lookup:
     """The arguments for `prepare` of a serializer.
 

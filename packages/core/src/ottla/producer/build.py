@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ottla.accumulator.build import build_counters, build_queueing
 from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.io_loop_interface import EventLoop
 from ottla.accumulator.sealing import Sealer
-from ottla.accumulator.try_appender import TryAppender
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.config import ProducerConfig
 from ottla.config.in_force import SettingsInForce
-from ottla.config.keywords import ProducerKeywords
 from ottla.errors.secret import hide_settings
 from ottla.network.build import build_authentication, build_backoff, build_client, build_metadata, build_selector
 from ottla.plugins.plugin_objects import PluginObjects
 from ottla.plugins.registry import Registry
 from ottla.plugins.selection import Plugins, choose_plugins
 from ottla.producer.components import Engine, build_metric_values
-from ottla.producer.nonblocking_send import NonblockingSend, PendingSend, SendParts
 from ottla.producer.send_signature import Send, weak_send
 from ottla.producer.serialization import PartSerializer, RecordSerializer
 from ottla.protocol import PRODUCE
@@ -29,6 +26,10 @@ from ottla.sender.build import build_io_handoff, build_io_thread, build_sender, 
 from ottla.sender.node_latency import NodeLatencyStats
 from ottla.sender.produce_messages import supported_formats
 from ottla.transactions.build import build_transactions
+
+if TYPE_CHECKING:
+    from ottla.config.keywords import ProducerKeywords
+    from ottla.producer.nonblocking_send import NonblockingSend, PendingSend
 
 
 def build(
@@ -93,6 +94,10 @@ def build_nonblocking_send(
     The function is the encoder's own, if it has one. Keep a reference to the `NonblockingSend` while the function is in
     use. *check* raises if the producer takes no records. *event_loop*: see `IoLoop.batch_started`.
     """
+    # Imported late: only producers in programs with an event loop need them.
+    from ottla.accumulator.try_appender import TryAppender
+    from ottla.producer.nonblocking_send import NonblockingSend, SendParts
+
     queueing = engine.queueing
     slow = NonblockingSend(
         SendParts(

@@ -14,13 +14,13 @@ from ottla.config.in_force import SettingsInForce, replaced
 from ottla.metrics import MetricValues
 from ottla.network.metadata import Metadata
 from ottla.plugins.selection import Plugins
-from ottla.producer.interceptors import Interceptors
 from ottla.producer.reporters import Reporting
-from ottla.producer.transactions import Transactions
 from ottla.sender.io_thread import IoThread
 from ottla.sender.telemetry.telemetry_sender import TelemetrySender
 
 if TYPE_CHECKING:
+    from ottla.producer.interceptors import Interceptors
+    from ottla.producer.transactions import Transactions
     from ottla.transactions.manager import TransactionManager
 
 
@@ -51,7 +51,7 @@ def build_metric_values(
     )
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Engine:
     """A producer without its public methods, not started. *interceptors* is None if there are none."""
 
@@ -90,8 +90,14 @@ class Engine:
         clock: Callable[[], float],
     ) -> Self:
         """An engine of these parts; *wake* begins a round, for transactions."""
-        transactions = None
+        interceptors = transactions = None
+        if plugins.interceptors:
+            from ottla.producer.interceptors import Interceptors
+
+            interceptors = Interceptors(plugins.interceptors, clock=clock)
         if manager is not None:
+            from ottla.producer.transactions import Transactions
+
             transactions = Transactions(
                 manager=manager,
                 accumulator=queueing.accumulator,
@@ -108,6 +114,6 @@ class Engine:
             metric_values=metric_values,
             telemetry=telemetry,
             reporting=Reporting(plugins.reporters, metric_values, closer=plugins.objects.closer),
-            interceptors=Interceptors(plugins.interceptors, clock=clock) if plugins.interceptors else None,
+            interceptors=interceptors,
             clock=clock,
         )

@@ -28,7 +28,7 @@ from ottla.plugins.record_headers import checked_headers
 from ottla.producer.callbacks import check_callback
 from ottla.producer.record_checks import timestamp_of
 from ottla.producer.send_signature import Send
-from ottla.recordbatch.objects import TIMESTAMP_MAX
+from ottla.recordbatch.record_limits import TIMESTAMP_MAX
 from ottla.results import RecordMetadata
 
 logger = robust_logger(__name__)
@@ -184,7 +184,7 @@ class Interceptors:
         )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class InterceptedRecord(ObservingCallback):
     """One record on its way past the interceptors, and its callback: calls them, then the callback of its `send`."""
 

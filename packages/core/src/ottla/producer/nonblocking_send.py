@@ -30,7 +30,7 @@ Step: TypeAlias = Delivery | Wait | Lookup
 """The delivery of the queued record, or what to wait for before `PendingSend.advance` is called again."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class SendParts:
     """The parts of a producer that queue records. `check` raises if the producer takes no records now, or ever."""
 

@@ -6,14 +6,16 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Generic, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack
 
-from ottla.config.keywords import ProducerKeywords
 from ottla.errors import ConfigError
 from ottla.errors.secret import hide_settings
 from ottla.plugins.shared_objects import problems_of_shared_objects
 from ottla.producer.producer import Producer
 from ottla.results import DeliveryReport
+
+if TYPE_CHECKING:
+    from ottla.config.keywords import ProducerKeywords
 
 P = TypeVar("P")
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from types import EllipsisType, TracebackType
-from typing import Any, Final, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack, overload
 
 from ottla.accumulator.batch import UNASSIGNED, NewRecord, size_of
 from ottla.accumulator.delivery import Delivery, OnDelivery
@@ -16,7 +16,6 @@ from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of
 from ottla.accumulator.topic_routes import Route
 from ottla.concurrency import io_threads
 from ottla.config.in_force import SettingsInForce, changes
-from ottla.config.keywords import ProducerKeywords
 from ottla.config.wait_limit import check_timeout
 from ottla.errors import (
     AbortableTransactionError,
@@ -41,13 +40,16 @@ from ottla.producer.components import Engine
 from ottla.producer.creation_place import creation_place
 from ottla.producer.not_copyable import refuse_copy
 from ottla.producer.record_checks import check_record, check_size, check_topic_name, timestamp_of
-from ottla.producer.transactions import Transactions
-from ottla.recordbatch.objects import TIMESTAMP_MAX
+from ottla.recordbatch.record_limits import TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.results import DeliveryReport, TableProgress
-from ottla.tables.table_delivery import TableDelivery
-from ottla.transactions.prepared_transaction import PreparedTransaction
-from ottla.transactions.shared_transaction import SharedTransaction
+
+if TYPE_CHECKING:  # most programs need none of these at run time
+    from ottla.config.keywords import ProducerKeywords
+    from ottla.producer.transactions import Transactions
+    from ottla.tables.table_delivery import TableDelivery
+    from ottla.transactions.prepared_transaction import PreparedTransaction
+    from ottla.transactions.shared_transaction import SharedTransaction
 
 _new: Final = object.__new__
 

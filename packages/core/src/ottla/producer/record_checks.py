@@ -11,7 +11,7 @@ from ottla.config import BatchingConfig
 from ottla.config.values import brief
 from ottla.errors import InvalidRecordError, RecordTooLargeError
 from ottla.recordbatch.header_v2 import HEADER_SIZE
-from ottla.recordbatch.objects import TIMESTAMP_MAX
+from ottla.recordbatch.record_limits import TIMESTAMP_MAX
 
 TOPIC_NAME: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 

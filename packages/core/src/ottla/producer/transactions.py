@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ottla.transactions.manager import TransactionManager
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Transactions:
     """The transactions of one producer, for its callers' threads. `max_block` bounds each wait, in seconds."""
 

@@ -14,7 +14,7 @@ RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Message(Generic[RequestT, ResponseT]):
     """The declaration of an API. From `flexible_from` on it has compact lengths and tagged fields."""
 

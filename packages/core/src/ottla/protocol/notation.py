@@ -1,8 +1,8 @@
 """The notation in which messages are declared: annotations of attrs classes, read once.
 
-A struct is an `attrs.define(kw_only=True)` class with a default for each field, without converters, validators and
-hooks: decoders set its attributes one by one. A field's annotation says all that the wire needs to
-know, so the static type and the wire type cannot drift apart:
+A struct is a subclass of `Struct`, with `attrs.define(kw_only=True, eq=False, repr=False)` and a default for each
+field, without converters, validators and hooks: decoders set its attributes one by one. A field's annotation says all
+that the wire needs to know, so the static type and the wire type cannot drift apart:
 
     name: Annotated[String | None, Null(12)] = ""  # at every version; null is allowed from 12 on
     rack: Annotated[String | None, In(1)] = None  # from 1 on; null is allowed wherever it exists
@@ -30,6 +30,30 @@ from ottla.interfaces import Buffer
 LATEST: Final = 0x7FFF
 
 
+class Struct:
+    """A message, or a part of one. Two of one class are equal if all fields are.
+
+    All structs share these methods, which only tests and logs call. attrs would compile them for each struct, which
+    takes as long as the rest of its import.
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name, _shown in self._fields())
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={getattr(self, name)!r}" for name, shown in self._fields() if shown)
+        return f"{type(self).__qualname__}({', '.join(shown)})"
+
+    def _fields(self) -> list[tuple[str, bool]]:
+        """The names of the fields, and whether the repr has them."""
+        fields = attrs.fields(type(self))  # type: ignore[arg-type]  # subclasses are attrs classes
+        return [(field.name, bool(field.repr)) for field in fields]
+
+
 @attrs.frozen
 class In:
     """The versions that have a field, both ends included."""
@@ -51,50 +75,50 @@ class Null(In):
     """The versions that allow null, for a field that is `| None`; without this, all that have the field."""
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class Tag:
     """The number of a field that travels as a tagged field (KIP-482)."""
 
     number: int
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class Ignorable:
     """Leaving the field out does not change the meaning of the message, at versions that lack it."""
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class AtMost:
     """The maximum items of an array. Each item takes up to thirty times the memory that it has on the wire."""
 
     items: int
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Fixed:
     """A value of a fixed size, by its format character in the struct module."""
 
     format: str
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Text:
     """UTF-8 after its length: 2 bytes, or compact."""
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Blob:
     """Bytes after their length: 4 bytes, or compact."""
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class ArrayOf:
     """A count, 4 bytes or compact, and its items."""
 
     item: WireType
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class StructOf:
     """A nested struct."""
 
@@ -160,7 +184,7 @@ def _field(name: str, hint: Any, default: Any) -> Field:
         optional=optional,
         null=null,
         tag=tag,
-        ignorable=Ignorable() in marks,
+        ignorable=any(type(mark) is Ignorable for mark in marks),
         default=default,
         maximum=next((mark.items for mark in marks if type(mark) is AtMost), None),
     )

@@ -17,7 +17,7 @@ UVARINT: Final[tuple[bytes, ...]] = tuple(bytes((n,)) for n in range(0x80))
 
 VARINT: Final[tuple[bytes, ...]] = (
     *(bytes((n << 1,)) for n in range(0x40)),
-    *(bytes((n << 1 & 0x7F | 0x80, n >> 6)) for n in range(0x40, 0x2000)),
+    *(bytes((low, high)) for high in range(1, 0x80) for low in range(0x80, 0x100, 2)),
 )
 """`VARINT[n] == varint(n)` for every n >= 0 that takes at most two bytes, 0 to 8191."""
 

@@ -26,11 +26,10 @@ from ottla.recordbatch.header_sections import encode_headers
 from ottla.recordbatch.message_sets import NO_TIMESTAMP, message_set
 from ottla.recordbatch.number_columns import Constant, Timestamps
 from ottla.recordbatch.old_format_errors import no_headers
+from ottla.recordbatch.record_limits import OBJECT_COST, TIMESTAMP_MAX
 from ottla.recordbatch.records_v2 import encode_records
 
 Part = TypeVar("Part", bytes, bytes | None, RecordCallback | None)
-
-TIMESTAMP_MAX: Final = 2**63 - 1
 
 _NEAR_MS: Final = 1 << 20
 """Timestamps within this distance of the first one, some 17 minutes, have deltas of at most three bytes."""
@@ -45,9 +44,6 @@ _NOT_QUICK: Final = 2**63
 
 _FRAME: Final = 10
 """Length (2 bytes), attributes (1), timestamp delta (3), sizes of a null key (1) and of a value (2), no headers (1)."""
-
-OBJECT_COST: Final = 176
-"""Bytes of memory that a queued record takes besides its data: object headers, timestamp, entries in the columns."""
 
 _first: Final = itemgetter(0)
 

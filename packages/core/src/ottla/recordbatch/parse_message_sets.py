@@ -21,7 +21,7 @@ _COUNTED_FROM: Final = 12
 """The length counts the bytes after it."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class _Message:
     magic: int
     offset: int

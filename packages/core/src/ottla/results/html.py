@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from itertools import islice
 from typing import Final
 
@@ -22,7 +21,7 @@ def table(
     remaining = iter(rows)
     lines = [_row(cells) for cells in islice(remaining, most)]
     if others := sum(1 for _ in remaining):
-        lines.append(f'<tr><td colspan="{len(columns)}"{_LEFT}>{others} more {escape(more)}</td></tr>')
+        lines.append(f'<tr><td colspan="{len(columns)}"{_LEFT}>{others} more {text(more)}</td></tr>')
     head = "".join(f"<th{_LEFT}>{text(column)}</th>" for column in columns)
     body = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>" if lines else ""
     return f"<div><b>{text(title)}</b>{body}</div>"
@@ -36,6 +35,8 @@ def pairs(title: str, cells: Iterable[tuple[str, object]]) -> str:
 
 def text(shown: object) -> str:
     """The text of an object, escaped; a long one is cut."""
+    from html import escape  # imported late: only notebooks need it
+
     found = str(shown)
     return escape(found if len(found) <= _LONGEST else f"{found[:_LONGEST]}...")
 

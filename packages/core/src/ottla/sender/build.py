@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.build import Queueing
@@ -22,11 +24,11 @@ from ottla.sender.node_latency import NodeLatencyStats
 from ottla.sender.produce_response_handler import ProduceResponseHandler
 from ottla.sender.round_recovery import Rounds
 from ottla.sender.sender import Sender
-from ottla.sender.telemetry.compression import TelemetryCompressors
-from ottla.sender.telemetry.metric_reading import MetricReader
-from ottla.sender.telemetry.payload import PayloadBuilder
 from ottla.sender.telemetry.telemetry_sender import TelemetrySender
 from ottla.transactions.build import TransactionParts
+
+if TYPE_CHECKING:
+    from ottla.sender.telemetry.payload import PayloadBuilder
 
 
 def build_sender(
@@ -96,14 +98,23 @@ def build_telemetry(
     if not config.observation.metrics_push:
         return None
     labels = {"transactional_id": config.transactions.transactional_id, "client_rack": config.partitioning.rack}
-    payloads = PayloadBuilder(
-        reader=MetricReader(registry, clock_ns=environment.time_ns),
-        compressors=TelemetryCompressors(plugins.compressor),
-        resource=tuple((label, of) for label, of in labels.items() if of),
-        client_id=plugins.client_id,
-        wake=wake,
-        environment=environment,
-    )
+
+    @functools.cache
+    def payloads() -> PayloadBuilder:
+        # Imported late: only brokers that collect metrics need them.
+        from ottla.sender.telemetry.compression import TelemetryCompressors
+        from ottla.sender.telemetry.metric_reading import MetricReader
+        from ottla.sender.telemetry.payload import PayloadBuilder
+
+        return PayloadBuilder(
+            reader=MetricReader(registry, clock_ns=environment.time_ns),
+            compressors=TelemetryCompressors(plugins.compressor),
+            resource=tuple((label, of) for label, of in labels.items() if of),
+            client_id=plugins.client_id,
+            wake=wake,
+            environment=environment,
+        )
+
     return TelemetrySender(client=client, payloads=payloads, client_id=plugins.client_id, environment=environment)
 
 

@@ -26,7 +26,7 @@ class Network(Protocol):
         """Return whether there are events. For any thread."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class LoopRounds:
     """The producer of rounds on a loop.
 

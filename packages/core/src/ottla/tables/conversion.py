@@ -7,7 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.recordbatch.objects import TIMESTAMP_MAX
+from ottla.recordbatch.record_limits import TIMESTAMP_MAX
 
 _MS: Final = {"s": 1_000, "ms": 1, "us": 1_000, "ns": 1_000_000}
 """Milliseconds in a second; for smaller units, how many of them are in a millisecond."""

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from ottla.errors import counted
 from ottla.interfaces import Header, ProducerRows
-from ottla.recordbatch.objects import TIMESTAMP_MAX
+from ottla.recordbatch.record_limits import TIMESTAMP_MAX
 from ottla.tables.columns import BYTES, HEADERS, INTEGERS, TIMES, ColumnChoice, ColumnTypes
 from ottla.tables.constant_headers import header_column, rows_at_once
 from ottla.tables.conversion import checked, to_bytes, to_int64, to_milliseconds

@@ -31,7 +31,7 @@ from ottla.interfaces import Columns, RecordEncoder, TableRows
 from ottla.recordbatch.arrow import FRAME
 from ottla.recordbatch.arrow_varints import sums
 from ottla.recordbatch.header_v2 import HEADER_SIZE
-from ottla.recordbatch.objects import TIMESTAMP_MAX
+from ottla.recordbatch.record_limits import TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import SealedRecords
 from ottla.tables.columns import ColumnChoice
 from ottla.tables.compression_pool import PartitionRows

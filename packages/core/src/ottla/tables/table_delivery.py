@@ -26,7 +26,7 @@ from ottla.tables.progress import INTERVAL, ProgressCalls
 logger = robust_logger(__name__)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _BatchRows:
     """Rows that were queued as one batch: row `offset + rows[index]` is the batch's record *index*."""
 

@@ -6,12 +6,8 @@ transactions that producers of several processes join. `committed_offset` and `e
 and of partitions.
 """
 
-from typing import TYPE_CHECKING, Any
-
-from ottla.transactions.group_metadata import ConsumerGroupMetadata
-from ottla.transactions.offsets import OffsetAndMetadata
-from ottla.transactions.prepared_transaction import PreparedTransaction
-from ottla.transactions.shared_transaction import SharedTransaction
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from ottla.transactions.admin.completion import Outcome, complete
@@ -19,6 +15,10 @@ if TYPE_CHECKING:
     from ottla.transactions.admin.listing import TransactionListing, list_transactions
     from ottla.transactions.admin.open_transactions import OpenTransaction, abort, find_open_transactions
     from ottla.transactions.admin.transaction_owner import Ended, Sharing, sharing
+    from ottla.transactions.group_metadata import ConsumerGroupMetadata
+    from ottla.transactions.offsets import OffsetAndMetadata
+    from ottla.transactions.prepared_transaction import PreparedTransaction
+    from ottla.transactions.shared_transaction import SharedTransaction
 
 __all__ = [
     "ConsumerGroupMetadata",
@@ -42,10 +42,17 @@ __all__ = [
 ]
 
 
+_VALUES: Final = {
+    "ConsumerGroupMetadata": "group_metadata",
+    "OffsetAndMetadata": "offsets",
+    "PreparedTransaction": "prepared_transaction",
+    "SharedTransaction": "shared_transaction",
+}
+"""The modules of the names that need no requests."""
+
+
 def __getattr__(name: str) -> Any:
     # Imported late: the messages of transactions cost every program 10 ms at its start, also one without transactions.
     if name in __all__:
-        from ottla.transactions import admin
-
-        return getattr(admin, name)
+        return getattr(import_module(f"{__name__}.{_VALUES.get(name, 'admin')}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.transactions.manager import TransactionManager
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class TransactionParts:
     """The parts of a producer for idempotence and transactions; None: the producer does not need the part."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final, Self
 
 import attrs
@@ -33,6 +32,8 @@ class PreparedTransaction:
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """Parse the result of `to_bytes`. Raises InvalidRecordError for anything else."""
+        import json  # imported late: few transactions are prepared
+
         try:
             fields = json.loads(bytes(data).decode())
             _check_form(fields)
@@ -46,6 +47,8 @@ class PreparedTransaction:
         return cls.from_bytes(text.encode())
 
     def __str__(self) -> str:
+        import json
+
         return json.dumps({"form": _FORM, **attrs.asdict(self)})
 
 

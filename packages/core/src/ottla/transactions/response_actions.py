@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
 from ottla.errors import OttlaError
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
-from ottla.transactions.offsets import TopicPartition
 from ottla.transactions.transaction_error_actions import TransactionErrorAction
+
+if TYPE_CHECKING:
+    from ottla.transactions.offsets import TopicPartition
 
 
 @attrs.frozen

@@ -22,7 +22,7 @@ import pytest
 
 from ottla.errors import InvalidRecordError, UnsupportedVersionError
 from ottla.interfaces import Columns, ColumnsKind, RecordEncoder
-from ottla.recordbatch.objects import TIMESTAMP_MAX
+from ottla.recordbatch.record_limits import TIMESTAMP_MAX
 from ottla_testkit.conformance.encoder_sizes import SizeRequirements
 from ottla_testkit.conformance.encoder_tables import TableRequirements
 from ottla_testkit.conformance.harness.bounded_suite import check_contract

@@ -7,7 +7,7 @@ import tracemalloc
 from typing import Final
 
 from ottla.interfaces import RecordEncoder
-from ottla.recordbatch.objects import TIMESTAMP_MAX
+from ottla.recordbatch.record_limits import TIMESTAMP_MAX
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite
 from ottla_testkit.conformance.harness.checked_layer import check
 from ottla_testkit.conformance.harness.columns import append, columns_of, encode, filled

@@ -33,7 +33,7 @@ class Token:
     last: bool
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Compute:
     """A step: call *work*, a computation of the mechanism, on any thread; pass its result to `Exchange.computed`."""
 

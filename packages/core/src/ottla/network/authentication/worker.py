@@ -19,7 +19,7 @@ from ottla.errors import ConnectionFailedError, NetworkError
 from ottla.interfaces import Step
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Computation:
     """A call of a mechanism. `outcome` is its result or the NetworkError that it raised; None: it has not finished."""
 

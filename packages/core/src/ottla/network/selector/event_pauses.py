@@ -29,7 +29,7 @@ PAUSE: Final = 0.05
 """Seconds until a paused connection is continued."""
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class EventUse:
     """The events of a connection since bytes were last moved."""
 

@@ -57,7 +57,7 @@ _LONGEST_WAIT: Final = 3_600.0
 """Seconds. The system calls accept at most some weeks, and have another value for a wait without a limit."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Connection:
     node: int
     sock: socket.socket

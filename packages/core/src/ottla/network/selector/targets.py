@@ -55,7 +55,7 @@ class TargetResolver:
         return None if found is None else [address.target for address in found]
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class _Attempt:
     """The targets of one broker, and the results of the lookups so far."""
 

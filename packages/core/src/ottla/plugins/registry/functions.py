@@ -11,7 +11,7 @@ import attrs
 from ottla.interfaces import Header, TopicView
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class FunctionPartitioner:
     """A partitioner whose `partition` is the function itself."""
 
@@ -29,7 +29,7 @@ class FunctionPartitioner:
         return None
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class FunctionSerializer:
     """A serializer that calls a function of one argument, the key or the value."""
 

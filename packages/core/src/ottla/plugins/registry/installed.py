@@ -8,8 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from importlib.metadata import Distribution, EntryPoint, distributions
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -17,8 +16,10 @@ from ottla.errors import PluginError, printable
 from ottla.errors.plugin_origin import PluginOrigin
 from ottla.errors.robust_logger import robust_logger
 from ottla.errors.too_many_open_files import REMEDY, none_left
-from ottla.plugins.registry.entry_points import read_entry_points
 from ottla.plugins.registry.kinds import BUILT_IN, KINDS, Kind
+
+if TYPE_CHECKING:  # `importlib.metadata` reads zip files and mail headers: the first producer imports it
+    from importlib.metadata import Distribution, EntryPoint
 
 _log = robust_logger(__name__)
 
@@ -136,6 +137,8 @@ def entries(kind: Kind, entry_points: Iterable[EntryPoint]) -> tuple[EntryInfo, 
 
 
 def _distributions() -> Iterator[Distribution]:
+    from importlib.metadata import distributions
+
     try:
         yield from distributions()
     except Exception as error:  # an import hook of another package may list what it finds, and fail
@@ -146,6 +149,8 @@ def _entry_points(distribution: Distribution) -> Sequence[EntryPoint]:
     try:
         return distribution.entry_points
     except Exception:  # of one line, in any group
+        from ottla.plugins.registry.entry_points import read_entry_points
+
         try:
             text = distribution.read_text("entry_points.txt")
         except Exception as error:

@@ -5,12 +5,12 @@ A name is `name` or `package:name`. Names and packages are compared without case
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from importlib.metadata import EntryPoint
+from typing import TYPE_CHECKING
 
 from ottla.errors import InvalidPluginError, OttlaError, PluginError, PluginNotFoundError
 from ottla.errors.robust_logger import robust_logger
+from ottla.errors.similar_names import most_similar
 from ottla.interfaces import PluginConfig, RecordEncoder
 from ottla.plugins.registry.given_info import PluginInfo
 from ottla.plugins.registry.installed import EntryInfo, announced, entries, misplaced, normal
@@ -18,6 +18,9 @@ from ottla.plugins.registry.key_prefixes import prefix_of
 from ottla.plugins.registry.kinds import KINDS, Kind, KindName
 from ottla.plugins.registry.plugin import Plugin
 from ottla.version import __version__
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 _log = robust_logger(__name__)
 
@@ -178,13 +181,13 @@ def _missing(kind: Kind, wanted: str, installed: Sequence[EntryInfo]) -> str:
     listed = ", ".join(names) or "none"
     package = kind.install.get(wanted.strip().lower())
     known = [*names, *(info.qualified_name for info in installed), *kind.install]
-    close = difflib.get_close_matches(wanted.lower(), [name.lower() for name in known], n=1)
+    close = most_similar(wanted.lower(), [name.lower() for name in known])
     if package is not None:
         remedy = f"try: pip install {package}"
     elif groups := [entry.group for entry in misplaced() if entry.name.lower() == wanted.strip().lower()]:
         remedy = f"there is one in the group {groups[0]!r}, which its author must correct to {kind.group!r}"
     elif close:
-        remedy = f"did you mean {close[0]!r}?"
+        remedy = f"did you mean {close!r}?"
     else:
         remedy = f"install a package with an entry point of this name in the group {kind.group}"
     return f"no {kind.name} is named {wanted!r}; {remedy} (installed: {listed})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import sys
 import time
@@ -16,6 +15,7 @@ from ottla.config import PluginValues
 from ottla.errors import InvalidPluginError, OttlaError, printable
 from ottla.errors.plugin_origin import faults, note_origin, text_of
 from ottla.errors.robust_logger import robust_logger
+from ottla.errors.similar_names import most_similar
 from ottla.hookspecs import PROJECT
 from ottla.interfaces import ConfigKey, PluginConfig, PluginContext, PluginMetrics
 from ottla.metrics.plugin_metrics import PluginMetricGroup
@@ -279,9 +279,9 @@ def _check_unknown(info: PluginInfo, callers: Iterable[pluggy.HookCaller]) -> No
     for caller in callers:
         if caller.has_spec():
             continue
-        close = difflib.get_close_matches(caller.name, known, n=1, cutoff=_MISSPELT)
+        close = most_similar(caller.name, known, cutoff=_MISSPELT)
         if close or not caller.name.startswith("ottla_"):
-            meant = f"; did you mean {close[0]}?" if close else ""
+            meant = f"; did you mean {close}?" if close else ""
             raise InvalidPluginError(f"{info} does not fit the hook specs: unknown hook {caller.name!r}{meant}")
         _log.info("%s is ignored: this ottla does not know hooks of this name (%s)", caller.name, info)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
 from ottla import hookspecs
+from ottla.errors.similar_names import most_similar
 from ottla.plugins.registry.kinds import Kind, missing_attributes
 
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -50,8 +50,8 @@ def unknown_parameters(hook: str, function: Any) -> Iterator[str]:
     passed = list(inspect.signature(getattr(hookspecs, hook)).parameters)
     for each in inspect.signature(function).parameters.values():
         if each.kind in _POSITIONAL and each.default is each.empty and each.name not in passed:
-            close = difflib.get_close_matches(each.name, passed, n=1)
-            meant = f"did you mean {close[0]!r}? " if close else ""
+            close = most_similar(each.name, passed)
+            meant = f"did you mean {close!r}? " if close else ""
             yield f"{hook} has a parameter {each.name!r}; {meant}it may have {', '.join(passed) or 'none'}"
 
 

@@ -27,7 +27,7 @@ _PICKED: Final = frozenset({_PLAIN, "ssl"})
 """The transports for `security.protocol`; every other one is for `connection.via`."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class PluginCondition:
     """An installed plugin, and whether it can be used.
 

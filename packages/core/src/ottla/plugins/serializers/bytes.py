@@ -11,7 +11,7 @@ from ottla.hookspecs import hookimpl
 from ottla.interfaces import Header, Serializer
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class BytesSerializer:
     """Accepts bytes, bytearray, memoryview and None; copies mutable ones."""
 

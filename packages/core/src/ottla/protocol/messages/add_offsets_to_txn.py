@@ -8,11 +8,11 @@ from __future__ import annotations
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import Int16, Int32, Int64, String
+from ottla.protocol.notation import Int16, Int32, Int64, String, Struct
 
 
-@attrs.define(kw_only=True)
-class AddOffsetsToTxnRequest:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class AddOffsetsToTxnRequest(Struct):
     """Sent to the transaction coordinator, not to the group coordinator."""
 
     transactional_id: String = ""
@@ -21,8 +21,8 @@ class AddOffsetsToTxnRequest:
     group_id: String = ""
 
 
-@attrs.define(kw_only=True)
-class AddOffsetsToTxnResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class AddOffsetsToTxnResponse(Struct):
     """The error, if the group's offsets could not be added."""
 
     throttle_time_ms: Int32 = 0

@@ -12,19 +12,19 @@ from typing import Annotated
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import Bool, Ignorable, In, Int16, Int32, Int64, String
+from ottla.protocol.notation import Bool, Ignorable, In, Int16, Int32, Int64, String, Struct
 
 
-@attrs.define(kw_only=True)
-class AddPartitionsToTxnTopic:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class AddPartitionsToTxnTopic(Struct):
     """Partitions of one topic."""
 
     name: String = ""
     partitions: list[Int32] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class AddPartitionsToTxnTransaction:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class AddPartitionsToTxnTransaction(Struct):
     """One transaction of a broker's batch; `verify_only` checks and adds nothing."""
 
     transactional_id: String = ""
@@ -34,8 +34,8 @@ class AddPartitionsToTxnTransaction:
     topics: list[AddPartitionsToTxnTopic] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class AddPartitionsToTxnRequest:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class AddPartitionsToTxnRequest(Struct):
     """`transactions` from version 4 on, the other fields before that."""
 
     transactions: Annotated[list[AddPartitionsToTxnTransaction], In(4)] = attrs.Factory(list)
@@ -45,32 +45,32 @@ class AddPartitionsToTxnRequest:
     v3_and_below_topics: Annotated[list[AddPartitionsToTxnTopic], In(0, 3)] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class AddPartitionsToTxnPartitionResult:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class AddPartitionsToTxnPartitionResult(Struct):
     """One partition's outcome. If any of them has an error, no partition is added; the others have error 55."""
 
     partition_index: Int32 = 0
     partition_error_code: Int16 = 0
 
 
-@attrs.define(kw_only=True)
-class AddPartitionsToTxnTopicResult:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class AddPartitionsToTxnTopicResult(Struct):
     """The outcomes of one topic's partitions."""
 
     name: String = ""
     results_by_partition: list[AddPartitionsToTxnPartitionResult] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class AddPartitionsToTxnResult:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class AddPartitionsToTxnResult(Struct):
     """The outcomes of one transaction of the batch."""
 
     transactional_id: String = ""
     topic_results: list[AddPartitionsToTxnTopicResult] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class AddPartitionsToTxnResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class AddPartitionsToTxnResponse(Struct):
     """`results_by_topic_v3_and_below` up to version 3, `results_by_transaction` from 4 on."""
 
     throttle_time_ms: Int32 = 0

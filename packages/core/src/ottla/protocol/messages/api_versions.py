@@ -14,19 +14,19 @@ import attrs
 from ottla.errors import ProtocolError
 from ottla.interfaces import Buffer
 from ottla.protocol.message import Message
-from ottla.protocol.notation import Bool, Ignorable, In, Int16, Int32, Int64, String, Tag
+from ottla.protocol.notation import Bool, Ignorable, In, Int16, Int32, Int64, String, Struct, Tag
 
 
-@attrs.define(kw_only=True)
-class ApiVersionsRequest:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class ApiVersionsRequest(Struct):
     """Brokers check both texts: letters, digits, `.` and `-`, beginning and ending with a letter or digit."""
 
     client_software_name: Annotated[String, In(3), Ignorable()] = ""
     client_software_version: Annotated[String, In(3), Ignorable()] = ""
 
 
-@attrs.define(kw_only=True)
-class ApiVersion:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class ApiVersion(Struct):
     """The versions of one request that the broker offers."""
 
     api_key: Int16 = 0
@@ -34,8 +34,8 @@ class ApiVersion:
     max_version: Int16 = 0
 
 
-@attrs.define(kw_only=True)
-class SupportedFeatureKey:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class SupportedFeatureKey(Struct):
     """The levels of one feature that the broker supports."""
 
     name: String = ""
@@ -43,8 +43,8 @@ class SupportedFeatureKey:
     max_version: Int16 = 0
 
 
-@attrs.define(kw_only=True)
-class FinalizedFeatureKey:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class FinalizedFeatureKey(Struct):
     """The finalized levels of one feature in the whole cluster, such as `transaction.version`."""
 
     name: String = ""
@@ -52,8 +52,8 @@ class FinalizedFeatureKey:
     min_version_level: Int16 = 0
 
 
-@attrs.define(kw_only=True)
-class ApiVersionsResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class ApiVersionsResponse(Struct):
     """`finalized_features` are valid only if their epoch is not negative."""
 
     error_code: Int16 = 0

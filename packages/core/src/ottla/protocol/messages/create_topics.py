@@ -11,27 +11,27 @@ from typing import Annotated
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import ZERO_UUID, Bool, Ignorable, In, Int8, Int16, Int32, String, Tag, Uuid
+from ottla.protocol.notation import ZERO_UUID, Bool, Ignorable, In, Int8, Int16, Int32, String, Struct, Tag, Uuid
 
 
-@attrs.define(kw_only=True)
-class CreatableReplicaAssignment:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class CreatableReplicaAssignment(Struct):
     """The brokers of one partition, the preferred leader first."""
 
     partition_index: Int32 = 0
     broker_ids: list[Int32] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class CreatableTopicConfig:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class CreatableTopicConfig(Struct):
     """A setting of the topic, such as `cleanup.policy`."""
 
     name: String = ""
     value: String | None = ""
 
 
-@attrs.define(kw_only=True)
-class CreatableTopic:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class CreatableTopic(Struct):
     """A topic to create. With `assignments` both numbers are -1."""
 
     name: String = ""
@@ -41,8 +41,8 @@ class CreatableTopic:
     configs: list[CreatableTopicConfig] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class CreateTopicsRequest:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class CreateTopicsRequest(Struct):
     """The response waits for the topics up to `timeout_ms`; after an error 7 they may still be created."""
 
     topics: list[CreatableTopic] = attrs.Factory(list)
@@ -50,8 +50,8 @@ class CreateTopicsRequest:
     validate_only: Annotated[Bool, In(1)] = False
 
 
-@attrs.define(kw_only=True)
-class CreatableTopicConfigs:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class CreatableTopicConfigs(Struct):
     """A setting that the topic has. `config_source` is that of DescribeConfigs."""
 
     name: String = ""
@@ -61,8 +61,8 @@ class CreatableTopicConfigs:
     is_sensitive: Bool = False
 
 
-@attrs.define(kw_only=True)
-class CreatableTopicResult:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class CreatableTopicResult(Struct):
     """One topic's outcome; `configs` is None if the client may not see them, and the code next to it says why."""
 
     name: String = ""
@@ -75,8 +75,8 @@ class CreatableTopicResult:
     configs: Annotated[list[CreatableTopicConfigs] | None, In(5), Ignorable()] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class CreateTopicsResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class CreateTopicsResponse(Struct):
     """The outcomes, topic by topic."""
 
     throttle_time_ms: Annotated[Int32, In(2), Ignorable()] = 0

@@ -10,19 +10,19 @@ from typing import Annotated
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import ZERO_UUID, Ignorable, In, Int16, Int32, Null, String, Uuid
+from ottla.protocol.notation import ZERO_UUID, Ignorable, In, Int16, Int32, Null, String, Struct, Uuid
 
 
-@attrs.define(kw_only=True)
-class DeleteTopicState:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class DeleteTopicState(Struct):
     """A topic by its name, or by its id with None as the name."""
 
     name: String | None = None
     topic_id: Uuid = ZERO_UUID
 
 
-@attrs.define(kw_only=True)
-class DeleteTopicsRequest:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class DeleteTopicsRequest(Struct):
     """`topic_names` up to version 5, `topics` from 6 on."""
 
     topics: Annotated[list[DeleteTopicState], In(6)] = attrs.Factory(list)
@@ -30,8 +30,8 @@ class DeleteTopicsRequest:
     timeout_ms: Int32 = 0
 
 
-@attrs.define(kw_only=True)
-class DeletableTopicResult:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class DeletableTopicResult(Struct):
     """One topic's outcome.
 
     The name is None only if the request gave no name. Then the broker does not know or accept the id, or the client
@@ -44,8 +44,8 @@ class DeletableTopicResult:
     error_message: Annotated[String | None, In(5), Ignorable()] = None
 
 
-@attrs.define(kw_only=True)
-class DeleteTopicsResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class DeleteTopicsResponse(Struct):
     """The outcomes, topic by topic."""
 
     throttle_time_ms: Annotated[Int32, In(1), Ignorable()] = 0

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import Bool, Ignorable, In, Int8, Int16, Int32, String
+from ottla.protocol.notation import Bool, Ignorable, In, Int8, Int16, Int32, String, Struct
 
 TOPIC: Final = 2
 BROKER: Final = 4
@@ -20,8 +20,8 @@ CLIENT_METRICS: Final = 16
 GROUP: Final = 32
 
 
-@attrs.define(kw_only=True)
-class DescribeConfigsResource:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class DescribeConfigsResource(Struct):
     """A resource by type and name; None as keys asks for all of its settings, `[]` for none."""
 
     resource_type: Int8 = 0
@@ -29,8 +29,8 @@ class DescribeConfigsResource:
     configuration_keys: list[String] | None = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class DescribeConfigsRequest:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class DescribeConfigsRequest(Struct):
     """Synonyms are the possible sources of a setting, the effective one first."""
 
     resources: list[DescribeConfigsResource] = attrs.Factory(list)
@@ -38,8 +38,8 @@ class DescribeConfigsRequest:
     include_documentation: Annotated[Bool, In(3)] = False
 
 
-@attrs.define(kw_only=True)
-class DescribeConfigsSynonym:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class DescribeConfigsSynonym(Struct):
     """A possible source of a setting, and its value there."""
 
     name: String = ""
@@ -47,8 +47,8 @@ class DescribeConfigsSynonym:
     source: Int8 = 0
 
 
-@attrs.define(kw_only=True)
-class DescribeConfigsResourceResult:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class DescribeConfigsResourceResult(Struct):
     """One setting. The value of a sensitive one is None.
 
     `config_source`: 1 topic, 2 broker, 3 all brokers, 4 the broker's file, 5 default, 6 logger, 7 client metrics,
@@ -66,8 +66,8 @@ class DescribeConfigsResourceResult:
     documentation: Annotated[String | None, In(3), Ignorable()] = ""
 
 
-@attrs.define(kw_only=True)
-class DescribeConfigsResult:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class DescribeConfigsResult(Struct):
     """The settings of one resource, or the error."""
 
     error_code: Int16 = 0
@@ -77,8 +77,8 @@ class DescribeConfigsResult:
     configs: list[DescribeConfigsResourceResult] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class DescribeConfigsResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class DescribeConfigsResponse(Struct):
     """The results by resource."""
 
     throttle_time_ms: Int32 = 0

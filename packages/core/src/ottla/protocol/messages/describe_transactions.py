@@ -5,26 +5,26 @@ from __future__ import annotations
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import Int16, Int32, Int64, String
+from ottla.protocol.notation import Int16, Int32, Int64, String, Struct
 
 
-@attrs.define(kw_only=True)
-class DescribeTransactionsRequest:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class DescribeTransactionsRequest(Struct):
     """The transactional ids to describe. The response to an empty list is empty."""
 
     transactional_ids: list[String] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class TopicData:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class TopicData(Struct):
     """Partitions of one topic; while a transaction ends, those whose marker is not written yet."""
 
     topic: String = ""
     partitions: list[Int32] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class TransactionState:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class TransactionState(Struct):
     """One transaction. The start is in milliseconds since 1970, -1 when none is open."""
 
     error_code: Int16 = 0
@@ -37,8 +37,8 @@ class TransactionState:
     topics: list[TopicData] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class DescribeTransactionsResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class DescribeTransactionsResponse(Struct):
     """The states by transaction."""
 
     throttle_time_ms: Int32 = 0

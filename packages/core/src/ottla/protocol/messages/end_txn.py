@@ -12,11 +12,11 @@ from typing import Annotated
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import Bool, Ignorable, In, Int16, Int32, Int64, String
+from ottla.protocol.notation import Bool, Ignorable, In, Int16, Int32, Int64, String, Struct
 
 
-@attrs.define(kw_only=True)
-class EndTxnRequest:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class EndTxnRequest(Struct):
     """`committed=False` aborts."""
 
     transactional_id: String = ""
@@ -25,8 +25,8 @@ class EndTxnRequest:
     committed: Bool = False
 
 
-@attrs.define(kw_only=True)
-class EndTxnResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class EndTxnResponse(Struct):
     """The producer id and epoch for the next transaction; -1 if the version or an error leaves them unchanged."""
 
     throttle_time_ms: Int32 = 0

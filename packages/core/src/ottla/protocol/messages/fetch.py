@@ -12,7 +12,20 @@ from typing import Annotated, Final
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import ZERO_UUID, Ignorable, In, Int8, Int16, Int32, Int64, Records, String, Tag, Uuid
+from ottla.protocol.notation import (
+    ZERO_UUID,
+    Ignorable,
+    In,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Records,
+    String,
+    Struct,
+    Tag,
+    Uuid,
+)
 
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
@@ -21,16 +34,16 @@ HIGH_WATERMARK_UNSUPPORTED: Final = 2**63 - 1
 """Sent by a follower that does not report its high watermark (KIP-1166)."""
 
 
-@attrs.define(kw_only=True)
-class ReplicaState:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class ReplicaState(Struct):
     """The follower that sends the request, -1 for a consumer (KIP-903)."""
 
     replica_id: Int32 = -1
     replica_epoch: Int64 = -1
 
 
-@attrs.define(kw_only=True)
-class FetchPartition:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class FetchPartition(Struct):
     """The offset to start at. Only followers set `log_start_offset`; epochs of -1 are not checked."""
 
     partition: Int32 = 0
@@ -43,8 +56,8 @@ class FetchPartition:
     high_watermark: Annotated[Int64, In(18), Tag(1), Ignorable()] = HIGH_WATERMARK_UNSUPPORTED
 
 
-@attrs.define(kw_only=True)
-class FetchTopic:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class FetchTopic(Struct):
     """The partitions of one topic, by name up to version 12 and by id from 13 on."""
 
     topic: Annotated[String, In(0, 12), Ignorable()] = ""
@@ -52,8 +65,8 @@ class FetchTopic:
     partitions: list[FetchPartition] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class ForgottenTopic:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class ForgottenTopic(Struct):
     """Partitions to remove from the session."""
 
     topic: Annotated[String, In(7, 12), Ignorable()] = ""
@@ -61,8 +74,8 @@ class ForgottenTopic:
     partitions: list[Int32] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class FetchRequest:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class FetchRequest(Struct):
     """A session id of 0 with the epoch -1 means no session: each request names all partitions.
 
     From version 3 on, a first batch above the limits is returned whole (KIP-74).
@@ -82,40 +95,40 @@ class FetchRequest:
     rack_id: Annotated[String, In(11), Ignorable()] = ""
 
 
-@attrs.define(kw_only=True)
-class EpochEndOffset:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class EpochEndOffset(Struct):
     """The offset after the last record of an epoch."""
 
     epoch: Int32 = -1
     end_offset: Int64 = -1
 
 
-@attrs.define(kw_only=True)
-class LeaderIdAndEpoch:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class LeaderIdAndEpoch(Struct):
     """The current leader of the partition; -1 if the broker does not know it."""
 
     leader_id: Int32 = -1
     leader_epoch: Int32 = -1
 
 
-@attrs.define(kw_only=True)
-class SnapshotId:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class SnapshotId(Struct):
     """The snapshot to fetch instead of a log that begins later."""
 
     end_offset: Int64 = -1
     epoch: Int32 = -1
 
 
-@attrs.define(kw_only=True)
-class AbortedTransaction:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class AbortedTransaction(Struct):
     """A producer's records from this offset up to its next abort marker belong to an aborted transaction."""
 
     producer_id: Int64 = 0
     first_offset: Int64 = 0
 
 
-@attrs.define(kw_only=True)
-class PartitionData:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class PartitionData(Struct):
     """The records of one partition: whole batches, of which the last may be cut off.
 
     `aborted_transactions` is None under READ_UNCOMMITTED. Records before `last_stable_offset` have their outcome.
@@ -134,8 +147,8 @@ class PartitionData:
     records: Records | None = None
 
 
-@attrs.define(kw_only=True)
-class FetchableTopicResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class FetchableTopicResponse(Struct):
     """The partitions of one topic."""
 
     topic: Annotated[String, In(0, 12), Ignorable()] = ""
@@ -143,8 +156,8 @@ class FetchableTopicResponse:
     partitions: list[PartitionData] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class NodeEndpoint:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class NodeEndpoint(Struct):
     """The address of a leader in the response (KIP-951)."""
 
     node_id: Int32 = 0
@@ -153,8 +166,8 @@ class NodeEndpoint:
     rack: String | None = None
 
 
-@attrs.define(kw_only=True)
-class FetchResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class FetchResponse(Struct):
     """In a session it only has partitions with changes."""
 
     throttle_time_ms: Annotated[Int32, In(1), Ignorable()] = 0

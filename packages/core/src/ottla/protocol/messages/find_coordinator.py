@@ -11,15 +11,15 @@ from typing import Annotated, Final
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import Ignorable, In, Int8, Int16, Int32, String
+from ottla.protocol.notation import Ignorable, In, Int8, Int16, Int32, String, Struct
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
 SHARE: Final = 2
 
 
-@attrs.define(kw_only=True)
-class FindCoordinatorRequest:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class FindCoordinatorRequest(Struct):
     """`key_type` is GROUP, TRANSACTION or SHARE; a SHARE key is `group:topic id:partition`.
 
     Version 0 only supports groups.
@@ -30,8 +30,8 @@ class FindCoordinatorRequest:
     coordinator_keys: Annotated[list[String], In(4)] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class Coordinator:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class Coordinator(Struct):
     """The coordinator of one key, or an error."""
 
     key: String = ""
@@ -42,8 +42,8 @@ class Coordinator:
     error_message: String | None = ""
 
 
-@attrs.define(kw_only=True)
-class FindCoordinatorResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class FindCoordinatorResponse(Struct):
     """Up to version 3 the one coordinator's fields, from 4 on `coordinators`."""
 
     throttle_time_ms: Annotated[Int32, In(1), Ignorable()] = 0

@@ -8,18 +8,18 @@ from __future__ import annotations
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import ZERO_UUID, Bool, Int8, Int16, Int32, String, Uuid
+from ottla.protocol.notation import ZERO_UUID, Bool, Int8, Int16, Int32, String, Struct, Uuid
 
 
-@attrs.define(kw_only=True)
-class GetTelemetrySubscriptionsRequest:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class GetTelemetrySubscriptionsRequest(Struct):
     """The id is zero in a client's first request; the response then assigns one."""
 
     client_instance_id: Uuid = ZERO_UUID
 
 
-@attrs.define(kw_only=True)
-class GetTelemetrySubscriptionsResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class GetTelemetrySubscriptionsResponse(Struct):
     """`requested_metrics` are prefixes of names: an empty list means no metric, one empty prefix means every metric.
 
     `accepted_compression_types` are codec ids, the preferred one first.

@@ -13,11 +13,11 @@ from typing import Annotated
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import Bool, In, Int16, Int32, Int64, String
+from ottla.protocol.notation import Bool, In, Int16, Int32, Int64, String, Struct
 
 
-@attrs.define(kw_only=True)
-class InitProducerIdRequest:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class InitProducerIdRequest(Struct):
     """`transactional_id=None` is for idempotence only; then the timeout has no effect.
 
     `producer_id` and `producer_epoch` are the producer's current ones, or -1 for a new id.
@@ -31,8 +31,8 @@ class InitProducerIdRequest:
     keep_prepared_txn: Annotated[Bool, In(6)] = False
 
 
-@attrs.define(kw_only=True)
-class InitProducerIdResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class InitProducerIdResponse(Struct):
     """The `ongoing_txn_` fields name a prepared transaction that was kept, -1 when there is none."""
 
     throttle_time_ms: Int32 = 0

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import Ignorable, In, Int8, Int16, Int32, Int64, String
+from ottla.protocol.notation import Ignorable, In, Int8, Int16, Int32, Int64, String, Struct
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -22,8 +22,8 @@ LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 
 
-@attrs.define(kw_only=True)
-class ListOffsetsPartition:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class ListOffsetsPartition(Struct):
     """`timestamp` is in milliseconds, or one of the negative constants of this module."""
 
     partition_index: Int32 = 0
@@ -32,16 +32,16 @@ class ListOffsetsPartition:
     max_num_offsets: Annotated[Int32, In(0, 0)] = 1
 
 
-@attrs.define(kw_only=True)
-class ListOffsetsTopic:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class ListOffsetsTopic(Struct):
     """Partitions of one topic."""
 
     name: String = ""
     partitions: list[ListOffsetsPartition] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class ListOffsetsRequest:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class ListOffsetsRequest(Struct):
     """A client has the `replica_id` -1, which is not the default.
 
     With `isolation_level` 1, READ_COMMITTED, the latest offset is that of the first open transaction.
@@ -53,8 +53,8 @@ class ListOffsetsRequest:
     timeout_ms: Annotated[Int32, In(10), Ignorable()] = 0
 
 
-@attrs.define(kw_only=True)
-class ListOffsetsPartitionResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class ListOffsetsPartitionResponse(Struct):
     """`offset=-1` without an error: no record is that late. Version 0 has `old_style_offsets`, latest first."""
 
     partition_index: Int32 = 0
@@ -65,16 +65,16 @@ class ListOffsetsPartitionResponse:
     leader_epoch: Annotated[Int32, In(4)] = -1
 
 
-@attrs.define(kw_only=True)
-class ListOffsetsTopicResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class ListOffsetsTopicResponse(Struct):
     """The offsets of one topic's partitions."""
 
     name: String = ""
     partitions: list[ListOffsetsPartitionResponse] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class ListOffsetsResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class ListOffsetsResponse(Struct):
     """The offsets by topic."""
 
     throttle_time_ms: Annotated[Int32, In(2), Ignorable()] = 0

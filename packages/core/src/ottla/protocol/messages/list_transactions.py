@@ -10,11 +10,11 @@ from typing import Annotated
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import In, Int16, Int32, Int64, String
+from ottla.protocol.notation import In, Int16, Int32, Int64, String, Struct
 
 
-@attrs.define(kw_only=True)
-class ListTransactionsRequest:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class ListTransactionsRequest(Struct):
     """Empty filters, -1 and None match everything.
 
     States have their names, such as `Ongoing` or `PrepareCommit`; the duration is in milliseconds. The pattern is a
@@ -27,8 +27,8 @@ class ListTransactionsRequest:
     transactional_id_pattern: Annotated[String | None, In(2)] = None
 
 
-@attrs.define(kw_only=True)
-class TransactionState:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class TransactionState(Struct):
     """One transaction."""
 
     transactional_id: String = ""
@@ -36,8 +36,8 @@ class TransactionState:
     transaction_state: String = ""
 
 
-@attrs.define(kw_only=True)
-class ListTransactionsResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class ListTransactionsResponse(Struct):
     """`unknown_state_filters` are the names in the filters that the coordinator does not know."""
 
     throttle_time_ms: Int32 = 0

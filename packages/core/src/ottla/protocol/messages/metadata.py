@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import ZERO_UUID, AtMost, Bool, Ignorable, In, Int16, Int32, Null, String, Uuid
+from ottla.protocol.notation import ZERO_UUID, AtMost, Bool, Ignorable, In, Int16, Int32, Null, String, Struct, Uuid
 
 NOT_ASKED: Final = -(2**31)
 """The authorized operations in a response if the request did not ask for them."""
@@ -21,16 +21,16 @@ Each limit is several times that of any cluster; without them a response of 100 
 """
 
 
-@attrs.define(kw_only=True)
-class MetadataRequestTopic:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class MetadataRequestTopic(Struct):
     """A topic by name, or from version 12 on by id with None as the name."""
 
     topic_id: Annotated[Uuid, In(10), Ignorable()] = ZERO_UUID
     name: Annotated[String | None, Null(10)] = ""
 
 
-@attrs.define(kw_only=True)
-class MetadataRequest:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class MetadataRequest(Struct):
     """`topics=None` asks for all topics, `[]` for none; version 0 has no null, and there `[]` means all."""
 
     topics: Annotated[list[MetadataRequestTopic] | None, Null(1)] = attrs.Factory(list)
@@ -39,8 +39,8 @@ class MetadataRequest:
     include_topic_authorized_operations: Annotated[Bool, In(8)] = False
 
 
-@attrs.define(kw_only=True)
-class MetadataResponseBroker:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class MetadataResponseBroker(Struct):
     """The address of one broker."""
 
     node_id: Int32 = 0
@@ -49,8 +49,8 @@ class MetadataResponseBroker:
     rack: Annotated[String | None, In(1), Ignorable()] = None
 
 
-@attrs.define(kw_only=True)
-class MetadataResponsePartition:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class MetadataResponsePartition(Struct):
     """The leader and replicas of one partition; `leader_id` is -1 when there is none."""
 
     error_code: Int16 = 0
@@ -62,8 +62,8 @@ class MetadataResponsePartition:
     offline_replicas: Annotated[list[Int32], In(5), Ignorable(), AtMost(MOST_BROKERS)] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class MetadataResponseTopic:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class MetadataResponseTopic(Struct):
     """One topic. The name is None only for an unknown id, the id is zero only for an unknown name."""
 
     error_code: Int16 = 0
@@ -74,8 +74,8 @@ class MetadataResponseTopic:
     topic_authorized_operations: Annotated[Int32, In(8)] = NOT_ASKED
 
 
-@attrs.define(kw_only=True)
-class MetadataResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class MetadataResponse(Struct):
     """`error_code` may be 129: start again from the bootstrap servers (KIP-1102)."""
 
     throttle_time_ms: Annotated[Int32, In(3), Ignorable()] = 0

@@ -11,19 +11,19 @@ from typing import Annotated
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import ZERO_UUID, Bool, Ignorable, In, Int16, Int32, Int64, Null, String, Uuid
+from ottla.protocol.notation import ZERO_UUID, Bool, Ignorable, In, Int16, Int32, Int64, Null, String, Struct, Uuid
 
 
-@attrs.define(kw_only=True)
-class OffsetFetchRequestTopic:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class OffsetFetchRequestTopic(Struct):
     """Partitions of one topic."""
 
     name: Annotated[String, In(0, 7)] = ""
     partition_indexes: Annotated[list[Int32], In(0, 7)] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class OffsetFetchRequestTopics:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class OffsetFetchRequestTopics(Struct):
     """Partitions of one topic, for one of several groups."""
 
     name: Annotated[String, In(8, 9), Ignorable()] = ""
@@ -31,8 +31,8 @@ class OffsetFetchRequestTopics:
     partition_indexes: Annotated[list[Int32], In(8)] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class OffsetFetchRequestGroup:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class OffsetFetchRequestGroup(Struct):
     """One group; only members of the new kind of groups (KIP-848) name themselves."""
 
     group_id: Annotated[String, In(8)] = ""
@@ -41,8 +41,8 @@ class OffsetFetchRequestGroup:
     topics: Annotated[list[OffsetFetchRequestTopics] | None, In(8)] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class OffsetFetchRequest:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class OffsetFetchRequest(Struct):
     """Goes to the coordinator of the group, or groups."""
 
     group_id: Annotated[String, In(0, 7)] = ""
@@ -51,8 +51,8 @@ class OffsetFetchRequest:
     require_stable: Annotated[Bool, In(7)] = False
 
 
-@attrs.define(kw_only=True)
-class OffsetFetchResponsePartition:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class OffsetFetchResponsePartition(Struct):
     """`committed_offset=-1`: there is none."""
 
     partition_index: Annotated[Int32, In(0, 7)] = 0
@@ -62,16 +62,16 @@ class OffsetFetchResponsePartition:
     error_code: Annotated[Int16, In(0, 7)] = 0
 
 
-@attrs.define(kw_only=True)
-class OffsetFetchResponseTopic:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class OffsetFetchResponseTopic(Struct):
     """The offsets of one topic's partitions."""
 
     name: Annotated[String, In(0, 7)] = ""
     partitions: Annotated[list[OffsetFetchResponsePartition], In(0, 7)] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class OffsetFetchResponsePartitions:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class OffsetFetchResponsePartitions(Struct):
     """One partition's offset, for one of several groups; -1: there is none."""
 
     partition_index: Annotated[Int32, In(8)] = 0
@@ -81,8 +81,8 @@ class OffsetFetchResponsePartitions:
     error_code: Annotated[Int16, In(8)] = 0
 
 
-@attrs.define(kw_only=True)
-class OffsetFetchResponseTopics:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class OffsetFetchResponseTopics(Struct):
     """The offsets of one topic's partitions, for one of several groups."""
 
     name: Annotated[String, In(8, 9), Ignorable()] = ""
@@ -90,8 +90,8 @@ class OffsetFetchResponseTopics:
     partitions: Annotated[list[OffsetFetchResponsePartitions], In(8)] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class OffsetFetchResponseGroup:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class OffsetFetchResponseGroup(Struct):
     """One of several groups, with an error of its own."""
 
     group_id: Annotated[String, In(8)] = ""
@@ -99,8 +99,8 @@ class OffsetFetchResponseGroup:
     error_code: Annotated[Int16, In(8)] = 0
 
 
-@attrs.define(kw_only=True)
-class OffsetFetchResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class OffsetFetchResponse(Struct):
     """The offsets of one group up to version 7, of several from 8 on."""
 
     throttle_time_ms: Annotated[Int32, In(3), Ignorable()] = 0

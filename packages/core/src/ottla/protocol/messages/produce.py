@@ -12,19 +12,19 @@ from typing import Annotated
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import ZERO_UUID, Ignorable, In, Int16, Int32, Int64, Records, String, Tag, Uuid
+from ottla.protocol.notation import ZERO_UUID, Ignorable, In, Int16, Int32, Int64, Records, String, Struct, Tag, Uuid
 
 
-@attrs.define(kw_only=True)
-class PartitionProduceData:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class PartitionProduceData(Struct):
     """The records for one partition: one batch, or before version 3 any number of messages."""
 
     index: Int32 = 0
     records: Records | None = None
 
 
-@attrs.define(kw_only=True)
-class TopicProduceData:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class TopicProduceData(Struct):
     """The partitions of one topic, by name up to version 12 and by id from 13 on."""
 
     name: Annotated[String, In(0, 12), Ignorable()] = ""
@@ -32,8 +32,8 @@ class TopicProduceData:
     partition_data: list[PartitionProduceData] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class ProduceRequest:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class ProduceRequest(Struct):
     """With `acks=0` the broker sends no response at all."""
 
     transactional_id: Annotated[String | None, In(3)] = None
@@ -42,24 +42,24 @@ class ProduceRequest:
     topic_data: list[TopicProduceData] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class BatchIndexAndErrorMessage:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class BatchIndexAndErrorMessage(Struct):
     """A record, by its index in the batch, for which the broker refused the whole batch (KIP-467)."""
 
     batch_index: Int32 = 0
     batch_index_error_message: String | None = None
 
 
-@attrs.define(kw_only=True)
-class LeaderIdAndEpoch:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class LeaderIdAndEpoch(Struct):
     """The current leader of the partition, sent with error 6 (KIP-951); -1 if the broker does not know it."""
 
     leader_id: Int32 = -1
     leader_epoch: Int32 = -1
 
 
-@attrs.define(kw_only=True)
-class PartitionProduceResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class PartitionProduceResponse(Struct):
     """The offset of one partition's batch, or the error. `log_append_time_ms` is -1 under CreateTime."""
 
     index: Int32 = 0
@@ -72,8 +72,8 @@ class PartitionProduceResponse:
     current_leader: Annotated[LeaderIdAndEpoch, In(10), Tag(0)] = attrs.Factory(LeaderIdAndEpoch)
 
 
-@attrs.define(kw_only=True)
-class TopicProduceResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class TopicProduceResponse(Struct):
     """The results for the partitions of one topic."""
 
     name: Annotated[String, In(0, 12), Ignorable()] = ""
@@ -81,8 +81,8 @@ class TopicProduceResponse:
     partition_responses: list[PartitionProduceResponse] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class NodeEndpoint:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class NodeEndpoint(Struct):
     """The address of a leader in the response (KIP-951)."""
 
     node_id: Int32 = 0
@@ -91,8 +91,8 @@ class NodeEndpoint:
     rack: String | None = None
 
 
-@attrs.define(kw_only=True)
-class ProduceResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class ProduceResponse(Struct):
     """The results by topic; `node_endpoints` has an address for each `current_leader`."""
 
     responses: list[TopicProduceResponse] = attrs.Factory(list)

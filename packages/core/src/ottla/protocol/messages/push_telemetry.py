@@ -5,11 +5,11 @@ from __future__ import annotations
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import ZERO_UUID, Bool, Bytes, Int8, Int16, Int32, Uuid
+from ottla.protocol.notation import ZERO_UUID, Bool, Bytes, Int8, Int16, Int32, Struct, Uuid
 
 
-@attrs.define(kw_only=True)
-class PushTelemetryRequest:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class PushTelemetryRequest(Struct):
     """`metrics` is an OpenTelemetry MetricsData v1 message, compressed with the codec `compression_type`.
 
     `terminating` marks the last push, which may come before the end of the interval.
@@ -22,8 +22,8 @@ class PushTelemetryRequest:
     metrics: Bytes = b""
 
 
-@attrs.define(kw_only=True)
-class PushTelemetryResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class PushTelemetryResponse(Struct):
     """Error 117 UNKNOWN_SUBSCRIPTION_ID: request the subscription again."""
 
     throttle_time_ms: Int32 = 0

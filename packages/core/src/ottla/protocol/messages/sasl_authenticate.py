@@ -11,18 +11,18 @@ from typing import Annotated
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import Bytes, Ignorable, In, Int16, Int64, String
+from ottla.protocol.notation import Bytes, Ignorable, In, Int16, Int64, String, Struct
 
 
-@attrs.define(kw_only=True)
-class SaslAuthenticateRequest:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class SaslAuthenticateRequest(Struct):
     """`auth_bytes` belong to the mechanism and are never in a repr: they may have a password."""
 
     auth_bytes: Bytes = attrs.field(default=b"", repr=False)
 
 
-@attrs.define(kw_only=True)
-class SaslAuthenticateResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class SaslAuthenticateResponse(Struct):
     """`session_lifetime_ms=0` is a session that does not expire."""
 
     error_code: Int16 = 0

@@ -9,18 +9,18 @@ from __future__ import annotations
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import Int16, String
+from ottla.protocol.notation import Int16, String, Struct
 
 
-@attrs.define(kw_only=True)
-class SaslHandshakeRequest:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class SaslHandshakeRequest(Struct):
     """Mechanisms have their IANA names, such as SCRAM-SHA-256."""
 
     mechanism: String = ""
 
 
-@attrs.define(kw_only=True)
-class SaslHandshakeResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class SaslHandshakeResponse(Struct):
     """With error 33 `mechanisms` are those that the broker accepts."""
 
     error_code: Int16 = 0

@@ -12,11 +12,11 @@ from typing import Annotated
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import Ignorable, In, Int16, Int32, Int64, String
+from ottla.protocol.notation import Ignorable, In, Int16, Int32, Int64, String, Struct
 
 
-@attrs.define(kw_only=True)
-class TxnOffsetCommitRequestPartition:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class TxnOffsetCommitRequestPartition(Struct):
     """The next offset to read of one partition; a leader epoch of -1 is unknown."""
 
     partition_index: Int32 = 0
@@ -25,16 +25,16 @@ class TxnOffsetCommitRequestPartition:
     committed_metadata: String | None = ""
 
 
-@attrs.define(kw_only=True)
-class TxnOffsetCommitRequestTopic:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class TxnOffsetCommitRequestTopic(Struct):
     """The offsets of one topic."""
 
     name: String = ""
     partitions: list[TxnOffsetCommitRequestPartition] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class TxnOffsetCommitRequest:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class TxnOffsetCommitRequest(Struct):
     """Goes to the coordinator of the group. `generation_id=-1` and no member: the group checks no membership."""
 
     transactional_id: String = ""
@@ -47,24 +47,24 @@ class TxnOffsetCommitRequest:
     topics: list[TxnOffsetCommitRequestTopic] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class TxnOffsetCommitResponsePartition:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class TxnOffsetCommitResponsePartition(Struct):
     """One partition's outcome."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
 
 
-@attrs.define(kw_only=True)
-class TxnOffsetCommitResponseTopic:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class TxnOffsetCommitResponseTopic(Struct):
     """The outcomes of one topic's partitions."""
 
     name: String = ""
     partitions: list[TxnOffsetCommitResponsePartition] = attrs.Factory(list)
 
 
-@attrs.define(kw_only=True)
-class TxnOffsetCommitResponse:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class TxnOffsetCommitResponse(Struct):
     """There is no error for the whole request: instead every partition has the same one."""
 
     throttle_time_ms: Int32 = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -69,4 +68,6 @@ def read_subscription(response: GetTelemetrySubscriptionsResponse) -> Subscripti
 
 def uuid_text(uuid: bytes) -> str:
     """A UUID as Kafka writes it: 22 characters of base64."""
+    from base64 import urlsafe_b64encode  # imported late, as the messages are
+
     return urlsafe_b64encode(uuid).rstrip(b"=").decode()

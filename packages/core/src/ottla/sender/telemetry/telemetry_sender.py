@@ -7,7 +7,7 @@ are neither requests nor rounds for it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -18,9 +18,11 @@ from ottla.errors.robust_logger import robust_logger
 from ottla.network import Completion, NetworkClient, Request
 from ottla.protocol.notation import ZERO_UUID
 from ottla.sender.telemetry.error_actions import TelemetryErrorAction, telemetry_error_action
-from ottla.sender.telemetry.payload import PayloadBuilder, PayloadInProgress
 from ottla.sender.telemetry.states import NEXT_STATES, TelemetryState
 from ottla.sender.telemetry.subscription import DEFAULT_INTERVAL, Subscription, read_subscription, uuid_text
+
+if TYPE_CHECKING:
+    from ottla.sender.telemetry.payload import PayloadBuilder, PayloadInProgress
 
 logger = robust_logger(__name__)
 
@@ -31,7 +33,7 @@ LAST_PUSH_SECONDS: Final = 1.0
 """The longest that a producer's close waits for its last push."""
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class _Api:
     """The API of a request: its name, and the key under which brokers offer it."""
 
@@ -49,11 +51,13 @@ _NEVER: Final = float("inf")
 class TelemetrySender:
     """The telemetry requests of one producer. For the I/O thread, except `client_instance_id`.
 
+    *payloads* returns the builder of payloads; the first push calls it.
+
     `check_at`: from this time on, each round has to call `run`. `wake_at`: at this time a round has to begin for it.
     """
 
     def __init__(
-        self, *, client: NetworkClient, payloads: PayloadBuilder, client_id: str, environment: Environment
+        self, *, client: NetworkClient, payloads: Callable[[], PayloadBuilder], client_id: str, environment: Environment
     ) -> None:
         self._client = client
         self._payloads = payloads
@@ -142,7 +146,7 @@ class TelemetrySender:
         if node is None or subscription is None:
             return
         if self._payload is None:
-            self._payload = self._payloads.begin(subscription)
+            self._payload = self._payloads().begin(subscription)
         if not self._payload.finished:
             self._wait_for_event()  # the thread that makes it wakes this one
             return
@@ -247,7 +251,7 @@ class TelemetrySender:
             return False
         logger.debug("%s: %s failed: %s", self._client_id, api.name, error)
         if api is _PUSH and isinstance(error, BrokerError):
-            self._payloads.take_back()
+            self._payloads().take_back()
         self._enter(TelemetryState.SUBSCRIPTION_NEEDED)
         if isinstance(error, UnsupportedVersionError):
             self._rest_unsupported(completion.now)
