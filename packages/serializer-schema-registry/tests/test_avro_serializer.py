@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import pickle
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hostile_registry import Hostile, hostile_registry, says
 
@@ -176,3 +178,17 @@ def test_credentials_are_sent_as_the_settings_say(hostile: Hostile) -> None:
         "Basic bWU6cGFzcw==",
         "Bearer t0ken",
     ]
+
+
+def test_a_pickled_serializer_has_its_schemas_and_no_secret(hostile: Hostile) -> None:
+    exchanges = Exchanges([hostile.address], authorization="Bearer hunter2")
+    made = avro_serializer(SchemaRegistry(exchanges), TEXT)
+    made.prepare("orders", None, (), timeout=30)
+    pickled = pickle.dumps(made)
+    assert b"hunter2" not in pickled
+    again = pickle.loads(pickle.dumps(pickle.loads(pickled)))
+    assert again.serialize("orders", {"id": 0}, ()) == b"\0\0\0\0\7\0"
+    assert again.serialize_column("orders", pa.array([{"id": 0}])).to_pylist() == [b"\0\0\0\0\7\0"]
+    with pytest.raises(SerializationError, match="no schema was looked up for topic 'others'"):
+        again.serialize("others", {"id": 0}, ())
+    assert len(hostile.requests) == 1

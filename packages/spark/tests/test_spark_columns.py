@@ -18,7 +18,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ottla_spark.options.options import ValueFormat
+from ottla_spark.options.formats import JSON, Formats
 from ottla_spark.sink.columns import ColumnPositions, find_columns, other_columns
 
 TEXT, BYTES, INT, LONG, DOUBLE, TIME = (
@@ -90,7 +90,7 @@ def test_a_missing_value_is_reported_with_the_columns_found() -> None:
     ("column", "type_", "allowed"),
     [
         ("value", StructType().add("a", INT), "string or binary, or set option value.format='json' to send it as JSON"),
-        ("key", LONG, "string or binary"),
+        ("key", LONG, "string or binary, or set option key.format='json' to send it as JSON"),
         ("topic", BYTES, "string"),
         ("partition", LONG, "int"),
         ("headers", MapType(TEXT, BYTES), "array<struct<key:string,value:binary>>"),
@@ -132,7 +132,7 @@ def test_a_duplicate_column_is_refused() -> None:
 
 def found_for_json(columns: StructType) -> tuple[ColumnPositions, list[str]]:
     problems: list[str] = []
-    return find_columns(columns, topic="t", problems=problems, value_format=ValueFormat.JSON), problems
+    return find_columns(columns, topic="t", problems=problems, formats=Formats(value=JSON)), problems
 
 
 def test_with_a_format_the_value_may_be_a_struct() -> None:

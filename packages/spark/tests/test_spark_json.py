@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from ottla.plugins.serializers.json_columns import objects
 from ottla_accel.json_rows import objects as compiled
-from ottla_spark.sink.native_json import json_rows
+from ottla_spark.sink.encoders import json_rows
 from spark_kit import local_spark
 
 pytestmark = pytest.mark.spark

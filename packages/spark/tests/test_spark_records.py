@@ -22,7 +22,8 @@ PLACE = RowPlace(task="Spark partition 3", rows_before=10)
 
 def records(**columns: pa.Array) -> pa.RecordBatch:
     """The records that are sent for a record batch of these columns."""
-    found = records_of(pa.record_batch(columns), {name: at for at, name in enumerate(columns)})
+    found, formless = records_of(pa.record_batch(columns), {name: at for at, name in enumerate(columns)})
+    assert not formless
     valid, indexes = valid_rows(found, place=PLACE, topic=None, refused=RefusedRows(None, task="task"))
     assert valid is found
     assert indexes is None
@@ -32,12 +33,12 @@ def records(**columns: pa.Array) -> pa.RecordBatch:
 def test_columns_are_found_at_any_position_under_our_names() -> None:
     batch = pa.record_batch({"note": ["n"], "k": ["key"], "VALUE": [b"v"]})
 
-    assert records_of(batch, {"key": 1, "value": 2}).to_pylist() == [{"key": "key", "value": b"v"}]
+    assert records_of(batch, {"key": 1, "value": 2})[0].to_pylist() == [{"key": "key", "value": b"v"}]
 
 
 def test_columns_are_not_copied() -> None:
     batch = pa.record_batch({"value": ["a", "b"]})
-    [sent] = records_of(batch, {"value": 0}).columns
+    [sent] = records_of(batch, {"value": 0})[0].columns
 
     assert sent.buffers()[2].address == batch.column(0).buffers()[2].address
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -14,9 +14,10 @@ from ottla.interfaces import Header, RecordEncoder
 from ottla_serializer_schema_registry import subjects
 from ottla_serializer_schema_registry.errors import RegistryUnavailableError, SchemaRegistryError
 from ottla_serializer_schema_registry.formats import ParsedSchema, SchemaFormat
+from ottla_serializer_schema_registry.prepared import PreparedSchema, PreparedSerializer
 from ottla_serializer_schema_registry.registry.client import LATEST, SchemaRegistry
 from ottla_serializer_schema_registry.registry.exchange import Deadline
-from ottla_serializer_schema_registry.registry.references import LocalSchema, fetch_references, registrable
+from ottla_serializer_schema_registry.registry.references import LocalSchema, NamedText, fetch_references, registrable
 from ottla_serializer_schema_registry.registry.schemas import RegisteredSchema, Schema
 from ottla_serializer_schema_registry.schema_ids import HEADER, PREFIX, header_of, prefix_of
 
@@ -37,9 +38,11 @@ class SchemaOptions:
 
 @attrs.frozen(kw_only=True)
 class _Ready:
-    """What data of a subject needs."""
+    """What data of a subject needs. *text* and *needed* are what the schema was parsed from."""
 
     schema: ParsedSchema = attrs.field(repr=False)
+    text: str = attrs.field(repr=False)
+    needed: Sequence[NamedText] = attrs.field(repr=False)
     prefix: bytes
     header: Header | None
 
@@ -84,6 +87,16 @@ class RegistrySerializer:
         self._refusals: dict[Any, _Refusal] = {}
         self._locks: dict[Any, threading.Lock] = {}
         self.sets_headers = options.id_place == HEADER
+
+    def __reduce__(self) -> tuple[type[PreparedSerializer], tuple[SchemaFormat, Mapping[str, PreparedSchema]]]:
+        """Pickle what was looked up, for processes that need not reach the registry; it has none of the credentials."""
+        prepared = {
+            topic[0] if self._derives else topic: PreparedSchema(
+                text=ready.text, needed=tuple(ready.needed), prefix=ready.prefix
+            )
+            for topic, ready in self._by_topic.items()
+        }
+        return PreparedSerializer, (self._format, prepared)
 
     def use_encoder(self, encoder: RecordEncoder) -> None:
         """Use what the record encoder can do for columns."""
@@ -151,10 +164,11 @@ class RegistrySerializer:
             raise type(refusal.error)(str(refusal.error))
         try:
             found = self._found(subject, local, deadline)
+            needed: Sequence[NamedText] = ()
             if parsed is None or local is None or found.schema.text != local.schema.text:
                 needed = fetch_references(self._registry, found.schema, deadline)
                 parsed = self._format.parse(found.schema.text, needed)
-            return self._with_id(found, parsed)
+            return self._with_id(found, parsed, needed)
         except RegistryUnavailableError:
             raise
         except SchemaRegistryError as error:
@@ -163,11 +177,15 @@ class RegistrySerializer:
         except TimeoutError as error:
             raise RegistryUnavailableError(f"there was no time left for all schemas of subject {subject!r}") from error
 
-    def _with_id(self, found: RegisteredSchema, schema: ParsedSchema) -> _Ready:
-        if self._options.id_place == HEADER:
-            header = header_of(found, schema.indexes, part=self._options.part)
-            return _Ready(schema=schema, prefix=b"", header=header)
-        return _Ready(schema=schema, prefix=prefix_of(found, schema.indexes), header=None)
+    def _with_id(self, found: RegisteredSchema, schema: ParsedSchema, needed: Sequence[NamedText]) -> _Ready:
+        in_header = self._options.id_place == HEADER
+        return _Ready(
+            schema=schema,
+            text=found.schema.text,
+            needed=needed,
+            prefix=b"" if in_header else prefix_of(found, schema.indexes),
+            header=header_of(found, schema.indexes, part=self._options.part) if in_header else None,
+        )
 
     def _found(self, subject: str, local: LocalSchema | None, deadline: Deadline) -> RegisteredSchema:
         if self._options.latest or local is None:

@@ -41,7 +41,7 @@ def write(frame: DataFrame, options: Mapping[str, str]) -> WriteReport:
     given = read_hidden(options, problems=problems)
     problems += not_for_batches(given)
     rows = job_input(frame, given, problems=problems)
-    with traced(given) as named:
+    with traced(rows.options) as named:
         return WriteReport.of("the write", run_job(rows, OttlaWriter(named, rows.columns)))
 
 
@@ -82,7 +82,7 @@ class MicroBatchSink:
         Spark's error for a failed task, and with guarantee=exactly-once the errors of `ottla_spark.exactly_once`.
         """
         rows = job_input(frame, self._options)
-        with traced(self._options, batch=batch_id) as options:
+        with traced(rows.options, batch=batch_id) as options:
             if self._settings is None:
                 run_job(rows, OttlaWriter(options, rows.columns, what=f"micro-batch {batch_id}"))
                 return

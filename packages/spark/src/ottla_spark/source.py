@@ -19,6 +19,7 @@ from ottla_spark.data_source_api import (
 from ottla_spark.errors import InvalidWriteError
 from ottla_spark.options.options import Guarantee, WriteOptions, not_for_batches, read_options
 from ottla_spark.sink.columns import ColumnPositions, find_columns
+from ottla_spark.sink.formats import prepare_formats
 from ottla_spark.sink.writer import OttlaStreamWriter, OttlaWriter
 from ottla_spark.worker.garbage_collection import settle_in
 
@@ -97,4 +98,5 @@ class OttlaDataSource(DataSource):
     def _checked(self, schema: StructType, problems: list[str]) -> tuple[WriteOptions, ColumnPositions]:
         settle_in()
         options = read_options(self.options, problems=problems)
-        return options, find_columns(schema, topic=options.topic, problems=problems, value_format=options.value_format)
+        columns = find_columns(schema, topic=options.topic, problems=problems, formats=options.formats)
+        return options if problems else prepare_formats(options, schema, columns, problems=problems), columns

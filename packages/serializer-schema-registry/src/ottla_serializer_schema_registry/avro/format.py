@@ -28,6 +28,9 @@ class AvroFormat:
         self.values: Callable[[AvroType], Callable[[bytes, Any], bytes | None]] | None = None
         """The encoder's `avro_values`; None: fastavro encodes all data."""
 
+    def __reduce__(self) -> tuple[type[AvroFormat], tuple[()]]:
+        return type(self), ()  # the encoder is another one there
+
     def use_encoder(self, encoder: RecordEncoder) -> None:
         """Use what the record encoder has of `avro_rows` and `avro_values`."""
         self.values = encoder.avro_values if supports(encoder, SupportsAvroValues) else None

@@ -23,6 +23,9 @@ class JsonSchemaFormat:
     def __init__(self) -> None:
         self.rows: JsonRows | None = None
 
+    def __reduce__(self) -> tuple[type[JsonSchemaFormat], tuple[()]]:
+        return type(self), ()  # the encoder is another one there
+
     def use_encoder(self, encoder: RecordEncoder) -> None:
         """Use the record encoder's `json_rows`, if it has it."""
         self.rows = encoder.json_rows if supports(encoder, SupportsJsonRows) else None

@@ -84,10 +84,10 @@ class RowSealing:
             if not batch.num_rows:
                 continue
             place = RowPlace(task=task, rows_before=rows)
-            records = records_of(
-                batch, self.columns, value_format=self.options.value_format, encoder=self.options.encoder
+            records, formless = records_of(batch, self.columns, options=self.options)
+            valid, indexes = valid_rows(
+                records, place=place, topic=self.options.topic, refused=refused, formless=formless
             )
-            valid, indexes = valid_rows(records, place=place, topic=self.options.topic, refused=refused)
             for found in by_topic(valid, topic=self.options.topic, indexes=indexes):
                 if found.topic not in known:
                     raise _unknown(found.topic, known)

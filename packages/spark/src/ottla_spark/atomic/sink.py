@@ -28,6 +28,7 @@ from ottla_spark.data_source_api import PYSPARK
 from ottla_spark.errors import InvalidWriteError
 from ottla_spark.options.options import DEAD_LETTER_TOPIC, ERRORS_TOLERANCE, Guarantee, WriteOptions, read_hidden
 from ottla_spark.sink.columns import COLUMNS, ColumnPositions, find_columns
+from ottla_spark.sink.formats import prepare_formats
 from ottla_spark.sink.job import traced
 
 logger = logging.getLogger(__name__)
@@ -161,16 +162,18 @@ class SparkRows:
     def __init__(
         self, *, frame: DataFrame, options: WriteOptions, transactional_id: str, counts: Mapping[str, int]
     ) -> None:
-        _columns(frame, options)
         self._frame = frame
-        self._options = options
+        self._sent = frame
+        if options.formats.value is None:
+            self._sent = frame.select([name for name in frame.columns if name in COLUMNS])
+        self._options, self._columns = _prepared(self._sent, options)
         self._settings = frozenset({**options.producer, TRANSACTIONAL_ID: transactional_id}.items())
         session = frame.sparkSession
         self._assignment = PartitionAssignment.of(counts, tasks=session.sparkContext.defaultParallelism)
 
     def write(self, shared: SharedTransaction) -> int:
         """Write all rows in one Spark job."""
-        frame = self._owned(self._frame)
+        frame = self._owned(self._sent)
         task = TaskWrite(shared=shared, assignment=self._assignment, options=self._options)
         session = frame.sparkSession
         with OneStageAttempt(session), _limited_arrow_batches(session):
@@ -191,13 +194,11 @@ class SparkRows:
 
     def _owned(self, frame: DataFrame) -> DataFrame:
         """Return the frame's rows as sealed rows, each in its owner's task."""
-        if self._options.value_format is None:
-            frame = frame.select([name for name in frame.columns if name in COLUMNS])
         sealing = RowSealing(
             settings=self._settings,
             assignment=self._assignment,
             options=self._options,
-            columns=_columns(frame, self._options),
+            columns=self._columns,
             max_bytes=SEALED_BATCH_BYTES,
         )
         return frame.mapInArrow(sealing, SPARK_SCHEMA).repartitionById(self._assignment.owners, sf.col("owner"))
@@ -257,13 +258,15 @@ def _limited_arrow_batches(session: SparkSession) -> Iterator[None]:
             session.conf.set(BATCH_BYTES, before)
 
 
-def _columns(frame: DataFrame, options: WriteOptions) -> ColumnPositions:
-    """Return the positions of our columns. Raises InvalidWriteError with all their problems."""
+def _prepared(frame: DataFrame, options: WriteOptions) -> tuple[WriteOptions, ColumnPositions]:
+    """Return the options for the tasks, and the positions of columns. Raises InvalidWriteError with all problems."""
     problems: list[str] = []
-    columns = find_columns(frame.schema, topic=options.topic, problems=problems, value_format=options.value_format)
+    columns = find_columns(frame.schema, topic=options.topic, problems=problems, formats=options.formats)
+    if not problems:
+        options = prepare_formats(options, frame.schema, columns, problems=problems)
     if problems:
         raise InvalidWriteError(problems)
-    return columns
+    return options, columns
 
 
 def _checked_query(session: SparkSession) -> str:

@@ -50,7 +50,7 @@ def write_once(frame: DataFrame, options: Mapping[str, str], *, job_id: str) -> 
         return JobOutcome(job_id=job_id, written=False, records=_records(done))
     rows = job_input(frame, given)
     of = BatchName(query=settings.name, batch=_BATCH)
-    with traced(given) as named:
+    with traced(rows.options) as named:
         writer = BatchWriter(settings, named, rows.columns, of=of, what=f"job {settings.name}")
         writer.plan()
         run_job(rows, writer)

@@ -18,6 +18,7 @@ from ottla.config.plugin_choice import GivenPlugin, is_data
 from ottla.errors import printable
 from ottla.errors.secret import revealed
 from ottla.producer.record_checks import TOPIC_NAME
+from ottla_spark.options.formats import KEY_FORMAT, VALUE_FORMAT, Formats, read_formats
 from ottla_spark.options.producer_settings import problems_of
 from ottla_spark.options.refused import reason_against
 
@@ -25,7 +26,6 @@ PREFIX: Final = "kafka."
 
 TOPIC: Final = "topic"
 GUARANTEE: Final = "guarantee"
-VALUE_FORMAT: Final = "value.format"
 ERRORS_TOLERANCE: Final = "errors.tolerance"
 DEAD_LETTER_TOPIC: Final = "errors.deadletterqueue.topic.name"
 IDLE_MS: Final = "producer.idle.ms"
@@ -58,6 +58,7 @@ OWN: Final = {
         TOPIC,
         GUARANTEE,
         VALUE_FORMAT,
+        KEY_FORMAT,
         ERRORS_TOLERANCE,
         DEAD_LETTER_TOPIC,
         IDLE_MS,
@@ -77,12 +78,6 @@ VALID_TRACEPARENT: Final = re.compile("[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16
 """A context as in W3C's Trace Context: version, trace, span and flags."""
 
 _TRUTH: Final = {"true": True, "false": False}
-
-
-class ValueFormat(Enum):
-    """The encoding of values in columns that are neither text nor bytes."""
-
-    JSON = "json"
 
 
 class Guarantee(Enum):
@@ -114,7 +109,7 @@ class WriteOptions:
     topic: str | None
     producer: PluginValues
     guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
-    value_format: ValueFormat | None = None
+    formats: Formats = attrs.field(factory=Formats)
     tolerance: ErrorTolerance | None = None
     idle: float = DEFAULT_IDLE_MS / 1000
     report: bool = False
@@ -131,6 +126,7 @@ def read_options(options: Mapping[str, str], *, problems: list[str]) -> WriteOpt
     """Parse the options, and add all problems to *problems*."""
     settings: dict[str, str] = {}
     own: dict[str, str] = {}
+    others: dict[str, str] = {}
     for key, value in options.items():
         name = key.lower()
         if (reason := reason_against(name)) is not None:
@@ -142,14 +138,16 @@ def read_options(options: Mapping[str, str], *, problems: list[str]) -> WriteOpt
         elif name in OWN:
             own[name] = value.strip()
         else:
-            problems.append(_unknown(key))
+            others[name] = value
+    formats, known = read_formats(own, others, problems)
+    problems += [_unknown(key) for key in others if key not in known]
     problems += [f"in the kafka.* options, {problem}" for problem in problems_of(settings)]
     guarantee = _guarantee(own, problems)
     return WriteOptions(
         topic=_topic(own, problems),
         producer=as_written(settings),
         guarantee=guarantee,
-        value_format=_value_format(own, problems),
+        formats=formats,
         tolerance=_tolerance(own, problems),
         idle=_idle(own, problems),
         report=_report(own, problems),
@@ -235,25 +233,6 @@ def _exactly_once(own: Mapping[str, str], guarantee: Guarantee, problems: list[s
     return found
 
 
-def _value_format(own: Mapping[str, str], problems: list[str]) -> ValueFormat | None:
-    written = own.get(VALUE_FORMAT)
-    if written is None:
-        return None
-    match written.lower():
-        case "json":
-            return ValueFormat.JSON
-        case "avro":
-            reason = "needs a schema that readers know; encode with to_avro of Spark's avro package"
-        case "arrow-ipc":
-            reason = (
-                "would repeat the schema in each record, because a record is one row; write Arrow files, or set json"
-            )
-        case _:
-            reason = "is not known; the only format is json"
-    problems.append(f"option value.format={written!r} {reason}")
-    return None
-
-
 def _idle(own: Mapping[str, str], problems: list[str]) -> float:
     written = own.get(IDLE_MS, str(DEFAULT_IDLE_MS))
     if not re.fullmatch("[0-9]{1,10}", written) or int(written) > MOST_IDLE_MS:
@@ -288,6 +267,8 @@ def truth(given: Mapping[str, str], key: str, problems: list[str]) -> bool:
 
 def _unknown(key: str) -> str:
     names = OWN | {row.key: PREFIX + row.key for row in describe()}
+    if key.startswith(("schema.registry.", "value.schema", "key.schema")):
+        return f"option {key!r} is read only with value.format=avro, json-schema or protobuf, or key.format; set that"
     near = difflib.get_close_matches(key.lower(), names, n=1)
     hint = f"did you mean {names[near[0]]!r}?" if near else "the producer's own options begin with 'kafka.'"
     return f"option {key!r} is not known; {hint}"

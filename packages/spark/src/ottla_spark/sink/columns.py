@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ottla_spark.options.options import ValueFormat
+from ottla_spark.options.formats import JSON, Formats
 from ottla_spark.sink import json_columns
 
 ColumnPositions: TypeAlias = Mapping[str, int]
@@ -37,19 +37,20 @@ class Column:
 
 
 def find_columns(
-    schema: StructType, *, topic: str | None, problems: list[str], value_format: ValueFormat | None = None
+    schema: StructType, *, topic: str | None, problems: list[str], formats: Formats | None = None
 ) -> ColumnPositions:
     """Find the columns to send, and add all problems to *problems*.
 
     Names are case-sensitive and other columns are ignored, as in Spark's sink. With a *topic* for all rows, the column
-    'topic' is ignored too. With a *value_format*, the column 'value' may be missing: then all columns with other names
-    are the fields of the value.
+    'topic' is ignored too. With a format of values, the column 'value' may be missing: then all columns with other
+    names are the fields of the value.
     """
-    names = schema.fieldNames()
-    known = COLUMNS if value_format is None else {**COLUMNS, "value": VALUE_IN_A_FORMAT}
+    names, formats = schema.fieldNames(), formats or Formats()
+    chosen = {part: found for part, found in (("value", formats.value), ("key", formats.key)) if found is not None}
+    known = {**COLUMNS, **{part: _IN_JSON if found == JSON else _IN_A_FORMAT for part, found in chosen.items()}}
     wanted = {name: column for name, column in known.items() if name in names and (topic is None or name != "topic")}
-    if "value" not in wanted and value_format is not None:
-        _check_the_rest(schema, problems)
+    if "value" not in wanted and formats.value is not None:
+        _check_the_rest(schema, problems, is_json=formats.value == JSON)
     elif "value" not in wanted:
         problems.append(
             f"required column 'value' not found; it must be {COLUMNS['value'].allowed}, and names are "
@@ -63,7 +64,7 @@ def find_columns(
             problems.append(f"column {name!r} occurs {names.count(name)} times; keep one")
         elif not column.fits(schema[name].dataType):
             found = schema[name].dataType.simpleString()
-            remedy = _JSON_VALUE if name == VALUE and value_format is None else ""
+            remedy = _AS_JSON.format(name) if name in ("key", VALUE) and name not in chosen else ""
             problems.append(f"column {name!r} has the unsupported type {found}; it must be {column.allowed}{remedy}")
     return {name: names.index(name) for name in wanted}
 
@@ -73,7 +74,7 @@ def other_columns(names: Sequence[str]) -> list[int]:
     return [position for position, name in enumerate(names) if name not in COLUMNS]
 
 
-def _check_the_rest(schema: StructType, problems: list[str]) -> None:
+def _check_the_rest(schema: StructType, problems: list[str], *, is_json: bool) -> None:
     fields = [schema.fields[position] for position in other_columns(schema.fieldNames())]
     if not fields:
         problems.append(
@@ -83,12 +84,12 @@ def _check_the_rest(schema: StructType, problems: list[str]) -> None:
     for name in {field.name for field in fields if [each.name for each in fields].count(field.name) > 1}:
         problems.append(f"column {name!r} occurs more than once, but a value has each field once; rename one of them")
     for field in fields:
-        if not json_columns.fits(field.dataType):
-            found, allowed = field.dataType.simpleString(), VALUE_IN_A_FORMAT.allowed
+        if is_json and not json_columns.fits(field.dataType):
+            found, allowed = field.dataType.simpleString(), _IN_JSON.allowed
             problems.append(f"column {field.name!r} has the unsupported type {found}; in a value it must be {allowed}")
 
 
-_JSON_VALUE: Final = ", or set option value.format='json' to send it as JSON"
+_AS_JSON: Final = ", or set option {}.format='json' to send it as JSON"
 
 
 def _is_text_or_bytes(found: DataType) -> bool:
@@ -116,8 +117,11 @@ COLUMNS: Final[Mapping[str, Column]] = {
     "timestamp": Column(allowed="timestamp", fits=lambda found: isinstance(found, TimestampType)),
 }
 
-VALUE_IN_A_FORMAT: Final = Column(
+_IN_JSON: Final = Column(
     allowed="text, bytes, a number, boolean, date or timestamp, or a struct, array or map of such",
     fits=json_columns.fits,
 )
-"""Types that `value.format` accepts."""
+"""Types that JSON accepts."""
+
+_IN_A_FORMAT: Final = Column(allowed="of a type that the serializer accepts", fits=lambda found: True)
+"""The serializer itself refuses the types that it does not accept, when the driver prepares it."""

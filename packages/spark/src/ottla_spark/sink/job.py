@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from ottla_spark.errors import InvalidWriteError
 from ottla_spark.options.options import WriteOptions
 from ottla_spark.sink.columns import VALUE, ColumnPositions, find_columns, other_columns
+from ottla_spark.sink.formats import prepare_formats
 from ottla_spark.worker.traces import write_span
 
 RESULT: Final = "message string"
@@ -59,6 +60,7 @@ class JobInput:
     frame: DataFrame
     names: tuple[str, ...]
     columns: ColumnPositions
+    options: WriteOptions
 
 
 def job_input(frame: DataFrame, options: WriteOptions, *, problems: Sequence[str] = ()) -> JobInput:
@@ -68,7 +70,9 @@ def job_input(frame: DataFrame, options: WriteOptions, *, problems: Sequence[str
         problems.append(
             "the rows are those of a stream; pass ottla_spark.foreach_batch(options) to its writeStream.foreachBatch"
         )
-    found = find_columns(frame.schema, topic=options.topic, problems=problems, value_format=options.value_format)
+    found = find_columns(frame.schema, topic=options.topic, problems=problems, formats=options.formats)
+    if not problems:
+        options = prepare_formats(options, frame.schema, found, problems=problems)
     if problems:
         raise InvalidWriteError(problems)
     names = frame.columns
@@ -79,6 +83,7 @@ def job_input(frame: DataFrame, options: WriteOptions, *, problems: Sequence[str
         frame=frame.toDF(*plain).select([plain[position] for position in needed]),
         names=tuple(names[position] for position in needed),
         columns={name: needed.index(position) for name, position in found.items()},
+        options=options,
     )
 
 

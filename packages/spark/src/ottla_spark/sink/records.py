@@ -6,17 +6,16 @@ is sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.plugins.serializers import json_columns
-from ottla_spark.options.options import ValueFormat
-from ottla_spark.sink.columns import ColumnPositions, other_columns
-from ottla_spark.sink.native_json import json_rows
+from ottla_spark.options.options import WriteOptions
+from ottla_spark.sink.columns import ColumnPositions
+from ottla_spark.sink.formats import formatted
 from ottla_spark.sink.nested_offsets import with_all_offsets
 from ottla_spark.sink.refused_rows import RefusedRow, RefusedRows
 
@@ -48,28 +47,36 @@ def records_of(
     batch: pa.RecordBatch,
     columns: ColumnPositions,
     *,
-    value_format: ValueFormat | None = None,
-    encoder: str | None = None,
-) -> pa.RecordBatch:
-    """Return the batch with our columns alone, under our names.
+    options: WriteOptions | None = None,
+) -> tuple[pa.RecordBatch, Mapping[int, str]]:
+    """Return the batch with our columns alone, under our names, and why rows have no form in the *options*' formats.
 
-    If columns make up the values, the record *encoder* may encode them faster; None: any that is installed.
+    Raises WriteError for a fault of a serializer.
     """
     batch = with_all_offsets(batch)
     found = {name: batch.column(position) for name, position in columns.items()}
-    if value_format is not None:
-        found["value"] = _json(batch, found.get("value"), rows=json_rows(encoder))
-    return pa.RecordBatch.from_arrays(list(found.values()), names=list(found))
+    refused: dict[int, str] = {}
+    for part, chosen in () if options is None else (("value", options.formats.value), ("key", options.formats.key)):
+        if chosen is not None and options is not None and (part == "value" or part in columns):
+            found[part], reasons = formatted(batch, columns, part, chosen, options)
+            refused = {**reasons, **refused}
+    return pa.RecordBatch.from_arrays(list(found.values()), names=list(found)), refused
 
 
 def valid_rows(
-    records: pa.RecordBatch, *, place: RowPlace, topic: str | None, refused: RefusedRows
+    records: pa.RecordBatch,
+    *,
+    place: RowPlace,
+    topic: str | None,
+    refused: RefusedRows,
+    formless: Mapping[int, str] | None = None,
 ) -> tuple[pa.RecordBatch, Any | None]:
     """Return the rows that records can hold, and their indexes, None if these are all; add the others to *refused*.
 
-    *topic* is the topic of all rows, None: they have a column. Raises WriteError if a refused row fails the task.
+    *topic* is the topic of all rows, None: they have a column. *formless* says why rows have no form in their format.
+    Raises WriteError if a refused row fails the task.
     """
-    problems: dict[int, str] = {}
+    problems: dict[int, str] = dict(formless or {})
     for name in [name for name in _WRONG if name in records.schema.names]:
         wrong = _WRONG[name](records.column(name))
         for row in pc.indices_nonzero(wrong).to_pylist() if wrong is not None else ():
@@ -118,14 +125,6 @@ def size(records: pa.RecordBatch) -> int:
     """Return the bytes of keys and values."""
     columns = (records.column(name) for name in ("key", "value") if name in records.schema.names)
     return sum(_as_bytes(column).total_values_length for column in columns)
-
-
-def _json(batch: pa.RecordBatch, value: Any | None, *, rows: json_columns.JsonRows | None) -> Any:
-    if value is not None:
-        return json_columns.texts(value, rows=rows)
-    positions = other_columns(batch.schema.names)
-    names, fields = [batch.schema.names[at] for at in positions], [batch.column(at) for at in positions]
-    return json_columns.objects(names, fields, count=batch.num_rows, rows=rows)
 
 
 def _as_bytes(column: Any) -> Any:

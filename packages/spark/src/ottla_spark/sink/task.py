@@ -96,8 +96,8 @@ def send_rows(
                 partial(_send, producer(), in_flight, refused=refused, transactional=transactional), refused
             )
             place = RowPlace(task=task, rows_before=rows)
-            records = records_of(batch, columns, value_format=options.value_format, encoder=options.encoder)
-            valid, indexes = valid_rows(records, place=place, topic=options.topic, refused=refused)
+            records, formless = records_of(batch, columns, options=options)
+            valid, indexes = valid_rows(records, place=place, topic=options.topic, refused=refused, formless=formless)
             for found in by_topic(valid, topic=options.topic, indexes=indexes):
                 row_buffer.put(found, place)
             in_flight.check_completed()

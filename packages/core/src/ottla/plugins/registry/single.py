@@ -52,17 +52,22 @@ def default_encoder(conditions: Iterable[PluginCondition]) -> PluginCondition | 
 
 
 def make_alone(
-    plugin: Plugin, settings: Mapping[str, object], *, registry: Registry, context: PluginContext | None = None
+    plugin: Plugin,
+    settings: Mapping[str, object],
+    *,
+    registry: Registry,
+    context: PluginContext | None = None,
+    is_key: bool = False,
 ) -> Any:
     """The result of the plugin's hook for these settings; makes no other part of a producer, and closes nothing.
 
     A transport for `connection.via` gets the plaintext one as its inner one, if that is installed. Without a *context*
-    there is no client id. Raises ConfigError or PluginError, like `Producer`.
+    there is no client id. *is_key*: a serializer is for keys. Raises ConfigError or PluginError, like `Producer`.
     """
     draft = ConfigDraft.read({**_NO_CLUSTER, **settings})
     config = draft.claim(plugin.config_keys(), plugin=str(plugin))
     draft.finish(other_keys=registry.built_in_keys, likely_owner=registry.likely_owner)
-    return plugin.create(config, context=context, **_extra(plugin, registry))
+    return plugin.create(config, context=context, **_extra(plugin, registry, is_key=is_key))
 
 
 def plugin_condition(info: EntryInfo, *, registry: Registry, timeout: float) -> PluginCondition:
@@ -121,7 +126,7 @@ def _check(made: Any, info: EntryInfo) -> None:
             pass
 
 
-def _extra(plugin: Plugin, registry: Registry) -> Mapping[str, Any]:
+def _extra(plugin: Plugin, registry: Registry, *, is_key: bool) -> Mapping[str, Any]:
     """The other arguments of the plugin's hook."""
     match plugin.info.kind.name:
         case "transport":
@@ -129,7 +134,7 @@ def _extra(plugin: Plugin, registry: Registry) -> Mapping[str, Any]:
             picked = isinstance(info, EntryInfo) and (registry.chosen_by(info) or "").lower() in _PICKED
             return {"inner": None if picked else _plain_transport(registry)}
         case "serializer":
-            return {"is_key": False}
+            return {"is_key": is_key}
         case _:
             return {}
 

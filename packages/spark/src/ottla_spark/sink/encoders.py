@@ -1,12 +1,12 @@
-"""JSON encoding of rows by the record encoder, if it has that ability: faster than pyarrow."""
+"""The record encoder, for what it can do with columns faster than pyarrow."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 from ottla import OttlaError
-from ottla.interfaces import SupportsJsonRows, supports
+from ottla.interfaces import RecordEncoder, SupportsJsonRows, supports
 from ottla.plugins.registry import Plugin, Registry, make_alone
 from ottla.plugins.serializers.json_columns import JsonRows
 
@@ -17,15 +17,22 @@ def json_rows(encoder: str | None) -> JsonRows | None:
 
     Without a name, return that of the first installed encoder that has one.
     """
+    return next((made.json_rows for made in _encoders(encoder) if supports(made, SupportsJsonRows)), None)
+
+
+@cache
+def first_encoder(encoder: str | None) -> RecordEncoder | None:
+    """Return the encoder with this name; without a name, the one that producers use. None: there is none."""
+    return max(_encoders(encoder), key=lambda made: made.priority, default=None)
+
+
+def _encoders(encoder: str | None) -> Iterator[RecordEncoder]:
     registry = Registry()
     for plugin in _plugins(encoder, registry):
         try:
-            made = make_alone(plugin, {}, registry=registry)
+            yield make_alone(plugin, {}, registry=registry)
         except OttlaError:  # the producer reports the error
             continue
-        if supports(made, SupportsJsonRows):
-            return made.json_rows
-    return None
 
 
 def _plugins(encoder: str | None, registry: Registry) -> Sequence[Plugin]:

@@ -1,0 +1,166 @@
+"""Serializers of columns: the driver prepares them while a write is planned, and the tasks use them.
+
+A serializer that looks something up, such as the id of a schema, does so on the driver, and goes to the executors by
+pickle. They need not reach what it asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import cloudpickle
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from ottla import OttlaError
+from ottla.errors import NotPreparedError, RowSerializationError
+from ottla.errors.plugin_origin import described, faults
+from ottla.interfaces import Serializer, SupportsPrepare, SupportsSerializeColumn, SupportsUseEncoder, supports
+from ottla.plugins.registry import Registry, make_alone
+from ottla.plugins.serializer_failures import serialization_failure
+from ottla.plugins.serializers import json_columns
+from ottla_spark.errors import WriteError
+from ottla_spark.options.formats import JSON, OPTION_OF, ColumnFormat, Formats
+from ottla_spark.options.options import WriteOptions
+from ottla_spark.sink.columns import ColumnPositions, other_columns
+from ottla_spark.sink.encoders import first_encoder, json_rows
+
+MOST_LOOKUPS: Final = 5
+DEFAULT_MAX_BLOCK_MS: Final = 60_000
+
+
+def prepare_formats(
+    options: WriteOptions, schema: StructType, columns: ColumnPositions, *, problems: list[str]
+) -> WriteOptions:
+    """Return the options for the tasks, with serializers that need no more lookups. Adds problems to *problems*.
+
+    Blocks for `kafka.max.block.ms` at most for each lookup.
+    """
+    formats = options.formats
+    for part, found in (("value", formats.value), ("key", formats.key)):
+        if found is None or found == JSON or (part == "key" and "key" not in columns):
+            continue
+        try:
+            made = _prepared(found, part, options, _column_type(schema, columns, part))
+        except _UnpreparedError as error:
+            problems.append(f"option {OPTION_OF[part]}={found.name!r}: {error}")
+        else:
+            formats = attrs.evolve(formats, key=made) if part == "key" else attrs.evolve(formats, value=made)
+    return attrs.evolve(options, formats=Formats(value=formats.value, key=formats.key))
+
+
+class _UnpreparedError(Exception):
+    """Why a format cannot be used."""
+
+
+def _prepared(found: ColumnFormat, part: str, options: WriteOptions, kind: pa.DataType) -> ColumnFormat:
+    if options.topic is None:
+        raise _UnpreparedError("it needs option topic, because the serializer is prepared for it")
+    with _as_reasons():
+        registry = Registry()
+        plugin = registry.plugin("serializer", found.name)
+        serializer = make_alone(plugin, options.formats.settings, registry=registry, is_key=part == "key")
+        if not supports(serializer, SupportsSerializeColumn):
+            raise _UnpreparedError("this serializer makes one value at a time, because it has no serialize_column")
+        _look_up(serializer, options.topic, pa.array([], kind), _max_block(options))
+        pickled: bytes = cloudpickle.dumps(serializer)  # type: ignore[no-untyped-call]
+        return attrs.evolve(found, prepared=pickled)
+
+
+def _look_up(serializer: SupportsSerializeColumn, topic: str, empty: pa.Array, seconds: float) -> None:
+    for _ in range(MOST_LOOKUPS):
+        try:
+            serializer.serialize_column(topic, empty)
+        except NotPreparedError as error:
+            if not supports(serializer, SupportsPrepare):
+                raise _UnpreparedError(str(error)) from error
+            serializer.prepare(topic, empty, (), timeout=seconds)
+        except faults() as error:
+            raise _UnpreparedError(serialization_failure(serializer, error)) from error
+        else:
+            return
+    raise _UnpreparedError(f"{MOST_LOOKUPS} lookups did not prepare it")
+
+
+@contextlib.contextmanager
+def _as_reasons() -> Iterator[None]:
+    """Errors of a plugin, as the reason why its format cannot be used."""
+    try:
+        yield
+    except (_UnpreparedError, KeyboardInterrupt):
+        raise
+    except OttlaError as error:
+        raise _UnpreparedError(str(error)) from error
+    except faults() as error:
+        raise _UnpreparedError(described(error)) from error
+
+
+def _max_block(options: WriteOptions) -> float:
+    return float(options.producer.get("max.block.ms", DEFAULT_MAX_BLOCK_MS)) / 1000
+
+
+def _column_type(schema: StructType, columns: ColumnPositions, part: str) -> pa.DataType:
+    """The Arrow type of what a part of the records is made of."""
+    if part in columns:
+        return to_arrow_schema(StructType([schema.fields[columns[part]]])).field(0).type
+    return pa.struct(to_arrow_schema(StructType([schema.fields[at] for at in other_columns(schema.names)])))
+
+
+def formatted(
+    batch: pa.RecordBatch, columns: ColumnPositions, part: str, found: ColumnFormat, options: WriteOptions
+) -> tuple[pa.Array, dict[int, str]]:
+    """Return a part of the records of a batch, and why rows have none; such a row has its JSON there.
+
+    Raises WriteError for a fault of the serializer.
+    """
+    rows = json_rows(options.encoder)
+    if found == JSON:
+        return _json(batch, columns, part, rows), {}
+    serializer, topic = _serializer(found.prepared or b"", options.encoder), str(options.topic)
+    column = _column(batch, columns, part)
+    try:
+        return serializer.serialize_column(topic, column), {}
+    except RowSerializationError as error:
+        reasons = dict(error.rows)
+    except faults() as error:
+        raise WriteError(
+            f"option {OPTION_OF[part]}={found.name!r}: {serialization_failure(serializer, error)}"
+        ) from error
+    good = pa.array([row not in reasons for row in range(len(column))], pa.bool_())
+    made = serializer.serialize_column(topic, column.filter(good))
+    places = pc.subtract(pc.cumulative_sum(good.cast(pa.int64())), 1)
+    made = made.take(pc.if_else(good, places, pa.scalar(None, pa.int64())))
+    letters = _json(batch, columns, part, rows).cast(made.type)
+    return pc.if_else(good, made, letters), {row: f"the {part} is refused: {why}" for row, why in reasons.items()}
+
+
+def _json(batch: pa.RecordBatch, columns: ColumnPositions, part: str, rows: json_columns.JsonRows | None) -> pa.Array:
+    if part in columns:
+        return json_columns.texts(batch.column(columns[part]), rows=rows)
+    positions = other_columns(batch.schema.names)
+    names, fields = [batch.schema.names[at] for at in positions], [batch.column(at) for at in positions]
+    return json_columns.objects(names, fields, count=batch.num_rows, rows=rows)
+
+
+def _column(batch: pa.RecordBatch, columns: ColumnPositions, part: str) -> pa.Array:
+    if part in columns:
+        return batch.column(columns[part])
+    positions = other_columns(batch.schema.names)
+    fields = [batch.schema.field(at) for at in positions]
+    return pa.StructArray.from_arrays([batch.column(at) for at in positions], fields=fields)
+
+
+@lru_cache(maxsize=16)
+def _serializer(prepared: bytes, encoder: str | None) -> Any:
+    """The driver's serializer; tasks of one process share it."""
+    made: Serializer = cloudpickle.loads(prepared)
+    found = first_encoder(encoder)
+    if found is not None and supports(made, SupportsUseEncoder):
+        made.use_encoder(found)
+    return made

@@ -1,0 +1,184 @@
+"""DataFrames as Avro with a schema registry, with all guarantees; confluent-kafka reads what arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from hostile_registry import hostile_registry, says
+from pyspark.sql import SparkSession
+from real_registry import real_registry
+
+import ottla_spark
+from ottla_spark.atomic import atomically
+from ottla_spark.errors import InvalidWriteError
+from ottla_spark.exactly_once import write_once
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.pytest_plugin import MakeTopic
+from spark_kit import WITHIN, arrived, local_spark
+from transactions_kit import read_pairs
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    # mapInArrow looks whether pandas is there, which it has no use for.
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
+
+PARTITIONS = 2
+ROWS = [(number, None if number % 3 == 0 else f"n{number}", ["a", None][: number % 3]) for number in range(40)]
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[str]:
+    with real_registry() as address, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OTTLA_ALLOWED_URLS", address)
+        yield address
+
+
+@pytest.fixture(scope="module")
+def spark(registry: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    # Spark's planner is a process of the JVM, which has the environment of its start.
+    with local_spark(tmp_path_factory.mktemp("spark")) as session:
+        yield session
+
+
+@pytest.fixture
+def options(kafka: KafkaCluster, registry: str) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": kafka.bootstrap_servers,
+        "value.format": "avro",
+        "schema.registry.url": registry,
+    }
+
+
+def read_values(registry: str, kafka: KafkaCluster, topic: str) -> list[Mapping[str, Any]]:
+    """What confluent-kafka makes of the values, by their number."""
+    with SchemaRegistryClient({"url": registry}) as client:
+        read, context = AvroDeserializer(client), SerializationContext(topic, MessageField.VALUE)
+        made: list[Any] = [read(value, context) for value in committed(kafka, topic)]
+    return sorted(made, key=lambda row: row["id"])
+
+
+def committed(kafka: KafkaCluster, topic: str) -> list[bytes]:
+    """The values that readers of committed records see, in all partitions."""
+    found = read_pairs(kafka.bootstrap_servers, topic, partitions=PARTITIONS)
+    return [value for partition in found for _key, value in partition]
+
+
+def rows_of(spark: SparkSession, folder: Path) -> Any:
+    spark.createDataFrame(ROWS, "id long, name string, tags array<string>").repartition(3).write.parquet(str(folder))
+    return spark.read.parquet(str(folder))
+
+
+EXPECTED = [{"id": number, "name": name, "tags": tags} for number, name, tags in ROWS]
+
+
+def test_a_frame_without_a_schema_is_avro_of_its_columns(
+    spark: SparkSession,
+    options: dict[str, str],
+    registry: str,
+    kafka: KafkaCluster,
+    make_topic: MakeTopic,
+    tmp_path: Path,
+) -> None:
+    topic = make_topic(partitions=PARTITIONS)
+    frame = rows_of(spark, tmp_path / "rows").selectExpr("id as key", "*")
+    ottla_spark.register(spark)
+    frame.write.format("ottla").mode("append").options(**options, topic=topic).option("key.format", "avro").save()
+    assert read_values(registry, kafka, topic) == EXPECTED
+    with SchemaRegistryClient({"url": registry}) as client:
+        assert client.get_latest_version(f"{topic}-value").version == 1
+        read, context = AvroDeserializer(client), SerializationContext(topic, MessageField.KEY)
+        assert sorted(read(each.key, context) for each in arrived(kafka, topic)) == list(range(40))
+
+
+def test_a_job_exactly_once_and_atomic_batches_write_avro(
+    spark: SparkSession,
+    options: dict[str, str],
+    registry: str,
+    kafka: KafkaCluster,
+    make_topic: MakeTopic,
+    tmp_path: Path,
+) -> None:
+    once, batches = make_topic(partitions=PARTITIONS), make_topic(partitions=PARTITIONS)
+    frame = rows_of(spark, tmp_path / "rows")
+    own = {"transactional.id.prefix": f"{once}-job"}
+    assert write_once(frame, {**options, **own, "topic": once}, job_id="day 1").records == len(ROWS)
+    sink = atomically({**options, "topic": batches}, transactional_id=f"{batches}-query")
+    stream = spark.readStream.schema(frame.schema).parquet(str(tmp_path / "rows"))
+    query = stream.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "c"))
+    assert query.trigger(availableNow=True).start().awaitTermination(int(WITHIN))
+    assert read_values(registry, kafka, once) == read_values(registry, kafka, batches) == EXPECTED
+
+
+def test_only_the_driver_asks_the_registry(
+    spark: SparkSession, options: dict[str, str], make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with hostile_registry() as hostile:
+        monkeypatch.setenv("OTTLA_ALLOWED_URLS", hostile.address)
+        frame = rows_of(spark, tmp_path / "rows")
+        given = {**options, "topic": make_topic(partitions=PARTITIONS), "schema.registry.url": hostile.address}
+        ottla_spark.write(frame, given)
+        assert [line.partition(" ")[0] for line, _headers, _body in hostile.requests] == ["POST"]
+        hostile.last = says({"error_code": 409, "message": "no"}, status=409)
+        with pytest.raises(InvalidWriteError, match=r"option value.format='avro': .*status 409, error code 409: 'no'"):
+            ottla_spark.write(frame, given)
+
+
+def test_rows_without_a_form_become_dead_letters(
+    spark: SparkSession, options: dict[str, str], registry: str, kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic, letters = make_topic(partitions=PARTITIONS), make_topic(partitions=1)
+    schema = """{"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}]}"""
+    frame = spark.createDataFrame([(1,), (2**31,), (3,)], "id long").coalesce(1)
+    given = {**options, "topic": topic, "value.schema": schema, "errors.tolerance": "all"}
+    ottla_spark.write(frame, {**given, "errors.deadletterqueue.topic.name": letters})
+    assert read_values(registry, kafka, topic) == [{"id": 1}, {"id": 3}]
+    [letter] = arrived(kafka, letters)
+    assert letter.value == b'{"id":2147483648}'
+    assert b"cannot hold: 2147483648" in (dict(letter.headers)["__ottla.errors.exception.message"] or b"")
+
+
+def test_frames_are_json_that_fits_its_schema(
+    spark: SparkSession, options: dict[str, str], registry: str, kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(partitions=1)
+    ottla_spark.write(spark.range(3).coalesce(1), {**options, "topic": topic, "value.format": "json-schema"})
+    with SchemaRegistryClient({"url": registry}) as client:
+        read, context = JSONDeserializer(None, schema_registry_client=client), SerializationContext(topic, "value")
+        assert [read(each.value, context) for each in arrived(kafka, topic)] == [{"id": 0}, {"id": 1}, {"id": 2}]
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"value.schema": '{"type": "record", "name": "R", "fields": []}'}, "has no field 'id'"),
+        ({"value.schema": "/etc/passwd"}, "OTTLA_ALLOWED_FILES"),
+        ({"schema.registry.url": "http://127.0.0.1:1"}, "OTTLA_ALLOWED_URLS"),
+        ({"value.format": "json"}, "is read only with value.format=avro"),
+        ({"value.format": "protobuf"}, "give the generated class"),
+    ],
+)
+def test_a_write_that_cannot_succeed_is_refused_when_it_is_planned(
+    spark: SparkSession, options: dict[str, str], changed: dict[str, str], problem: str
+) -> None:
+    with pytest.raises(InvalidWriteError, match=problem):
+        ottla_spark.write(spark.range(3), {**options, "topic": "t", **changed})
+
+
+def test_a_topic_for_each_row_cannot_be_prepared(spark: SparkSession, options: dict[str, str]) -> None:
+    with pytest.raises(InvalidWriteError, match="needs option topic"):
+        ottla_spark.write(spark.range(3).selectExpr("id", "'t' as topic"), options)
+
+
+def test_a_serializer_without_columns_is_refused(spark: SparkSession, kafka: KafkaCluster) -> None:
+    given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": "t", "value.format": "string"}
+    with pytest.raises(InvalidWriteError, match="one value at a time"):
+        ottla_spark.write(spark.range(3), given)
