@@ -152,7 +152,10 @@ def test_frames_are_json_that_fits_its_schema(
     topic = make_topic(partitions=1)
     ottla_spark.write(spark.range(3).coalesce(1), {**options, "topic": topic, "value.format": "json-schema"})
     with SchemaRegistryClient({"url": registry}) as client:
-        read, context = JSONDeserializer(None, schema_registry_client=client), SerializationContext(topic, "value")
+        read, context = (
+            JSONDeserializer(None, schema_registry_client=client),
+            SerializationContext(topic, MessageField.VALUE),
+        )
         assert [read(each.value, context) for each in arrived(kafka, topic)] == [{"id": 0}, {"id": 1}, {"id": 2}]
 
 
