@@ -20,6 +20,7 @@ from ottla.accumulator.batch_times import BatchTimes
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.delivery_errors import delivery_failed, dropped, expired
 from ottla.accumulator.drained_batches import DrainedBatches, alike
+from ottla.accumulator.hanging_plugins import PATIENCE_SECONDS, HangingPlugins
 from ottla.accumulator.incomplete_batches import IncompleteBatches
 from ottla.accumulator.io_loop_interface import IoLoop
 from ottla.accumulator.key_partitioning import KeyPartitioner
@@ -103,6 +104,8 @@ class RecordAccumulator:
     ) -> None:
         self._batches = IncompleteBatches(environment)
         self._lock, self._guard = self._batches.lock, self._batches.guard
+        self.hanging = HangingPlugins(self._batches)
+        """Plugins that hang under the lock."""
         self.pool = pool
         """The memory of all batches."""
         self._permission = AppendPermission(admit)
@@ -146,6 +149,7 @@ class RecordAccumulator:
         self._retry_backoff = times.retry_backoff
         self._sequences = sequences
         self._in_transaction = sequences.transactional
+        self._lock_is_lost = False  # a plugin hangs under it, and the producer has ended
         self._wake = io_loop.wake
         self._clock = environment.clock
 
@@ -320,10 +324,10 @@ class RecordAccumulator:
         for batch in queued:
             self._completion.complete(batch, Failed(error=dropped(batch, cause, self._clock())))
 
-    def close_open_batches(self) -> None:
+    def close_open_batches(self, why: CloseReason = CloseReason.FLUSH) -> None:
         """Let every queued batch leave; records queued from now on go to later batches."""
         with self._guard:
-            self.appender.close_open_batches(CloseReason.FLUSH)
+            self.appender.close_open_batches(why)
         self._wake()
 
     def complete(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> bool:
@@ -418,28 +422,37 @@ class RecordAccumulator:
     def flush(self, *, timeout: float | None) -> bool:
         """Let every queued batch leave, and wait for all that have no outcome now; False: time ran out."""
         deadline = None if timeout is None else self._clock() + timeout
-        with self._guard:
+        with self._guard.within(timeout) as entered:
+            if not entered:
+                return False
             self.appender.close_open_batches(CloseReason.FLUSH)
             pending = list(self._batches.all)
         self._wake()
-        with self._guard:
-            while pending:
-                batch = pending.pop()
-                while batch in self._batches.all:
-                    remaining = None if deadline is None else deadline - self._clock()
-                    if remaining is not None and remaining <= 0:
-                        return False
-                    self._guard.wait(remaining)
-                if isinstance(batch.outcome, Forwarded):
-                    pending += batch.outcome.parts
-        return True
+        remaining, latch = timeout, None
+        while True:
+            with self._guard.within(remaining) as entered:
+                if not entered:
+                    return False
+                if latch is not None:
+                    self._guard.remove_waiter(latch)
+                if not self._batches.any_of(pending):
+                    return True
+                remaining = None if deadline is None else deadline - self._clock()
+                if remaining is not None and remaining <= 0:
+                    return False
+                latch = self._guard.add_latch()
+            latch.wait(remaining)
 
     def close(self, refusal: OttlaError) -> None:
-        """Refuse new records with *refusal*, also those that wait for memory; let queued batches leave immediately."""
+        """Refuse new records with *refusal*, also those that wait for memory; let queued batches leave immediately.
+
+        Calls no partitioner, and waits for no encoder that hangs: these would keep this thread.
+        """
         self.unretrieved.hold()
-        with self._guard:
+        with self._guard.within(PATIENCE_SECONDS) as entered:
             self._permission.refusal = refusal
-            self.appender.close_open_batches(CloseReason.CLOSE)
+            if entered and self.hanging.batch_of_encoder() is None:
+                self.appender.refuse_records(CloseReason.CLOSE)
         self.pool.close(refusal)
 
     def abort(self, cause: OttlaError, *, aside: bool = False) -> None:
@@ -448,14 +461,24 @@ class RecordAccumulator:
         *aside*: the caller is not the I/O thread, which is blocked. Callbacks run on threads of their
         own, and batches that the I/O thread has taken out of their queues count as in flight.
         """
-        self.keyed_appender.fail_unassigned()
-        with self._guard:
-            unassigned = self.keyed_appender.take_all()
-            sent, queued = self._batches.take_all()
+        if not aside:
+            self.keyed_appender.fail_unassigned()
+        queued: Sequence[ProducerBatch] = ()
+        unassigned: Sequence[ProducerBatch] = ()
+        lost = aside and self.hanging.batch_of_encoder() is not None
+        with self._guard.within(PATIENCE_SECONDS if aside else None) as entered:
+            self._lock_is_lost = lost = lost or not entered
+            if lost:  # the queues are used no more
+                sent = list(self._batches.all)
+            else:
+                unassigned = self.keyed_appender.take_all()
+                sent, queued = self._batches.take_all()
         sent = [batch for batch in sent if batch not in unassigned]
         for batch in sent:
             # The I/O thread may be blocked between taking a batch and sending it, by a codec for instance.
             batch.maybe_written |= aside
+            if lost:
+                batch.replace_lock()
         for batch in (*sent, *queued, *unassigned):
             self._completion.fail(batch, cause, aside=aside)
 
@@ -468,12 +491,15 @@ class RecordAccumulator:
 
     def report(self) -> tuple[DeliveryReport, int, DeliveryError | None]:
         """The delivery report since the last one, the number of errors not retrieved, and the first of them."""
-        with self._guard:
+        with self._guard.within(PATIENCE_SECONDS):  # also without the lock, which a plugin that hangs may hold
             pending = list(self._batches.all)
         return self._completion.report(pending)
 
     def _remove(self, batches: Iterable[ProducerBatch]) -> None:
         """Remove batches that are completed and counted."""
+        if self._lock_is_lost:
+            self._batches.remove_completed(batches)
+            return
         with self._lock:
             self._batches.remove_completed(batches)
 

@@ -150,6 +150,10 @@ class BatchResult(Generic[B]):
         self.sealed = self.run_while_waiting = None
         self.outcome = outcome
 
+    def replace_lock(self) -> None:
+        """Have a new lock, when a plugin hangs under the old one."""
+        self._lock = threading.RLock()
+
     def _set(self, outcome: Outcome[B]) -> Callbacks | None:
         """Set the outcome and wake waiting threads; returns the callbacks, in order, or None: there was an outcome."""
         with self._lock:

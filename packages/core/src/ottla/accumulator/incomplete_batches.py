@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
 from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_outcome import Forwarded
 from ottla.accumulator.partition_queue import FOREVER, LONG_AGO, PartitionQueue, TopicQueues
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import SignalSafeLock
@@ -83,6 +84,16 @@ class IncompleteBatches:
             if not queue.batches:
                 del self.waiting[queue]
         return removed
+
+    def any_of(self, pending: list[ProducerBatch]) -> bool:
+        """Remove completed batches from the end of a list, until one is incomplete; False: none is."""
+        while pending:
+            if pending[-1] in self.all:
+                return True
+            outcome = pending.pop().outcome
+            if isinstance(outcome, Forwarded):
+                pending += outcome.parts
+        return False
 
     def find_oldest(self) -> None:
         """Search all queues for the creation time of the oldest batch."""

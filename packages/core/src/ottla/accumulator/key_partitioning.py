@@ -60,6 +60,8 @@ class KeyPartitioner:
         """
         pieces: list[ForwardedRecords[ProducerBatch]] = []
         by_partition = self._by_partition(queues, source.columns)
+        if source.outcome is not None:  # the producer was closed while the partitioner did not return
+            return Forwarded(pieces=pieces)
         source.maybe_written = True
         for partition, indexes in by_partition:
             self._move_to(queues.queues[partition], source, indexes, begin, pieces)

@@ -118,6 +118,11 @@ class KeyedAppender(RecordAppender):
         for topic in list(self._lingering):
             self.assign(topic)
 
+    def refuse_records(self) -> None:
+        """Let the unassigned batches take no more records."""
+        for topic in self._lingering:
+            topic.unassigned.batches[0].close()
+
     def take_all(self) -> list[ProducerBatch]:
         """Remove and close all unassigned batches, without partitions for their records."""
         taken = [batch for batch, _cause in self._failed]

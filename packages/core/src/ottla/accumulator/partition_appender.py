@@ -95,6 +95,14 @@ class PartitionAppender(RecordAppender):
     def close_open_batches(self, why: CloseReason) -> None:
         """Let every queued batch take no more records and leave. Under the lock."""
         self._keyed.assign_all()
+        self._close_assigned(why)
+
+    def refuse_records(self, why: CloseReason) -> None:
+        """The same, but the partitions of records without one are chosen later, by `close_open_batches`."""
+        self._keyed.refuse_records()
+        self._close_assigned(why)
+
+    def _close_assigned(self, why: CloseReason) -> None:
         now = self._clock()
         for queue in self._batches.waiting:
             queue.close(why, now)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import threading
 from collections import deque
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Final, Protocol
 
@@ -20,6 +22,12 @@ from ottla.errors import IllegalStateError
 
 PAUSE_SECONDS: Final = 0.1
 """The time after which a wait on the main thread lets handlers run, where signals end no wait."""
+
+
+def holder_of(lock: object) -> int | None:
+    """The thread that holds a lock, if it is an RLock of Python, whose repr has it; for errors."""
+    found = re.search(r"owner=(\d+)", repr(lock))
+    return int(found[1]) or None if found else None
 
 
 class Latch:
@@ -130,6 +138,40 @@ class SignalSafeLock:
             signals.end()
             raise
 
+    @contextlib.contextmanager
+    def within(self, seconds: float | None) -> Iterator[bool]:
+        """A block of this lock, which yields True; False: it was not free in so many seconds, None: without a limit.
+
+        For calls with a time limit: a plugin that hangs may hold the lock.
+        """
+        if seconds is None:
+            self.__enter__()
+            entered = True
+        else:
+            entered = self._enter_within(max(0.0, min(seconds, threading.TIMEOUT_MAX)))
+        try:
+            yield entered
+        finally:
+            if entered:
+                self.__exit__(None, None, None)
+
+    def _enter_within(self, seconds: float) -> bool:
+        if not self.raw._is_owned():  # else `__enter__` refuses it
+            signals.begin()
+            try:
+                entered: bool = self.raw.acquire(False)
+                if not entered:
+                    interruptible_functions.break_off_interrupted()
+                    entered = self.raw.acquire(timeout=seconds)
+            except BaseException:
+                signals.end()
+                raise
+            if not entered:
+                signals.end()
+            return entered
+        self.__enter__()
+        return True
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
@@ -161,6 +203,12 @@ class SignalSafeLock:
     def add_waiter(self, waiter: Waiter) -> None:
         """In a block: call the waiter's `set`, under the lock, at the next `notify_all`."""
         self._waiting.append(waiter)
+
+    def add_latch(self) -> Latch:
+        """In a block: a latch that the next `notify_all` sets, to wait for outside of the block."""
+        latch = Latch(self._environment)
+        self._waiting.append(latch)
+        return latch
 
     def remove_waiter(self, waiter: Waiter) -> None:
         """Undo `add_waiter`. Call it only in a block of this lock."""

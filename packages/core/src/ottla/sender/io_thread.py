@@ -16,6 +16,7 @@ from ottla.errors import OttlaError, ProducerClosedError, ProducerFailedError, p
 from ottla.errors.robust_logger import robust_logger
 from ottla.network import NetworkClient
 from ottla.network.metadata import Metadata
+from ottla.results.stories.tries import CloseReason
 from ottla.sender.io_handoff import IoHandoff, NoHandoff
 from ottla.sender.robust_log import log_robustly
 from ottla.sender.round_recovery import Rounds
@@ -50,6 +51,7 @@ class IoThread:
         self.on_end: Callable[[], object] = lambda: None
         self._deadline: float | None = None  # of an orderly end, once one was asked for
         self._abandoned: float | None = None
+        self._batches_closed = False  # by the I/O thread, before its first round with a deadline
         self._over = Latch(environment)
         self._thread = environment.thread(self._run, name)
 
@@ -96,8 +98,9 @@ class IoThread:
         return over
 
     def current_position(self) -> str:
-        """The place in the code that the thread with the rounds executes, for errors."""
-        frame = sys._current_frames().get(self._io_handoff.polling_thread or self._thread.ident or 0)
+        """The place in the code that keeps the thread with the rounds, for errors."""
+        hanging = self._accumulator.hanging.thread()  # the place where another thread holds the lock
+        frame = sys._current_frames().get(hanging or self._io_handoff.polling_thread or self._thread.ident or 0)
         if frame is None:
             return "its end"
         return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
@@ -153,6 +156,9 @@ class IoThread:
                 self.begin_close(timeout)
             try:
                 deadline = self._deadline
+                if deadline is not None and not self._batches_closed:
+                    self._batches_closed = True
+                    self._accumulator.close_open_batches(CloseReason.CLOSE)
                 self._rounds.run(self._clock(), float("inf") if deadline is None else deadline)
                 if self._deadline is None:
                     self._io_handoff.yield_to_callers()

@@ -91,6 +91,7 @@ class MockIoLoop:
             return
         self.ended = True
         self._accumulator.close(ProducerClosedError("the producer is closed"))
+        self._accumulator.close_open_batches()
         self._sent_batches.take()
         if self._coordinator is not None:
             self._coordinator.requests.close()
