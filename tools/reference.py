@@ -60,8 +60,14 @@ with Producer(settings.from_file("producer.properties") | {"client.id": "shop"})
     producer.send("orders", b"three apples")
 ```
 
-With `settings.from_environment("SHOP_KAFKA_")`, the variable `SHOP_KAFKA_LINGER_MS` is the setting `linger.ms`. Values
-of secrets are wrapped, so that printing the settings does not show them. A value may also be [a
+`Producer.from_properties("producer.properties", client_id="shop")` is the same in one call; keywords replace settings
+of the file. With `settings.from_environment("SHOP_KAFKA_")`, the variable `SHOP_KAFKA_LINGER_MS` is the setting
+`linger.ms`.
+
+`settings.read("producer.properties", {"linger.ms": 5}, environment="SHOP_KAFKA_")` combines sources. A later source
+replaces settings of earlier ones, and the environment comes last. `ottla.config.read` is the same function.
+
+Values of secrets are wrapped, so that printing the settings does not show them. A value may also be [a
 reference](security-sasl.md#references-to-secrets-configproviders) to a secret elsewhere.
 
 `producer.config` has the settings in force, defaults included: `producer.config["linger.ms"]` is 20 here, and

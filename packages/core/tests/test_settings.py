@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla import ConfigError, check_config
+import ottla.config
+from ottla import ConfigError, Producer, check_config
+from ottla.aio import AsyncProducer
 from ottla.config import settings
 from ottla.errors.secret import Secret, revealed
+from ottla_testkit.mock_producer import MockProducer
 
 PROPERTIES = r"""
 # of Kafka's own tools
@@ -163,3 +167,95 @@ def test_any_setting_that_toml_can_hold_is_read(tmp_path_factory: pytest.TempPat
     file = written(tmp_path_factory.getbasetemp(), "any.toml", text)
 
     assert plain(settings.from_file(file)) == given_settings
+
+
+# Several sources
+
+
+def test_later_sources_replace_earlier_ones_and_the_environment_is_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = written(tmp_path, "base.toml", TOML)
+    own = written(tmp_path, "own.properties", "linger.ms=6\nbatch.size=1\nacks=1")
+    monkeypatch.setenv("SHOP_ACKS", "all")
+    monkeypatch.setenv("SHOP_SASL_PASSWORD", "hidden away")
+
+    found = settings.read(base, str(own), {"batch.size": 2}, environment="SHOP_", table="kafka.producer")
+
+    assert plain(found) == {
+        "bootstrap.servers": ["kafka-1:9092", "kafka-2:9092"],
+        "linger.ms": "6",
+        "sasl.password": "hidden away",
+        "compression.type": "zstd",
+        "batch.size": 2,
+        "acks": "all",
+    }
+    assert "hidden away" not in repr(found)
+    config = check_config({**found, "sasl.password": None})
+    assert config["linger.ms"] == 6
+
+
+def test_settings_of_several_sources_keep_where_they_came_from(tmp_path: Path) -> None:
+    base = written(tmp_path, "base.properties", "bootstrap.servers=a:1\nlinger.ms=1")
+    own = written(tmp_path, "own.properties", "linger.ms=2")
+
+    config = check_config(settings.read(base, own, {"batch.size": 3}))
+
+    assert config.source("bootstrap.servers") == f"file {base}"
+    assert (config["linger.ms"], config.source("linger.ms")) == (2, f"file {own}")
+    assert config.source("batch.size") == "given"
+
+
+def test_no_source_is_no_setting() -> None:
+    assert settings.read() == {}
+    assert ottla.config.read is settings.read
+
+
+def test_a_source_that_is_neither_path_nor_mapping_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="from a path or a mapping, not from a list"):
+        settings.read(["linger.ms"])  # type: ignore[arg-type]
+
+
+# A producer from a file
+
+
+def test_a_producer_is_made_from_a_file_and_keywords_replace_its_settings(tmp_path: Path) -> None:
+    file = written(tmp_path, "p.properties", "bootstrap.servers=127.0.0.1:1\nlinger.ms=1\nbatch.size=1")
+
+    with Producer.from_properties(file, linger_ms=7, batch_size=None) as producer:
+        config = producer.config
+
+    assert config.source("bootstrap.servers") == f"file {file}"
+    assert (config["linger.ms"], config.source("linger.ms")) == (7, "keyword linger_ms")
+    assert (config["batch.size"], config.source("batch.size")) == (16_384, "default")
+
+
+def test_a_producer_is_made_from_a_table_of_toml(tmp_path: Path) -> None:
+    file = written(tmp_path, "app.toml", "[orders]\n'bootstrap.servers' = '127.0.0.1:1'\nlinger.ms = 3")
+
+    with Producer.from_properties(str(file), table="orders") as producer:
+        assert producer.config["linger.ms"] == 3
+
+
+def test_an_async_producer_is_made_from_a_file(tmp_path: Path) -> None:
+    file = written(tmp_path, "p.properties", "bootstrap.servers=127.0.0.1:1\nlinger.ms=1")
+
+    async def made() -> object:
+        async with AsyncProducer.from_properties(file, linger_ms=4) as producer:
+            return producer.config["linger.ms"]
+
+    assert asyncio.run(made()) == 4
+
+
+def test_a_mock_producer_is_made_from_a_file(tmp_path: Path) -> None:
+    file = written(tmp_path, "p.properties", "bootstrap.servers=127.0.0.1:1\nlinger.ms=1")
+
+    with MockProducer.from_properties(file) as producer:
+        assert type(producer) is MockProducer
+
+
+def test_the_name_of_a_serializer_of_keys_is_no_secret(tmp_path: Path) -> None:
+    found = settings.from_file(written(tmp_path, "p.properties", "key.serializer=string\nssl.key.password=x"))
+
+    assert found["key.serializer"] == "string"
+    assert isinstance(found["ssl.key.password"], Secret)

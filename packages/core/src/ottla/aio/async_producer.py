@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from os import PathLike
 from types import EllipsisType, TracebackType
 from typing import Any, Self, Unpack, overload
 
@@ -15,6 +16,7 @@ from ottla.accumulator.try_appender import Wait
 from ottla.aio.calls import in_background, on_a_thread
 from ottla.aio.loop_progress import LoopProgress
 from ottla.aio.pacing import Pacing
+from ottla.config.key_names import without
 from ottla.config.keywords import ProducerKeywords
 from ottla.errors import (
     AbortableTransactionError,
@@ -51,6 +53,15 @@ class AsyncProducer:
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Unpack[ProducerKeywords]) -> None:
         self._begin(Producer(config, **options))
+
+    @classmethod
+    def from_properties(
+        cls, path: str | PathLike[str], /, *, table: str | None = None, **options: Unpack[ProducerKeywords]
+    ) -> Self:
+        """A producer with the settings in a file; see `Producer.from_properties`."""
+        from ottla.config.settings import from_file
+
+        return cls(without(from_file(path, table=table), options), **options)
 
     def _begin(self, producer: Producer) -> None:
         self._producer = producer

@@ -38,3 +38,12 @@ __all__ = [
     "as_written",
     "describe",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """`read` of `ottla.config.settings`, which is imported when it is used: other programs need no parser of TOML."""
+    if name == "read":
+        from ottla.config.settings import read
+
+        return read
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

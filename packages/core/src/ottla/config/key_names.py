@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from ottla.config.in_force import GIVEN
 from ottla.config.other_clients import OTHER_CLIENTS, OtherKey
@@ -40,6 +40,11 @@ _OWN_PACKAGES: Final[Mapping[str, str]] = {
     "ssl.": "ottla-transport-ssl",
 }
 """The packages whose keys begin with these words, for those keys that Java's producer does not have."""
+
+
+def without(settings: dict[str, Any], keywords: Iterable[str]) -> dict[str, Any]:
+    """The *settings*, without those that *keywords* replace: they are None, which means not set."""
+    return settings | dict.fromkeys(key for keyword in keywords if (key := keyword.replace("_", ".")) in settings)
 
 
 def merge(settings: Mapping[str, object], keywords: Mapping[str, object], *, problems: list[str]) -> dict[str, object]:

@@ -1,8 +1,8 @@
 """Settings from files and from the environment, and the settings in force.
 
-`from_file` and `from_environment` return a mapping with Kafka's names, to which a program may add its own settings:
-`Producer(settings.from_file("producer.properties") | {"client.id": "orders"})`. Values whose names look secret are
-wrapped, so that the mapping's repr does not show them. The producer checks everything else.
+`from_file`, `from_environment` and `read` return a mapping with Kafka's names, to which a program may add its own
+settings: `Producer(settings.from_file("producer.properties") | {"client.id": "orders"})`. Values whose names look
+secret are wrapped, so that the mapping's repr does not show them. The producer checks everything else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ottla.errors import ConfigError, printable
 from ottla.errors.secret import Secret, SourcedSecret
 from ottla.errors.setting_sources import SourcedSettings
 
-__all__ = ["SettingInForce", "SettingsInForce", "from_environment", "from_file"]
+__all__ = ["SettingInForce", "SettingsInForce", "from_environment", "from_file", "read"]
 
 _SCALARS: Final = (str, bool, int, float)
 
@@ -69,6 +69,26 @@ def from_environment(prefix: str, environment: Mapping[str, str] | None = None) 
         found[key] = variables[name]
         sources[key] = f"environment variable {printable(name)}"
     return _protected(found, sources)
+
+
+def read(
+    *sources: str | os.PathLike[str] | Mapping[str, Any], environment: str | None = None, table: str | None = None
+) -> dict[str, Any]:
+    """Return the settings of all sources: paths of files, mappings, and variables whose names begin with *environment*.
+
+    A later source replaces settings of earlier ones, and the environment comes last. Files are read as by `from_file`;
+    *table* is for those in TOML. Raises ConfigError, also for a source that is neither a path nor a mapping.
+    """
+    found = SourcedSettings({}, {})
+    for source in sources:
+        if isinstance(source, Mapping):
+            found |= source
+        elif isinstance(source, str | os.PathLike):
+            is_toml = Path(source).suffix.lower() == ".toml"
+            found |= from_file(source, table=table if is_toml else None)
+        else:
+            raise ConfigError([f"settings are read from a path or a mapping, not from a {type(source).__name__}"])
+    return found if environment is None else found | from_environment(environment)
 
 
 def _dotted(name: str) -> str:

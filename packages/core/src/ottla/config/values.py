@@ -14,8 +14,8 @@ HIDDEN: Final = "[hidden]"
 
 _LONGEST: Final = 80
 _SECRET: Final = re.compile(r"passw|passphrase|secret|jaas|token|credential|(?:^|[._-])key(?:[._-]|$)", re.IGNORECASE)
-_SWITCHES: Final = frozenset({"sasl.allow.cleartext.credentials"})
-"""Keys with boolean values that are not secret, although their names match."""
+_SWITCHES: Final = frozenset({"key.serializer", "sasl.allow.cleartext.credentials"})
+"""Keys whose values are not secret, although their names match."""
 
 
 def is_secret(key: str) -> bool:

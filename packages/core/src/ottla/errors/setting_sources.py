@@ -23,6 +23,9 @@ class SourcedSettings(dict[str, Any]):
             return NotImplemented
         return _merged(self, other)
 
+    def __ior__(self, other: Mapping[str, Any]) -> SourcedSettings:  # type: ignore[override]  # any mapping
+        return self | other
+
     def __ror__(self, other: Mapping[str, Any]) -> SourcedSettings:  # type: ignore[override]  # any mapping
         if not isinstance(other, Mapping):
             return NotImplemented

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
+from os import PathLike
 from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack, overload
 
@@ -16,6 +17,7 @@ from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of
 from ottla.accumulator.topic_routes import Route
 from ottla.concurrency import io_threads
 from ottla.config.in_force import SettingsInForce, changes
+from ottla.config.key_names import without
 from ottla.config.wait_limit import check_timeout
 from ottla.errors import (
     AbortableTransactionError,
@@ -74,6 +76,18 @@ class Producer:
         # From here on no variable holds a plain secret: an error may pass with all of them in its frames.
         config, options = hide_settings(config or {}), hide_settings(options)
         self._begin(assembly.build(config, options))
+
+    @classmethod
+    def from_properties(
+        cls, path: str | PathLike[str], /, *, table: str | None = None, **options: Unpack[ProducerKeywords]
+    ) -> Self:
+        """A producer with the settings in a file, a properties file as Java reads it, or TOML if it ends in `.toml`.
+
+        Keywords replace settings of the file. *table* and the errors are those of `ottla.config.settings.from_file`.
+        """
+        from ottla.config.settings import from_file  # here: other programs need no parser of TOML
+
+        return cls(without(from_file(path, table=table), options), **options)
 
     def _begin(self, engine: Engine) -> None:
         queueing = engine.queueing
@@ -210,7 +224,7 @@ class Producer:
                 delivery._batch, delivery._index = batch, index
                 return delivery
         record = (key, value, checked, timestamp_ms, on_delivery)
-        return self._append_or_wait(topic, partition, chosen, record, route, waited, timeout)
+        return _append_or_wait(self, topic, partition, chosen, record, route, waited, timeout)
 
     def send_table(
         self,
@@ -505,38 +519,6 @@ class Producer:
         with noted_on(error, UndeliveredError, doing="closing the producer"):
             self.close()
 
-    def _append_or_wait(
-        self,
-        topic: str,
-        partition: int | None,
-        chosen: int,
-        record: NewRecord,
-        route: Route,
-        waited: float,
-        timeout: float | None,
-    ) -> Delivery:
-        """Queue a record for which no open batch has room; `send` has *waited* so many seconds for metadata.
-
-        *partition* is the one that the caller of `send` named, if any; *chosen* may be STICKY or UNASSIGNED.
-        """
-        size = size_of(record)
-        check_size(topic, size, self._engine.config.batching)
-        sticky = chosen == STICKY
-        if sticky:
-            chosen = self._routes.next_sticky_partition(topic, route)
-        if partition is None and self._on_new_batch is not None:
-            placed = self._appender.append_to_open(topic, chosen, record, size)
-            if placed is not None:
-                return Delivery(*placed)
-            ask_partitioner(self._on_new_batch, topic, chosen, route.view)
-            chosen = self._choose_partition(topic, record, route.view)
-        keyed = self._keyed_appender
-        appender = self._appender if keyed is None or chosen != UNASSIGNED else keyed
-        batch, index = appender.append(topic, chosen, record, size, waited=waited, timeout=timeout)
-        if sticky:
-            route.set_sticky_batch(batch)
-        return Delivery(batch, index)
-
     def _find_route(
         self, topic: str, *, to_send: bool = True, waited: float = 0.0, timeout: float | None = None
     ) -> Route:
@@ -551,6 +533,39 @@ class Producer:
         check_topic_name(topic)
         with self._spent.metadata_wait.timed(self._clock):
             return self._routes.find(topic, waited=waited, timeout=timeout)
+
+
+def _append_or_wait(
+    producer: Producer,
+    topic: str,
+    partition: int | None,
+    chosen: int,
+    record: NewRecord,
+    route: Route,
+    waited: float,
+    timeout: float | None,
+) -> Delivery:
+    """Queue a record for which no open batch has room; `send` has *waited* so many seconds for metadata.
+
+    *partition* is the one that the caller of `send` named, if any; *chosen* may be STICKY or UNASSIGNED.
+    """
+    size = size_of(record)
+    check_size(topic, size, producer._engine.config.batching)
+    sticky = chosen == STICKY
+    if sticky:
+        chosen = producer._routes.next_sticky_partition(topic, route)
+    if partition is None and producer._on_new_batch is not None:
+        placed = producer._appender.append_to_open(topic, chosen, record, size)
+        if placed is not None:
+            return Delivery(*placed)
+        ask_partitioner(producer._on_new_batch, topic, chosen, route.view)
+        chosen = producer._choose_partition(topic, record, route.view)
+    keyed = producer._keyed_appender
+    appender = producer._appender if keyed is None or chosen != UNASSIGNED else keyed
+    batch, index = appender.append(topic, chosen, record, size, waited=waited, timeout=timeout)
+    if sticky:
+        route.set_sticky_batch(batch)
+    return Delivery(batch, index)
 
 
 def _wait_for_route(
