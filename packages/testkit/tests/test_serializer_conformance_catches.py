@@ -31,6 +31,7 @@ WRONG = [
     ("RaisesAttributeError", "with_a_reason", "raised AttributeError.*it must be a TypeError or a ValueError"),
     ("HasNoWords", "with_a_reason", r"1 was refused by ValueError\(\), which has no words"),
     ("NeverRecovers", "does_not_affect", "after 'text' was refused|after 1 was refused, .* became b''"),
+    ("WaitsABit", "at_once", r"serialize\(\) of None waited for 0.0\d+ s or more in each of 5 calls: the caller of"),
     (
         "AsksARegistryForEver",
         "at_once",

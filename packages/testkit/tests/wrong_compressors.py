@@ -149,6 +149,29 @@ class LooksAtTheLimitAfterwards(Right):
         return plain
 
 
+class LooksAtTheLimitAfterEachMember(Right):
+    """Its own members are small; those of others need not be."""
+
+    def compress(self, chunks: Sequence[Buffer], *, level: int | None = None) -> bytes:
+        plain = b"".join(chunks)
+        pieces = [plain[start : start + 65536] for start in range(0, len(plain), 65536)] or [b""]
+        return b"".join(super(LooksAtTheLimitAfterEachMember, self).compress([each], level=level) for each in pieces)
+
+    def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
+        plain, rest = b"", bytes(buffer)
+        while True:
+            stream = zlib.decompressobj(16 + zlib.MAX_WBITS)
+            try:
+                plain += stream.decompress(rest)
+            except zlib.error as error:
+                raise CorruptBatchError("no gzip data") from error
+            if len(plain) > limit or not stream.eof:
+                raise CorruptBatchError("too large, or too short")
+            rest = stream.unused_data
+            if not rest:
+                return plain
+
+
 class RaisesWhatTheLibraryRaises(Right):
     def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
         plain = gzip.decompress(buffer)

@@ -36,13 +36,13 @@ class Right:
 
 class WaitsABit(Right):
     def made_of(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
-        time.sleep(0.12)  # what is caught is just this
+        time.sleep(0.05)  # what is caught is just this
         return super().made_of(topic, key, value, headers)
 
 
 class WaitsABitForOutcomes(Right):
     def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None, context: Any) -> None:
-        time.sleep(0.12)
+        time.sleep(0.05)
 
 
 class HasAnotherName:

@@ -129,6 +129,12 @@ class NeverRecovers(Right):
             raise
 
 
+class WaitsABit(Right):
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        time.sleep(0.05)  # what is caught is just this
+        return super().serialize(topic, data, headers)
+
+
 class AsksARegistryForEver(Right):
     def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
         time.sleep(1.5)  # what is caught is just this

@@ -197,6 +197,16 @@ class CompressorConformance(BoundedSuite):
             "check the limit while it unpacks, not afterwards",
         )
 
+    def test_a_bomb_of_another_compressor_is_stopped(self, compressor: Compressor) -> None:
+        packed = _reference(compressor.codec_id).compress([bytes(_BOMB)], level=None)
+        unpacked, peak = _measured(lambda: self._unpack(compressor, packed, limit=_LIMIT))
+        check(_is_refused(unpacked), f"a bomb of {_BOMB} bytes was unpacked with a limit of {_LIMIT}")
+        check(
+            peak < _LIMIT + _AROUND,
+            f"decompress() took {peak} bytes of memory for a bomb that ottla's own {CODECS[compressor.codec_id]} has "
+            f"made, with a limit of {_LIMIT}: data of another compressor may have larger blocks",
+        )
+
     def test_an_announced_size_takes_no_memory(self, compressor: Compressor) -> None:
         if compressor.codec_id not in LIES:
             pytest.skip("this form announces no size")

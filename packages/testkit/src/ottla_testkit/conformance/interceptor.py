@@ -11,7 +11,6 @@ class TestMine(InterceptorConformance):
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -21,7 +20,8 @@ from ottla import BrokerError, DeliveryError, ErrorCode, InvalidRecordError, Rec
 from ottla.interfaces import Header, Interceptor, ProducerRecord
 from ottla_testkit.conformance.harness.bounded_suite import check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail
-from ottla_testkit.conformance.harness.concurrent_calls import together, within
+from ottla_testkit.conformance.harness.concurrent_calls import together
+from ottla_testkit.conformance.harness.prompt_calls import check_prompt
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
 from ottla_testkit.conformance.interceptor_tables import CONTENTS, TableRequirements
 
@@ -48,8 +48,6 @@ _OUTCOMES: Final[Sequence[tuple[RecordMetadata, Exception | None]]] = (
 
 _THREADS: Final = 8
 _TIMES: Final = 200
-_ATTEMPTS: Final = 3
-_LONG: Final = 0.1
 """Seconds after which a call has waited."""
 
 
@@ -96,15 +94,17 @@ class InterceptorConformance(TableRequirements):
 
     def test_every_call_returns_at_once(self, interceptor: Interceptor) -> None:
         for key, value in self.records:
-            self._check_prompt(
+            check_prompt(
                 "on_send()",
                 lambda key=key, value=value: self._send(interceptor, key, value),  # type: ignore[misc]
-                "the caller of send() waits for it",
+                timeout=self.timeout,
+                waiting="the caller of send() waits for it",
             )
-        self._check_prompt(
+        check_prompt(
             "on_acknowledgement()",
             lambda: self._report(interceptor, _WRITTEN, None),
-            "the I/O thread waits for it, and with it all other records",
+            timeout=self.timeout,
+            waiting="the I/O thread waits for it, and with it all other records",
         )
 
     def test_every_outcome_is_accepted(self, interceptor: Interceptor) -> None:
@@ -179,17 +179,6 @@ class InterceptorConformance(TableRequirements):
                 "keeps_types = False allows it",
             )
         return new_key, new_value, tuple(new_headers)
-
-    def _check_prompt(self, call: str, work: Callable[[], object], waiting: str) -> None:
-        """Fail for a call that does not return, or that takes long each time; a busy machine delays one of them."""
-        shortest = self.timeout
-        for _ in range(_ATTEMPTS):
-            started_at = time.monotonic()
-            within(self.timeout, call, work, remedy=waiting)
-            shortest = min(shortest, time.monotonic() - started_at)
-            if shortest < _LONG:
-                return
-        fail(f"{call} took {shortest:.2g} s or more in each of {_ATTEMPTS} calls; it must not wait: {waiting}")
 
     def _alike(self, interceptor: Interceptor, key: Any, value: Any) -> Made | None:
         """Return the interceptor's result for a record, or None if repeated calls differ."""

@@ -33,6 +33,7 @@ from ottla.interfaces import (
 from ottla_testkit.conformance.harness.bounded_suite import check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail, needed
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
+from ottla_testkit.conformance.harness.prompt_calls import check_prompt
 from ottla_testkit.conformance.harness.schedules import check_orders
 from ottla_testkit.conformance.harness.serializer_calls import SerializerCalls, shown
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
@@ -182,11 +183,11 @@ class SerializerConformance(SerializerCalls):
 
     def test_every_call_returns_at_once(self, serializer: Serializer) -> None:
         for data in (None, *(data for data, _expected in self.samples)):
-            within(
-                self.timeout,
+            check_prompt(
                 f"serialize() of {shown(data)}",
                 lambda data=data: self._attempt(serializer, data),  # type: ignore[misc]
-                remedy="the caller of send() waits for it; what has to wait belongs into prepare()",
+                timeout=self.timeout,
+                waiting="the caller of send() waits for it; what has to wait belongs into prepare()",
             )
 
     def test_many_threads_serialize_at_once(self, serializer: Serializer) -> None:
