@@ -20,6 +20,7 @@ from ottla import (
     ProducerClosedError,
     RecordMetadata,
     RecordTooLargeError,
+    SerializationError,
     UndeliveredError,
 )
 from ottla.errors import IllegalStateError
@@ -446,6 +447,37 @@ def test_a_wrong_change_is_the_fault_of_the_interceptor(
     assert said in caplog.text
     assert wrong.told == [(0, None, None)]
     assert last.told == [(0, None, ("2", "value"))]
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({"value": 5}, "0, the interceptor 1"),
+        ({"key": b"k", "value": 5}, "0, the interceptor 1"),
+        ({"headers": ()}, "1"),
+    ],
+)
+def test_a_refusal_names_the_interceptors_that_changed_the_record(changes: dict[str, Any], names: str) -> None:
+    with world_with(Whole("1", **changes), Whole("2", value=6)) as world, pytest.raises(SerializationError) as refused:
+        world.producer.send("t", "value")
+
+    assert refused.value.__notes__ == [f"the key, the value or the partition was changed by the interceptor {names}"]
+
+
+def test_a_refusal_of_a_former_interceptors_value_names_it() -> None:
+    former = Onlooker("!")
+    former.on_send = lambda topic, key, value, headers: (key, 5, headers)  # type: ignore[method-assign]
+    with world_with(former) as world, pytest.raises(SerializationError) as refused:
+        world.producer.send("t", "value")
+
+    assert refused.value.__notes__ == ["the key, the value or the partition was changed by the interceptor 0"]
+
+
+def test_a_refusal_of_the_programs_own_value_names_no_interceptor() -> None:
+    with world_with(Whole("1", headers=())) as world, pytest.raises(SerializationError) as refused:
+        world.producer.send("t", 5)
+
+    assert not hasattr(refused.value, "__notes__")
 
 
 @pytest.mark.rule("producer.send.interceptors.outcomes")

@@ -96,7 +96,10 @@ def test_close_ends_in_time_whatever_the_close_of_a_plugin_does(
     assert first.events[-1] == hanging.events[-1] == last.events[-1] == "close"
     [(level, line)] = [(record.levelname, record.getMessage()) for record in caplog.records]
     assert level == "WARNING"
-    assert re.match(r"the slow of acme has not closed within 0\.\d s and is at \S+threading\.py:\d+ in wait; ", line)
+    assert re.match(
+        r"the slow of acme has not closed within 0\.\d s and is at \S+threading\.py:\d+ in wait, called from \S+test_plugin_calls\.py:\d+ in close; ",
+        line,
+    )
 
 
 @pytest.mark.rule("producer.plugins.bounded")
@@ -239,7 +242,8 @@ def test_a_start_that_hangs_is_a_warning_and_the_producer_works(
         assert world.producer.close().acknowledged == 1
 
     assert re.match(
-        r"the slow of acme has not started within 0\.\d s; its `start` is at .* in wait; ", caplog.messages[0]
+        r"the slow of acme has not started within 0\.\d s; its `start` is at .* in wait, called from \S+test_plugin_calls\.py:\d+ in start; ",
+        caplog.messages[0],
     )
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert hanging.events == ["start"]

@@ -276,6 +276,18 @@ def test_without_waiting_a_record_gets_the_lookup_that_it_needs() -> None:
     assert both.try_serialize("t", b"k", 1, (("own", b"x"),)) == (b"k", b"1", (("own", b"x"), ("schema", b"1")))
 
 
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_a_memoryview_that_was_released_is_an_invalid_record(part: str) -> None:
+    released = memoryview(b"data")
+    released.release()
+    record: dict[str, Any] = {"value": b"value", part: released}
+    with (
+        simulated(1) as world,
+        pytest.raises(InvalidRecordError, match=f"the {part} for topic 't' cannot be read: .*released memoryview"),
+    ):
+        world.producer.send("t", **record)
+
+
 def test_data_that_must_be_bytes_is_refused_with_the_key_that_changes_it() -> None:
     with (
         simulated(1, plugins={"value_serializer": Schemas()}) as world,

@@ -7,7 +7,6 @@ plugin's code is not simulated.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -17,6 +16,7 @@ import attrs
 
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import Latch
+from ottla.concurrency.thread_positions import position_of
 from ottla.errors import InvalidPluginError
 from ottla.errors.plugin_origin import faults
 from ottla.errors.robust_logger import robust_logger
@@ -48,8 +48,7 @@ class BoundedCall:
 
     def current_position(self) -> str:
         """The place in the code that the call is at."""
-        frame = sys._current_frames().get(self._thread.ident or 0)
-        return "its end" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+        return position_of(self._thread.ident or 0) or "its end"
 
     def _run(self) -> None:
         try:

@@ -18,7 +18,7 @@ import attrs
 
 from ottla.accumulator.delivery import Delivery, ObservingCallback, OnDelivery, outcome_of
 from ottla.config.wait_limit import check_timeout
-from ottla.errors import DeliveryError, IllegalStateError, InvalidRecordError
+from ottla.errors import DeliveryError, IllegalStateError, InvalidPluginError, InvalidRecordError
 from ottla.errors.log_throttle import ThrottledLog
 from ottla.errors.plugin_origin import faults
 from ottla.errors.robust_logger import robust_logger
@@ -136,6 +136,8 @@ class Interceptors:
             context = None
             try:
                 made = _checked(interceptor.on_send(passed), passed)
+                if made is not passed and _parts_differ(made, passed):
+                    record.changed_by = (*record.changed_by, name)
                 context = made.context
                 passed = made if context is None else attrs.evolve(made, context=None)
             except faults() as cause:
@@ -153,6 +155,8 @@ class Interceptors:
             try:
                 made_key, made_value, made_headers = three_parts(former.on_send(topic, key, value, headers))
                 headers = _checked_headers(made_headers, headers)
+                if made_key is not key or made_value is not value:
+                    record.changed_by = (*record.changed_by, name)
                 key, value = made_key, made_value
             except faults() as cause:
                 self._log_failed_send(name, cause)
@@ -194,6 +198,8 @@ class InterceptedRecord(ObservingCallback):
     _on_delivery: OnDelivery | None
     contexts: Sequence[Any] = ()
     """What each interceptor gets back; empty: all get None."""
+    changed_by: Sequence[str] = ()
+    """The names of interceptors that have changed the key, the value or the partition."""
 
     @property
     def retrieves_error(self) -> bool:
@@ -215,7 +221,9 @@ class InterceptedRecord(ObservingCallback):
         return self._interceptors.pass_through(self, self._topic, (key, value, given, partition, milliseconds))
 
     def fail(self, error: Exception) -> None:
-        """Call every interceptor with the error of a record that was not queued."""
+        """Call every interceptor with the error of a record that was not queued, and note there who has changed it."""
+        if self.changed_by and isinstance(error, InvalidRecordError | InvalidPluginError):
+            error.add_note(f"the key, the value or the partition was changed by the {', the '.join(self.changed_by)}")
         self._interceptors.acknowledge(self.unwritten(error), error, self.contexts)
 
     def unwritten(self, error: Exception) -> RecordMetadata:
@@ -259,6 +267,10 @@ def _checked(made: object, given: ProducerRecord) -> ProducerRecord:
         raise ValueError(f"on_send returned timestamp_ms {timestamp_ms!r}; it is an int from 0 to {TIMESTAMP_MAX}")
     headers = _checked_headers(made.headers, given.headers)
     return made if headers is made.headers else attrs.evolve(made, headers=headers)
+
+
+def _parts_differ(made: ProducerRecord, given: ProducerRecord) -> bool:
+    return made.key is not given.key or made.value is not given.value or made.partition is not given.partition
 
 
 def _is_partition(made: object) -> bool:

@@ -81,7 +81,10 @@ def _given_bytes(part: str, topic: str, data: Any, _headers: Sequence[Header]) -
     if data is None:
         return None
     if isinstance(data, _BYTES):
-        return plain_bytes(data)
+        try:
+            return plain_bytes(data)
+        except ValueError as cause:  # of a memoryview that was released
+            raise InvalidRecordError(f"the {part} for topic {topic!r} cannot be read: {cause}") from cause
     raise InvalidRecordError(
         f"the {part} for topic {topic!r} must be bytes, not {type(data).__name__}: encode it first, or set "
         f"{part}.serializer"

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.concurrency import io_threads, signals
 from ottla.concurrency.environment import Environment
 from ottla.concurrency.locks import Latch
+from ottla.concurrency.thread_positions import position_of
 from ottla.errors import OttlaError, ProducerClosedError, ProducerFailedError, printable
 from ottla.errors.robust_logger import robust_logger
 from ottla.network import NetworkClient
@@ -100,10 +100,7 @@ class IoThread:
     def current_position(self) -> str:
         """The place in the code that keeps the thread with the rounds, for errors."""
         hanging = self._accumulator.hanging.thread()  # the place where another thread holds the lock
-        frame = sys._current_frames().get(hanging or self._io_handoff.polling_thread or self._thread.ident or 0)
-        if frame is None:
-            return "its end"
-        return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+        return position_of(hanging or self._io_handoff.polling_thread or self._thread.ident or 0) or "its end"
 
     def _run(self) -> None:
         io_threads.enter()
