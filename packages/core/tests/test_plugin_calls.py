@@ -97,7 +97,8 @@ def test_close_ends_in_time_whatever_the_close_of_a_plugin_does(
     [(level, line)] = [(record.levelname, record.getMessage()) for record in caplog.records]
     assert level == "WARNING"
     assert re.match(
-        r"the slow of acme has not closed within 0\.\d s and is at \S+threading\.py:\d+ in wait, called from \S+test_plugin_calls\.py:\d+ in close; ",
+        r"the slow of acme has not closed within 0\.\d s and is at \S+threading\.py:\d+ in wait, "
+        r"called from \S+test_plugin_calls\.py:\d+ in close; ",
         line,
     )
 
@@ -242,7 +243,8 @@ def test_a_start_that_hangs_is_a_warning_and_the_producer_works(
         assert world.producer.close().acknowledged == 1
 
     assert re.match(
-        r"the slow of acme has not started within 0\.\d s; its `start` is at .* in wait, called from \S+test_plugin_calls\.py:\d+ in start; ",
+        r"the slow of acme has not started within 0\.\d s; its `start` is at .* in wait, "
+        r"called from \S+test_plugin_calls\.py:\d+ in start; ",
         caplog.messages[0],
     )
     assert [record.levelname for record in caplog.records] == ["WARNING"]
